@@ -1,0 +1,41 @@
+# `make demo` and `make test` need nothing but Python 3.11+ and make; each sets up `.venv` by itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test test-all lint format clean help
+
+help:
+	@echo "make demo      plan the example job and compare the planners"
+	@echo "make test      lint, format check, types, import rules and the default test suite"
+	@echo "make test-all  the same with the long campaigns"
+	@echo "make format    let ruff format and fix what it can"
+
+# The stamp is as old as the last install; a change of the pins or of the package's metadata installs anew.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Elastune needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/elastune plan examples/resnet101.yaml --compare
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: lint
+	$(BIN)/pytest -n 2
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,74 @@
+"""What the command line does, as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from elastune.errors import JobError
+from elastune.job import Job, load_job
+from elastune.planning import (
+    DEFAULT_PLANNER,
+    DEFAULT_SAMPLES,
+    PLANNERS,
+    Objective,
+    Quote,
+    Request,
+    make_quote,
+)
+
+
+def plan(
+    job: Job | Mapping[str, object] | str | Path,
+    *,
+    planner: str = DEFAULT_PLANNER,
+    objective: Objective | str | None = None,
+    samples: int = DEFAULT_SAMPLES,
+    seed: int = 0,
+    frontier: bool = False,
+    compare: bool = False,
+) -> Quote:
+    """The best plan for a job: what it costs, when it ends, stage by stage.
+
+    `job` is a `Job`, a mapping with its keys, or the path of a YAML file. `objective` is `cost` (least cost
+    by the deadline) or `time` (least time for the budget); without it, cost unless the job has only a budget.
+    Raises `JobError` if the job is wrong and `InfeasibleError` if no plan keeps its limits.
+    """
+    request = Request(
+        planner=_known_planner(planner),
+        objective=_objective(objective),
+        samples=_samples(samples),
+        seed=seed,
+        frontier=frontier,
+        compare=compare,
+    )
+    return make_quote(as_job(job).to_problem(), request)
+
+
+def as_job(job: Job | Mapping[str, object] | str | Path) -> Job:
+    if isinstance(job, Job):
+        return job
+    if isinstance(job, Mapping):
+        return Job.from_dict(job)
+    return load_job(job)
+
+
+def _known_planner(name: str) -> str:
+    if name not in PLANNERS:
+        raise JobError(f"planner is {name!r}; expected one of: {', '.join(PLANNERS)}")
+    return name
+
+
+def _objective(objective: Objective | str | None) -> Objective | None:
+    if objective is None or isinstance(objective, Objective):
+        return objective
+    allowed = [each.value for each in Objective]
+    if objective not in allowed:
+        raise JobError(f"objective is {objective!r}; expected one of: {', '.join(allowed)}")
+    return Objective(objective)
+
+
+def _samples(samples: int) -> int:
+    if not 1 <= samples <= 1_000_000:
+        raise JobError(f"samples is {samples}; expected a whole number from 1 to 1,000,000")
+    return samples

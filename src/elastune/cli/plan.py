@@ -1,0 +1,120 @@
+"""`elastune plan`: from a job file to a priced plan."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elastune.errors import ElastuneError, JobError
+
+if TYPE_CHECKING:
+    from elastune.planning import Quote
+
+
+class PlannerName(enum.StrEnum):
+    """Spelled out so that `--help` need not load the planners; a test holds it to the real list."""
+
+    EXACT = "exact"
+    GREEDY = "greedy"
+    STATIC = "static"
+    NAIVE_ELASTIC = "naive-elastic"
+
+
+class ObjectiveName(enum.StrEnum):
+    COST = "cost"
+    TIME = "time"
+
+
+def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
+    job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
+    planner: Annotated[PlannerName, typer.Option(help="How to look for a plan.")] = PlannerName.EXACT,
+    objective: Annotated[
+        ObjectiveName | None,
+        typer.Option(
+            help="Least cost by the deadline, or least time for the budget.", show_default="by the limits"
+        ),
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Show all planners side by side.")] = False,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="Show every trade of time against money.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the plan into a .png, .svg or .html file.", show_default=False)
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Samples behind means and quantiles.")] = 4096,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same output.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Find the cheapest plan that keeps the promise, and say what it costs and when it ends."""
+    try:
+        if seed < 0:
+            raise JobError(f"--seed is {seed}; expected a whole number, 0 or more")
+        quote = _plan(
+            job,
+            plot,
+            planner=planner.value,
+            objective=None if objective is None else objective.value,
+            samples=samples,
+            seed=seed,
+            frontier=frontier or plot is not None,
+            compare=compare,
+        )
+    except ElastuneError as error:
+        if not as_json:
+            raise
+        typer.echo(json.dumps(_error_data(error), indent=2))
+        raise typer.Exit(error.exit_code) from None
+    shown = quote if frontier else replace(quote, frontier=None)
+    if as_json:
+        typer.echo(json.dumps(shown.to_dict(), indent=2))
+    else:
+        _print(shown, plot)
+
+
+def _plan(job: Path, plot: Path | None, **options: Any) -> Quote:
+    from rich.console import Console  # noqa: PLC0415
+
+    from elastune.api import plan  # noqa: PLC0415
+    from elastune.reports.plan_plot import check_plot_file, save_plot  # noqa: PLC0415
+
+    if plot is not None:
+        check_plot_file(plot)
+    with Console(stderr=True).status("planning"):
+        quote = plan(job, **options)
+        if plot is not None:
+            save_plot(quote, plot)
+    return quote
+
+
+def _print(quote: Quote, plot: Path | None) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from elastune.reports.plan_text import render_quote  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    console.print(render_quote(quote))
+    if plot is not None:
+        console.print(f"plot written to {plot}")
+
+
+def _error_data(error: ElastuneError) -> dict[str, object]:
+    from elastune.planning import NoPlanError  # noqa: PLC0415
+
+    if not isinstance(error, NoPlanError):
+        return {"error": "job" if isinstance(error, JobError) else "internal", "message": str(error)}
+    diagnosis = error.diagnosis
+    return {
+        "error": "infeasible",
+        "message": str(error),
+        "binding": diagnosis.binding.value,
+        "deadline_seconds": diagnosis.limits.deadline_s,
+        "budget": diagnosis.limits.budget_usd,
+        "confidence": diagnosis.limits.confidence,
+        "fastest": None if diagnosis.fastest is None else asdict(diagnosis.fastest),
+        "cheapest": None if diagnosis.cheapest is None else asdict(diagnosis.cheapest),
+    }

@@ -1,0 +1,48 @@
+"""The machines a plan may use and what they cost."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from elastune.profiles import Constant, Distribution, is_constant
+
+SECONDS_PER_HOUR = 3600.0
+_NOTHING = Constant(0.0)
+
+
+class Billing(enum.Enum):
+    """How the provider charges (RubberBand section 4.1)."""
+
+    INSTANCE = "instance"
+    """A node costs from the start of its INIT to its release, whatever it does."""
+    FUNCTION = "function"
+    """A slot costs while its gang starts, trains and saves; idle nodes are free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTerms:
+    """One kind of node: its size, its price and how long it takes to come up."""
+
+    slots_per_node: int
+    max_nodes: int
+    price_per_hour: float
+    fixed: bool = False
+    """All `max_nodes` nodes are held from the first stage to the last."""
+    billing: Billing = Billing.INSTANCE
+    minimum_charge_s: float = 60.0
+    queue: Distribution = _NOTHING
+    init: Distribution = _NOTHING
+    data_usd_per_node: float = 0.0
+
+    @property
+    def node_usd_per_s(self) -> float:
+        return self.price_per_hour / SECONDS_PER_HOUR
+
+    @property
+    def slot_usd_per_s(self) -> float:
+        return self.node_usd_per_s / self.slots_per_node
+
+    @property
+    def is_deterministic(self) -> bool:
+        return is_constant(self.queue) and is_constant(self.init)

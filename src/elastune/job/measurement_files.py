@@ -1,0 +1,102 @@
+"""Files of measurements: JSON, the latencies of single iterations per number of slots.
+
+Decides what such a file may hold; the fit itself is `elastune.profiles.fit_profile`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from elastune.errors import JobError
+from elastune.job.quantities import ExpectedError, duration, spread, whole
+from elastune.job.section import did_you_mean, either, seen
+from elastune.job.text_files import read_text
+from elastune.profiles import Profile, fit_profile
+
+_OTHER_KEYS = ("startup", "save", "sync")
+
+
+def read_measurements(path: str | Path) -> Profile:
+    """Read and fit. The errors name the file and the place in it."""
+    text = read_text(path, "file of measurements")
+    try:
+        return _fit(json.loads(text, object_pairs_hook=_without_duplicates))
+    except json.JSONDecodeError as error:
+        raise JobError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}") from None
+    except RecursionError:
+        raise JobError(f"{path}: nested too deeply for a file of measurements") from None
+    # A number of thousands of digits is a ValueError of Python's, not of the JSON module.
+    except (JobError, ValueError) as error:
+        raise JobError(f"{path}: {error}") from None
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise JobError(f"{seen(twice)} is given twice")
+    return mapping
+
+
+def _fit(content: object) -> Profile:
+    if not isinstance(content, dict) or not content:
+        raise JobError('expected a mapping of slots to lists of latencies, such as {"1": [60.1, 59.7]}')
+    sections = content if "iteration" in content else {"iteration": content}
+    for key in sections:
+        known = ("iteration", "spread", *_OTHER_KEYS)
+        if key not in known:
+            hint = did_you_mean(key, known)
+            raise JobError(f"{seen(key)} is not a key of the measurements; expected {either(known)}{hint}")
+    iteration = sections["iteration"]
+    if not isinstance(iteration, dict):
+        raise JobError('iteration: expected a mapping of slots to lists, such as {"1": [60.1, 59.7]}')
+    latencies = {name: _latencies(sections.get(name, 0.0), name) for name in _OTHER_KEYS}
+    return fit_profile(
+        _iterations(iteration),
+        startup=latencies["startup"],
+        save=latencies["save"],
+        sync=latencies["sync"],
+        spread=_spread(sections.get("spread", 0.0)),
+    )
+
+
+def _iterations(iteration: dict[str, object]) -> dict[int, Sequence[float]]:
+    measured: dict[int, Sequence[float]] = {}
+    for key, values in iteration.items():
+        try:
+            slots = whole(key, least=1, most=1_000_000)
+        except ExpectedError as error:
+            known = ("iteration", *_OTHER_KEYS)
+            raise JobError(
+                f"{seen(key)} is not a number of slots; expected {error}{did_you_mean(key, known)}"
+            ) from None
+        name = f"iterations on {key} slot{'s' if slots > 1 else ''}"
+        if slots in measured:
+            raise JobError(f"{name}: given twice")
+        if not isinstance(values, list):
+            raise JobError(f"{name}: expected a list of latencies, such as [60.1, 59.7]")
+        measured[slots] = _latencies(values, name)
+    return measured
+
+
+def _latencies(written: object, name: str) -> list[float]:
+    """A list of durations; a single one is a list of one."""
+    values = written if isinstance(written, list) else [written]
+    seconds: list[float] = []
+    for position, value in enumerate(values, start=1):
+        try:
+            seconds.append(duration(value))
+        except ExpectedError as error:
+            place = f"{name}: value {position}" if isinstance(written, list) else name
+            raise JobError(f"{place} is {seen(value)}; expected {error}") from None
+    return seconds
+
+
+def _spread(written: object) -> float:
+    try:
+        return spread(written)
+    except ExpectedError as error:
+        raise JobError(f"spread is {seen(written)}; expected {error}") from None

@@ -1,0 +1,110 @@
+"""The profile section: written out, or the path of a file of measurements. Both end as one `Profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import (
+    Field,
+    GetPydanticSchema,
+    PlainSerializer,
+    PlainValidator,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
+
+from elastune.errors import JobError
+from elastune.job.latencies import Latency, latency_to_plain
+from elastune.job.measurement_files import read_measurements
+from elastune.job.quantities import ExpectedError, Spread, factor, whole
+from elastune.job.section import MisfitError, Section, seen
+from elastune.profiles import Constant, Distribution, Normal, Profile, Speedup
+
+
+def parse_speedup(written: object) -> Speedup:
+    """From a mapping of slots to speed-up; the keys may be text, as in JSON."""
+    if isinstance(written, Speedup):
+        written = dict(written.points)
+    if not isinstance(written, Mapping) or not written:
+        raise ExpectedError("a mapping of slots to speed-up, such as {1: 1.0, 2: 1.89, 4: 3.63}")
+    points: dict[int, float] = {}
+    for key, value in written.items():
+        try:
+            slots = whole(key, least=1, most=1_000_000)
+        except ExpectedError as error:
+            raise MisfitError((str(key),), f"is not a number of slots; expected {error}") from None
+        if slots in points:
+            raise MisfitError((str(key),), "is given twice")
+        try:
+            points[slots] = factor(value)
+        except ExpectedError as error:
+            raise MisfitError((str(key),), f"is {seen(value)}; expected {error}") from None
+    if abs(points.get(1, 1.0) - 1.0) > 1e-9:
+        raise MisfitError(("1",), f"is {points[1]:g}; the speed-up at 1 slot is 1.0 by definition")
+    return Speedup.of({**points, 1: 1.0})
+
+
+class ProfileSection(Section):
+    """The profile written out in the job."""
+
+    iteration: Latency = Field(description="the time of an iteration at 1 slot, such as {mean: 60s, sd: 2s}")
+    spread: Spread = 0.0
+    speedup: Annotated[
+        Speedup, PlainValidator(parse_speedup), PlainSerializer(lambda speedup: dict(speedup.points))
+    ] = Speedup.of({})
+    startup: Latency = Constant(0.0)
+    save: Latency = Constant(0.0)
+    sync: Latency = Constant(0.0)
+
+    @field_validator("iteration")
+    @classmethod
+    def _takes_time(cls, iteration: Distribution) -> Distribution:
+        typical = iteration.location if isinstance(iteration, Normal) else iteration.mean
+        if typical <= 0:
+            raise MisfitError((), "is 0 on average; an iteration takes time")
+        return iteration
+
+    def to_profile(self) -> Profile:
+        return Profile(
+            iteration=self.iteration,
+            speedup=self.speedup,
+            spread=self.spread,
+            startup=self.startup,
+            save=self.save,
+            sync=self.sync,
+        )
+
+
+def _profile_to_plain(profile: Profile) -> dict[str, object]:
+    return {
+        "iteration": latency_to_plain(profile.iteration),
+        "spread": profile.spread,
+        "speedup": dict(profile.speedup.points),
+        "startup": latency_to_plain(profile.startup),
+        "save": latency_to_plain(profile.save),
+        "sync": latency_to_plain(profile.sync),
+    }
+
+
+def _parse(written: object, as_section: ValidatorFunctionWrapHandler) -> Profile:
+    if isinstance(written, str | Path):
+        try:
+            return read_measurements(written)
+        except JobError as error:
+            raise MisfitError((), f"names a file that cannot be used: {error}") from None
+    if isinstance(written, Profile):
+        written = _profile_to_plain(written)
+    section: ProfileSection = as_section(written)
+    return section.to_profile()
+
+
+AnyProfile = Annotated[
+    Profile,
+    GetPydanticSchema(lambda _, handler: handler.generate_schema(ProfileSection)),
+    WrapValidator(_parse),
+    PlainSerializer(_profile_to_plain),
+    Field(description="what was measured, or the path of a file of measurements"),
+]

@@ -1,0 +1,147 @@
+"""The planning desk: takes a problem, asks the planners, writes the quote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from elastune.planning.brackets import Answer, solve
+from elastune.planning.case import build_case
+from elastune.planning.frontier import side_by_side, trace_frontier
+from elastune.planning.infeasible import NoPlanError, diagnose
+from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS, Planner
+from elastune.planning.problem import Limits, Objective, Problem
+from elastune.planning.quote import BracketQuote, Comparison, FrontierPoint, Quote, quote_stages
+from elastune.planning.wording import tell_infeasible
+from elastune.prediction import Draws, Evaluator
+
+DEFAULT_SAMPLES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What beside the problem is asked for. `objective` None: cost, unless there is only a budget."""
+
+    planner: str = DEFAULT_PLANNER
+    objective: Objective | None = None
+    samples: int = DEFAULT_SAMPLES
+    seed: int = 0
+    frontier: bool = False
+    compare: bool = False
+
+
+def default_objective(limits: Limits) -> Objective:
+    """The cheapest by a deadline; with nothing but a budget, the fastest for it."""
+    only_budget = limits.budget_usd is not None and limits.deadline_s is None
+    return Objective.TIME if only_budget else Objective.COST
+
+
+def make_quote(problem: Problem, request: Request | None = None) -> Quote:
+    """The planner's best plan for the problem; raises `NoPlanError` if none keeps the limits."""
+    desk = _Desk(problem, request or Request())
+    return desk.quote()
+
+
+class _Desk:
+    """Everything about one problem; cases are built once and asked many times."""
+
+    def __init__(self, problem: Problem, request: Request) -> None:
+        self.problem = problem
+        self.request = request
+        self.objective = request.objective or default_objective(problem.limits)
+        self.cases = [
+            build_case(
+                Evaluator(workload, Draws(workload, samples=request.samples, seed=request.seed, stream=i)),
+                problem.gangs,
+                problem.limits,
+                self.objective,
+            )
+            for i, workload in enumerate(problem.workloads())
+        ]
+
+    def ask(self, name: str) -> Answer | None:
+        return solve(PLANNERS[name], self.cases, self.problem.limits, self.objective)
+
+    def quote(self) -> Quote:
+        request = self.request
+        planner = PLANNERS[request.planner]
+        answer = self.ask(request.planner)
+        if answer is None:
+            raise self._no_plan()
+        asked = PLANNERS if request.compare else ("static",)
+        others = {name: answer if name == request.planner else self.ask(name) for name in asked}
+        confidence = self.problem.limits.confidence
+        return Quote(
+            planner=request.planner,
+            objective=self.objective,
+            problem=self.problem,
+            jct_seconds=answer.outcome.mean_jct_s,
+            cost=answer.outcome.mean_cost_usd,
+            jct_quantile_seconds=answer.outcome.jct_quantile_s(confidence),
+            cost_quantile=answer.outcome.cost_quantile_usd(confidence),
+            optimal=answer.optimal,
+            lower_bound=answer.lower_bound,
+            brackets=self._brackets(answer),
+            static=self._compare(others["static"]),
+            samples=self.cases[0].evaluator.draws.samples,
+            seed=request.seed,
+            frontier=self._frontier(planner) if request.frontier else None,
+            comparison={name: self._compare(o) for name, o in others.items()} if request.compare else None,
+        )
+
+    def _brackets(self, answer: Answer) -> tuple[BracketQuote, ...]:
+        return tuple(
+            BracketQuote(
+                name=spec.name,
+                plan=solution.plan,
+                stages=quote_stages(case.evaluator.workload.stages, solution),
+                jct_seconds=solution.outcome.mean_jct_s,
+                cost=solution.outcome.mean_cost_usd,
+            )
+            for spec, case, solution in zip(self.problem.specs, self.cases, answer.brackets, strict=True)
+        )
+
+    def _compare(self, answer: Answer | None) -> Comparison | None:
+        if answer is None:
+            return None
+        confidence = self.problem.limits.confidence
+        return Comparison(
+            jct_seconds=answer.outcome.mean_jct_s,
+            cost=answer.outcome.mean_cost_usd,
+            jct_quantile_seconds=answer.outcome.jct_quantile_s(confidence),
+            cost_quantile=answer.outcome.cost_quantile_usd(confidence),
+            peak_nodes=answer.peak_nodes,
+        )
+
+    def _frontier(self, planner: Planner) -> tuple[FrontierPoint, ...]:
+        points: list[FrontierPoint] = []
+        for together in side_by_side([trace_frontier(planner, case) for case in self.cases]):
+            point = FrontierPoint(
+                jct_seconds=max(part.jct_s for part in together),
+                cost=sum(part.cost_usd for part in together),
+                peak_nodes=sum(part.plan.peak_nodes for part in together),
+            )
+            if not points or point.cost < points[-1].cost:
+                points.append(point)
+        return tuple(points)
+
+    def _no_plan(self) -> NoPlanError:
+        planner = PLANNERS[self.request.planner]
+        cluster = replace(self.problem.cluster, max_nodes=self._enough_nodes(), fixed=False)
+        unlimited = replace(self.problem, cluster=cluster)
+
+        def solve_here(limits: Limits, objective: Objective) -> Answer | None:
+            return solve(planner, self.cases, limits, objective)
+
+        def solve_with_all_nodes(limits: Limits, objective: Objective) -> Answer | None:
+            return solve(planner, _Desk(unlimited, self.request).cases, limits, objective)
+
+        diagnosis = diagnose(
+            self.problem.limits, self.problem.cluster.max_nodes, solve_here, solve_with_all_nodes
+        )
+        return NoPlanError(tell_infeasible(diagnosis, self.request.planner), diagnosis)
+
+    def _enough_nodes(self) -> int:
+        """More nodes than this no plan can use."""
+        nodes_per_gang = -(-self.cases[0].gang_sizes[-1] // self.problem.cluster.slots_per_node)
+        trials = (max(s.trials for s in case.evaluator.workload.stages) for case in self.cases)
+        return nodes_per_gang * sum(trials)

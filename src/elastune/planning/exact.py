@@ -1,0 +1,148 @@
+"""`exact`: the cheapest plan by a deadline, or the fastest for a budget, with what is proven about it.
+
+*Nothing is random*: the frontier of `labels.py` is exact and its best point within the limits is optimal.
+
+*Latencies are random*: a limit has to hold at a confidence, which is not a sum over stages. With mean m and
+variance v of the limited quantity the limit L holds if `m + z sqrt(v) <= L`, nearly (a sum of independent
+stages is nearly normal), and for every s > 0 `z sqrt(v) <= z v / (2 s) + z s / 2` with equality at
+s = sqrt(v). So `m + z v / (2 s) <= L - z s / 2`, a sum again, admits no plan that breaks the limit and all
+that have the standard deviation s. The frontier is found for this sum, s set to the standard deviation of
+the plan it gives, and so on until s stands still. The plans near the limit are then tried on all samples, in
+order of the objective, and the first that keeps all limits is returned. So labels stay two numbers where
+(mean, variance, cost) would be three.
+
+How far from the optimum it can be is told by `lower_bound.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from elastune.planning.case import Case
+from elastune.planning.labels import Bounds, Frontier, find_frontier
+from elastune.planning.lower_bound import lower_bound
+from elastune.planning.network import Network, Weights, build_network, mean
+from elastune.planning.problem import Objective
+from elastune.planning.solution import PlanSet, Solution
+from elastune.prediction import Plan, StagePlan
+from elastune.profiles.distributions import Array
+
+# How far beyond the limit, by the normal approximation, a plan is still worth a look on the samples.
+SLACK = 0.03
+MAX_TRIED = 2_000
+MAX_ROUNDS = 6
+
+
+def plan_exact(case: Case) -> Solution | None:
+    """The best plan that keeps the limits, or None if there is none."""
+    if not all(case.options):
+        return None
+    if case.evaluator.workload.is_deterministic:
+        return _plan_certain(case)
+    solution = _plan_uncertain(case)
+    if solution is None:
+        return None
+    return replace(solution, lower_bound=lower_bound(case, solution.outcome))
+
+
+def exact_plans(case: Case) -> PlanSet:
+    """Every plan for which no other is both faster and cheaper in the mean, fastest first."""
+    if not all(case.options):
+        return PlanSet((), complete=True)
+    frontier = find_frontier(build_network(case))
+    plans = tuple(_to_plan(case, frontier, index) for index in range(len(frontier)))
+    return PlanSet(plans, complete=frontier.cost_factor == 1.0)
+
+
+def _plan_certain(case: Case) -> Solution | None:
+    frontier = find_frontier(build_network(case), _bounds(case, SLACK))
+    cost_first = case.objective is Objective.COST
+    order = np.argsort(frontier.cost if cost_first else frontier.time, kind="stable")
+    for index in order:
+        plan = _to_plan(case, frontier, int(index))
+        outcome = case.evaluator.evaluate(plan)
+        if case.limits.keep(outcome):
+            value = case.value(outcome)[0]
+            exact = frontier.cost_factor == 1.0
+            bound = value / frontier.cost_factor if cost_first or exact else None
+            return Solution(plan=plan, outcome=outcome, optimal=exact, lower_bound=bound)
+    return None
+
+
+def _plan_uncertain(case: Case) -> Solution | None:
+    best: Solution | None = None
+    seen: set[Plan] = set()
+    for frontier, order in _candidate_fronts(case):
+        values = frontier.cost if case.objective is Objective.COST else frontier.time
+        for index in order[:MAX_TRIED]:
+            if best is not None and values[index] > case.value(best.outcome)[0] * (1 + SLACK):
+                break
+            plan = _to_plan(case, frontier, int(index))
+            if plan in seen:
+                continue
+            seen.add(plan)
+            outcome = case.evaluator.evaluate(plan)
+            better = best is None or case.value(outcome) < case.value(best.outcome)
+            if better and case.limits.keep(outcome):
+                best = Solution(plan=plan, outcome=outcome)
+    return best
+
+
+def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
+    """Frontiers under margins for the variance, each with its plans in the order they should be tried."""
+    cost_first = case.objective is Objective.COST
+    limit = case.limits.deadline_s if cost_first else case.limits.budget_usd
+    z = float(ndtri(case.limits.confidence))
+    spread = 0.0
+    for _ in range(MAX_ROUNDS):
+        margin = z / (2 * spread) if spread else 0.0
+        frontier = find_frontier(_risky_network(case, margin), _bounds(case, SLACK))
+        if not len(frontier):
+            return
+        limited, wanted = (frontier.time, frontier.cost) if cost_first else (frontier.cost, frontier.time)
+        effective = math.inf if limit is None else limit - z * spread / 2
+        order = np.argsort(wanted, kind="stable")
+        yield frontier, [int(i) for i in order if limited[i] <= effective + SLACK * abs(limit or 0.0)]
+        if limit is None:
+            return
+        fits = [int(i) for i in order if limited[i] <= effective]
+        typical = fits[0] if fits else int(np.argmin(limited))
+        outcome = case.evaluator.evaluate(_to_plan(case, frontier, typical))
+        found = float((outcome.jct_s if cost_first else outcome.cost_usd).std())
+        if found == 0.0 or (spread and abs(found - spread) < 0.02 * spread):
+            return
+        spread = found
+
+
+def _risky_network(case: Case, margin: float) -> Network:
+    """Means with a margin for the variance of what is limited."""
+
+    def risky(samples: Array) -> float:
+        return mean(samples) + margin * float(samples.var())
+
+    if case.objective is Objective.COST:
+        return build_network(case, Weights(time=risky))
+    return build_network(case, Weights(cost=risky))
+
+
+def _bounds(case: Case, slack: float) -> Bounds:
+    """Plans beyond these (by their means) are of no use."""
+    deadline, budget = case.limits.deadline_s, case.limits.budget_usd
+    return Bounds(
+        time=math.inf if deadline is None else deadline * (1 + slack),
+        cost=math.inf if budget is None else budget * (1 + slack),
+    )
+
+
+def _to_plan(case: Case, frontier: Frontier, index: int) -> Plan:
+    return Plan(
+        tuple(
+            StagePlan(allocation=options[step.option].allocation, nodes_held=step.nodes_held)
+            for options, step in zip(case.options, frontier.path(index), strict=True)
+        )
+    )

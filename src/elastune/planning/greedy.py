@@ -1,0 +1,101 @@
+"""`greedy`: RubberBand's own planner (section 4.3, Algorithm 2).
+
+From a static plan, again and again give one stage the next smaller allocation, the one that saves most
+money per second it loses (Eq. 1; the sentence below it swaps C and T), until nothing is saved or a limit
+breaks. Started from 1, 2 and 3 times the best static size; never worse than static.
+
+Deviations: a step goes to the next allocation that uses fewer nodes (per function: fewer slots), since a
+step of one slot that frees no node saves nothing and would end the search at once; a stage that shrinks
+releases the nodes it no longer uses. The paper plans for a deadline only: for a budget (ours) the steps go
+on until the budget is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from elastune.cluster import Billing
+from elastune.planning.case import Case
+from elastune.planning.problem import Limits, Objective
+from elastune.planning.solution import PlanSet, Solution
+from elastune.planning.static import plan_static, static_plan, static_plans
+from elastune.prediction import Plan, StagePlan
+
+WARM_STARTS = (1, 2, 3)
+
+
+def plan_greedy(case: Case) -> Solution | None:
+    """The best plan met on the way down from the warm starts; never worse than static."""
+    static = plan_static(case)
+    if static is None and case.objective is Objective.COST:
+        return None
+    sizes = [case.max_nodes]
+    if static is not None and case.objective is Objective.COST:
+        sizes = [n * static.plan.peak_nodes for n in WARM_STARTS]
+    found = [] if static is None else [static]
+    for nodes in sorted({min(nodes, case.max_nodes) for nodes in sizes}):
+        path = _descend(case, nodes)
+        if path and case.limits.keep(path[-1].outcome):
+            found.append(path[-1])
+    return min(found, key=lambda solution: case.value(solution.outcome), default=None)
+
+
+def greedy_plans(case: Case) -> PlanSet:
+    """Every plan on the way down from the largest cluster, with nothing but cost to stop it."""
+    free = replace(case, limits=Limits(), objective=Objective.COST)
+    descent = tuple(solution.plan for solution in _descend(free, case.max_nodes))
+    return PlanSet(static_plans(case).plans + descent)
+
+
+def _descend(case: Case, nodes: int) -> list[Solution]:
+    start = static_plan(case, nodes)
+    if start is None:
+        return []
+    path = [Solution(plan=start, outcome=case.evaluator.evaluate(start))]
+    while not (case.objective is Objective.TIME and case.limits.keep_budget(path[-1].outcome)):
+        candidates = [
+            Solution(plan=plan, outcome=case.evaluator.evaluate(plan))
+            for plan in _smaller(case, path[-1].plan)
+        ]
+        best = max(candidates, key=lambda c: _marginal_benefit(path[-1], c), default=None)
+        if (
+            best is None
+            or best.outcome.mean_cost_usd >= path[-1].outcome.mean_cost_usd
+            or not case.limits.keep_deadline(best.outcome)
+        ):
+            break
+        path.append(best)
+    return path
+
+
+def _smaller(case: Case, plan: Plan) -> list[Plan]:
+    """For each stage the plan with the next smaller option in that stage, all else as it is."""
+    cluster = case.evaluator.workload.cluster
+    by_function = cluster.billing is Billing.FUNCTION
+    if cluster.fixed:
+        return []
+
+    def size(nodes: int, slots: int) -> tuple[int, int]:
+        return (slots, nodes) if by_function else (nodes, slots)
+
+    plans = []
+    for i, (stage, options) in enumerate(zip(plan.stages, case.options, strict=True)):
+        sizes = {size(o.allocation.nodes, o.allocation.slots): o.allocation for o in options}
+        used = stage.allocation.nodes if by_function else stage.nodes_held
+        smaller = [key for key in sizes if key < size(used, stage.allocation.slots)]
+        if smaller:
+            allocation = sizes[max(smaller)]
+            held = stage.nodes_held if by_function else allocation.nodes
+            step = StagePlan(allocation=allocation, nodes_held=held)
+            plans.append(replace(plan, stages=(*plan.stages[:i], step, *plan.stages[i + 1 :])))
+    return plans
+
+
+def _marginal_benefit(current: Solution, candidate: Solution) -> float:
+    """Dollars saved per second lost. Saving both beats everything, saving nothing is beaten by everything."""
+    saved = current.outcome.mean_cost_usd - candidate.outcome.mean_cost_usd
+    lost = candidate.outcome.mean_jct_s - current.outcome.mean_jct_s
+    if saved <= 0:
+        return -math.inf
+    return saved / lost if lost > 0 else math.inf

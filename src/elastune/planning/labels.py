@@ -1,0 +1,275 @@
+"""The best paths through a network: label-setting with Pareto pruning of (time, cost).
+
+A label is the best that is known of one way to reach a stage with so many nodes held. Labels that another
+one beats in both time and cost are dropped; what is left after the last stage is the whole cost-time
+frontier. All labels of a stage lie in columns and are extended and pruned together.
+
+**Young nodes.** A node released before its minimum charge is paid costs the rest. It is charged in full at
+launch and its first seconds are then free, so a label also carries, oldest first, how many nodes of which
+age still have free seconds left. Two consequences: a label is dropped only if another one is cheaper even
+when those seconds are worth their full price to the first and nothing to the second; and releasing down to
+the youngest launches is always one of the choices, since that is where the price of holding a node jumps.
+
+**When there are too many labels** costs are rounded to a grid of ratio 1 + epsilon, which makes the result
+dearer by at most that factor per stage; `Frontier.cost_factor` says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elastune.planning.network import IntArray, Network, StageSteps
+from elastune.planning.problem import Objective
+from elastune.planning.relaxation import relax
+from elastune.profiles.distributions import Array
+
+MAX_LABELS = 400_000
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Paths beyond these need not be found."""
+
+    time: float = math.inf
+    cost: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a path does in one stage."""
+
+    nodes_held: int
+    option: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Labels:
+    """Columns; `young` and `free_s` have one more axis, the launches, oldest first."""
+
+    time: Array
+    cost: Array
+    held: IntArray
+    young: IntArray
+    free_s: Array
+    parent: IntArray
+    choice: IntArray
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    def value(self, node_usd_per_s: float) -> Array:
+        """The cost, less what the seconds already paid for are worth if all of them get used."""
+        value: Array = self.cost - node_usd_per_s * (self.young * self.free_s).sum(axis=1)
+        return value
+
+    def take(self, index: IntArray) -> _Labels:
+        columns = {name: getattr(self, name)[index] for name in self.__slots__}
+        return _Labels(**columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """The undominated paths, fastest first."""
+
+    time: Array
+    cost: Array
+    cost_factor: float
+    """The true frontier is nowhere cheaper than this one by more than this factor; 1 means exact."""
+    _trail: tuple[tuple[IntArray, IntArray, IntArray], ...]
+    _network: Network
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    def path(self, index: int) -> tuple[Step, ...]:
+        """The steps of one path, first stage first."""
+        steps: list[Step] = []
+        at = index
+        for (parent, choice, held), stage in zip(
+            reversed(self._trail), reversed(self._network.stages), strict=True
+        ):
+            steps.append(Step(int(held[at]), int(stage.option[choice[at]])))
+            at = int(parent[at])
+        return tuple(reversed(steps))
+
+
+def find_frontier(network: Network, bounds: Bounds | None = None) -> Frontier:
+    """All undominated paths within the bounds; exact unless that takes more than `MAX_LABELS` labels."""
+    epsilon = 0.0
+    while True:
+        frontier = _find(network, bounds or Bounds(), epsilon)
+        if frontier is not None:
+            return frontier
+        epsilon = max(1e-4, epsilon * 4)
+
+
+def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
+    labels = _start(network)
+    trail = []
+    limits = _StageLimits(network, bounds)
+    for i, steps in enumerate(network.stages):
+        labels = _extend(labels, steps, network, functools.partial(limits.within, i + 1))
+        last = i + 1 == len(network.stages)
+        value = labels.cost if last else labels.value(network.node_usd_per_s)
+        held = np.zeros_like(labels.held) if last else labels.held
+        labels = labels.take(_undominated(labels.time, labels.cost, value, held, epsilon))
+        if len(labels) > MAX_LABELS:
+            return None
+        trail.append((labels.parent, labels.choice, labels.held))
+    return Frontier(
+        time=labels.time,
+        cost=labels.cost,
+        cost_factor=(1 + epsilon) ** len(network.stages),
+        _trail=tuple(trail),
+        _network=network,
+    )
+
+
+class _StageLimits:
+    """Which labels can still end within the bounds."""
+
+    def __init__(self, network: Network, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._rate = network.node_usd_per_s
+        self._fastest = relax(network, Objective.TIME)
+        self._cheapest = relax(network, Objective.COST)
+
+    def within(self, stage: int, labels: _Labels) -> IntArray:
+        bounds, value = self._bounds, labels.value(self._rate)
+        keep = labels.time + self._fastest.at(stage, labels.held) <= bounds.time * (1 + _ROUNDING)
+        keep &= value + self._cheapest.at(stage, labels.held) <= bounds.cost * (1 + _ROUNDING)
+        return np.flatnonzero(keep)
+
+
+def _start(network: Network) -> _Labels:
+    """One label: nothing done, the nodes at hand held, their age paid for."""
+    minimum = network.minimum_charge_s
+    young = [age for age in network.node_ages_s if age < minimum and network.bills_nodes]
+    ages, counts = np.unique(np.array(young, dtype=np.float64), return_counts=True)
+    free_s = (minimum - ages)[::-1]
+    return _Labels(
+        time=np.zeros(1),
+        cost=np.array([network.node_usd_per_s * float((free_s * counts[::-1]).sum())]),
+        held=np.array([len(network.node_ages_s)]),
+        young=counts[::-1][None, :].astype(np.int64),
+        free_s=free_s[None, :],
+        parent=np.zeros(1, dtype=np.int64),
+        choice=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _extend(
+    labels: _Labels, steps: StageSteps, network: Network, within: Callable[[_Labels], IntArray]
+) -> _Labels:
+    """Every label by every choice of the next stage, as far as it is within bounds."""
+    everyone = np.arange(len(labels))
+    parts = []
+
+    def go(chosen: IntArray, target: IntArray, choice: IntArray) -> None:
+        part = _step(labels, chosen, target, choice, (steps, network))
+        parts.append(part.take(within(part)))
+
+    for choice, held in enumerate(steps.held):
+        chosen, target = everyone, np.full(len(labels), held)
+        if not network.bills_nodes:
+            # Idle nodes are free: nobody releases, and to hold fewer than one has is the same as to stay.
+            chosen = np.flatnonzero((labels.held <= held) | (steps.used[choice] == held))
+            target = np.maximum(labels.held[chosen], held)
+        go(chosen, target, np.full(chosen.size, choice))
+    if network.bills_nodes:
+        for target in _holds(labels):
+            choice_of = steps.fastest_within(target)
+            chosen = np.flatnonzero((choice_of >= 0) & ~np.isin(target, steps.held))
+            go(chosen, target[chosen], choice_of[chosen])
+    return _concatenate(parts)
+
+
+def _holds(labels: _Labels) -> Iterator[IntArray]:
+    """Numbers of nodes worth holding because of what is held: all, or none but the youngest launches."""
+    yield labels.held
+    for launch in range(labels.young.shape[1]):
+        youngest = labels.young[:, launch:].sum(axis=1)
+        yield np.where(labels.young[:, launch] > 0, youngest, labels.held)
+
+
+def _step(
+    labels: _Labels,
+    chosen: IntArray,
+    target: IntArray,
+    choice: IntArray,
+    into: tuple[StageSteps, Network],
+) -> _Labels:
+    """Go on from the `chosen` labels with `target` nodes held."""
+    steps, network = into
+    rate, minimum = network.node_usd_per_s, network.minimum_charge_s
+    before = labels.take(chosen)
+    new = np.maximum(0, target - before.held)
+    young = _release_oldest(before, before.held - target)
+    kept = np.minimum(before.held, target)
+    duration = steps.duration_s[choice]
+    elapsed = duration + network.scale_s[new]
+    paid_by_young = (young * np.maximum(0.0, elapsed[:, None] - before.free_s)).sum(axis=1)
+    age = duration + network.init_s[new]
+    cost = rate * ((kept - young.sum(axis=1)) * elapsed + paid_by_young + new * np.maximum(age, minimum))
+    free_s = np.maximum(0.0, before.free_s - elapsed[:, None])
+    launched_free_s = (
+        np.where(new > 0, np.maximum(0.0, minimum - age), 0.0) if rate else np.zeros(len(before))
+    )
+    young = np.where(free_s > 0, young, 0)
+    launched = np.where(launched_free_s > 0, new, 0)
+    return _Labels(
+        time=before.time + steps.time[choice] + network.scale_time[new],
+        cost=before.cost + cost + steps.cost[choice] + network.scale_cost[new],
+        held=target,
+        young=np.column_stack([young, launched]),
+        free_s=np.column_stack([free_s, launched_free_s]),
+        parent=chosen,
+        choice=choice,
+    )
+
+
+def _release_oldest(labels: _Labels, nodes: IntArray) -> IntArray:
+    """Young nodes per launch that remain when so many nodes go, the mature ones first."""
+    mature = labels.held - labels.young.sum(axis=1)
+    going = np.maximum(0, nodes - mature)
+    older = np.cumsum(labels.young, axis=1) - labels.young
+    remaining: IntArray = labels.young - np.clip(going[:, None] - older, 0, labels.young)
+    return remaining
+
+
+def _concatenate(parts: list[_Labels]) -> _Labels:
+    columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _Labels.__slots__}
+    labels = _Labels(**columns)
+    alive = labels.young.any(axis=0)
+    return replace(labels, young=labels.young[:, alive], free_s=labels.free_s[:, alive])
+
+
+def _undominated(time: Array, cost: Array, value: Array, held: IntArray, epsilon: float) -> IntArray:
+    """Indices of the labels that no other one makes needless.
+
+    `value` is the cost of a label if its free seconds were worth their full price. A label with more nodes
+    can release them for nothing, so it stands in for one with fewer.
+    """
+    if epsilon:
+        cost, value = (np.floor(np.log(np.maximum(c, 1e-9)) / math.log1p(epsilon)) for c in (cost, value))
+    order = np.lexsort((cost, time, -held))
+    starts = np.flatnonzero(np.diff(held[order], prepend=held[order[:1]] + 1))
+    kept = [np.empty(0, dtype=np.int64)]
+    richer_time, richer_cost = np.array([-np.inf]), np.array([np.inf])
+    for group in np.split(order, starts[1:]):
+        before = np.concatenate([[np.inf], np.minimum.accumulate(cost[group])[:-1]])
+        richer = richer_cost[np.searchsorted(richer_time, time[group], side="right") - 1]
+        own = value[group]
+        survivors = group[np.minimum(before, richer) > own + _ROUNDING * np.abs(own)]
+        kept.append(survivors)
+        merged = np.concatenate([richer_time, time[survivors]])
+        by_time = np.argsort(merged, kind="stable")
+        richer_time = merged[by_time]
+        richer_cost = np.minimum.accumulate(np.concatenate([richer_cost, cost[survivors]])[by_time])
+    return np.concatenate(kept)

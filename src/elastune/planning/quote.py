@@ -1,0 +1,146 @@
+"""The answer to a job: what it will cost, when it will end, how, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from elastune.planning.problem import Objective, Problem
+from elastune.planning.solution import Solution
+from elastune.prediction import Plan
+from elastune.spec import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageQuote:
+    """One line of the stage table. Seconds and dollars are means."""
+
+    trials: int
+    iterations: int
+    slots: int
+    slots_per_trial: int
+    nodes: int
+    nodes_held: int
+    seconds: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BracketQuote:
+    """The plan of one spec. Successive Halving has one, Hyperband several."""
+
+    name: str
+    plan: Plan
+    stages: tuple[StageQuote, ...]
+    jct_seconds: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierPoint:
+    """Mean time and mean cost of a plan that no other beats in both."""
+
+    jct_seconds: float
+    cost: float
+    peak_nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What another planner would have come to."""
+
+    jct_seconds: float
+    cost: float
+    jct_quantile_seconds: float
+    cost_quantile: float
+    peak_nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A priced plan. `jct_seconds` and `cost` are means; the quantiles are at `problem.limits.confidence`."""
+
+    planner: str
+    objective: Objective
+    problem: Problem
+    jct_seconds: float
+    cost: float
+    jct_quantile_seconds: float
+    cost_quantile: float
+    optimal: bool
+    lower_bound: float | None
+    """On the mean of the objective: dollars for `cost`, seconds for `time`."""
+    brackets: tuple[BracketQuote, ...]
+    static: Comparison | None
+    """The best cluster of fixed size under the same limits; None if no such cluster keeps them."""
+    samples: int
+    seed: int
+    frontier: tuple[FrontierPoint, ...] | None = None
+    comparison: Mapping[str, Comparison | None] | None = None
+
+    @property
+    def stages(self) -> tuple[StageQuote, ...]:
+        return tuple(stage for bracket in self.brackets for stage in bracket.stages)
+
+    @property
+    def peak_nodes(self) -> int:
+        return sum(bracket.plan.peak_nodes for bracket in self.brackets)
+
+    @property
+    def gap(self) -> float | None:
+        """By how much the plan may be worse than the best one, as a share of the lower bound."""
+        value = self.cost if self.objective is Objective.COST else self.jct_seconds
+        return None if not self.lower_bound else max(0.0, value / self.lower_bound - 1)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data with the keys that programs may rely on; `jct_seconds` and `cost` are means."""
+        limits = self.problem.limits
+        several = len(self.brackets) > 1
+        data: dict[str, object] = {
+            "planner": self.planner,
+            "objective": self.objective.value,
+            "jct_seconds": self.jct_seconds,
+            "cost": self.cost,
+            "jct_quantile_seconds": self.jct_quantile_seconds,
+            "cost_quantile": self.cost_quantile,
+            "deadline_seconds": limits.deadline_s,
+            "budget": limits.budget_usd,
+            "confidence": limits.confidence,
+            "optimal": self.optimal,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "peak_nodes": self.peak_nodes,
+            "samples": self.samples,
+            "seed": self.seed,
+            "stages": [
+                {**asdict(stage), **({"bracket": bracket.name} if several else {})}
+                for bracket in self.brackets
+                for stage in bracket.stages
+            ],
+        }
+        if self.frontier is not None:
+            data["frontier"] = [asdict(point) for point in self.frontier]
+        if self.comparison is not None:
+            data["comparison"] = {
+                name: None if other is None else asdict(other) for name, other in self.comparison.items()
+            }
+        return data
+
+
+def quote_stages(stages: tuple[Stage, ...], solution: Solution) -> tuple[StageQuote, ...]:
+    """The stage table of one spec's solution."""
+    outcome = solution.outcome
+    rows = zip(stages, solution.plan.stages, outcome.stage_mean_s, outcome.stage_mean_usd, strict=True)
+    return tuple(
+        StageQuote(
+            trials=stage.trials,
+            iterations=stage.iterations,
+            slots=planned.allocation.slots,
+            slots_per_trial=planned.allocation.slots_per_trial,
+            nodes=planned.allocation.nodes,
+            nodes_held=planned.nodes_held,
+            seconds=seconds,
+            cost=usd,
+        )
+        for stage, planned, seconds, usd in rows
+    )

@@ -1,0 +1,44 @@
+"""How the slots of a stage are shared between its trials, and how many nodes that takes.
+
+Fair division (RubberBand section 4.3): either every trial has a gang of the same size and all run at
+once, or a number of smallest gangs that divides the number of trials takes turns. Colocation (section
+4.4): a gang that fits a node lies on one node; a larger one takes whole nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Allocation:
+    """`gangs` gangs of `slots_per_trial` slots train at once, on `nodes` nodes."""
+
+    nodes: int
+    gangs: int
+    slots_per_trial: int
+
+    @property
+    def slots(self) -> int:
+        return self.gangs * self.slots_per_trial
+
+
+def allocate(*, gangs: int, slots_per_trial: int, slots_per_node: int) -> Allocation:
+    """So many gangs on as few nodes as hold them without scattering any."""
+    if slots_per_trial > slots_per_node:
+        nodes = gangs * -(-slots_per_trial // slots_per_node)
+    else:
+        nodes = -(-gangs // (slots_per_node // slots_per_trial))
+    return Allocation(nodes=nodes, gangs=gangs, slots_per_trial=slots_per_trial)
+
+
+def fair_allocations(
+    trials: int, *, gang_sizes: range, slots_per_node: int, max_nodes: int
+) -> tuple[Allocation, ...]:
+    """Every fair division of a stage that fits `max_nodes` nodes, fewest nodes first."""
+    shapes = [(gangs, gang_sizes.start) for gangs in range(1, trials) if trials % gangs == 0]
+    shapes += [(trials, slots) for slots in gang_sizes]
+    allocations = (
+        allocate(gangs=gangs, slots_per_trial=slots, slots_per_node=slots_per_node) for gangs, slots in shapes
+    )
+    return tuple(sorted(a for a in allocations if a.nodes <= max_nodes))

@@ -1,0 +1,213 @@
+"""The execution model as an explicit graph, one sample at a time (RubberBand section 4.2, Algorithm 1).
+
+This is the readable twin of `evaluator.py`: it can be printed and drawn, and the tests hold both to the
+same result sample by sample. A new kind of work is one more class with a `latency_s`.
+
+Deviations from the paper: a queued trial waits for *whichever* gang frees first, not for one fixed
+predecessor; nodes are billed one by one, so that the minimum charge and holding can be told exactly.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elastune.cluster import Billing
+from elastune.prediction.draws import BLOCK, Draws
+from elastune.prediction.plan import Plan
+from elastune.prediction.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(ABC):
+    """A node of the graph. It starts when all of `after` (indices of earlier tasks) have ended."""
+
+    stage: int
+    after: tuple[int, ...]
+
+    @abstractmethod
+    def latency_s(self, draws: Draws, sample: int) -> float: ...
+
+    @property
+    def label(self) -> str:
+        return type(self).__name__.upper()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale(Task):
+    """One blocking request to the provider: its queue delay."""
+
+    nodes: int
+
+    def latency_s(self, draws: Draws, sample: int) -> float:
+        return float(draws.queue_s(self.stage)[sample])
+
+    @property
+    def label(self) -> str:
+        return f"SCALE +{self.nodes}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitInstance(Task):
+    """One new node boots and installs what it needs. It is billed from the start of this task."""
+
+    node: int
+    of: int
+
+    def latency_s(self, draws: Draws, sample: int) -> float:
+        return float(draws.inits_s(self.stage, self.of)[self.node, sample])
+
+    @property
+    def label(self) -> str:
+        return f"INIT_INSTANCE {self.node + 1}/{self.of}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train(Task):
+    """One trial: gang start-up, iterations, save. It waits for one of the stage's `gangs` gangs."""
+
+    trial: int
+    slots: int
+    gangs: int
+    speedup: float
+
+    def latency_s(self, draws: Draws, sample: int) -> float:
+        block, row = divmod(sample, BLOCK)
+        durations = draws.train(self.stage, block).durations(self.speedup)
+        return float(durations[row, self.trial])
+
+    @property
+    def label(self) -> str:
+        return f"TRAIN trial {self.trial} on {self.slots}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync(Task):
+    """The barrier that ends a stage."""
+
+    def latency_s(self, draws: Draws, sample: int) -> float:
+        return float(draws.sync_s(self.stage)[sample])
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a task ran, in one sample."""
+
+    start_s: float
+    end_s: float
+
+
+def build_dag(workload: Workload, plan: Plan) -> tuple[Task, ...]:
+    """The graph in topological order: each stage extends the frontier of the one before."""
+    tasks: list[Task] = []
+    frontier: tuple[int, ...] = ()
+
+    def extend(new: Sequence[Task]) -> tuple[int, ...]:
+        first = len(tasks)
+        tasks.extend(new)
+        return tuple(range(first, len(tasks)))
+
+    held = len(workload.node_ages_s)
+    for i, (stage, planned) in enumerate(zip(workload.stages, plan.stages, strict=True)):
+        new = planned.nodes_held - held
+        if new > 0:
+            frontier = extend([Scale(stage=i, after=frontier, nodes=new)])
+            frontier = extend([InitInstance(stage=i, after=frontier, node=n, of=new) for n in range(new)])
+        use = planned.allocation
+        speedup = workload.profile.speedup.at(use.slots_per_trial)
+        frontier = extend(
+            [
+                Train(
+                    stage=i,
+                    after=frontier,
+                    trial=trial,
+                    slots=use.slots_per_trial,
+                    gangs=use.gangs,
+                    speedup=speedup,
+                )
+                for trial in range(stage.trials)
+            ]
+        )
+        frontier = extend([Sync(stage=i, after=frontier)])
+        held = planned.nodes_held
+    return tuple(tasks)
+
+
+def walk_dag(tasks: Sequence[Task], draws: Draws, sample: int) -> tuple[Span, ...]:
+    """Start and end of every task in one sample."""
+    spans: list[Span] = []
+    free: dict[int, list[float]] = {}
+    for task in tasks:
+        start = max((spans[i].end_s for i in task.after), default=0.0)
+        if isinstance(task, Train):
+            gangs = free.setdefault(task.stage, [start] * task.gangs)
+            start = heapq.heappop(gangs)
+        end = start + task.latency_s(draws, sample)
+        if isinstance(task, Train):
+            heapq.heappush(gangs, end)
+        spans.append(Span(start, end))
+    return tuple(spans)
+
+
+def bill_dag(workload: Workload, plan: Plan, tasks: Sequence[Task], spans: Sequence[Span]) -> float:
+    """What one sample costs."""
+    new_nodes = sum(isinstance(task, InitInstance) for task in tasks)
+    ingress = new_nodes * workload.cluster.data_usd_per_node
+    match workload.cluster.billing:
+        case Billing.FUNCTION:
+            busy = sum(
+                task.slots * (span.end_s - span.start_s)
+                for task, span in zip(tasks, spans, strict=True)
+                if isinstance(task, Train)
+            )
+            return ingress + workload.cluster.slot_usd_per_s * busy
+        case Billing.INSTANCE:
+            return ingress + workload.cluster.node_usd_per_s * _billed_node_s(workload, plan, tasks, spans)
+
+
+def _billed_node_s(workload: Workload, plan: Plan, tasks: Sequence[Task], spans: Sequence[Span]) -> float:
+    """Seconds charged for all nodes: first in, first out, each at least the minimum."""
+    minimum = workload.cluster.minimum_charge_s
+    alive = deque(-age for age in sorted(workload.node_ages_s, reverse=True))
+    billed = 0.0
+    stage_start = 0.0
+    for i, planned in enumerate(plan.stages):
+        while len(alive) > planned.nodes_held:
+            born = alive.popleft()
+            billed += max(stage_start - born, minimum) - max(0.0, -born)
+        for task, span in zip(tasks, spans, strict=True):
+            if task.stage == i and isinstance(task, InitInstance):
+                alive.append(span.start_s)
+            if task.stage == i and isinstance(task, Sync):
+                stage_start = span.end_s
+    return billed + sum(max(stage_start - born, minimum) - max(0.0, -born) for born in alive)
+
+
+def describe_dag(tasks: Sequence[Task]) -> str:
+    """One line per task, for reading."""
+    lines = []
+    for index, task in enumerate(tasks):
+        turn = ""
+        if isinstance(task, Train) and task.trial >= task.gangs:
+            turn = f", when one of {task.gangs} gangs frees"
+        after = f"  after {_ranges(task.after)}" if task.after else ""
+        lines.append(f"{index:>4}  stage {task.stage}  {task.label}{after}{turn}")
+    return "\n".join(lines)
+
+
+def dag_to_dot(tasks: Sequence[Task]) -> str:
+    """The graph in Graphviz' language, for drawing."""
+    lines = ["digraph plan {", "  rankdir=LR;", "  node [shape=box];"]
+    for index, task in enumerate(tasks):
+        lines.append(f'  t{index} [label="{task.label}"];')
+        lines.extend(f"  t{before} -> t{index};" for before in task.after)
+    return "\n".join([*lines, "}"])
+
+
+def _ranges(indices: tuple[int, ...]) -> str:
+    if len(indices) > 1 and indices == tuple(range(indices[0], indices[-1] + 1)):
+        return f"{indices[0]}-{indices[-1]}"
+    return ", ".join(str(index) for index in indices)

@@ -1,0 +1,139 @@
+"""The execution model, all samples at once: what the planners ask thousands of times.
+
+The same model as `dag.py` (RubberBand section 4.2 and Algorithm 1), without the graph. Stages are
+separated by barriers, so the completion time is the sum of the stages' critical paths, and what a stage
+takes for a given allocation does not depend on the rest of the plan: it is computed once and kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from elastune.cluster import Billing
+from elastune.errors import InvariantError
+from elastune.prediction.allocation import Allocation
+from elastune.prediction.draws import Draws
+from elastune.prediction.makespan import makespan
+from elastune.prediction.outcome import Outcome
+from elastune.prediction.plan import Plan
+from elastune.prediction.workload import Workload
+from elastune.profiles.distributions import Array
+
+
+@dataclass(slots=True)
+class _Cohort:
+    """Nodes launched together."""
+
+    nodes: int
+    born_s: Array
+
+
+class Evaluator:
+    """Predicts time and cost of plans for one workload on one fixed set of samples."""
+
+    def __init__(self, workload: Workload, draws: Draws) -> None:
+        self.workload = workload
+        self.draws = draws
+        self._makespans: dict[tuple[int, Allocation], Array] = {}
+        self._busy: dict[tuple[int, int], Array] = {}
+
+    def makespan_s(self, stage: int, allocation: Allocation) -> Array:
+        """From the first gang's start to the last trial's save, per sample."""
+        key = (stage, allocation)
+        if key not in self._makespans:
+            self._makespans[key] = np.concatenate(
+                [self.block_makespan_s(stage, allocation, block) for block in range(len(self.draws.blocks))]
+            )
+        return self._makespans[key]
+
+    def block_makespan_s(self, stage: int, allocation: Allocation, block: int) -> Array:
+        speedup = self.workload.profile.speedup.at(allocation.slots_per_trial)
+        durations = self.draws.train(stage, block).durations(speedup)
+        return makespan(durations, allocation.gangs)
+
+    def busy_slot_s(self, stage: int, slots_per_trial: int) -> Array:
+        """Slot-seconds in which the gangs of a stage start, train and save, per sample."""
+        key = (stage, slots_per_trial)
+        if key not in self._busy:
+            speedup = self.workload.profile.speedup.at(slots_per_trial)
+            blocks = range(len(self.draws.blocks))
+            sums = [self.draws.train(stage, b).durations(speedup).sum(axis=1) for b in blocks]
+            self._busy[key] = slots_per_trial * np.concatenate(sums)
+        return self._busy[key]
+
+    def evaluate(self, plan: Plan) -> Outcome:
+        """Time and cost of a plan on every sample."""
+        if len(plan.stages) != len(self.workload.stages):
+            raise InvariantError(f"{len(plan.stages)} planned stages for {len(self.workload.stages)}")
+        seconds, launched = self._stage_times(plan)
+        match self.workload.cluster.billing:
+            case Billing.INSTANCE:
+                costs = self._bill_instances(plan, seconds)
+            case Billing.FUNCTION:
+                costs = self._bill_functions(plan)
+        for stage, nodes in enumerate(launched):
+            costs[stage] += nodes * self.workload.cluster.data_usd_per_node
+        return Outcome(
+            jct_s=seconds.sum(axis=0),
+            cost_usd=costs.sum(axis=0),
+            stage_mean_s=tuple(seconds.mean(axis=1).tolist()),
+            stage_mean_usd=tuple(costs.mean(axis=1).tolist()),
+        )
+
+    def _stage_times(self, plan: Plan) -> tuple[Array, list[int]]:
+        """Critical path of each stage, (stages, samples), and the nodes launched for it."""
+        held = len(self.workload.node_ages_s)
+        seconds = np.empty((len(plan.stages), self.draws.samples))
+        launched = []
+        for i, stage in enumerate(plan.stages):
+            new = max(0, stage.nodes_held - held)
+            seconds[i] = self.makespan_s(i, stage.allocation) + self.draws.sync_s(i)
+            if new:
+                seconds[i] += self.draws.queue_s(i) + self.draws.slowest_init_s(i, new)
+            launched.append(new)
+            held = stage.nodes_held
+        return seconds, launched
+
+    def _bill_instances(self, plan: Plan, seconds: Array) -> Array:
+        """Each node from the start of its INIT to its release, oldest released first, with the minimum.
+
+        What the minimum charge adds counts for the last stage that the node served.
+        """
+        rate = self.workload.cluster.node_usd_per_s
+        minimum = self.workload.cluster.minimum_charge_s
+        costs = np.zeros_like(seconds)
+        clock = np.zeros(self.draws.samples)
+        ages = sorted(self.workload.node_ages_s, reverse=True)
+        cohorts = deque(_Cohort(1, np.full_like(clock, -age)) for age in ages)
+        held = len(ages)
+
+        def release(nodes: int, stage: int) -> None:
+            while nodes > 0:
+                oldest = cohorts[0]
+                gone = min(oldest.nodes, nodes)
+                costs[stage] += gone * rate * np.maximum(0.0, minimum - (clock - oldest.born_s))
+                nodes -= gone
+                oldest.nodes -= gone
+                if not oldest.nodes:
+                    cohorts.popleft()
+
+        for i, stage in enumerate(plan.stages):
+            release(held - stage.nodes_held, max(0, i - 1))
+            new = max(0, stage.nodes_held - held)
+            costs[i] += rate * stage.nodes_held * seconds[i]
+            if new:
+                queue = self.draws.queue_s(i)
+                costs[i] -= rate * new * queue
+                cohorts.append(_Cohort(new, clock + queue))
+            clock = clock + seconds[i]
+            held = stage.nodes_held
+        release(held, len(plan.stages) - 1)
+        return costs
+
+    def _bill_functions(self, plan: Plan) -> Array:
+        rate = self.workload.cluster.slot_usd_per_s
+        slots = (stage.allocation.slots_per_trial for stage in plan.stages)
+        return rate * np.stack([self.busy_slot_s(i, s) for i, s in enumerate(slots)])

@@ -1,0 +1,194 @@
+"""Latencies as distributions: constant, normal (clipped at zero), log-normal, empirical.
+
+Each one can do what the execution model needs: tell its mean and standard deviation, draw values, draw
+sums of many values cheaply, and map a probability to a latency (for the slowest of several nodes).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+Array = npt.NDArray[np.float64]
+
+# Beyond this many values a sum is drawn at once. Measured on 400,000 sums, the error that this leaves in the
+# 95 % quantile is below 0.1 % for log-normal values with a coefficient of variation of 0.5 (0.3 % at 1.0) and
+# below 0.9 % for normal ones clipped at 0.4 standard deviations.
+EXACT_SUMMANDS = 64
+EXACT_LOGNORMAL_SUMMANDS = 8
+
+
+class Distribution(Protocol):
+    """A latency in seconds, never negative."""
+
+    @property
+    def mean(self) -> float: ...
+
+    @property
+    def sd(self) -> float: ...
+
+    def quantile(self, probability: Array) -> Array:
+        """The latency that is not exceeded with this probability."""
+        ...
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Independent latencies."""
+        ...
+
+
+def is_constant(distribution: Distribution) -> bool:
+    """Whether every draw is the same."""
+    return distribution.sd == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: float
+
+    @property
+    def mean(self) -> float:
+        return self.value
+
+    @property
+    def sd(self) -> float:
+        return 0.0
+
+    def quantile(self, probability: Array) -> Array:
+        return np.full_like(probability, self.value)
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return np.full(shape, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """`max(0, x)` with x normal. Where the clipping bites, `mean` and `sd` are those of what is left."""
+
+    location: float
+    scale: float
+
+    @property
+    def mean(self) -> float:
+        return self._moments()[0]
+
+    @property
+    def sd(self) -> float:
+        return self._moments()[1]
+
+    def _moments(self) -> tuple[float, float]:
+        if self.scale == 0.0:
+            return max(0.0, self.location), 0.0
+        z = self.location / self.scale
+        above = float(ndtr(z))
+        density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+        mean = self.location * above + self.scale * density
+        square = (self.location**2 + self.scale**2) * above + self.location * self.scale * density
+        return mean, math.sqrt(max(0.0, square - mean * mean))
+
+    def quantile(self, probability: Array) -> Array:
+        return np.maximum(0.0, self.location + self.scale * ndtri(probability))
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return np.maximum(0.0, rng.normal(self.location, self.scale, shape))
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormal:
+    """Log-normal, given by the mean and the standard deviation of the latency itself."""
+
+    mean: float
+    sd: float
+
+    @property
+    def _sigma(self) -> float:
+        return math.sqrt(math.log1p((self.sd / self.mean) ** 2))
+
+    @property
+    def _mu(self) -> float:
+        return math.log(self.mean) - self._sigma**2 / 2.0
+
+    def quantile(self, probability: Array) -> Array:
+        return np.exp(self._mu + self._sigma * ndtri(probability))
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return rng.lognormal(self._mu, self._sigma, shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Empirical:
+    """The measured values, each as likely as the other. They are kept in ascending order."""
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(sorted(self.values)))
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def sd(self) -> float:
+        mean = self.mean
+        return math.sqrt(math.fsum((v - mean) ** 2 for v in self.values) / len(self.values))
+
+    def quantile(self, probability: Array) -> Array:
+        count = len(self.values)
+        rank = np.clip(np.ceil(probability * count).astype(int) - 1, 0, count - 1)
+        return np.asarray(np.take(self.values, rank), dtype=np.float64)
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return rng.choice(np.asarray(self.values), shape)
+
+
+def draw_sums(
+    distribution: Distribution, rng: np.random.Generator, counts: npt.NDArray[np.int64], rows: int
+) -> Array:
+    """`rows` x `len(counts)` sums; column j adds `counts[j]` independent latencies.
+
+    Small sums are really added. Beyond, one draw stands for the sum: from the normal
+    distribution with the same mean and variance, or, for log-normal latencies, from such a log-normal one
+    (Fenton and Wilkinson), whose skewness is nearly right too. An unclipped normal needs no adding at all.
+    """
+    if is_constant(distribution):
+        return np.broadcast_to(distribution.mean * counts, (rows, counts.size))
+    adds_up = isinstance(distribution, Normal) and distribution.location > 6 * distribution.scale
+    limit = EXACT_LOGNORMAL_SUMMANDS if isinstance(distribution, LogNormal) else EXACT_SUMMANDS
+    limit = 0 if adds_up else limit
+    few, many = np.flatnonzero((counts > 0) & (counts <= limit)), np.flatnonzero(counts > limit)
+    sums = np.zeros((rows, counts.size))
+    if many.size:
+        sums[:, many] = _draw_total(distribution, rng, counts[many], rows)
+    if few.size:
+        sums[:, few] = _add_up(distribution, rng, counts[few], rows)
+    return sums
+
+
+def _draw_total(
+    distribution: Distribution, rng: np.random.Generator, counts: npt.NDArray[np.int64], rows: int
+) -> Array:
+    means, sds = distribution.mean * counts, distribution.sd * np.sqrt(counts)
+    normal = rng.standard_normal((rows, counts.size))
+    if isinstance(distribution, LogNormal):
+        sigma = np.sqrt(np.log1p((sds / means) ** 2))
+        return np.asarray(np.exp(np.log(means) - sigma**2 / 2 + sigma * normal))
+    return np.maximum(0.0, means + sds * normal)
+
+
+def _add_up(
+    distribution: Distribution, rng: np.random.Generator, counts: npt.NDArray[np.int64], rows: int
+) -> Array:
+    total = np.zeros((rows, counts.size))
+    for step in range(int(counts.max())):
+        owing = np.flatnonzero(counts > step)
+        latencies = distribution.draw(rng, (rows, owing.size))
+        if owing.size == counts.size:  # adding to all columns at once is several times faster
+            total += latencies
+        else:
+            total[:, owing] += latencies
+    return total

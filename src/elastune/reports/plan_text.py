@@ -1,0 +1,197 @@
+"""A quote for the terminal: stage table, totals, how sure and how good it is, and the alternatives.
+
+Every number says whether it is a mean or a quantile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from elastune.planning import Comparison, FrontierPoint, Objective, Quote
+from elastune.units import format_duration, format_percent, format_usd, plural
+
+MOST_FRONTIER_ROWS = 20
+
+
+def render_quote(quote: Quote) -> RenderableType:
+    """Everything that was asked for, top to bottom."""
+    parts: list[RenderableType] = [_headline(quote)]
+    parts += [_stage_table(quote, index) for index in range(len(quote.brackets))]
+    parts.append(_totals(quote))
+    if quote.comparison is not None:
+        parts.append(_comparison_table(quote, quote.comparison))
+    if quote.frontier is not None:
+        parts.append(_frontier_table(quote, quote.frontier))
+    return Group(*[line for part in parts for line in ("", part)][1:])
+
+
+def _headline(quote: Quote) -> Text:
+    limits = quote.problem.limits
+    what = "Cheapest plan" if quote.objective is Objective.COST else "Fastest plan"
+    text = Text(what, style="bold")
+    if limits.deadline_s is not None:
+        text.append(f" by a deadline of {format_duration(limits.deadline_s)}")
+    if limits.budget_usd is not None:
+        text.append(f" {'and' if limits.deadline_s else 'for'} a budget of {format_usd(limits.budget_usd)}")
+    if limits.deadline_s is not None or limits.budget_usd is not None:
+        text.append(f", {format_percent(limits.confidence)} sure")
+    else:
+        text.append(" (no deadline and no budget: nothing is promised)")
+    text.append(f"  [{quote.planner}]", style="dim")
+    return text
+
+
+def _stage_table(quote: Quote, index: int) -> Table:
+    bracket = quote.brackets[index]
+    several = len(quote.brackets) > 1
+    table = _table(
+        ("stage", "trials", "iterations", "slots/trial", "slots", "nodes", "mean time", "mean cost"),
+        title=f"{bracket.name}" if several else None,
+    )
+    for number, stage in enumerate(bracket.stages, start=1):
+        held = f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
+        table.add_row(
+            f"{number}",
+            f"{stage.trials:,}",
+            f"{stage.iterations:,}",
+            f"{stage.slots_per_trial}",
+            f"{stage.slots:,}",
+            held,
+            format_duration(stage.seconds),
+            format_usd(stage.cost),
+        )
+    table.add_section()
+    table.add_row(
+        "all",
+        "",
+        "",
+        "",
+        "",
+        "",
+        format_duration(bracket.jct_seconds),
+        format_usd(bracket.cost),
+        style="bold",
+    )
+    return table
+
+
+def _totals(quote: Quote) -> Table:
+    limits = quote.problem.limits
+    level = format_percent(limits.confidence)
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim")
+    rows.add_column()
+    late = format_duration(quote.jct_quantile_seconds)
+    finish = f"mean {format_duration(quote.jct_seconds)}, {level} quantile {late}"
+    if limits.deadline_s is not None:
+        finish += f" (deadline {format_duration(limits.deadline_s)})"
+    cost = f"mean {format_usd(quote.cost)}, {level} quantile {format_usd(quote.cost_quantile)}"
+    if limits.budget_usd is not None:
+        cost += f" (budget {format_usd(limits.budget_usd)})"
+    rows.add_row("finish", finish)
+    rows.add_row("cost", cost)
+    rows.add_row("nodes", f"at most {quote.peak_nodes} at once")
+    rows.add_row("how good", _how_good(quote))
+    if quote.planner != "static":
+        rows.add_row("against static", _against_static(quote))
+    return rows
+
+
+def _how_good(quote: Quote) -> str:
+    better = "cheaper" if quote.objective is Objective.COST else "faster"
+    if quote.optimal:
+        return f"optimal: no plan that keeps the limits is {better} (latencies are constant)"
+    if quote.gap is None or quote.lower_bound is None:
+        return "a heuristic: nothing is proven about it"
+    show = format_usd if quote.objective is Objective.COST else format_duration
+    bound = f"no plan that keeps the limits has a mean below {show(quote.lower_bound)}"
+    return f"within {format_percent(quote.gap)} of the optimum: {bound}" if quote.gap >= 5e-4 else bound
+
+
+def _against_static(quote: Quote) -> str:
+    static = quote.static
+    if static is None:
+        return "no cluster of fixed size keeps the limits"
+    described = (
+        f"{plural(static.peak_nodes, 'node')} throughout: "
+        f"mean {format_usd(static.cost)} in {format_duration(static.jct_seconds)}"
+    )
+    if quote.objective is Objective.TIME:
+        return (
+            f"{described}; this plan is {format_percent(1 - quote.jct_seconds / static.jct_seconds)} faster"
+        )
+    saving = 1 - quote.cost / static.cost if static.cost else 0.0
+    return f"{described}; this plan saves {format_percent(max(0.0, saving))}"
+
+
+def _comparison_table(quote: Quote, comparison: Mapping[str, Comparison | None]) -> Table:
+    level = format_percent(quote.problem.limits.confidence)
+    table = _table(
+        ("planner", "mean time", f"{level} time", "mean cost", f"{level} cost", "cost ratio", "most nodes"),
+        title="All planners under the same limits",
+    )
+    for name, other in comparison.items():
+        if other is None:
+            table.add_row(name, "no plan keeps the limits", *[""] * 5, style="dim")
+            continue
+        table.add_row(
+            name,
+            format_duration(other.jct_seconds),
+            format_duration(other.jct_quantile_seconds),
+            format_usd(other.cost),
+            format_usd(other.cost_quantile),
+            f"{other.cost / quote.cost:.2f}x" if quote.cost else "",
+            f"{other.peak_nodes}",
+            style="bold" if name == quote.planner else None,
+        )
+    return table
+
+
+def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
+    shown = list(_thinned(frontier, quote))
+    left_out = len(frontier) - len(shown)
+    table = _table(
+        ("mean time", "mean cost", "most nodes", ""),
+        title=f"Time against money: {plural(len(frontier), 'plan')} that no other beats in both",
+        caption=f"{left_out:,} plans between these are left out; --json has all" if left_out else None,
+    )
+    for point in shown:
+        chosen = _is_chosen(point, quote)
+        table.add_row(
+            format_duration(point.jct_seconds),
+            format_usd(point.cost),
+            f"{point.peak_nodes}",
+            "chosen" if chosen else "",
+            style="bold" if chosen else None,
+        )
+    return table
+
+
+def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[FrontierPoint]:
+    """At most so many points, both ends and the chosen one among them."""
+    last = len(frontier) - 1
+    steps = min(MOST_FRONTIER_ROWS - 1, last)
+    picked = {round(i * last / steps) for i in range(steps + 1)} if steps else {0}
+    for index, point in enumerate(frontier):
+        if index in picked or _is_chosen(point, quote):
+            yield point
+
+
+def _is_chosen(point: FrontierPoint, quote: Quote) -> bool:
+    return (point.jct_seconds, point.cost) == (quote.jct_seconds, quote.cost)
+
+
+def _table(columns: tuple[str, ...], *, title: str | None = None, caption: str | None = None) -> Table:
+    table = Table(
+        title=title, caption=caption, title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
+    for index, column in enumerate(columns):
+        table.add_column(
+            column, justify="left" if index == 0 and column == "planner" else "right", no_wrap=True
+        )
+    table.header_style = "dim"
+    return table

@@ -1,0 +1,54 @@
+"""The page about the job file shows what really happens."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from elastune.errors import JobError
+from elastune.job import Job, load_job
+from elastune.job.cluster import ClusterSection
+from elastune.job.measurement_files import read_measurements
+from elastune.job.profile import ProfileSection
+from elastune.job.search import SEARCHES
+from elastune.job.section import Section
+
+PAGE = (Path(__file__).parents[2] / "docs" / "job-file.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(yaml|json|text)\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_first_example_is_a_job() -> None:
+    language, text = BLOCKS[0]
+    assert language == "yaml"
+    assert Job.from_yaml_text(text).deadline == 1200.0
+
+
+def test_both_forms_of_measurements_can_be_read(tmp_path: Path) -> None:
+    for text in [text for language, text in BLOCKS if language == "json"][:2]:
+        path = tmp_path / "speeds.json"
+        path.write_text(text, encoding="utf-8")
+        assert read_measurements(path).speedup.largest == 4
+
+
+def test_the_messages_are_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"yaml": "job.yaml", "json": "speeds.json"}
+    shown = 0
+    for language, text in BLOCKS:
+        if language == "text":
+            with pytest.raises(JobError) as caught:
+                load_job("job.yaml")
+            assert str(caught.value) == text.rstrip("\n")
+            shown += 1
+        else:
+            Path(names[language]).write_text(text, encoding="utf-8")
+    assert shown == 3
+
+
+def test_every_key_is_in_a_table() -> None:
+    sections: list[type[Section]] = [Job, ClusterSection, ProfileSection, *SEARCHES.values()]
+    for section in sections:
+        for key in section.model_fields:
+            assert f"\n| `{key}` |" in PAGE, key

@@ -1,0 +1,125 @@
+"""A profile that comes from a file of measurements."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from example_jobs import job_data
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elastune.errors import JobError
+from elastune.job import Job, load_job
+from elastune.job.measurement_files import read_measurements
+from elastune.profiles import Constant, Profile, Speedup, fit_profile
+from elastune.profiles.measurements import fit_latency
+
+
+def write(folder: Path, content: object) -> Path:
+    path = folder / "speeds.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_the_short_form_is_iterations_only(tmp_path: Path) -> None:
+    path = write(tmp_path, {"1": [60.1, 59.7], "2": [31.0, "32s"]})
+    assert read_measurements(path) == fit_profile({1: [60.1, 59.7], 2: [31.0, 32.0]})
+
+
+def test_the_long_form_has_the_other_latencies(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        {"iteration": {"1": [60], "4": [20]}, "startup": [4, 6], "save": "500ms", "sync": 1, "spread": 0.1},
+    )
+    assert read_measurements(path) == Profile(
+        iteration=Constant(60.0),
+        speedup=Speedup(((1, 1.0), (4, 3.0))),
+        spread=0.1,
+        startup=fit_latency([4.0, 6.0]),
+        save=Constant(0.5),
+        sync=Constant(1.0),
+    )
+
+
+def test_the_path_is_relative_to_the_folder_of_the_job(tmp_path: Path) -> None:
+    write(tmp_path, {"1": [60.1, 59.7], "2": [31.0]})
+    job_file = tmp_path / "job.json"
+    job_file.write_text(json.dumps(job_data(profile="speeds.json")), encoding="utf-8")
+    job = load_job(job_file)
+    assert job.profile == fit_profile({1: [60.1, 59.7], 2: [31.0]})
+    assert Job.from_dict(job.to_dict()) == job
+
+
+def test_in_python_the_path_is_relative_to_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, {"1": [60]})
+    monkeypatch.chdir(tmp_path)
+    for given_path in ("speeds.json", Path("speeds.json"), str(path)):
+        assert Job(**job_data(profile=given_path)).profile.iteration == Constant(60.0)
+        assert Job.from_dict(job_data(profile=given_path)).profile.iteration == Constant(60.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"2": [1.0]}', "no iterations were measured on 1 slot (only on: 2); measure at 1 slot too"),
+        ('{"1": []}', "iterations on 1 slot: the list is empty; at least one measured value is needed"),
+        ('{"1": [60], "2": [30, 0]}', "iterations on 2 slots: value 2 is 0; expected seconds, more than 0"),
+        ('{"1": [60], "2": [-30]}', "iterations on 2 slots: value 1 is -30; expected a duration, 0 or more"),
+        ('{"1": [NaN]}', "iterations on 1 slot: value 1 is nan; expected a duration"),
+        ('{"1": [true]}', "iterations on 1 slot: value 1 is True; expected a duration"),
+        ('{"1": 60}', "iterations on 1 slot: expected a list of latencies, such as [60.1, 59.7]"),
+        ('{"one": [60]}', "'one' is not a number of slots; expected a whole number from 1"),
+        ('{"1": [60], "startup": [5]}', "'startup' is not a number of slots"),
+        ('{"1": [60], "01": [5]}', "iterations on 01 slot: given twice"),
+        ('{"1": [60], "1": [5]}', "'1' is given twice"),
+        ('{"iteration": [60]}', "iteration: expected a mapping of slots to lists"),
+        ('{"iteration": {"1": [60]}, "start_up": 5}', "did you mean 'startup'?"),
+        ('{"iteration": {"1": [60]}, "startup": []}', "startup: the list is empty"),
+        ('{"iteration": {"1": [60]}, "save": "x"}', "save is 'x'; expected a duration"),
+        ('{"iteration": {"1": [60]}, "spread": -1}', "spread is -1; expected a number from 0 to 100"),
+        ("[1, 2]", "expected a mapping of slots to lists of latencies"),
+        ("{}", "expected a mapping of slots to lists of latencies"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"1": [' + "9" * 5000 + "]}", "speeds.json: "),
+    ],
+)
+def test_a_bad_file_is_named_with_the_allocation(tmp_path: Path, content: str, message: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(JobError) as caught:
+        Job.from_dict(job_data(profile=str(path)), source="job.yaml")
+    start = f"job.yaml: profile names a file that cannot be used: {path}: "
+    assert str(caught.value).startswith(start)
+    assert message in str(caught.value)
+
+
+def test_bad_json_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"speeds\.json, line 2: not valid JSON: "):
+        read_measurements(write(tmp_path, '{"1":\n [60,]}'))
+
+
+def test_a_missing_file_is_one_problem_among_the_others() -> None:
+    with pytest.raises(JobError) as caught:
+        Job.from_dict(job_data(profile="nowhere.json", deadline=0))
+    assert "2 problems" in str(caught.value)
+    assert "nowhere.json: there is no such file; expected a file of measurements" in str(caught.value)
+
+
+SLOTS = st.sampled_from(["1", "2", "4", "iteration", "startup", "spread", "x"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(SLOTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_garbage_never_raises_anything_but_a_job_error(
+    tmp_path_factory: pytest.TempPathFactory, content: object
+) -> None:
+    with contextlib.suppress(JobError):
+        read_measurements(write(tmp_path_factory.mktemp("garbage"), json.dumps(content)))
