@@ -31,7 +31,7 @@ test: lint
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --hypothesis-profile=explore
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .

@@ -7,7 +7,6 @@ import pickle
 from pathlib import Path
 
 import pytest
-from example_jobs import job_data
 
 from elastune.cluster import Billing, ClusterTerms
 from elastune.errors import JobError
@@ -15,6 +14,7 @@ from elastune.job import Job, load_job
 from elastune.planning.problem import GangLimits, Limits
 from elastune.profiles import Constant, Distribution, Empirical, LogNormal, Normal, Profile, Speedup
 from elastune.spec import hyperband, successive_halving
+from tests.job.example_jobs import job_data
 
 FULL = """
 search: {algorithm: sha, trials: 32, min_iterations: 1, max_iterations: 50, eta: 3,

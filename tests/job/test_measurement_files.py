@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from example_jobs import job_data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from elastune.job import Job, load_job
 from elastune.job.measurement_files import read_measurements
 from elastune.profiles import Constant, Profile, Speedup, fit_profile
 from elastune.profiles.measurements import fit_latency
+from tests.job.example_jobs import job_data
 
 
 def write(folder: Path, content: object) -> Path:

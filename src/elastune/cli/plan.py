@@ -99,7 +99,7 @@ def _print(quote: Quote, plot: Path | None) -> None:
     console = Console(highlight=False)
     console.print(render_quote(quote))
     if plot is not None:
-        console.print(f"plot written to {plot}")
+        console.print(f"\nplot written to {plot}")
 
 
 def _error_data(error: ElastuneError) -> dict[str, object]:

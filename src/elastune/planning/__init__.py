@@ -1,18 +1,19 @@
 """Which plan to choose: planners, what is proven about their plans, and quotes."""
 
 from elastune.planning.desk import DEFAULT_SAMPLES, Request, default_objective, make_quote
-from elastune.planning.infeasible import Diagnosis, Limit, NoPlanError, WouldFit
+from elastune.planning.forecast import Forecast
+from elastune.planning.infeasible import Diagnosis, Limit, NoPlanError
 from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS
 from elastune.planning.problem import GangLimits, Limits, Objective, Problem, StartState
-from elastune.planning.quote import BracketQuote, Comparison, FrontierPoint, Quote, StageQuote
+from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, StageQuote
 
 __all__ = [
     "DEFAULT_PLANNER",
     "DEFAULT_SAMPLES",
     "PLANNERS",
     "BracketQuote",
-    "Comparison",
     "Diagnosis",
+    "Forecast",
     "FrontierPoint",
     "GangLimits",
     "Limit",
@@ -24,7 +25,6 @@ __all__ = [
     "Request",
     "StageQuote",
     "StartState",
-    "WouldFit",
     "default_objective",
     "make_quote",
 ]

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from elastune.planning.brackets import Answer, solve
 from elastune.planning.case import build_case
+from elastune.planning.forecast import forecast
 from elastune.planning.frontier import side_by_side, trace_frontier
 from elastune.planning.infeasible import NoPlanError, diagnose
 from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS, Planner
 from elastune.planning.problem import Limits, Objective, Problem
-from elastune.planning.quote import BracketQuote, Comparison, FrontierPoint, Quote, quote_stages
+from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, quote_stages
 from elastune.planning.wording import tell_infeasible
 from elastune.prediction import Draws, Evaluator
 
@@ -70,6 +71,7 @@ class _Desk:
         asked = PLANNERS if request.compare else ("static",)
         others = {name: answer if name == request.planner else self.ask(name) for name in asked}
         confidence = self.problem.limits.confidence
+        comparison = {name: forecast(other, confidence) for name, other in others.items()}
         return Quote(
             planner=request.planner,
             objective=self.objective,
@@ -81,11 +83,11 @@ class _Desk:
             optimal=answer.optimal,
             lower_bound=answer.lower_bound,
             brackets=self._brackets(answer),
-            static=self._compare(others["static"]),
+            static=comparison["static"],
             samples=self.cases[0].evaluator.draws.samples,
             seed=request.seed,
             frontier=self._frontier(planner) if request.frontier else None,
-            comparison={name: self._compare(o) for name, o in others.items()} if request.compare else None,
+            comparison=comparison if request.compare else None,
         )
 
     def _brackets(self, answer: Answer) -> tuple[BracketQuote, ...]:
@@ -98,18 +100,6 @@ class _Desk:
                 cost=solution.outcome.mean_cost_usd,
             )
             for spec, case, solution in zip(self.problem.specs, self.cases, answer.brackets, strict=True)
-        )
-
-    def _compare(self, answer: Answer | None) -> Comparison | None:
-        if answer is None:
-            return None
-        confidence = self.problem.limits.confidence
-        return Comparison(
-            jct_seconds=answer.outcome.mean_jct_s,
-            cost=answer.outcome.mean_cost_usd,
-            jct_quantile_seconds=answer.outcome.jct_quantile_s(confidence),
-            cost_quantile=answer.outcome.cost_quantile_usd(confidence),
-            peak_nodes=answer.peak_nodes,
         )
 
     def _frontier(self, planner: Planner) -> tuple[FrontierPoint, ...]:

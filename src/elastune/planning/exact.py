@@ -8,14 +8,15 @@ stages is nearly normal), and for every s > 0 `z sqrt(v) <= z v / (2 s) + z s / 
 s = sqrt(v). So `m + z v / (2 s) <= L - z s / 2`, a sum again, admits no plan that breaks the limit and all
 that have the standard deviation s. The frontier is found for this sum, s set to the standard deviation of
 the plan it gives, and so on until s stands still. The plans near the limit are then tried on all samples, in
-order of the objective, and the first that keeps all limits is returned. So labels stay two numbers where
-(mean, variance, cost) would be three.
+order of the objective, and the best that keeps all limits is polished and returned. So labels stay two
+numbers where (mean, variance, cost) would be three.
 
 How far from the optimum it can be is told by `lower_bound.py`.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,10 +27,13 @@ from scipy.special import ndtri
 from elastune.planning.case import Case
 from elastune.planning.labels import Bounds, Frontier, find_frontier
 from elastune.planning.lower_bound import lower_bound
+from elastune.planning.naive_elastic import naive_elastic_plans
 from elastune.planning.network import Network, Weights, build_network, mean
-from elastune.planning.problem import Objective
-from elastune.planning.solution import PlanSet, Solution
-from elastune.prediction import Plan, StagePlan
+from elastune.planning.polish import polish
+from elastune.planning.problem import ROUNDING, Objective
+from elastune.planning.solution import PlanSet, Solution, best_of
+from elastune.planning.static import static_plans
+from elastune.prediction import Plan, StagePlan, quantile
 from elastune.profiles.distributions import Array
 
 # How far beyond the limit, by the normal approximation, a plan is still worth a look on the samples.
@@ -47,6 +51,7 @@ def plan_exact(case: Case) -> Solution | None:
     solution = _plan_uncertain(case)
     if solution is None:
         return None
+    solution = polish(case, solution)
     return replace(solution, lower_bound=lower_bound(case, solution.outcome))
 
 
@@ -60,7 +65,7 @@ def exact_plans(case: Case) -> PlanSet:
 
 
 def _plan_certain(case: Case) -> Solution | None:
-    frontier = find_frontier(build_network(case), _bounds(case, SLACK))
+    frontier = find_frontier(build_network(case), _bounds(case))
     cost_first = case.objective is Objective.COST
     order = np.argsort(frontier.cost if cost_first else frontier.time, kind="stable")
     for index in order:
@@ -76,45 +81,57 @@ def _plan_certain(case: Case) -> Solution | None:
 
 def _plan_uncertain(case: Case) -> Solution | None:
     best: Solution | None = None
-    seen: set[Plan] = set()
+    tried: set[Plan] = set()
     for frontier, order in _candidate_fronts(case):
         values = frontier.cost if case.objective is Objective.COST else frontier.time
         for index in order[:MAX_TRIED]:
             if best is not None and values[index] > case.value(best.outcome)[0] * (1 + SLACK):
                 break
-            plan = _to_plan(case, frontier, int(index))
-            if plan in seen:
+            plan = _to_plan(case, frontier, index)
+            if plan in tried:
                 continue
-            seen.add(plan)
+            tried.add(plan)
             outcome = case.evaluator.evaluate(plan)
             better = best is None or case.value(outcome) < case.value(best.outcome)
             if better and case.limits.keep(outcome):
                 best = Solution(plan=plan, outcome=outcome)
-    return best
+    return best or best_of(case, _last_resorts(case))
+
+
+def _last_resorts(case: Case) -> Iterator[Plan]:
+    """Plans for limits so tight that none of the frontiers of means has one: the best by stage quantiles."""
+    for level in (case.limits.confidence, case.limits.confidence ** (1 / len(case.options))):
+        weigh = functools.partial(quantile, probability=level)
+        weights = Weights(time=weigh) if case.objective is Objective.COST else Weights(cost=weigh)
+        frontier = find_frontier(build_network(case, weights))
+        yield from (_to_plan(case, frontier, index) for index in range(min(len(frontier), MAX_TRIED)))
+    yield from static_plans(case).plans
+    yield from naive_elastic_plans(case).plans
 
 
 def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
     """Frontiers under margins for the variance, each with its plans in the order they should be tried."""
     cost_first = case.objective is Objective.COST
     limit = case.limits.deadline_s if cost_first else case.limits.budget_usd
-    z = float(ndtri(case.limits.confidence))
-    spread = 0.0
+    z = max(0.0, float(ndtri(case.limits.confidence)))
+    spread = skew = 0.0
     for _ in range(MAX_ROUNDS):
         margin = z / (2 * spread) if spread else 0.0
-        frontier = find_frontier(_risky_network(case, margin), _bounds(case, SLACK))
-        if not len(frontier):
-            return
+        frontier = find_frontier(_risky_network(case, margin))
         limited, wanted = (frontier.time, frontier.cost) if cost_first else (frontier.cost, frontier.time)
-        effective = math.inf if limit is None else limit - z * spread / 2
-        order = np.argsort(wanted, kind="stable")
-        yield frontier, [int(i) for i in order if limited[i] <= effective + SLACK * abs(limit or 0.0)]
+        order = [int(i) for i in np.argsort(wanted, kind="stable")]
         if limit is None:
+            yield frontier, order
             return
-        fits = [int(i) for i in order if limited[i] <= effective]
-        typical = fits[0] if fits else int(np.argmin(limited))
+        allowed = limit - z * spread / 2 + skew
+        yield frontier, [i for i in order if limited[i] <= allowed + SLACK * limit]
+        typical = next((i for i in order if limited[i] <= allowed), int(np.argmin(limited)))
         outcome = case.evaluator.evaluate(_to_plan(case, frontier, typical))
-        found = float((outcome.jct_s if cost_first else outcome.cost_usd).std())
-        if found == 0.0 or (spread and abs(found - spread) < 0.02 * spread):
+        samples = outcome.jct_s if cost_first else outcome.cost_usd
+        found = float(samples.std())
+        # Where the quantile is not that of a normal distribution, the limit moves by the difference.
+        skew = float(samples.mean()) + z * found - quantile(samples, case.limits.confidence)
+        if found == 0.0 or abs(found - spread) < 0.02 * spread:
             return
         spread = found
 
@@ -130,12 +147,12 @@ def _risky_network(case: Case, margin: float) -> Network:
     return build_network(case, Weights(cost=risky))
 
 
-def _bounds(case: Case, slack: float) -> Bounds:
-    """Plans beyond these (by their means) are of no use."""
+def _bounds(case: Case) -> Bounds:
+    """Plans beyond these are of no use."""
     deadline, budget = case.limits.deadline_s, case.limits.budget_usd
     return Bounds(
-        time=math.inf if deadline is None else deadline * (1 + slack),
-        cost=math.inf if budget is None else budget * (1 + slack),
+        time=math.inf if deadline is None else deadline * (1 + ROUNDING),
+        cost=math.inf if budget is None else budget * (1 + ROUNDING),
     )
 
 

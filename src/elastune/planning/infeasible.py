@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from elastune.errors import InfeasibleError
 from elastune.planning.brackets import Answer
+from elastune.planning.forecast import Forecast, forecast
 from elastune.planning.problem import Limits, Objective
 
 
@@ -20,40 +21,18 @@ class Limit(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WouldFit:
-    """A plan that exists, and the limits that it would keep."""
-
-    jct_seconds: float
-    cost: float
-    jct_quantile_seconds: float
-    cost_quantile: float
-    peak_nodes: int
-
-    @classmethod
-    def of(cls, answer: Answer, confidence: float) -> WouldFit:
-        outcome = answer.outcome
-        return cls(
-            jct_seconds=outcome.mean_jct_s,
-            cost=outcome.mean_cost_usd,
-            jct_quantile_seconds=outcome.jct_quantile_s(confidence),
-            cost_quantile=outcome.cost_quantile_usd(confidence),
-            peak_nodes=answer.peak_nodes,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """What was asked, what binds, and what would fit. None: there is no such plan at all."""
 
     limits: Limits
     binding: Limit
     max_nodes: int
-    fastest: WouldFit | None
-    cheapest: WouldFit | None
-    cheapest_in_time: WouldFit | None
+    fastest: Forecast | None
+    cheapest: Forecast | None
+    cheapest_in_time: Forecast | None
     """The least that one has to pay to keep the deadline."""
-    fastest_in_budget: WouldFit | None
-    with_more_nodes: WouldFit | None
+    fastest_in_budget: Forecast | None
+    with_more_nodes: Forecast | None
     """The cheapest plan that keeps the deadline on a larger cluster, if that is what it takes."""
 
 
@@ -74,8 +53,8 @@ def diagnose(limits: Limits, max_nodes: int, solve: Solve, solve_with_all_nodes:
     by_deadline = Limits(deadline_s=limits.deadline_s, confidence=limits.confidence)
     by_budget = Limits(budget_usd=limits.budget_usd, confidence=limits.confidence)
 
-    def fit(answer: Answer | None) -> WouldFit | None:
-        return None if answer is None else WouldFit.of(answer, limits.confidence)
+    def fit(answer: Answer | None) -> Forecast | None:
+        return forecast(answer, limits.confidence)
 
     cheapest_in_time = None if limits.deadline_s is None else solve(by_deadline, Objective.COST)
     fastest_in_budget = None if limits.budget_usd is None else solve(by_budget, Objective.TIME)

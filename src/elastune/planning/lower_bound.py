@@ -15,6 +15,7 @@ those in which a plan near the optimum fares worst.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -31,6 +32,9 @@ from elastune.profiles.distributions import Array, is_constant
 _UNLUCKY = (2, 4, 8)
 
 
+Seconds = Callable[[int, StageOption], Array]
+
+
 def lower_bound(case: Case, found: Outcome) -> float:
     """No plan that keeps the limits has a smaller mean of the objective than this (up to sampling error).
 
@@ -38,15 +42,17 @@ def lower_bound(case: Case, found: Outcome) -> float:
     """
     deadline_matters = case.objective is Objective.COST
     limit = case.limits.deadline_s if deadline_matters else case.limits.budget_usd
+    seconds = _lower_seconds(case)
     value = case.value(found)[0]
     if limit is None:
-        return min(value, _best(case, Weights(seconds=_lower_seconds(case)), math.inf, value))
+        return min(value, _best(case, Weights(seconds=seconds), math.inf, value))
     fates = found.jct_s if deadline_matters else found.cost_usd
-    bounds = [_best(case, _quantiles(case), limit, value)]
+    bounds = [_best(case, _quantiles(case, seconds), limit, value)]
     breaking = math.floor((1 - case.limits.confidence) * fates.size)
-    for count in {min(factor * max(1, breaking), fates.size) for factor in _UNLUCKY} | {fates.size}:
-        unlucky = np.argsort(fates, kind="stable")[fates.size - count :]
-        bounds.append(_best(case, _unlucky(case, unlucky, count - breaking), limit, value))
+    unluckiest = np.argsort(fates, kind="stable")[::-1]
+    for count in sorted({min(factor * max(1, breaking), fates.size) for factor in _UNLUCKY} | {fates.size}):
+        weights = _unlucky(case, seconds, unluckiest[:count], count - breaking)
+        bounds.append(_best(case, weights, limit, value))
     return min(value, max(bounds))
 
 
@@ -59,23 +65,22 @@ def _best(case: Case, weights: Weights, limit: float, value: float) -> float:
     return float(frontier.time.min(initial=value)) if frontier.cost_factor == 1.0 else 0.0
 
 
-def _quantiles(case: Case) -> Weights:
+def _quantiles(case: Case, seconds: Seconds) -> Weights:
     cluster, stages = case.evaluator.workload.cluster, len(case.options)
     parts = stages * (1 + sum(not is_constant(latency) for latency in (cluster.queue, cluster.init)))
     level = 1 - (1 - case.limits.confidence) ** (1 / parts)
     if case.objective is Objective.COST:
-        return Weights(time=lambda samples: quantile(samples, level), seconds=_lower_seconds(case))
+        return Weights(time=lambda samples: quantile(samples, level), seconds=seconds)
 
     # A minimum charge hides a part of what a node's time costs; above the mean that part could count twice.
     def capped(samples: Array) -> float:
         return min(mean(samples), quantile(samples, level))
 
-    return Weights(cost=capped, billed=capped, seconds=_lower_seconds(case))
+    return Weights(cost=capped, billed=capped, seconds=seconds)
 
 
-def _unlucky(case: Case, unlucky: IntArray, keeping: int) -> Weights:
+def _unlucky(case: Case, seconds: Seconds, unlucky: IntArray, keeping: int) -> Weights:
     share = keeping / unlucky.size
-    seconds = _lower_seconds(case)
 
     def of_all(samples: Array) -> float:
         return _mean_of_smallest(samples, math.floor(share * samples.size))
@@ -97,10 +102,11 @@ def _mean_of_smallest(samples: Array, count: int) -> float:
     return mean(np.partition(samples, count)[:count]) if count else 0.0
 
 
-def _lower_seconds(case: Case) -> Callable[[int, StageOption], Array]:
+def _lower_seconds(case: Case) -> Seconds:
     """Samples that no schedule beats: a queue ends no sooner than its mean load or its longest trial."""
     evaluator = case.evaluator
 
+    @functools.cache
     def seconds(stage: int, option: StageOption) -> Array:
         use = option.allocation
         if use.gangs == evaluator.workload.stages[stage].trials:

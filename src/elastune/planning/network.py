@@ -13,6 +13,7 @@ adds them.)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -121,28 +122,38 @@ def build_network(case: Case, weights: Weights | None = None) -> Network:
 
 
 def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> StageSteps:
-    cluster = case.evaluator.workload.cluster
-    by_instance = cluster.billing is Billing.INSTANCE
+    by_instance = case.evaluator.workload.cluster.billing is Billing.INSTANCE
+    options = case.options[stage]
     rows = []
+
+    @functools.cache
+    def weighed(index: int) -> tuple[Array, float, float]:
+        option = options[index]
+        seconds = weights.seconds(stage, option) if weights.seconds else option.seconds
+        timed = weights.time_samples(stage, option) if weights.time_samples else seconds
+        return seconds, mean(seconds), weights.time(timed)
+
     for held in levels:
-        fitting = [o for o in enumerate(case.options[stage]) if o[1].allocation.nodes <= held]
-        if by_instance:  # the nodes are paid for: the fastest option is the cheapest
-            fitting = sorted(fitting, key=lambda o: o[1].mean_s)[:1]
-        for index, option in fitting:
-            seconds = weights.seconds(stage, option) if weights.seconds else option.seconds
-            timed = weights.time_samples(stage, option) if weights.time_samples else seconds
-            cost = mean(option.function_usd)
+        fitting = [index for index, option in enumerate(options) if option.allocation.nodes <= held]
+        if (
+            by_instance
+        ):  # the nodes are paid for, so the fastest is the cheapest; options get faster with nodes
+            fitting = fitting[-1:]
+        for index in fitting:
+            seconds, duration_s, time = weighed(index)
+            cost = mean(options[index].function_usd)
             if weights.cost is not None:
-                usd = cluster.node_usd_per_s * held * seconds if by_instance else option.function_usd
+                rate = held * case.evaluator.workload.cluster.node_usd_per_s
+                usd = rate * seconds if by_instance else options[index].function_usd
                 cost += weights.cost(usd) - mean(usd)
-            rows.append((held, index, option.allocation.nodes, mean(seconds), weights.time(timed), cost))
-    held_, index_, used, duration, time, costs = zip(*rows, strict=True) if rows else ((),) * 6
+            rows.append((held, index, options[index].allocation.nodes, duration_s, time, cost))
+    held_, index_, used, duration, times, costs = zip(*rows, strict=True) if rows else ((),) * 6
     return StageSteps(
         held=np.array(held_, dtype=np.int64),
         option=np.array(index_, dtype=np.int64),
         used=np.array(used, dtype=np.int64),
         duration_s=np.array(duration, dtype=np.float64),
-        time=np.array(time, dtype=np.float64),
+        time=np.array(times, dtype=np.float64),
         cost=np.array(costs, dtype=np.float64),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from elastune.planning.forecast import Forecast
 from elastune.planning.problem import Objective, Problem
 from elastune.planning.solution import Solution
 from elastune.prediction import Plan
@@ -46,17 +47,6 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """What another planner would have come to."""
-
-    jct_seconds: float
-    cost: float
-    jct_quantile_seconds: float
-    cost_quantile: float
-    peak_nodes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
     """A priced plan. `jct_seconds` and `cost` are means; the quantiles are at `problem.limits.confidence`."""
 
@@ -71,12 +61,12 @@ class Quote:
     lower_bound: float | None
     """On the mean of the objective: dollars for `cost`, seconds for `time`."""
     brackets: tuple[BracketQuote, ...]
-    static: Comparison | None
+    static: Forecast | None
     """The best cluster of fixed size under the same limits; None if no such cluster keeps them."""
     samples: int
     seed: int
     frontier: tuple[FrontierPoint, ...] | None = None
-    comparison: Mapping[str, Comparison | None] | None = None
+    comparison: Mapping[str, Forecast | None] | None = None
 
     @property
     def stages(self) -> tuple[StageQuote, ...]:

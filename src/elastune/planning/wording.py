@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from elastune.planning.infeasible import Diagnosis, Limit, WouldFit
+from elastune.planning.forecast import Forecast
+from elastune.planning.infeasible import Diagnosis, Limit
 from elastune.units import format_duration, format_percent, format_usd, plural
 
 
@@ -60,7 +61,7 @@ def _ways_out(diagnosis: Diagnosis) -> list[str]:
     return lines
 
 
-def _promise(fit: WouldFit, confidence: float) -> str:
+def _promise(fit: Forecast, confidence: float) -> str:
     level = format_percent(confidence)
     return (
         f"mean {format_duration(fit.jct_seconds)} and {format_usd(fit.cost)}, "

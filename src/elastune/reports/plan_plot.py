@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastune.errors import JobError
-from elastune.planning import BracketQuote, Comparison, Quote
+from elastune.planning import BracketQuote, Forecast, Quote
 from elastune.units import format_duration, format_percent, format_usd, plural
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _draw_cluster(axes: Axes, quote: Quote, bracket: BracketQuote) -> None:
     )
 
 
-def _outline_static(axes: Axes, static: Comparison, per_node: int) -> None:
+def _outline_static(axes: Axes, static: Forecast, per_node: int) -> None:
     """The best fixed cluster, as a frame around what it pays for."""
     height, width = static.peak_nodes * per_node, static.jct_seconds / 60
     axes.plot([0, width, width], [height, height, 0], color=_INK, linewidth=1, linestyle=(0, (4, 3)))

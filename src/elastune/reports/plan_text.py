@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elastune.planning import Comparison, FrontierPoint, Objective, Quote
+from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote
 from elastune.units import format_duration, format_percent, format_usd, plural
 
 MOST_FRONTIER_ROWS = 20
@@ -20,7 +20,9 @@ MOST_FRONTIER_ROWS = 20
 def render_quote(quote: Quote) -> RenderableType:
     """Everything that was asked for, top to bottom."""
     parts: list[RenderableType] = [_headline(quote)]
-    parts += [_stage_table(quote, index) for index in range(len(quote.brackets))]
+    for bracket in quote.brackets:
+        table = _stage_table(bracket)
+        parts.append(_titled(bracket.name, table) if len(quote.brackets) > 1 else table)
     parts.append(_totals(quote))
     if quote.comparison is not None:
         parts.append(_comparison_table(quote, quote.comparison))
@@ -45,12 +47,9 @@ def _headline(quote: Quote) -> Text:
     return text
 
 
-def _stage_table(quote: Quote, index: int) -> Table:
-    bracket = quote.brackets[index]
-    several = len(quote.brackets) > 1
+def _stage_table(bracket: BracketQuote) -> Table:
     table = _table(
-        ("stage", "trials", "iterations", "slots/trial", "slots", "nodes", "mean time", "mean cost"),
-        title=f"{bracket.name}" if several else None,
+        ("stage", "trials", "iterations", "slots/trial", "slots", "nodes", "mean time", "mean cost")
     )
     for number, stage in enumerate(bracket.stages, start=1):
         held = f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
@@ -128,11 +127,10 @@ def _against_static(quote: Quote) -> str:
     return f"{described}; this plan saves {format_percent(max(0.0, saving))}"
 
 
-def _comparison_table(quote: Quote, comparison: Mapping[str, Comparison | None]) -> Table:
+def _comparison_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> RenderableType:
     level = format_percent(quote.problem.limits.confidence)
     table = _table(
-        ("planner", "mean time", f"{level} time", "mean cost", f"{level} cost", "cost ratio", "most nodes"),
-        title="All planners under the same limits",
+        ("planner", "mean time", f"{level} time", "mean cost", f"{level} cost", "cost ratio", "most nodes")
     )
     for name, other in comparison.items():
         if other is None:
@@ -148,17 +146,13 @@ def _comparison_table(quote: Quote, comparison: Mapping[str, Comparison | None])
             f"{other.peak_nodes}",
             style="bold" if name == quote.planner else None,
         )
-    return table
+    return _titled("All planners under the same limits", table)
 
 
-def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
+def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> RenderableType:
     shown = list(_thinned(frontier, quote))
     left_out = len(frontier) - len(shown)
-    table = _table(
-        ("mean time", "mean cost", "most nodes", ""),
-        title=f"Time against money: {plural(len(frontier), 'plan')} that no other beats in both",
-        caption=f"{left_out:,} plans between these are left out; --json has all" if left_out else None,
-    )
+    table = _table(("mean time", "mean cost", "most nodes", ""))
     for point in shown:
         chosen = _is_chosen(point, quote)
         table.add_row(
@@ -168,7 +162,10 @@ def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
             "chosen" if chosen else "",
             style="bold" if chosen else None,
         )
-    return table
+    title = f"Time against money: {plural(len(frontier), 'plan')} that no other beats in both"
+    if left_out:
+        title += f" ({left_out:,} between these are left out; --json has all)"
+    return _titled(title, table)
 
 
 def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[FrontierPoint]:
@@ -185,13 +182,12 @@ def _is_chosen(point: FrontierPoint, quote: Quote) -> bool:
     return (point.jct_seconds, point.cost) == (quote.jct_seconds, quote.cost)
 
 
-def _table(columns: tuple[str, ...], *, title: str | None = None, caption: str | None = None) -> Table:
-    table = Table(
-        title=title, caption=caption, title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
-    for index, column in enumerate(columns):
-        table.add_column(
-            column, justify="left" if index == 0 and column == "planner" else "right", no_wrap=True
-        )
-    table.header_style = "dim"
+def _table(columns: tuple[str, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "planner" else "right", no_wrap=True)
     return table
+
+
+def _titled(title: str, table: Table) -> Group:
+    return Group(Text(title, style="bold"), table)

@@ -1,0 +1,77 @@
+"""What README and docs show is what happens."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PLANNING = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def run(command: list[str], folder: Path) -> list[str]:
+    environment = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return [line.rstrip() for line in (done.stdout + done.stderr).rstrip().splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    job = blocks(README, "yaml")[0]
+    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
+    (tmp_path / "hurry.yaml").write_text(job.replace("deadline: 20m", "deadline: 12m"), encoding="utf-8")
+    return tmp_path
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    shown = blocks(README, "console")[0].rstrip().splitlines()
+    assert shown[0] == "$ make demo"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    command = re.search(r"\ndemo:.*\n\t\$\(BIN\)/(.+)\n", makefile)
+    assert command is not None
+    assert run(command[1].split(), ROOT) == shown[1:]
+
+
+def test_the_other_commands_of_the_readme_print_what_it_shows(folder: Path) -> None:
+    checked = 0
+    for block in blocks(README, "console")[1:]:
+        for command, output in re.findall(r"\$ (elastune [^\n#]+?)(?: +#[^\n]*)?\n((?:[^$].*\n)*)", block):
+            printed = run(command.split(), folder)
+            shown = output.rstrip().splitlines()
+            if shown[-1] == "...":
+                shown = shown[:-1]
+                printed = printed[: len(shown)]
+            assert printed == shown
+            checked += 1
+    assert checked == 4
+    assert (folder / "plan.png").exists()
+
+
+@pytest.mark.parametrize("code", blocks(README, "python") + blocks(PLANNING, "python"))
+def test_the_python_examples_run(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {})
+    assert printed.getvalue().strip()
+
+
+def test_every_link_of_the_documents_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
