@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.planning.case import Case, build_case
 from elastune.planning.problem import GangLimits, Limits, Objective
-from elastune.prediction import Draws, Evaluator, Outcome, Plan, StagePlan, Workload
+from elastune.prediction import Evaluator, Outcome, Plan, StagePlan, Workload
 from tests.workloads import allocations_of
 
 MOST_PLANS = 4_000
@@ -55,12 +55,9 @@ def make_case(
     confidence: float = 0.95,
     samples: int = 1024,
 ) -> Case:
-    return build_case(
-        Evaluator(workload, Draws(workload, samples=samples, seed=1)),
-        GangLimits(max_slots=4),
-        Limits(deadline_s=deadline_s, budget_usd=budget_usd, confidence=confidence),
-        objective,
-    )
+    case = build_case(workload, GangLimits(max_slots=4), samples=samples, seed=1)
+    limits = Limits(deadline_s=deadline_s, budget_usd=budget_usd, confidence=confidence)
+    return replace(case, limits=limits, objective=objective)
 
 
 def frontier_of(tried: list[Tried]) -> list[tuple[float, float]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from elastune.cluster import ClusterTerms
+from elastune.cluster import Billing, ClusterTerms
 from elastune.planning import Objective
 from elastune.planning.exact import exact_plans, plan_exact
 from elastune.prediction import Workload
@@ -174,3 +174,13 @@ def test_no_gang_fits_means_no_plan() -> None:
     case = make_case(calm_workload((2, 1), cluster=tiny))
     assert plan_exact(replace(case, options=((),))) is None
     assert exact_plans(replace(case, options=((),))).plans == ()
+
+
+def test_by_function_no_more_nodes_are_held_than_some_stage_needs() -> None:
+    cluster = ClusterTerms(
+        slots_per_node=4, max_nodes=64, price_per_hour=36.0, billing=Billing.FUNCTION, init=Constant(20.0)
+    )
+    solution = plan_exact(make_case(calm_workload((64, 4), (8, 8), (1, 40), cluster=cluster)))
+    assert solution is not None
+    used = [stage.allocation.nodes for stage in solution.plan.stages]
+    assert solution.plan.peak_nodes == max(used)

@@ -15,7 +15,7 @@ from elastune.planning.exact import plan_exact
 from elastune.planning.greedy import plan_greedy
 from elastune.planning.naive_elastic import plan_naive_elastic
 from elastune.planning.static import plan_static
-from elastune.prediction import Draws, Evaluator, Workload
+from elastune.prediction import Workload
 from elastune.profiles import Constant, LogNormal, Profile, Speedup
 from elastune.spec import successive_halving
 
@@ -47,8 +47,7 @@ def large_cases(draw: st.DrawFn, *, certain: bool) -> Case:
         startup=Constant(2.0),
     )
     workload = Workload(stages=spec.stages, profile=profile, cluster=cluster)
-    evaluator = Evaluator(workload, Draws(workload, samples=512, seed=3))
-    free = build_case(evaluator, GangLimits(), Limits(), Objective.TIME)
+    free = replace(build_case(workload, GangLimits(), samples=1024, seed=3), objective=Objective.TIME)
     fastest = plan_exact(free)
     assert fastest is not None
     deadline = fastest.outcome.jct_quantile_s(0.95) * draw(st.floats(1.0, 4.0))
@@ -110,8 +109,8 @@ def resnet101(deadline_minutes: float) -> Case:
             slots_per_node=4, max_nodes=64, price_per_hour=12.24, queue=Constant(15.0), init=Constant(15.0)
         ),
     )
-    evaluator = Evaluator(workload, Draws(workload, samples=1, seed=0))
-    return build_case(evaluator, GangLimits(), Limits(deadline_s=60 * deadline_minutes), Objective.COST)
+    case = build_case(workload, GangLimits(), samples=1, seed=0)
+    return replace(case, limits=Limits(deadline_s=60 * deadline_minutes))
 
 
 def test_the_plan_of_table_3_is_found() -> None:
@@ -151,9 +150,7 @@ def test_every_planner_says_so_when_nothing_fits(name: str) -> None:
 def test_every_planner_holds_all_of_a_fixed_cluster() -> None:
     case = resnet101(60)
     workload = replace(case.evaluator.workload, cluster=replace(case.evaluator.workload.cluster, fixed=True))
-    fixed = build_case(
-        Evaluator(workload, Draws(workload, samples=1, seed=0)), GangLimits(), case.limits, Objective.COST
-    )
+    fixed = replace(build_case(workload, GangLimits(), samples=1, seed=0), limits=case.limits)
     for name, planner in PLANNERS.items():
         solution = planner.solve(fixed)
         assert solution is not None, name

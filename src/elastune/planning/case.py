@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from elastune.cluster import Billing
-from elastune.planning.problem import GangLimits, Limits, Objective
-from elastune.prediction import Allocation, Evaluator, Outcome, fair_allocations
+from elastune.planning.problem import ROUNDING, GangLimits, Limits, Objective
+from elastune.prediction import Allocation, Draws, Evaluator, Outcome, Plan, Workload, fair_allocations
 from elastune.profiles import Speedup
 from elastune.profiles.distributions import Array
+
+PREVIEW_SAMPLES = 512
+_NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StageOption:
     """One way to run a stage, and what it takes: barrier included, provisioning not.
 
-    Where gangs take turns, the samples are those of the first block only: simulating a queue is dear and
-    these numbers guide the search; what is promised is always evaluated on all samples.
+    Where gangs take turns the samples are the few of the preview: simulating a queue is dear and these
+    numbers guide the search; what is promised is always evaluated on all samples.
     """
 
     allocation: Allocation
@@ -36,16 +40,35 @@ class Case:
     """What every planner is given. `options[i]` are the allocations of stage i that can be worth it."""
 
     evaluator: Evaluator
+    preview: Evaluator
+    """The same on a few samples, to drop hopeless plans cheaply."""
     options: tuple[tuple[StageOption, ...], ...]
     gang_sizes: range
     max_nodes: int
-    limits: Limits
-    objective: Objective
+    limits: Limits = _NO_LIMITS
+    objective: Objective = Objective.COST
 
     def within(self, max_nodes: int) -> Case:
         """The same on a smaller share of the cluster."""
         options = tuple(tuple(o for o in stage if o.allocation.nodes <= max_nodes) for stage in self.options)
         return replace(self, options=options, max_nodes=max_nodes)
+
+    def is_hopeless(self, plan: Plan) -> bool:
+        """Whether a few samples show beyond doubt that a limit does not hold at the confidence.
+
+        Beyond doubt: fewer of them keep it than chance explains, by five standard deviations.
+        """
+        outcome = self.preview.evaluate(plan)
+        count, confidence = outcome.jct_s.size, self.limits.confidence
+        least = confidence - 5 * math.sqrt(confidence * (1 - confidence) / count)
+        kept = (
+            1.0 if limit is None else float(np.mean(samples <= limit * (1 + ROUNDING)))
+            for samples, limit in (
+                (outcome.jct_s, self.limits.deadline_s),
+                (outcome.cost_usd, self.limits.budget_usd),
+            )
+        )
+        return min(kept) < least
 
     def value(self, outcome: Outcome) -> tuple[float, float]:
         """What the objective makes small; the other mean breaks ties."""
@@ -53,17 +76,20 @@ class Case:
         return mean if self.objective is Objective.COST else mean[::-1]
 
 
-def build_case(evaluator: Evaluator, gangs: GangLimits, limits: Limits, objective: Objective) -> Case:
+def build_case(workload: Workload, gangs: GangLimits, *, samples: int, seed: int, stream: int = 0) -> Case:
     """The case of a workload. A stage for which not even one gang fits the cluster has no options."""
-    sizes = _gang_sizes(evaluator.workload.profile.speedup, gangs)
-    stages = range(len(evaluator.workload.stages))
+    evaluator, preview = (
+        Evaluator(workload, Draws(workload, samples=count, seed=seed, stream=stream))
+        for count in (samples, min(samples, PREVIEW_SAMPLES))
+    )
+    sizes = _gang_sizes(workload.profile.speedup, gangs)
+    stages = range(len(workload.stages))
     return Case(
         evaluator=evaluator,
-        options=tuple(_stage_options(evaluator, stage, sizes) for stage in stages),
+        preview=preview,
+        options=tuple(_stage_options(evaluator, preview, stage, sizes) for stage in stages),
         gang_sizes=sizes,
-        max_nodes=evaluator.workload.cluster.max_nodes,
-        limits=limits,
-        objective=objective,
+        max_nodes=workload.cluster.max_nodes,
     )
 
 
@@ -75,31 +101,26 @@ def _gang_sizes(speedup: Speedup, gangs: GangLimits) -> range:
     return range(gangs.min_slots, largest + 1)
 
 
-def _stage_options(evaluator: Evaluator, stage: int, sizes: range) -> tuple[StageOption, ...]:
-    cluster = evaluator.workload.cluster
-    allocations = fair_allocations(
-        evaluator.workload.stages[stage].trials,
+def _stage_options(
+    evaluator: Evaluator, preview: Evaluator, stage: int, sizes: range
+) -> tuple[StageOption, ...]:
+    workload = evaluator.workload
+    trials = workload.stages[stage].trials
+    by_function = workload.cluster.billing is Billing.FUNCTION
+    options = []
+    for use in fair_allocations(
+        trials,
         gang_sizes=sizes,
-        slots_per_node=cluster.slots_per_node,
-        max_nodes=cluster.max_nodes,
-    )
-    return _undominated([_measure(evaluator, stage, a) for a in allocations])
-
-
-def _measure(evaluator: Evaluator, stage: int, allocation: Allocation) -> StageOption:
-    draws = evaluator.draws
-    by_function = evaluator.workload.cluster.billing is Billing.FUNCTION
-    usd = (
-        evaluator.workload.cluster.slot_usd_per_s * evaluator.busy_slot_s(stage, allocation.slots_per_trial)
-        if by_function
-        else np.zeros(1)
-    )
-    if allocation.gangs == evaluator.workload.stages[stage].trials:
-        seconds = evaluator.makespan_s(stage, allocation) + draws.sync_s(stage)
-    else:
-        first = draws.blocks[0]
-        seconds = evaluator.block_makespan_s(stage, allocation, 0) + draws.sync_s(stage)[first]
-    return StageOption(allocation=allocation, seconds=seconds, function_usd=usd)
+        slots_per_node=workload.cluster.slots_per_node,
+        max_nodes=workload.cluster.max_nodes,
+    ):
+        judge = evaluator if use.gangs == trials else preview
+        usd = np.zeros(1)
+        if by_function:
+            usd = workload.cluster.slot_usd_per_s * evaluator.busy_slot_s(stage, use.slots_per_trial)
+        seconds = judge.makespan_s(stage, use) + judge.draws.sync_s(stage)
+        options.append(StageOption(allocation=use, seconds=seconds, function_usd=usd))
+    return _undominated(options)
 
 
 def _undominated(options: list[StageOption]) -> tuple[StageOption, ...]:

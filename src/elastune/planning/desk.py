@@ -13,7 +13,6 @@ from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS, Planner
 from elastune.planning.problem import Limits, Objective, Problem
 from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, quote_stages
 from elastune.planning.wording import tell_infeasible
-from elastune.prediction import Draws, Evaluator
 
 DEFAULT_SAMPLES = 4096
 
@@ -50,13 +49,8 @@ class _Desk:
         self.request = request
         self.objective = request.objective or default_objective(problem.limits)
         self.cases = [
-            build_case(
-                Evaluator(workload, Draws(workload, samples=request.samples, seed=request.seed, stream=i)),
-                problem.gangs,
-                problem.limits,
-                self.objective,
-            )
-            for i, workload in enumerate(problem.workloads())
+            build_case(workload, problem.gangs, samples=request.samples, seed=request.seed, stream=stream)
+            for stream, workload in enumerate(problem.workloads())
         ]
 
     def ask(self, name: str) -> Answer | None:

@@ -24,6 +24,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
+from elastune.cluster import Billing
 from elastune.planning.case import Case
 from elastune.planning.labels import Bounds, Frontier, find_frontier
 from elastune.planning.lower_bound import lower_bound
@@ -91,11 +92,13 @@ def _plan_uncertain(case: Case) -> Solution | None:
             if plan in tried:
                 continue
             tried.add(plan)
+            if case.is_hopeless(plan):
+                continue
             outcome = case.evaluator.evaluate(plan)
             better = best is None or case.value(outcome) < case.value(best.outcome)
             if better and case.limits.keep(outcome):
                 best = Solution(plan=plan, outcome=outcome)
-    return best or best_of(case, _last_resorts(case))
+    return best or best_of(case, (plan for plan in _last_resorts(case) if not case.is_hopeless(plan)))
 
 
 def _last_resorts(case: Case) -> Iterator[Plan]:
@@ -126,7 +129,7 @@ def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
         allowed = limit - z * spread / 2 + skew
         yield frontier, [i for i in order if limited[i] <= allowed + SLACK * limit]
         typical = next((i for i in order if limited[i] <= allowed), int(np.argmin(limited)))
-        outcome = case.evaluator.evaluate(_to_plan(case, frontier, typical))
+        outcome = case.preview.evaluate(_to_plan(case, frontier, typical))
         samples = outcome.jct_s if cost_first else outcome.cost_usd
         found = float(samples.std())
         # Where the quantile is not that of a normal distribution, the limit moves by the difference.
@@ -157,9 +160,24 @@ def _bounds(case: Case) -> Bounds:
 
 
 def _to_plan(case: Case, frontier: Frontier, index: int) -> Plan:
-    return Plan(
-        tuple(
-            StagePlan(allocation=options[step.option].allocation, nodes_held=step.nodes_held)
-            for options, step in zip(case.options, frontier.path(index), strict=True)
-        )
-    )
+    path = frontier.path(index)
+    allocations = [options[step.option].allocation for options, step in zip(case.options, path, strict=True)]
+    held = [step.nodes_held for step in path]
+    cluster = case.evaluator.workload.cluster
+    if cluster.billing is Billing.FUNCTION and not cluster.fixed:
+        held = _without_idle(case, [allocation.nodes for allocation in allocations], held)
+    stages = zip(allocations, held, strict=True)
+    return Plan(tuple(StagePlan(allocation=use, nodes_held=nodes) for use, nodes in stages))
+
+
+def _without_idle(case: Case, used: list[int], held: list[int]) -> list[int]:
+    """The same steps up with no more nodes than they need: per function, labels hold idle ones freely."""
+    trimmed = []
+    before = kept = len(case.evaluator.workload.node_ages_s)
+    for stage, nodes in enumerate(held):
+        if nodes > before:
+            next_step = next((i for i in range(stage, len(held)) if held[i] > nodes), len(held))
+            kept = max(kept, *used[stage:next_step])
+        trimmed.append(kept)
+        before = nodes
+    return trimmed

@@ -35,29 +35,31 @@ def plan_greedy(case: Case) -> Solution | None:
         sizes = [n * static.plan.peak_nodes for n in WARM_STARTS]
     found = [] if static is None else [static]
     for nodes in sorted({min(nodes, case.max_nodes) for nodes in sizes}):
-        path = _descend(case, nodes)
-        if path and case.limits.keep(path[-1].outcome):
-            found.append(path[-1])
+        # The way down looks at a few samples only; the promise is checked on all of them.
+        for step in reversed(_descend(case, nodes)):
+            outcome = case.evaluator.evaluate(step.plan)
+            if case.limits.keep(outcome):
+                found.append(Solution(plan=step.plan, outcome=outcome))
+                break
     return min(found, key=lambda solution: case.value(solution.outcome), default=None)
 
 
 def greedy_plans(case: Case) -> PlanSet:
-    """Every plan on the way down from the largest cluster, with nothing but cost to stop it."""
+    """Every plan on the ways down from the largest cluster and its halves, with only cost to stop them."""
     free = replace(case, limits=Limits(), objective=Objective.COST)
-    descent = tuple(solution.plan for solution in _descend(free, case.max_nodes))
-    return PlanSet(static_plans(case).plans + descent)
+    sizes = [case.max_nodes >> halvings for halvings in range(case.max_nodes.bit_length())]
+    descents = tuple(step.plan for nodes in sizes for step in _descend(free, nodes))
+    return PlanSet(static_plans(case).plans + descents)
 
 
 def _descend(case: Case, nodes: int) -> list[Solution]:
+    """Plans from static down, each the best step from the one before, judged on the preview's samples."""
     start = static_plan(case, nodes)
     if start is None:
         return []
-    path = [Solution(plan=start, outcome=case.evaluator.evaluate(start))]
+    path = [_try(case, start)]
     while not (case.objective is Objective.TIME and case.limits.keep_budget(path[-1].outcome)):
-        candidates = [
-            Solution(plan=plan, outcome=case.evaluator.evaluate(plan))
-            for plan in _smaller(case, path[-1].plan)
-        ]
+        candidates = [_try(case, plan) for plan in _smaller(case, path[-1].plan)]
         best = max(candidates, key=lambda c: _marginal_benefit(path[-1], c), default=None)
         if (
             best is None
@@ -67,6 +69,10 @@ def _descend(case: Case, nodes: int) -> list[Solution]:
             break
         path.append(best)
     return path
+
+
+def _try(case: Case, plan: Plan) -> Solution:
+    return Solution(plan=plan, outcome=case.preview.evaluate(plan))
 
 
 def _smaller(case: Case, plan: Plan) -> list[Plan]:

@@ -111,10 +111,8 @@ def _lower_seconds(case: Case) -> Seconds:
         use = option.allocation
         if use.gangs == evaluator.workload.stages[stage].trials:
             return option.seconds
-        speedup = evaluator.workload.profile.speedup.at(use.slots_per_trial)
-        blocks = range(len(evaluator.draws.blocks))
-        longest = [evaluator.draws.train(stage, b).durations(speedup).max(axis=1) for b in blocks]
+        longest = evaluator.longest_trial_s(stage, use.slots_per_trial)
         load = evaluator.busy_slot_s(stage, use.slots_per_trial) / use.slots
-        return np.asarray(np.maximum(load, np.concatenate(longest)) + evaluator.draws.sync_s(stage))
+        return np.asarray(np.maximum(load, longest) + evaluator.draws.sync_s(stage))
 
     return seconds

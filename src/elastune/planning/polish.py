@@ -23,6 +23,8 @@ def polish(case: Case, solution: Solution) -> Solution:
         start = best
         for stage in range(len(case.options)):
             for plan in _neighbours(case, best.plan, stage):
+                if case.is_hopeless(plan):
+                    continue
                 outcome = case.evaluator.evaluate(plan)
                 if case.value(outcome) < case.value(best.outcome) and case.limits.keep(outcome):
                     best = Solution(plan=plan, outcome=outcome)

@@ -76,8 +76,7 @@ class Train(Task):
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         block, row = divmod(sample, BLOCK)
-        durations = draws.train(self.stage, block).durations(self.speedup)
-        return float(durations[row, self.trial])
+        return draws.train(self.stage, block).duration(row, self.trial, self.speedup)
 
     @property
     def label(self) -> str:

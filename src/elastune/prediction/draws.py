@@ -17,7 +17,7 @@ from elastune.prediction.workload import Workload
 from elastune.profiles.distributions import Array, Distribution, draw_sums, is_constant
 
 BLOCK = 512
-CACHED_VALUES = 16_000_000
+CACHED_VALUES = 48_000_000
 
 
 class _Kind(enum.IntEnum):
@@ -43,6 +43,10 @@ class TrainDraws:
 
     def durations(self, speedup: float) -> Array:
         return self.work_s / speedup + self.overhead_s
+
+    def duration(self, row: int, trial: int, speedup: float) -> float:
+        overhead = np.broadcast_to(self.overhead_s, self.work_s.shape)
+        return float(self.work_s[row, trial] / speedup + overhead[row, trial])
 
 
 class Draws:
@@ -82,6 +86,14 @@ class Draws:
             profile.save, _Kind.SAVE, stage, block
         )
         return TrainDraws(work, overhead)
+
+    @property
+    def constant_overhead_s(self) -> float | None:
+        """Gang start-up and save where they never vary; None where they do."""
+        profile = self._workload.profile
+        if is_constant(profile.startup) and is_constant(profile.save):
+            return profile.startup.mean + profile.save.mean
+        return None
 
     def _per_trial(self, latency: Distribution, kind: _Kind, stage: int, block: int) -> Array:
         if is_constant(latency):

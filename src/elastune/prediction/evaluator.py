@@ -7,7 +7,9 @@ takes for a given allocation does not depend on the rest of the plan: it is comp
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,12 +17,14 @@ import numpy as np
 from elastune.cluster import Billing
 from elastune.errors import InvariantError
 from elastune.prediction.allocation import Allocation
-from elastune.prediction.draws import Draws
+from elastune.prediction.draws import BLOCK, Draws
 from elastune.prediction.makespan import makespan
 from elastune.prediction.outcome import Outcome
 from elastune.prediction.plan import Plan
 from elastune.prediction.workload import Workload
 from elastune.profiles.distributions import Array
+
+VALUES_AT_ONCE = 8_000_000
 
 
 @dataclass(slots=True)
@@ -39,30 +43,65 @@ class Evaluator:
         self.draws = draws
         self._makespans: dict[tuple[int, Allocation], Array] = {}
         self._busy: dict[tuple[int, int], Array] = {}
+        self._work: dict[int, tuple[Array, Array]] = {}
 
     def makespan_s(self, stage: int, allocation: Allocation) -> Array:
         """From the first gang's start to the last trial's save, per sample."""
         key = (stage, allocation)
         if key not in self._makespans:
-            self._makespans[key] = np.concatenate(
-                [self.block_makespan_s(stage, allocation, block) for block in range(len(self.draws.blocks))]
+            at_once = allocation.gangs == self.workload.stages[stage].trials
+            self._makespans[key] = (
+                self.longest_trial_s(stage, allocation.slots_per_trial)
+                if at_once
+                else self._queue_s(stage, allocation)
             )
         return self._makespans[key]
 
-    def block_makespan_s(self, stage: int, allocation: Allocation, block: int) -> Array:
-        speedup = self.workload.profile.speedup.at(allocation.slots_per_trial)
-        durations = self.draws.train(stage, block).durations(speedup)
-        return makespan(durations, allocation.gangs)
+    def longest_trial_s(self, stage: int, slots_per_trial: int) -> Array:
+        """The longest trial of a stage with gangs of that size, per sample."""
+        speedup = self.workload.profile.speedup.at(slots_per_trial)
+        overhead = self.draws.constant_overhead_s
+        if overhead is not None:
+            return self._work_of(stage)[0] / speedup + overhead
+        return np.concatenate([d.max(axis=1) for d in self._durations(stage, speedup)])
 
     def busy_slot_s(self, stage: int, slots_per_trial: int) -> Array:
         """Slot-seconds in which the gangs of a stage start, train and save, per sample."""
         key = (stage, slots_per_trial)
         if key not in self._busy:
             speedup = self.workload.profile.speedup.at(slots_per_trial)
-            blocks = range(len(self.draws.blocks))
-            sums = [self.draws.train(stage, b).durations(speedup).sum(axis=1) for b in blocks]
-            self._busy[key] = slots_per_trial * np.concatenate(sums)
+            overhead = self.draws.constant_overhead_s
+            if overhead is not None:
+                trials = self.workload.stages[stage].trials
+                seconds = self._work_of(stage)[1] / speedup + trials * overhead
+            else:
+                seconds = np.concatenate([d.sum(axis=1) for d in self._durations(stage, speedup)])
+            self._busy[key] = slots_per_trial * seconds
         return self._busy[key]
+
+    def _work_of(self, stage: int) -> tuple[Array, Array]:
+        """Longest and total work at one slot, per sample: one pass serves gangs of every size."""
+        if stage not in self._work:
+            work = [self.draws.train(stage, block).work_s for block in range(len(self.draws.blocks))]
+            self._work[stage] = (
+                np.concatenate([block.max(axis=1) for block in work]),
+                np.concatenate([block.sum(axis=1) for block in work]),
+            )
+        return self._work[stage]
+
+    def _durations(self, stage: int, speedup: float) -> Iterator[Array]:
+        for block in range(len(self.draws.blocks)):
+            yield self.draws.train(stage, block).durations(speedup)
+
+    def _queue_s(self, stage: int, allocation: Allocation) -> Array:
+        # Many samples at once make a queue of few gangs fast, too many need too much memory.
+        speedup = self.workload.profile.speedup.at(allocation.slots_per_trial)
+        together = max(1, VALUES_AT_ONCE // (BLOCK * self.workload.stages[stage].trials))
+        durations = self._durations(stage, speedup)
+        ends = []
+        while batch := list(itertools.islice(durations, together)):
+            ends.append(makespan(np.concatenate(batch), allocation.gangs))
+        return np.concatenate(ends)
 
     def evaluate(self, plan: Plan) -> Outcome:
         """Time and cost of a plan on every sample."""

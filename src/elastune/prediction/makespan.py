@@ -19,22 +19,22 @@ def makespan(durations: Array, gangs: int) -> Array:
         return np.asarray(durations.max(axis=1))
     if gangs == 1:
         return np.asarray(durations.sum(axis=1))
+    # Past the last trial of a row lie trials that never end; `next_trial` points into the flat table.
     padded = np.concatenate([durations, np.full((rows, gangs), np.inf)], axis=1)
+    next_trial = np.arange(rows) * padded.shape[1] + gangs
+    after_last = np.arange(rows) * padded.shape[1] + trials
     free = np.sort(durations[:, :gangs], axis=1)
-    started = np.full(rows, gangs)
     ahead = np.arange(gangs)
-    ends = np.zeros(rows)
     active = np.arange(rows)
     while active.size:
-        batch = np.take_along_axis(padded[active], started[active, None] + ahead, axis=1)
-        ending = free[active] + batch
+        now_free = free[active]
+        batch = padded.take(next_trial[active, None] + ahead)
+        ending = now_free + batch
         earliest = np.minimum.accumulate(ending, axis=1)
-        safe = np.ones_like(batch, dtype=bool)
-        safe[:, 1:] = free[active, 1:] <= earliest[:, :-1]
-        taken = np.logical_and.accumulate(safe, axis=1) & np.isfinite(batch)
-        free[active] = np.sort(np.where(taken, ending, free[active]), axis=1)
-        started[active] += taken.sum(axis=1)
-        done = started[active] >= trials
-        ends[active[done]] = free[active[done], -1]
-        active = active[~done]
-    return ends
+        safe = np.isfinite(batch)
+        safe[:, 1:] &= now_free[:, 1:] <= earliest[:, :-1]
+        taken = np.logical_and.accumulate(safe, axis=1)
+        free[active] = np.sort(np.where(taken, ending, now_free), axis=1)
+        next_trial[active] += taken.sum(axis=1)
+        active = active[next_trial[active] < after_last[active]]
+    return free[:, -1]

@@ -1,0 +1,27 @@
+"""The planners that are compared: ours by name, and the paper's greedy read to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchmarks.planning.letter_greedy import plan_greedy_to_the_letter
+from elastune.planning import PLANNERS, Objective, Problem
+from elastune.planning.case import Case, build_case
+from elastune.planning.solution import Solution
+
+LETTER = "greedy-letter"
+
+CONTESTANTS: dict[str, Callable[[Case], Solution | None]] = {
+    "static": PLANNERS["static"].solve,
+    "naive-elastic": PLANNERS["naive-elastic"].solve,
+    LETTER: plan_greedy_to_the_letter,
+    "greedy": PLANNERS["greedy"].solve,
+    "exact": PLANNERS["exact"].solve,
+}
+
+
+def fresh_case(problem: Problem, *, samples: int = 4096, objective: Objective = Objective.COST) -> Case:
+    """What a planner is given, with nothing computed yet for another planner."""
+    case = build_case(problem.workloads()[0], problem.gangs, samples=samples, seed=0)
+    return replace(case, limits=problem.limits, objective=objective)
