@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.units import format_duration, format_percent, format_usd, plural
+from elastune.job.quantities import positive_duration
+from elastune.units import (
+    format_confidence,
+    format_duration,
+    format_percent,
+    format_usd,
+    plural,
+    write_duration,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +40,17 @@ def test_money_keeps_enough_digits(usd: float, expected: str) -> None:
     assert format_usd(usd) == expected
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(852, "14m12s"), (43_169, "11h59m29s"), (7_200, "2h"), (0, "0s"), (60, "1m")]
+)
+def test_durations_can_be_written_into_a_job(seconds: float, expected: str) -> None:
+    assert write_duration(seconds) == expected
+    assert positive_duration(expected) == seconds if seconds else True
+
+
 def test_shares_and_counts() -> None:
-    assert format_percent(0.95) == "95%"
-    assert format_percent(0.999) == "99.9%"
+    assert format_percent(0.43412) == "43.4%"
+    assert format_confidence(0.95) == "95%"
+    assert format_confidence(0.99999) == "99.999%"
     assert plural(1, "node") == "1 node"
     assert plural(1200, "node") == "1,200 nodes"

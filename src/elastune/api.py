@@ -17,6 +17,9 @@ from elastune.planning import (
     make_quote,
 )
 
+MOST_SAMPLES = 1_000_000
+MOST_SEED = 2**63 - 1
+
 
 def plan(
     job: Job | Mapping[str, object] | str | Path,
@@ -37,8 +40,8 @@ def plan(
     request = Request(
         planner=_known_planner(planner),
         objective=_objective(objective),
-        samples=_samples(samples),
-        seed=seed,
+        samples=_whole("samples", samples, 1, MOST_SAMPLES),
+        seed=_whole("seed", seed, 0, MOST_SEED),
         frontier=frontier,
         compare=compare,
     )
@@ -68,7 +71,7 @@ def _objective(objective: Objective | str | None) -> Objective | None:
     return Objective(objective)
 
 
-def _samples(samples: int) -> int:
-    if not 1 <= samples <= 1_000_000:
-        raise JobError(f"samples is {samples}; expected a whole number from 1 to 1,000,000")
-    return samples
+def _whole(name: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise JobError(f"{name} is {value!r}; expected a whole number from {least} to {most:,}")
+    return value

@@ -26,8 +26,20 @@ def format_usd(amount: float) -> str:
     return f"${amount:,.2f}"
 
 
+def write_duration(seconds: float) -> str:
+    """`14m12s`, `11h59m29s`: whole seconds, as a job file would have it."""
+    whole = round(seconds)
+    parts = ((whole // 3600, "h"), (whole // 60 % 60, "m"), (whole % 60, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
+
+
+def format_confidence(probability: float) -> str:
+    """`95%`, `99.999%`: never rounded to certainty."""
+    return f"{probability * 100:.10g}%"
+
+
 def format_percent(share: float) -> str:
-    """`95%`, `99.9%`, `2.4%`."""
+    """`43.4%`, `2.4%`."""
     return f"{share * 100:.3g}%"
 
 

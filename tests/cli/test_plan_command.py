@@ -125,7 +125,7 @@ def test_an_infeasible_job_is_exit_code_3_and_says_what_would_fit(tmp_path: Path
         (["plan", "nowhere.yaml"], "error: nowhere.yaml: there is no such file"),
         (["plan", EXAMPLE, "--planner", "magic"], "Invalid value for '--planner'"),
         (["plan", EXAMPLE, "--samples", "0"], "error: samples is 0"),
-        (["plan", EXAMPLE, "--seed", "-1"], "error: --seed is -1"),
+        (["plan", EXAMPLE, "--seed", "-1"], "error: seed is -1"),
         (
             ["plan", EXAMPLE, "--plot", "plan.gif"],
             "error: --plot is 'plan.gif'; expected a file that ends in",

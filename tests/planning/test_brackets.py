@@ -98,3 +98,29 @@ def test_other_planners_are_never_better(planner: str, limits: Limits) -> None:
         assert exact.cost <= other.cost * (1 + 1e-9)
     else:
         assert exact.jct_seconds <= other.jct_seconds * (1 + 1e-9)
+
+
+def test_more_money_never_makes_it_slower() -> None:
+    crowded = replace(CALM, cluster=replace(CALM.cluster, max_nodes=14))
+    times = []
+    for budget in (20.0, 25.0, 30.0, 40.0, 80.0, 1000.0):
+        quote = make_quote(replace(crowded, limits=Limits(budget_usd=budget)))
+        assert quote.peak_nodes <= 14
+        times.append(quote.jct_seconds)
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_fixed_cluster_is_paid_for_until_the_last_bracket_ends() -> None:
+    fixed = replace(CALM, cluster=replace(CALM.cluster, max_nodes=16, fixed=True), limits=Limits())
+    quote = make_quote(fixed)
+    held_s = quote.jct_seconds - 0.0
+    assert quote.cost == pytest.approx(16 * held_s * 10.0 / 3600)
+    assert quote.lower_bound is None
+    assert not quote.optimal
+
+
+def test_the_frontier_stays_within_the_cluster() -> None:
+    crowded = replace(CALM, cluster=replace(CALM.cluster, max_nodes=9), limits=Limits())
+    frontier = make_quote(crowded, Request(frontier=True)).frontier
+    assert frontier
+    assert all(point.peak_nodes <= 9 for point in frontier)

@@ -84,6 +84,8 @@ def test_slots_per_trial_stay_within_their_limits() -> None:
         ({"planner": "magic"}, "planner is 'magic'; expected one of: exact, greedy, static, naive-elastic"),
         ({"objective": "joy"}, "objective is 'joy'; expected one of: cost, time"),
         ({"samples": 0}, "samples is 0; expected a whole number from 1 to 1,000,000"),
+        ({"samples": "many"}, "samples is 'many'; expected a whole number"),
+        ({"seed": -1}, "seed is -1; expected a whole number from 0"),
     ],
 )
 def test_wrong_options_are_told(options: dict[str, object], message: str) -> None:

@@ -41,6 +41,17 @@ def main() -> None:
     try:
         app()
     except ElastuneError as error:
-        typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-        typer.echo(str(error), err=True)
+        _tell(str(error))
         sys.exit(error.exit_code)
+    except OSError as error:  # a full disk behind stdout, say
+        _tell(f"cannot write the output: {error.strerror or error}")
+        sys.exit(1)
+
+
+def _tell(message: str) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    # Rich knows when not to use colour: NO_COLOR, dumb terminals, pipes.
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), message))

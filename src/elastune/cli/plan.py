@@ -52,8 +52,6 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
 ) -> None:
     """Find the cheapest plan that keeps the promise, and say what it costs and when it ends."""
     try:
-        if seed < 0:
-            raise JobError(f"--seed is {seed}; expected a whole number, 0 or more")
         quote = _plan(
             job,
             plot,
@@ -97,6 +95,7 @@ def _print(quote: Quote, plot: Path | None) -> None:
     from elastune.reports.plan_text import render_quote  # noqa: PLC0415
 
     console = Console(highlight=False)
+    console.width = max(console.width, 80)  # a narrower terminal wraps lines, it does not cut numbers
     console.print(render_quote(quote))
     if plot is not None:
         console.print(f"\nplot written to {plot}")
@@ -117,4 +116,16 @@ def _error_data(error: ElastuneError) -> dict[str, object]:
         "confidence": diagnosis.limits.confidence,
         "fastest": None if diagnosis.fastest is None else asdict(diagnosis.fastest),
         "cheapest": None if diagnosis.cheapest is None else asdict(diagnosis.cheapest),
+        "would_fit": [
+            {
+                key: value
+                for key, value in (
+                    ("deadline_seconds", remedy.deadline_s),
+                    ("budget", remedy.budget_usd),
+                    ("max_nodes", remedy.max_nodes),
+                )
+                if value is not None
+            }
+            for remedy in diagnosis.remedies
+        ],
     }

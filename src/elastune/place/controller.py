@@ -14,7 +14,7 @@ from elastune.errors import InvariantError
 from elastune.place.board import Seats, Task, seat
 from elastune.place.displacing import displace
 from elastune.place.evicting import evict
-from elastune.place.granting import Grant, Shrinking, grant
+from elastune.place.granting import Shrinking, grant
 from elastune.place.placement import Packing, Placement, describe
 from elastune.place.request import Request
 from elastune.place.seating import gangs_of, survey
@@ -34,9 +34,10 @@ def pack(request: Request, *, nodes_kept: int) -> Packing:
         raise InvariantError(f"{nodes_kept} nodes are to be kept, expected 0 or more")
     surplus = max(0, len(request.cluster.staying) - nodes_kept)
     placement = _settle(request, closing=surplus)
-    empty = [node for node in request.cluster.nodes if node not in placement.used_nodes]
-    closed = [node for node in empty if node not in request.cluster.leaving][:surplus]
-    release = request.cluster.leaving | set(closed)
+    used, leaving = placement.used_nodes, request.cluster.leaving
+    empty = [node for node in request.cluster.nodes if node not in used]
+    closed = [node for node in empty if node not in leaving][:surplus]
+    release = leaving.union(closed)
     return Packing(placement=placement, release=tuple(node for node in empty if node in release))
 
 
@@ -44,30 +45,30 @@ def _settle(request: Request, *, closing: int) -> Placement:
     task = survey(request, closing=closing)
     granted = grant(task, Shrinking(min_slots=request.min_slots, shrink_to=request.shrink_to))
     shrunk = replace(task, targets=granted.targets)
-    if granted.targets == task.targets or task.lack({}):
-        return describe(request, gangs_of(request, shrunk, _arrange(shrunk, granted)))
-    # For other sizes packing from scratch is no proof: the present seats, or the new ones, may hold all.
+    if granted.targets == task.targets or task.lack({}):  # all wishes, or proof that they are too many
+        return describe(request, gangs_of(request, shrunk, _arrange(shrunk, granted.seats)))
+    # For sizes that do not divide each other the present seats, or the new ones, may hold all wishes though
+    # packing from scratch found no way. Trying both is what makes a second call change nothing.
     seats = _try_to_arrange(task)
     if seats is None:
-        seats = _arrange(shrunk, granted)
-        better = _try_to_arrange(replace(task, before=seats, held=granted.targets))
-        if better is None:
-            return describe(request, gangs_of(request, shrunk, seats))
-        seats = better
+        smaller = _arrange(shrunk, granted.seats)
+        seats = _try_to_arrange(replace(task, before=smaller, held=granted.targets))
+        if seats is None:
+            return describe(request, gangs_of(request, shrunk, smaller))
     return describe(request, gangs_of(request, task, seats))
 
 
-def _arrange(task: Task, granted: Grant) -> Seats:
-    seats = _try_to_arrange(task, proof=granted.seats)
-    return granted.seats if seats is None else seats
+def _arrange(task: Task, proof: Seats) -> Seats:
+    """Seats for all targets, which are known to have seats, with few moves."""
+    seats = _try_to_arrange(task)
+    return proof if seats is None else min(seats, proof, key=task.moves)
 
 
-def _try_to_arrange(task: Task, *, proof: Seats | None = None) -> Seats | None:
-    """Seats for all targets with few moves; None if neither way was found nor a proof was given."""
+def _try_to_arrange(task: Task) -> Seats | None:
+    """Seats for all targets with few moves; None if no way was found."""
     evicted = evict(task)
     seats = None if evicted is None else seat(task, evicted)
     if seats is not None:
         return seats
-    ways = [displace(task), displace(task, evicted) if evicted else None, proof]
-    found = [way for way in ways if way is not None]
-    return min(found, key=task.moves, default=None)
+    ways = [displace(task), displace(task, evicted) if evicted else None]
+    return min((way for way in ways if way is not None), key=task.moves, default=None)

@@ -38,7 +38,7 @@ class Fitter:
 
     def first_fit(self, size: int, holes: Sequence[int]) -> int | None:
         """The best hole for one unit; `holes[f]` nodes have f free slots."""
-        return next((hole for hole in self._order(size) if holes[hole]), None)
+        return next((hole for hole in self.order(size) if holes[hole]), None)
 
     def fit(self, units: Sequence[int], holes: Sequence[int]) -> list[int] | None:
         """A hole for every unit (largest first), or None if no way was found."""
@@ -70,9 +70,6 @@ class Fitter:
 
     def order(self, size: int) -> tuple[int, ...]:
         """All holes that hold a unit of this size, best first."""
-        return self._order(size)
-
-    def _order(self, size: int) -> tuple[int, ...]:
         if size not in self._orders:
             holes = range(size, self.slots_per_node + 1)
             self._orders[size] = tuple(sorted(holes, key=lambda hole: (*self._loss(hole, size), hole)))

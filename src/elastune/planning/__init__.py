@@ -2,7 +2,7 @@
 
 from elastune.planning.desk import DEFAULT_SAMPLES, Request, default_objective, make_quote
 from elastune.planning.forecast import Forecast
-from elastune.planning.infeasible import Diagnosis, Limit, NoPlanError
+from elastune.planning.infeasible import Diagnosis, Limit, NoPlanError, Remedy
 from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS
 from elastune.planning.problem import GangLimits, Limits, Objective, Problem, StartState
 from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, StageQuote
@@ -22,6 +22,7 @@ __all__ = [
     "Objective",
     "Problem",
     "Quote",
+    "Remedy",
     "Request",
     "StageQuote",
     "StartState",

@@ -1,27 +1,29 @@
 """Plans for several specs side by side (Hyperband): each on nodes of its own, all under the same limits.
 
-By a deadline every bracket is planned by itself, at the confidence that makes the whole keep its own. For a
-budget the brackets' frontiers are added at equal time. The nodes that all brackets hold together may not
-exceed the cluster: if the sum of their peaks does, the cluster is split between them, which is no longer
-provably the best.
+By a deadline every bracket is planned by itself, at the confidence that makes the whole keep its own, and
+that is the best there is as long as their nodes together fit the cluster. If they do not, or if it is a
+budget that has to be shared, each bracket brings a `Menu` of plans for several shares of the cluster, and
+by each moment the cheapest choice of one plan per bracket is found that fits the nodes (`choose`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from elastune.cluster import Billing
 from elastune.planning.case import Case
-from elastune.planning.frontier import side_by_side, trace_frontier
+from elastune.planning.menu import Menu, Point, choose, write_menu
 from elastune.planning.planners import Planner
 from elastune.planning.problem import Limits, Objective
 from elastune.planning.solution import Solution
 from elastune.prediction import Outcome
 
-MAX_SHARES = 12
+MAX_MOMENTS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +32,8 @@ class Answer:
 
     brackets: tuple[Solution, ...]
     outcome: Outcome
-    optimal: bool
-    lower_bound: float | None
+    optimal: bool = False
+    lower_bound: float | None = None
 
     @property
     def peak_nodes(self) -> int:
@@ -43,103 +45,130 @@ def solve(planner: Planner, cases: Sequence[Case], limits: Limits, objective: Ob
     """The best plans for all specs together that keep the limits, or None."""
     if len(cases) == 1:
         solution = planner.solve(replace(cases[0], limits=limits, objective=objective))
-        return None if solution is None else _single(solution)
+        if solution is None:
+            return None
+        return Answer(
+            brackets=(solution,),
+            outcome=solution.outcome,
+            optimal=solution.optimal,
+            lower_bound=solution.lower_bound,
+        )
     if objective is Objective.TIME:
         return _solve_for_time(planner, cases, limits)
     return _solve_for_cost(planner, cases, limits)
 
 
-def together(outcomes: Sequence[Outcome]) -> Outcome:
+def together(cases: Sequence[Case], brackets: Sequence[Solution]) -> Outcome:
     """All brackets start at once: the last one to end counts, every one costs."""
+    outcomes = [solution.outcome for solution in brackets]
+    jct_s = np.maximum.reduce([outcome.jct_s for outcome in outcomes])
+    cost_usd = np.add.reduce([outcome.cost_usd for outcome in outcomes])
+    cluster = cases[0].evaluator.workload.cluster
+    if cluster.fixed and cluster.billing is Billing.INSTANCE:
+        # A fixed cluster is held to the end: what a bracket no longer uses, and what none ever used.
+        used_s = np.add.reduce([s.plan.peak_nodes * s.outcome.jct_s for s in brackets])
+        cost_usd = cost_usd + cluster.node_usd_per_s * (cases[0].max_nodes * jct_s - used_s)
     return Outcome(
-        jct_s=np.maximum.reduce([outcome.jct_s for outcome in outcomes]),
-        cost_usd=np.add.reduce([outcome.cost_usd for outcome in outcomes]),
+        jct_s=jct_s,
+        cost_usd=cost_usd,
         stage_mean_s=tuple(seconds for outcome in outcomes for seconds in outcome.stage_mean_s),
         stage_mean_usd=tuple(usd for outcome in outcomes for usd in outcome.stage_mean_usd),
     )
 
 
-def _single(solution: Solution) -> Answer:
-    return Answer(
-        brackets=(solution,),
-        outcome=solution.outcome,
-        optimal=solution.optimal,
-        lower_bound=solution.lower_bound,
-    )
-
-
 def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
-    each = Limits(deadline_s=limits.deadline_s, confidence=limits.confidence ** (1 / len(cases)))
-    ready = [replace(case, limits=each, objective=Objective.COST) for case in cases]
-    found = [planner.solve(case) for case in ready]
-    solutions = [solution for solution in found if solution is not None]
-    if len(solutions) < len(cases):
+    """Every bracket by itself; if their nodes do not fit together, the cheapest choice that does."""
+    each = Limits(deadline_s=limits.deadline_s, confidence=_each(limits, cases))
+    found = [planner.solve(replace(case, limits=each, objective=Objective.COST)) for case in cases]
+    alone = [solution for solution in found if solution is not None]
+    if len(alone) < len(cases):
         return None
-    bounds = [solution.lower_bound for solution in solutions]
-    optimal = all(solution.optimal for solution in solutions)
-    if sum(solution.plan.peak_nodes for solution in solutions) > cases[0].max_nodes:
-        solutions, optimal = _share_nodes(planner, ready), False
-    if not solutions:
+    bounds = [solution.lower_bound for solution in alone if solution.lower_bound is not None]
+    fixed = cases[0].evaluator.workload.cluster.fixed
+    bound = math.fsum(bounds) if len(bounds) == len(cases) and not fixed else None
+    fits = sum(solution.plan.peak_nodes for solution in alone) <= cases[0].max_nodes
+    if fits:
+        answer = Answer(brackets=tuple(alone), outcome=together(cases, alone))
+    else:
+        menus = [write_menu(planner, case) for case in cases]
+        points = choose(menus, lambda point: each.keep_deadline(point.outcome), cases[0].max_nodes)
+        if points is None:
+            return None
+        answer = _answer(cases, points)
+    if not limits.keep(answer.outcome):
         return None
-    outcome = together([solution.outcome for solution in solutions])
-    if not limits.keep(outcome):
-        return None
-    return Answer(
-        brackets=tuple(solutions),
-        outcome=outcome,
-        optimal=optimal,
-        lower_bound=None if None in bounds else math.fsum(bound for bound in bounds if bound is not None),
-    )
-
-
-def _share_nodes(planner: Planner, cases: Sequence[Case]) -> list[Solution]:
-    """The cheapest split of the cluster: one share per bracket, of a few sizes that its stages can use."""
-    best: dict[int, tuple[float, list[Solution]]] = {0: (0.0, [])}
-    for case in cases:
-        options = [(share, planner.solve(case.within(share))) for share in _shares(case)]
-        extended: dict[int, tuple[float, list[Solution]]] = {}
-        for taken, (cost, chosen) in best.items():
-            for share, solution in options:
-                nodes = taken + share
-                if solution is None or nodes > case.max_nodes:
-                    continue
-                total = cost + solution.outcome.mean_cost_usd
-                if nodes not in extended or total < extended[nodes][0]:
-                    extended[nodes] = (total, [*chosen, solution])
-        best = extended
-    return min(best.values(), key=lambda entry: entry[0], default=(0.0, []))[1]
-
-
-def _shares(case: Case) -> list[int]:
-    sizes = sorted({option.allocation.nodes for options in case.options for option in options})
-    if len(sizes) <= MAX_SHARES:
-        return sizes
-    return [sizes[i] for i in np.unique(np.linspace(0, len(sizes) - 1, MAX_SHARES).round().astype(int))]
+    optimal = fits and not fixed and all(solution.optimal for solution in alone)
+    return replace(answer, optimal=optimal, lower_bound=bound)
 
 
 def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
-    answer = _soonest(planner, cases, limits)
-    if answer is None or answer.peak_nodes <= cases[0].max_nodes:
-        return answer
-    # Too many nodes at once: give each bracket a share in proportion to the peak it asked for.
-    peaks = [solution.plan.peak_nodes for solution in answer.brackets]
-    shares = [max(1, cases[0].max_nodes * peak // sum(peaks)) for peak in peaks]
-    shared = _soonest(planner, [c.within(share) for c, share in zip(cases, shares, strict=True)], limits)
-    return None if shared is None else replace(shared, optimal=False, lower_bound=answer.lower_bound)
+    """The first moment by which brackets that keep the limits could all have ended."""
+    menus = [write_menu(planner, case) for case in cases]
+    moments = moments_of(menus)
+
+    def by(moment: float) -> Answer | None:
+        points = choose(menus, functools.partial(_ends_by, moment), cases[0].max_nodes)
+        answer = None if points is None else _answer(cases, points)
+        return answer if answer is not None and limits.keep(answer.outcome) else None
+
+    # What fits by one moment fits by every later one, but for the last bits of random limits.
+    low, high = 0, len(moments)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if by(moments[middle]) is not None else (middle + 1, high)
+    answer = by(moments[low]) if low < len(moments) else None
+    if answer is None:
+        return None
+    proven = _is_proven_soonest(menus, cases, moments[low], answer)
+    return replace(answer, optimal=proven, lower_bound=answer.outcome.mean_jct_s if proven else None)
 
 
-def _soonest(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
-    """Go through the moments at which the brackets could all have ended, until the limits are kept."""
-    frontiers = [trace_frontier(planner, case) for case in cases]
-    certain = all(case.evaluator.workload.is_deterministic for case in cases)
-    proven = certain and all(frontier.complete for frontier in frontiers)
-    for points in side_by_side(frontiers):
-        outcome = together([point.outcome for point in points])
-        if limits.keep(outcome):
-            return Answer(
-                brackets=tuple(Solution(plan=point.plan, outcome=point.outcome) for point in points),
-                outcome=outcome,
-                optimal=proven,
-                lower_bound=outcome.mean_jct_s if proven else None,
-            )
-    return None
+def _is_proven_soonest(menus: Sequence[Menu], cases: Sequence[Case], moment: float, answer: Answer) -> bool:
+    """Menus are complete for the whole cluster, so where nodes do not bind nothing better exists."""
+    workload = cases[0].evaluator.workload
+    complete = all(menu.complete for menu in menus) and workload.is_deterministic
+    freely = choose(menus, functools.partial(_ends_by, moment), math.inf)
+    unbound = freely is not None and all(
+        point.plan == solution.plan for point, solution in zip(freely, answer.brackets, strict=True)
+    )
+    return complete and unbound and not workload.cluster.fixed
+
+
+def trade_offs(planner: Planner, cases: Sequence[Case]) -> list[Answer]:
+    """The undominated answers, fastest first; limits aside, but within the cluster."""
+    menus = [write_menu(planner, case, shared=len(cases) > 1) for case in cases]
+    if len(menus) == 1:
+        chosen: list[tuple[Point, ...]] = [(point,) for point in menus[0].points]
+    else:
+        moments = moments_of(menus)
+        picked = moments[:: max(1, len(moments) // MAX_MOMENTS)]
+        by = [choose(menus, functools.partial(_ends_by, moment), cases[0].max_nodes) for moment in picked]
+        chosen = [points for points in by if points is not None]
+    frontier: list[Answer] = []
+    for points in chosen:
+        answer = _answer(cases, points)
+        if not frontier or answer.outcome.mean_cost_usd < frontier[-1].outcome.mean_cost_usd:
+            frontier.append(answer)
+    return frontier
+
+
+def _ends_by(moment: float, point: Point) -> bool:
+    return point.jct_s <= moment
+
+
+def _answer(cases: Sequence[Case], points: Sequence[Point]) -> Answer:
+    brackets = tuple(Solution(plan=point.plan, outcome=point.outcome) for point in points)
+    return Answer(brackets=brackets, outcome=together(cases, brackets))
+
+
+def moments_of(menus: Sequence[Menu]) -> list[float]:
+    """When some bracket can have ended, from the first time at which all can."""
+    if not all(menu.points for menu in menus):
+        return []
+    first = max(min(point.jct_s for point in menu.points) for menu in menus)
+    return sorted({point.jct_s for menu in menus for point in menu.points if point.jct_s >= first})
+
+
+def _each(limits: Limits, cases: Sequence[Case]) -> float:
+    """The confidence at which each of several independent brackets has to be in time."""
+    return float(limits.confidence ** (1 / len(cases)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from elastune.planning.brackets import Answer, solve
+from elastune.planning.brackets import Answer, solve, trade_offs
 from elastune.planning.case import build_case
 from elastune.planning.forecast import forecast
-from elastune.planning.frontier import side_by_side, trace_frontier
-from elastune.planning.infeasible import NoPlanError, diagnose
+from elastune.planning.infeasible import NoPlanError, Situation, diagnose
 from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS, Planner
 from elastune.planning.problem import Limits, Objective, Problem
 from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, quote_stages
@@ -97,35 +96,42 @@ class _Desk:
         )
 
     def _frontier(self, planner: Planner) -> tuple[FrontierPoint, ...]:
-        points: list[FrontierPoint] = []
-        for together in side_by_side([trace_frontier(planner, case) for case in self.cases]):
-            point = FrontierPoint(
-                jct_seconds=max(part.jct_s for part in together),
-                cost=sum(part.cost_usd for part in together),
-                peak_nodes=sum(part.plan.peak_nodes for part in together),
+        return tuple(
+            FrontierPoint(
+                jct_seconds=answer.outcome.mean_jct_s,
+                cost=answer.outcome.mean_cost_usd,
+                peak_nodes=answer.peak_nodes,
             )
-            if not points or point.cost < points[-1].cost:
-                points.append(point)
-        return tuple(points)
+            for answer in trade_offs(planner, self.cases)
+        )
 
     def _no_plan(self) -> NoPlanError:
-        planner = PLANNERS[self.request.planner]
-        cluster = replace(self.problem.cluster, max_nodes=self._enough_nodes(), fixed=False)
-        unlimited = replace(self.problem, cluster=cluster)
-
-        def solve_here(limits: Limits, objective: Objective) -> Answer | None:
-            return solve(planner, self.cases, limits, objective)
-
-        def solve_with_all_nodes(limits: Limits, objective: Objective) -> Answer | None:
-            return solve(planner, _Desk(unlimited, self.request).cases, limits, objective)
-
-        diagnosis = diagnose(
-            self.problem.limits, self.problem.cluster.max_nodes, solve_here, solve_with_all_nodes
+        situation = Situation(
+            limits=self.problem.limits,
+            objective=self.objective,
+            max_nodes=self.problem.cluster.max_nodes,
+            fixed=self.problem.cluster.fixed,
+            least_nodes=self._least_nodes(),
+            solve=self._solve_with,
         )
+        diagnosis = diagnose(situation)
         return NoPlanError(tell_infeasible(diagnosis, self.request.planner), diagnosis)
 
-    def _enough_nodes(self) -> int:
+    def _solve_with(self, limits: Limits, objective: Objective, nodes: int | None) -> Answer | None:
+        """The same job under other limits or, elastic, with other nodes (None: as many as can be used)."""
+        planner = PLANNERS[self.request.planner]
+        if nodes == self.problem.cluster.max_nodes:
+            return solve(planner, self.cases, limits, objective)
+        cluster = replace(self.problem.cluster, max_nodes=nodes or self._most_nodes(), fixed=False)
+        other = _Desk(replace(self.problem, cluster=cluster), self.request)
+        return solve(planner, other.cases, limits, objective)
+
+    def _least_nodes(self) -> int:
+        """With fewer nodes the smallest gangs of brackets that run side by side do not fit."""
+        per_gang = -(-self.cases[0].gang_sizes[0] // self.problem.cluster.slots_per_node)
+        return per_gang * len(self.cases)
+
+    def _most_nodes(self) -> int:
         """More nodes than this no plan can use."""
-        nodes_per_gang = -(-self.cases[0].gang_sizes[-1] // self.problem.cluster.slots_per_node)
-        trials = (max(s.trials for s in case.evaluator.workload.stages) for case in self.cases)
-        return nodes_per_gang * sum(trials)
+        per_gang = -(-self.cases[0].gang_sizes[-1] // self.problem.cluster.slots_per_node)
+        return per_gang * sum(max(s.trials for s in case.evaluator.workload.stages) for case in self.cases)

@@ -6,8 +6,8 @@ breaks. Started from 1, 2 and 3 times the best static size; never worse than sta
 
 Deviations: a step goes to the next allocation that uses fewer nodes (per function: fewer slots), since a
 step of one slot that frees no node saves nothing and would end the search at once; a stage that shrinks
-releases the nodes it no longer uses. The paper plans for a deadline only: for a budget (ours) the steps go
-on until the budget is kept.
+releases the nodes it no longer uses. The paper plans for a deadline only: for a budget (ours) the steps start
+from the largest cluster and its halves and go on until the budget is kept.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ WARM_STARTS = (1, 2, 3)
 def plan_greedy(case: Case) -> Solution | None:
     """The best plan met on the way down from the warm starts; never worse than static."""
     static = plan_static(case)
-    if static is None and case.objective is Objective.COST:
-        return None
-    sizes = [case.max_nodes]
-    if static is not None and case.objective is Objective.COST:
-        sizes = [n * static.plan.peak_nodes for n in WARM_STARTS]
+    sizes = _halves(case.max_nodes)
+    if case.objective is Objective.COST:
+        # The budget does not make a start: a plan too dear as it is may get cheap enough on the way down.
+        start = plan_static(replace(case, limits=replace(case.limits, budget_usd=None)))
+        sizes = [] if start is None else [n * start.plan.peak_nodes for n in WARM_STARTS]
     found = [] if static is None else [static]
     for nodes in sorted({min(nodes, case.max_nodes) for nodes in sizes}):
         # The way down looks at a few samples only; the promise is checked on all of them.
@@ -47,9 +47,12 @@ def plan_greedy(case: Case) -> Solution | None:
 def greedy_plans(case: Case) -> PlanSet:
     """Every plan on the ways down from the largest cluster and its halves, with only cost to stop them."""
     free = replace(case, limits=Limits(), objective=Objective.COST)
-    sizes = [case.max_nodes >> halvings for halvings in range(case.max_nodes.bit_length())]
-    descents = tuple(step.plan for nodes in sizes for step in _descend(free, nodes))
+    descents = tuple(step.plan for nodes in _halves(case.max_nodes) for step in _descend(free, nodes))
     return PlanSet(static_plans(case).plans + descents)
+
+
+def _halves(nodes: int) -> list[int]:
+    return [nodes >> halvings for halvings in range(nodes.bit_length())]
 
 
 def _descend(case: Case, nodes: int) -> list[Solution]:

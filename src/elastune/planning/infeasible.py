@@ -1,15 +1,22 @@
-"""Why no plan keeps the limits, and what would: the fastest plan, the cheapest, and the limit that binds."""
+"""Why no plan keeps the limits, and what would: the fastest plan, the cheapest, and changes that help.
+
+Every change that is offered was tried: with it, the same planner finds a plan.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from elastune.errors import InfeasibleError
 from elastune.planning.brackets import Answer
 from elastune.planning.forecast import Forecast, forecast
 from elastune.planning.problem import Limits, Objective
+
+# A heuristic planner may miss the very limit that its own plan keeps; then a little more is offered.
+_LOOSER = (1.0, 1.02, 1.1, 1.5)
 
 
 class Limit(enum.Enum):
@@ -21,19 +28,26 @@ class Limit(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """A change of the job with which it can be planned, and to what it then comes. None: left as it is."""
+
+    deadline_s: float | None = None
+    budget_usd: float | None = None
+    max_nodes: int | None = None
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """What was asked, what binds, and what would fit. None: there is no such plan at all."""
 
     limits: Limits
     binding: Limit
     max_nodes: int
+    fixed: bool
     fastest: Forecast | None
     cheapest: Forecast | None
-    cheapest_in_time: Forecast | None
-    """The least that one has to pay to keep the deadline."""
-    fastest_in_budget: Forecast | None
-    with_more_nodes: Forecast | None
-    """The cheapest plan that keeps the deadline on a larger cluster, if that is what it takes."""
+    remedies: tuple[Remedy, ...]
 
 
 class NoPlanError(InfeasibleError):
@@ -44,34 +58,89 @@ class NoPlanError(InfeasibleError):
         self.diagnosis = diagnosis
 
 
-Solve = Callable[[Limits, Objective], Answer | None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """The job that could not be planned, and a way to try others: limits, objective, nodes (None: as many
+    as can be used)."""
+
+    limits: Limits
+    objective: Objective
+    max_nodes: int
+    fixed: bool
+    least_nodes: int
+    """With fewer nodes not even the smallest gangs fit."""
+    solve: Callable[[Limits, Objective, int | None], Answer | None]
+
+    def here(self, limits: Limits, objective: Objective) -> Answer | None:
+        return self.solve(limits, objective, self.max_nodes)
 
 
-def diagnose(limits: Limits, max_nodes: int, solve: Solve, solve_with_all_nodes: Solve) -> Diagnosis:
+def diagnose(situation: Situation) -> Diagnosis:
     """Find what binds by giving up one limit after the other."""
-    free = Limits(confidence=limits.confidence)
-    by_deadline = Limits(deadline_s=limits.deadline_s, confidence=limits.confidence)
-    by_budget = Limits(budget_usd=limits.budget_usd, confidence=limits.confidence)
-
-    def fit(answer: Answer | None) -> Forecast | None:
-        return forecast(answer, limits.confidence)
-
-    cheapest_in_time = None if limits.deadline_s is None else solve(by_deadline, Objective.COST)
-    fastest_in_budget = None if limits.budget_usd is None else solve(by_budget, Objective.TIME)
-    with_more_nodes = None
-    binding = Limit.BUDGET
-    if limits.deadline_s is None and limits.budget_usd is None:
-        binding = Limit.MAX_NODES
-    elif limits.deadline_s is not None and cheapest_in_time is None:
-        with_more_nodes = solve_with_all_nodes(by_deadline, Objective.COST)
-        binding = Limit.DEADLINE if with_more_nodes is None else Limit.MAX_NODES
+    limits = situation.limits
+    free = replace(limits, deadline_s=None, budget_usd=None)
+    fastest = situation.here(free, Objective.TIME)
     return Diagnosis(
         limits=limits,
-        binding=binding,
-        max_nodes=max_nodes,
-        fastest=fit(solve(free, Objective.TIME)),
-        cheapest=fit(solve(free, Objective.COST)),
-        cheapest_in_time=fit(cheapest_in_time),
-        fastest_in_budget=fit(fastest_in_budget),
-        with_more_nodes=fit(with_more_nodes),
+        binding=_binding(situation, possible=fastest is not None),
+        max_nodes=situation.max_nodes,
+        fixed=situation.fixed,
+        fastest=forecast(fastest, limits.confidence),
+        cheapest=forecast(situation.here(free, Objective.COST), limits.confidence),
+        remedies=tuple(_remedies(situation, fastest)),
     )
+
+
+def _binding(situation: Situation, *, possible: bool) -> Limit:
+    if not possible:
+        return Limit.MAX_NODES
+    in_time = replace(situation.limits, budget_usd=None)
+    if situation.limits.deadline_s is None or situation.here(in_time, Objective.COST) is not None:
+        return Limit.BUDGET
+    more_nodes_help = situation.solve(in_time, Objective.COST, None) is not None
+    return Limit.MAX_NODES if more_nodes_help else Limit.DEADLINE
+
+
+def _remedies(situation: Situation, fastest: Answer | None) -> Iterator[Remedy]:
+    limits, confidence = situation.limits, situation.limits.confidence
+    one_moved = False
+    if limits.deadline_s is not None:
+        answer = situation.here(replace(limits, deadline_s=None), Objective.TIME)
+        for remedy in _try_limits(situation, answer, deadline=True, budget=False):
+            one_moved = True
+            yield remedy
+    if limits.budget_usd is not None:
+        answer = situation.here(replace(limits, budget_usd=None), Objective.COST)
+        for remedy in _try_limits(situation, answer, deadline=False, budget=True):
+            one_moved = True
+            yield remedy
+    if limits.deadline_s is not None and limits.budget_usd is not None and not one_moved:
+        yield from _try_limits(situation, fastest, deadline=True, budget=True)
+    roomy = situation.solve(limits, situation.objective, None)
+    nodes = situation.least_nodes if fastest is None else 0 if roomy is None else roomy.peak_nodes
+    if nodes > situation.max_nodes:
+        found = forecast(situation.solve(limits, situation.objective, nodes), confidence)
+        if found is not None:
+            yield Remedy(max_nodes=nodes, forecast=found)
+
+
+def _try_limits(
+    situation: Situation, answer: Answer | None, *, deadline: bool, budget: bool
+) -> Iterator[Remedy]:
+    """The limits that a plan keeps, rounded up so that a person can write them, if they really fit."""
+    confidence = situation.limits.confidence
+    kept = forecast(answer, confidence)
+    if kept is None:
+        return
+    for factor in _LOOSER:
+        seconds = float(math.ceil(kept.jct_quantile_seconds * factor)) if deadline else None
+        usd = math.ceil(kept.cost_quantile * factor * 100) / 100 if budget else None
+        moved = replace(
+            situation.limits,
+            deadline_s=seconds or situation.limits.deadline_s,
+            budget_usd=usd or situation.limits.budget_usd,
+        )
+        found = forecast(situation.here(moved, situation.objective), confidence)
+        if found is not None:
+            yield Remedy(deadline_s=seconds, budget_usd=usd, forecast=found)
+            return

@@ -77,10 +77,19 @@ class Quote:
         return sum(bracket.plan.peak_nodes for bracket in self.brackets)
 
     @property
+    def is_thinly_sampled(self) -> bool:
+        """Too few samples beyond the confidence to say much about that quantile."""
+        return self.samples > 1 and (1 - self.problem.limits.confidence) * self.samples < 10
+
+    @property
     def gap(self) -> float | None:
         """By how much the plan may be worse than the best one, as a share of the lower bound."""
         value = self.cost if self.objective is Objective.COST else self.jct_seconds
-        return None if not self.lower_bound else max(0.0, value / self.lower_bound - 1)
+        if self.lower_bound is None:
+            return None
+        if value <= self.lower_bound:
+            return 0.0
+        return value / self.lower_bound - 1 if self.lower_bound else None
 
     def to_dict(self) -> dict[str, object]:
         """Plain data with the keys that programs may rely on; `jct_seconds` and `cost` are means."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from elastune.planning.forecast import Forecast
-from elastune.planning.infeasible import Diagnosis, Limit
-from elastune.units import format_duration, format_percent, format_usd, plural
+from elastune.planning.infeasible import Diagnosis, Limit, Remedy
+from elastune.units import format_confidence, format_duration, format_usd, plural, write_duration
 
 
 def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
@@ -17,61 +15,49 @@ def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
         asked.append(f"the deadline of {format_duration(limits.deadline_s)}")
     if limits.budget_usd is not None:
         asked.append(f"the budget of {format_usd(limits.budget_usd)}")
-    sure = f"with {format_percent(limits.confidence)} confidence"
+    sure = f"with {format_confidence(limits.confidence)} confidence"
     what = f"keeps {' and '.join(asked)} {sure}" if asked else "fits the cluster"
-    lines = [f"no plan of the {planner} planner {what}.", _tell_binding(diagnosis)]
-    lines += [f"  {line}" for line in _ways_out(diagnosis)]
+    lines = [f"the {planner} planner finds no plan that {what}.", _tell_binding(diagnosis)]
+    if diagnosis.fastest is not None:
+        lines.append(f"  fastest plan:  {_promise(diagnosis.fastest, limits.confidence)}")
+    if diagnosis.cheapest is not None:
+        lines.append(f"  cheapest plan: {_promise(diagnosis.cheapest, limits.confidence)}")
+    lines += [f"  would fit: {_offer(remedy, diagnosis)}" for remedy in diagnosis.remedies]
     return "\n".join(lines)
 
 
 def _tell_binding(diagnosis: Diagnosis) -> str:
+    nodes = plural(diagnosis.max_nodes, "node")
+    key = "nodes" if diagnosis.fixed else "max_nodes"
     match diagnosis.binding:
         case Limit.MAX_NODES if diagnosis.fastest is None:
-            return f"max_nodes binds: {plural(diagnosis.max_nodes, 'node')} cannot hold the smallest gang."
+            return f"{key} binds: {nodes} cannot hold the smallest gangs of all trials that run side by side."
         case Limit.MAX_NODES:
-            return f"max_nodes binds: {plural(diagnosis.max_nodes, 'node')} are too few for the deadline."
+            return f"{key} binds: no plan on {nodes} is that fast."
         case Limit.DEADLINE:
             return "The deadline binds: no number of nodes makes the job that fast."
-        case Limit.BUDGET if diagnosis.fastest_in_budget is None:
+        case Limit.BUDGET if diagnosis.limits.deadline_s is None:
             return "The budget binds: no plan is that cheap, however long it takes."
         case Limit.BUDGET:
-            return "The budget binds: each limit can be kept, but not both."
-
-
-def _ways_out(diagnosis: Diagnosis) -> list[str]:
-    """Each line names limits that would fit, rounded up so that they really do."""
-    limits = diagnosis.limits
-    lines = []
-    if diagnosis.fastest is not None:
-        lines.append(f"fastest plan:  {_promise(diagnosis.fastest, limits.confidence)}")
-    if diagnosis.cheapest is not None:
-        lines.append(f"cheapest plan: {_promise(diagnosis.cheapest, limits.confidence)}")
-    if diagnosis.with_more_nodes is not None:
-        more = diagnosis.with_more_nodes
-        lines.append(f"would fit: max_nodes: {more.peak_nodes}, at a mean of {format_usd(more.cost)}")
-    if diagnosis.binding is not Limit.BUDGET and diagnosis.fastest is not None:
-        lines.append(f"would fit: deadline: {_seconds_up(diagnosis.fastest.jct_quantile_seconds)}")
-        return lines
-    if diagnosis.cheapest_in_time is not None:
-        lines.append(f"would fit: budget: {_usd_up(diagnosis.cheapest_in_time.cost_quantile)}")
-    elif limits.deadline_s is None and diagnosis.cheapest is not None:
-        lines.append(f"would fit: budget: {_usd_up(diagnosis.cheapest.cost_quantile)}")
-    if diagnosis.fastest_in_budget is not None and limits.deadline_s is not None:
-        lines.append(f"would fit: deadline: {_seconds_up(diagnosis.fastest_in_budget.jct_quantile_seconds)}")
-    return lines
+            return "The budget binds: no plan that keeps the deadline is that cheap."
 
 
 def _promise(fit: Forecast, confidence: float) -> str:
-    level = format_percent(confidence)
+    level = format_confidence(confidence)
     return (
         f"mean {format_duration(fit.jct_seconds)} and {format_usd(fit.cost)}, "
         f"{level} quantile {format_duration(fit.jct_quantile_seconds)} and {format_usd(fit.cost_quantile)}"
     )
 
 
-def _seconds_up(seconds: float) -> str:
-    return f"{math.ceil(seconds)}s"
-
-
-def _usd_up(usd: float) -> str:
-    return f"${math.ceil(usd * 100) / 100:.2f}"
+def _offer(remedy: Remedy, diagnosis: Diagnosis) -> str:
+    changes = []
+    if remedy.deadline_s is not None:
+        changes.append(f"deadline: {write_duration(remedy.deadline_s)}")
+    if remedy.budget_usd is not None:
+        changes.append(f"budget: ${remedy.budget_usd:.2f}")
+    if remedy.max_nodes is not None:
+        instead = " instead of nodes" if diagnosis.fixed else ""
+        changes.append(f"max_nodes: {remedy.max_nodes}{instead}")
+    mean = f"mean {format_duration(remedy.forecast.jct_seconds)} and {format_usd(remedy.forecast.cost)}"
+    return f"{' with '.join(changes)} ({mean})"

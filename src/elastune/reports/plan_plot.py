@@ -6,15 +6,17 @@ import html
 import importlib.util
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastune.errors import JobError
-from elastune.planning import BracketQuote, Forecast, Quote
-from elastune.units import format_duration, format_percent, format_usd, plural
+from elastune.planning import BracketQuote, Forecast, Quote, StageQuote
+from elastune.units import format_confidence, format_duration, format_usd, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".html")
@@ -31,7 +33,7 @@ def check_plot_file(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise JobError(f"--plot is '{path}'; the folder '{path.absolute().parent}' does not exist")
     if importlib.util.find_spec("matplotlib") is None:
-        raise JobError("--plot needs matplotlib: pip install 'elastune[plot]'")
+        raise JobError("--plot needs matplotlib: pip install matplotlib")
 
 
 def save_plot(quote: Quote, path: Path) -> None:
@@ -53,77 +55,107 @@ def draw_quote(quote: Quote) -> Figure:
     rows, columns = len(quote.brackets), 2 if quote.frontier else 1
     figure = Figure(figsize=(7.0 + 5.0 * (columns - 1), max(4.2, 1.2 + 2.2 * rows)), layout="constrained")
     grid = figure.add_gridspec(rows, columns, width_ratios=(1.4, 1)[:columns])
+    unit = _time_unit(quote)
     shared: Axes | None = None
     for row, bracket in enumerate(quote.brackets):
         axes = figure.add_subplot(grid[row, 0], sharex=shared)
-        shared = shared or axes
-        _draw_cluster(axes, quote, bracket)
-    if shared is not None:
-        figure.axes[-1].set_xlabel("mean time since start (minutes)")
+        _draw_cluster(axes, quote, bracket, unit)
+        if shared is None:
+            shared = axes
+            legend = "each box is a gang; grey is held idle; labels are trials × iterations"
+            axes.set_title(legend, fontsize=8, color=_INK)
+        if row + 1 == rows:
+            axes.set_xlabel(f"mean time since start ({unit.name})")
     if quote.frontier:
-        _draw_frontier(figure.add_subplot(grid[:, 1]), quote)
+        _draw_frontier(figure.add_subplot(grid[:, 1]), quote, unit)
     figure.suptitle(_title(quote), fontsize=11, color=_INK)
     return figure
 
 
+@dataclass(frozen=True, slots=True)
+class _TimeUnit:
+    name: str
+    seconds: float
+
+
+def _time_unit(quote: Quote) -> _TimeUnit:
+    """The unit in which the longest time has a readable number."""
+    longest = max([quote.jct_seconds, *(point.jct_seconds for point in quote.frontier or ())])
+    if longest < 180:
+        return _TimeUnit("seconds", 1.0)
+    return _TimeUnit("minutes", 60.0) if longest < 4 * 3600 else _TimeUnit("hours", 3600.0)
+
+
 def _title(quote: Quote) -> str:
-    level = format_percent(quote.problem.limits.confidence)
+    level = format_confidence(quote.problem.limits.confidence)
     return (
         f"{quote.planner}: mean {format_usd(quote.cost)}, mean finish {format_duration(quote.jct_seconds)} "
         f"({level} quantile {format_duration(quote.jct_quantile_seconds)})"
     )
 
 
-def _draw_cluster(axes: Axes, quote: Quote, bracket: BracketQuote) -> None:
+def _draw_cluster(axes: Axes, quote: Quote, bracket: BracketQuote, unit: _TimeUnit) -> None:
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
     per_node = quote.problem.cluster.slots_per_node
+    whole = max(quote.jct_seconds, quote.problem.limits.deadline_s or 0.0) / unit.seconds
     start = 0.0
     for index, stage in enumerate(bracket.stages):
-        minutes = stage.seconds / 60
+        width = stage.seconds / unit.seconds
         held = stage.nodes_held * per_node
-        colour = _STAGE_COLOURS[index % len(_STAGE_COLOURS)]
-        axes.bar(start, held, minutes, align="edge", color=_HELD, edgecolor="white", linewidth=0.8)
-        gangs = stage.slots // stage.slots_per_trial
-        height = stage.slots_per_trial if gangs <= _MOST_BOXES else stage.slots
-        for level in range(gangs if gangs <= _MOST_BOXES else 1):
-            edge = 0.6 if height > 0 and gangs <= _MOST_BOXES else 0
-            axes.bar(
-                start, height, minutes, bottom=level * height, align="edge",
-                color=colour, edgecolor="white", linewidth=edge,
+        axes.bar(start, held, width, align="edge", color=_HELD, edgecolor="white", linewidth=0.8)
+        _draw_gangs(axes, stage, (start, width), _STAGE_COLOURS[index % len(_STAGE_COLOURS)])
+        label = f"{stage.trials} × {stage.iterations}"
+        if width > 0.011 * len(label) * whole:  # as wide as its letters
+            axes.annotate(
+                label,
+                (start + width / 2, held), xytext=(0, 3), textcoords="offset points",
+                ha="center", va="bottom", fontsize=8, color=_INK,
+                bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7},
             )  # fmt: skip
-        axes.annotate(
-            f"{stage.trials} × {stage.iterations}",
-            (start + minutes / 2, held), xytext=(0, 3), textcoords="offset points",
-            ha="center", va="bottom", fontsize=8, color=_INK,
-        )  # fmt: skip
-        start += minutes
+        start += width
     if quote.static is not None and quote.planner != "static" and len(quote.brackets) == 1:
-        _outline_static(axes, quote.static, per_node)
+        _outline_static(axes, quote.static, per_node, unit)
     deadline = quote.problem.limits.deadline_s
     if deadline is not None:
-        axes.axvline(deadline / 60, color=_LIMIT, linewidth=1.2, linestyle="--")
+        axes.axvline(deadline / unit.seconds, color=_LIMIT, linewidth=1.2, linestyle="--")
         axes.annotate(
-            "deadline", (deadline / 60, 1), xycoords=("data", "axes fraction"), xytext=(-3, -3),
+            "deadline", (deadline / unit.seconds, 1), xycoords=("data", "axes fraction"), xytext=(-3, -3),
             textcoords="offset points", ha="right", va="top", fontsize=8, color=_LIMIT,
         )  # fmt: skip
     name = f"{bracket.name}\n" if len(quote.brackets) > 1 else ""
     axes.set_ylabel(f"{name}slots", color=_INK)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     nodes = axes.secondary_yaxis("right", functions=(_scale(1 / per_node), _scale(per_node)))
     nodes.set_ylabel("nodes", color=_INK)
-    axes.margins(x=0.02, y=0.12)
+    nodes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(x=0.02, y=0.18)
+    axes.set_ylim(bottom=0)
     axes.spines["top"].set_visible(False)
-    axes.set_title(
-        "each box is a gang; grey is held idle; labels are trials × iterations", fontsize=8, color=_INK
-    )
 
 
-def _outline_static(axes: Axes, static: Forecast, per_node: int) -> None:
+def _draw_gangs(axes: Axes, stage: StageQuote, span: tuple[float, float], colour: str) -> None:
+    """A box per gang; where there are too many to tell apart, one for all."""
+    start, width = span
+    gangs = stage.slots // stage.slots_per_trial
+    apart = gangs <= _MOST_BOXES
+    heights = [stage.slots_per_trial] * gangs if apart else [stage.slots]
+    bottoms = [level * stage.slots_per_trial for level in range(len(heights))]
+    axes.bar(
+        [start] * len(heights), heights, width, bottom=bottoms, align="edge",
+        color=colour, edgecolor="white", linewidth=0.6 if apart else 0,
+    )  # fmt: skip
+
+
+def _outline_static(axes: Axes, static: Forecast, per_node: int, unit: _TimeUnit) -> None:
     """The best fixed cluster, as a frame around what it pays for."""
-    height, width = static.peak_nodes * per_node, static.jct_seconds / 60
+    height, width = static.peak_nodes * per_node, static.jct_seconds / unit.seconds
     axes.plot([0, width, width], [height, height, 0], color=_INK, linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate(
         f"static: {plural(static.peak_nodes, 'node')}, {format_usd(static.cost)}",
-        (width, height), xytext=(-4, 3), textcoords="offset points",
-        ha="right", va="bottom", fontsize=8, color=_INK,
+        (width, height), xytext=(-4, -3), textcoords="offset points",
+        ha="right", va="top", fontsize=8, color=_INK,
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7},
     )  # fmt: skip
 
 
@@ -131,41 +163,60 @@ def _scale(factor: float) -> Callable[[Any], Any]:
     return lambda value: value * factor
 
 
-def _draw_frontier(axes: Axes, quote: Quote) -> None:
+def _draw_frontier(axes: Axes, quote: Quote, unit: _TimeUnit) -> None:
     points = quote.frontier or ()
-    minutes = [point.jct_seconds / 60 for point in points]
+    times = [point.jct_seconds / unit.seconds for point in points]
     costs = [point.cost for point in points]
-    axes.step(minutes, costs, where="post", color=_STAGE_COLOURS[0], linewidth=1.4, label="best plans")
+    axes.step(times, costs, where="post", color=_STAGE_COLOURS[0], linewidth=1.4, label="best plans")
     if len(points) <= 200:
-        axes.plot(minutes, costs, "o", color=_STAGE_COLOURS[0], markersize=3)
+        axes.plot(times, costs, "o", color=_STAGE_COLOURS[0], markersize=3)
     others = dict(quote.comparison or {"static": quote.static})
     others.pop(quote.planner, None)
     for marker, (name, other) in zip("sD^v", others.items(), strict=False):
         if other is not None:
-            axes.plot(other.jct_seconds / 60, other.cost, marker, color="#777777", markersize=6, label=name)
-    axes.plot(
-        quote.jct_seconds / 60,
-        quote.cost,
-        "*",
-        color=_STAGE_COLOURS[5],
-        markersize=14,
-        label=f"chosen ({quote.planner})",
-    )
+            axes.plot(
+                other.jct_seconds / unit.seconds,
+                other.cost,
+                marker,
+                color="#777777",
+                markersize=6,
+                label=name,
+            )
+    chosen = (quote.jct_seconds / unit.seconds, quote.cost)
+    axes.plot(*chosen, "*", color=_STAGE_COLOURS[5], markersize=14, label=f"chosen ({quote.planner})")
     limits = quote.problem.limits
+    level = format_confidence(limits.confidence)
     if limits.deadline_s is not None:
-        axes.axvline(limits.deadline_s / 60, color=_LIMIT, linewidth=1.2, linestyle="--", label="deadline")
+        label = f"deadline (for the {level} quantile)"
+        axes.axvline(
+            limits.deadline_s / unit.seconds, color=_LIMIT, linewidth=1.2, linestyle="--", label=label
+        )
     if limits.budget_usd is not None:
-        axes.axhline(limits.budget_usd, color=_LIMIT, linewidth=1.2, linestyle=":", label="budget")
-    if minutes and max(minutes) > 20 * min(minutes):
+        label = f"budget (for the {level} quantile)"
+        axes.axhline(limits.budget_usd, color=_LIMIT, linewidth=1.2, linestyle=":", label=label)
+    if _spans(times, 20):
         axes.set_xscale("log")
-    if costs and min(costs) > 0 and max(costs) > 10 * min(costs):
+        _use_plain_numbers(axes.xaxis)
+    if _spans(costs, 10):
         axes.set_yscale("log")
-    axes.set_xlabel("mean finish (minutes)")
+        _use_plain_numbers(axes.yaxis)
+    axes.set_xlabel(f"mean finish ({unit.name})")
     axes.set_ylabel("mean cost ($)")
     axes.set_title("time against money", fontsize=9, color=_INK)
     axes.legend(fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
+
+
+def _spans(values: Sequence[float], ratio: float) -> bool:
+    return bool(values) and min(values) > 0 and max(values) > ratio * min(values)
+
+
+def _use_plain_numbers(axis: Axis) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _page(quote: Quote, figure: Figure) -> str:
@@ -192,7 +243,7 @@ def _page(quote: Quote, figure: Figure) -> str:
         for bracket in quote.brackets
         for number, stage in enumerate(bracket.stages, start=1)
     ]  # fmt: skip
-    level = format_percent(quote.problem.limits.confidence)
+    level = format_confidence(quote.problem.limits.confidence)
     summary = (
         f"Mean {format_usd(quote.cost)} and {format_duration(quote.jct_seconds)}; {level} quantile "
         f"{format_usd(quote.cost_quantile)} and {format_duration(quote.jct_quantile_seconds)}; "

@@ -5,6 +5,7 @@ Every number says whether it is a mean or a quantile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from rich.console import Group, RenderableType
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote
-from elastune.units import format_duration, format_percent, format_usd, plural
+from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural
 
 MOST_FRONTIER_ROWS = 20
 
@@ -40,7 +41,7 @@ def _headline(quote: Quote) -> Text:
     if limits.budget_usd is not None:
         text.append(f" {'and' if limits.deadline_s else 'for'} a budget of {format_usd(limits.budget_usd)}")
     if limits.deadline_s is not None or limits.budget_usd is not None:
-        text.append(f", {format_percent(limits.confidence)} sure")
+        text.append(f", {format_confidence(limits.confidence)} sure")
     else:
         text.append(" (no deadline and no budget: nothing is promised)")
     text.append(f"  [{quote.planner}]", style="dim")
@@ -80,7 +81,7 @@ def _stage_table(bracket: BracketQuote) -> Table:
 
 def _totals(quote: Quote) -> Table:
     limits = quote.problem.limits
-    level = format_percent(limits.confidence)
+    level = format_confidence(limits.confidence)
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim")
     rows.add_column()
@@ -97,17 +98,22 @@ def _totals(quote: Quote) -> Table:
     rows.add_row("how good", _how_good(quote))
     if quote.planner != "static":
         rows.add_row("against static", _against_static(quote))
+    if quote.is_thinly_sampled:
+        enough = math.ceil(10 / (1 - limits.confidence))
+        rows.add_row("beware", f"{quote.samples:,} samples say little about {level}: use --samples {enough}")
     return rows
 
 
 def _how_good(quote: Quote) -> str:
     better = "cheaper" if quote.objective is Objective.COST else "faster"
+    limited = quote.problem.limits.deadline_s is not None or quote.problem.limits.budget_usd is not None
+    no_plan = "no plan that keeps the limits" if limited else "no plan"
     if quote.optimal:
-        return f"optimal: no plan that keeps the limits is {better} (latencies are constant)"
+        return f"optimal: {no_plan} is {better} (latencies are constant)"
     if quote.gap is None or quote.lower_bound is None:
-        return "a heuristic: nothing is proven about it"
+        return "nothing is proven about how far from the optimum it is"
     show = format_usd if quote.objective is Objective.COST else format_duration
-    bound = f"no plan that keeps the limits has a mean below {show(quote.lower_bound)}"
+    bound = f"{no_plan} has a mean below {show(quote.lower_bound)}"
     return f"within {format_percent(quote.gap)} of the optimum: {bound}" if quote.gap >= 5e-4 else bound
 
 
@@ -115,38 +121,48 @@ def _against_static(quote: Quote) -> str:
     static = quote.static
     if static is None:
         return "no cluster of fixed size keeps the limits"
-    described = (
-        f"{plural(static.peak_nodes, 'node')} throughout: "
-        f"mean {format_usd(static.cost)} in {format_duration(static.jct_seconds)}"
+    nodes = plural(static.peak_nodes, "node")
+    where = (
+        f"{nodes} throughout" if len(quote.brackets) == 1 else f"a fixed cluster per bracket, {nodes} in all"
     )
-    if quote.objective is Objective.TIME:
-        return (
-            f"{described}; this plan is {format_percent(1 - quote.jct_seconds / static.jct_seconds)} faster"
-        )
-    saving = 1 - quote.cost / static.cost if static.cost else 0.0
-    return f"{described}; this plan saves {format_percent(max(0.0, saving))}"
+    described = f"{where}: mean {format_usd(static.cost)} in {format_duration(static.jct_seconds)}"
+    by_cost = quote.objective is Objective.COST
+    here, there = (quote.cost, static.cost) if by_cost else (quote.jct_seconds, static.jct_seconds)
+    gain = 1 - here / there if there else 0.0
+    if abs(gain) < 5e-4:
+        return described
+    better = (
+        f"this plan saves {format_percent(gain)}"
+        if by_cost
+        else f"this plan is {format_percent(gain)} faster"
+    )
+    return f"{described}; {better}"
 
 
 def _comparison_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> RenderableType:
-    level = format_percent(quote.problem.limits.confidence)
+    level = format_confidence(quote.problem.limits.confidence)
+    by_cost = quote.objective is Objective.COST
+    ratio = "cost ratio" if by_cost else "time ratio"
     table = _table(
-        ("planner", "mean time", f"{level} time", "mean cost", f"{level} cost", "cost ratio", "most nodes")
+        ("planner", "mean time", f"{level} time", "mean cost", f"{level} cost", ratio, "most nodes")
     )
     for name, other in comparison.items():
         if other is None:
-            table.add_row(name, "no plan keeps the limits", *[""] * 5, style="dim")
+            table.add_row(name, *["none"] * 6, style="dim")
             continue
+        value, chosen = (other.cost, quote.cost) if by_cost else (other.jct_seconds, quote.jct_seconds)
         table.add_row(
             name,
             format_duration(other.jct_seconds),
             format_duration(other.jct_quantile_seconds),
             format_usd(other.cost),
             format_usd(other.cost_quantile),
-            f"{other.cost / quote.cost:.2f}x" if quote.cost else "",
+            f"{value / chosen:.2f}x" if chosen else "",
             f"{other.peak_nodes}",
             style="bold" if name == quote.planner else None,
         )
-    return _titled("All planners under the same limits", table)
+    none = "; none: it finds no plan that keeps them" if None in comparison.values() else ""
+    return _titled(f"All planners under the same limits{none}", table)
 
 
 def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> RenderableType:
