@@ -13,7 +13,10 @@ from elastune.prediction import Allocation, Draws, Evaluator, Outcome, Plan, Wor
 from elastune.profiles import Speedup
 from elastune.profiles.distributions import Array
 
-PREVIEW_SAMPLES = 512
+# A preview has as many samples as its largest stage leaves affordable.
+PREVIEW_VALUES = 2_000_000
+PREVIEW_SAMPLES = range(64, 513)
+PREVIEW_MARGIN = 0.003
 _NO_LIMITS = Limits()
 
 
@@ -53,22 +56,30 @@ class Case:
         options = tuple(tuple(o for o in stage if o.allocation.nodes <= max_nodes) for stage in self.options)
         return replace(self, options=options, max_nodes=max_nodes)
 
-    def is_hopeless(self, plan: Plan) -> bool:
-        """Whether a few samples show beyond doubt that a limit does not hold at the confidence.
+    def is_worth_trying(self, plan: Plan, best: Plan | None) -> bool:
+        """Whether a few samples leave it open that a plan keeps the limits and beats the best so far.
 
-        Beyond doubt: fewer of them keep it than chance explains, by five standard deviations.
+        Both plans meet the same luck, so a difference of a few per mille shows on few samples too.
         """
         outcome = self.preview.evaluate(plan)
-        count, confidence = outcome.jct_s.size, self.limits.confidence
-        least = confidence - 5 * math.sqrt(confidence * (1 - confidence) / count)
-        kept = (
-            1.0 if limit is None else float(np.mean(samples <= limit * (1 + ROUNDING)))
-            for samples, limit in (
-                (outcome.jct_s, self.limits.deadline_s),
-                (outcome.cost_usd, self.limits.budget_usd),
-            )
+        if best is not None:
+            rival = self.value(self.preview.evaluate(best))[0]
+            if self.value(outcome)[0] > rival * (1 + PREVIEW_MARGIN):
+                return False
+        return not self._breaks_beyond_doubt(outcome)
+
+    def _breaks_beyond_doubt(self, outcome: Outcome) -> bool:
+        """Fewer samples keep a limit than chance explains, by five standard deviations."""
+        confidence = self.limits.confidence
+        least = confidence - 5 * math.sqrt(confidence * (1 - confidence) / outcome.jct_s.size)
+        limited = (
+            (outcome.jct_s, self.limits.deadline_s),
+            (outcome.cost_usd, self.limits.budget_usd),
         )
-        return min(kept) < least
+        return any(
+            limit is not None and float(np.mean(samples <= limit * (1 + ROUNDING))) < least
+            for samples, limit in limited
+        )
 
     def value(self, outcome: Outcome) -> tuple[float, float]:
         """What the objective makes small; the other mean breaks ties."""
@@ -78,9 +89,11 @@ class Case:
 
 def build_case(workload: Workload, gangs: GangLimits, *, samples: int, seed: int, stream: int = 0) -> Case:
     """The case of a workload. A stage for which not even one gang fits the cluster has no options."""
+    affordable = PREVIEW_VALUES // max(stage.trials for stage in workload.stages)
+    few = min(max(affordable, PREVIEW_SAMPLES[0]), PREVIEW_SAMPLES[-1], samples)
     evaluator, preview = (
         Evaluator(workload, Draws(workload, samples=count, seed=seed, stream=stream))
-        for count in (samples, min(samples, PREVIEW_SAMPLES))
+        for count in (samples, few)
     )
     sizes = _gang_sizes(workload.profile.speedup, gangs)
     stages = range(len(workload.stages))

@@ -32,7 +32,7 @@ from elastune.planning.naive_elastic import naive_elastic_plans
 from elastune.planning.network import Network, Weights, build_network, mean
 from elastune.planning.polish import polish
 from elastune.planning.problem import ROUNDING, Objective
-from elastune.planning.solution import PlanSet, Solution, best_of
+from elastune.planning.solution import PlanSet, Solution, best_of, better_of
 from elastune.planning.static import static_plans
 from elastune.prediction import Plan, StagePlan, quantile
 from elastune.profiles.distributions import Array
@@ -92,13 +92,9 @@ def _plan_uncertain(case: Case) -> Solution | None:
             if plan in tried:
                 continue
             tried.add(plan)
-            if case.is_hopeless(plan):
-                continue
-            outcome = case.evaluator.evaluate(plan)
-            better = best is None or case.value(outcome) < case.value(best.outcome)
-            if better and case.limits.keep(outcome):
-                best = Solution(plan=plan, outcome=outcome)
-    return best or best_of(case, (plan for plan in _last_resorts(case) if not case.is_hopeless(plan)))
+            if case.is_worth_trying(plan, None if best is None else best.plan):
+                best = better_of(case, best, plan)
+    return best or best_of(case, _last_resorts(case))
 
 
 def _last_resorts(case: Case) -> Iterator[Plan]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from elastune.planning.case import Case
-from elastune.planning.solution import Solution
+from elastune.planning.solution import Solution, better_of
 from elastune.prediction import Plan, StagePlan
 
 MAX_SWEEPS = 4
@@ -23,11 +23,8 @@ def polish(case: Case, solution: Solution) -> Solution:
         start = best
         for stage in range(len(case.options)):
             for plan in _neighbours(case, best.plan, stage):
-                if case.is_hopeless(plan):
-                    continue
-                outcome = case.evaluator.evaluate(plan)
-                if case.value(outcome) < case.value(best.outcome) and case.limits.keep(outcome):
-                    best = Solution(plan=plan, outcome=outcome)
+                if case.is_worth_trying(plan, best.plan):
+                    best = better_of(case, best, plan) or best
         if best is start:
             break
     return best

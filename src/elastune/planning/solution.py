@@ -32,11 +32,16 @@ class PlanSet:
 
 
 def best_of(case: Case, plans: Iterable[Plan]) -> Solution | None:
-    """The best of all candidates that keep the limits, each evaluated on every sample."""
+    """The best of the candidates that keep the limits: looked through on a few samples, judged on all."""
     best: Solution | None = None
-    for plan in plans:
-        outcome = case.evaluator.evaluate(plan)
-        better = best is None or case.value(outcome) < case.value(best.outcome)
-        if better and case.limits.keep(outcome):
-            best = Solution(plan=plan, outcome=outcome)
+    for plan in sorted(plans, key=lambda plan: case.value(case.preview.evaluate(plan))):
+        if case.is_worth_trying(plan, None if best is None else best.plan):
+            best = better_of(case, best, plan)
     return best
+
+
+def better_of(case: Case, best: Solution | None, plan: Plan) -> Solution | None:
+    """The plan, if on all samples it keeps the limits and is better than the best so far; else that."""
+    outcome = case.evaluator.evaluate(plan)
+    better = best is None or case.value(outcome) < case.value(best.outcome)
+    return Solution(plan=plan, outcome=outcome) if better and case.limits.keep(outcome) else best
