@@ -33,23 +33,24 @@ def random_latencies(draw: st.DrawFn, low: float = 0.0) -> Distribution:
 
 @st.composite
 def stages(draw: st.DrawFn, *, most_stages: int = 4, most_trials: int = 6) -> tuple[Stage, ...]:
-    counts = sorted(
-        draw(st.lists(st.integers(1, most_trials), min_size=1, max_size=most_stages)), reverse=True
-    )
+    """Any numbers of trials: they fall in a search, but nothing in the model depends on it."""
+    counts = draw(st.lists(st.integers(1, most_trials), min_size=1, max_size=most_stages))
     return tuple(Stage(trials=count, iterations=draw(st.integers(1, 6))) for count in counts)
 
 
 @st.composite
 def speedups(draw: st.DrawFn) -> Speedup:
+    if draw(st.booleans()):
+        return Speedup.of({2: 2.0, 4: 4.0} if draw(st.booleans()) else {})
     two = draw(st.floats(0.8, 2.0))
     return Speedup.of({2: two, 4: two * draw(st.floats(0.8, 2.0))})
 
 
 @st.composite
 def certain_workloads(draw: st.DrawFn, *, most_nodes: int = 5) -> Workload:
-    """Nothing is random; minimum charges that bind often; sometimes in the middle of a run."""
+    """Nothing is random; ties, minimum charges that bind, queues that cost, often in the middle of a run."""
     return Workload(
-        stages=draw(stages(most_stages=3)),
+        stages=draw(stages(most_stages=4)),
         profile=Profile(
             iteration=draw(constants(1.0, 5.0, 10.0, 25.0, 40.0)),
             speedup=draw(speedups()),
@@ -62,12 +63,12 @@ def certain_workloads(draw: st.DrawFn, *, most_nodes: int = 5) -> Workload:
             max_nodes=draw(st.integers(1, most_nodes)),
             price_per_hour=36.0,
             billing=draw(st.sampled_from(Billing)),
-            minimum_charge_s=draw(st.sampled_from([0.0, 60.0, 150.0])),
-            queue=draw(constants(0.0, 5.0)),
+            minimum_charge_s=draw(st.sampled_from([0.0, 60.0, 150.0, 1000.0])),
+            queue=draw(constants(0.0, 5.0, 30.0)),
             init=draw(constants(0.0, 10.0, 40.0)),
             data_usd_per_node=draw(st.sampled_from([0.0, 0.1])),
         ),
-        node_ages_s=tuple(draw(st.lists(st.sampled_from([0.0, 10.0, 45.0, 100.0]), max_size=2))),
+        node_ages_s=tuple(draw(st.lists(st.sampled_from([0.0, 10.0, 45.0, 100.0, 999.0]), max_size=5))),
     )
 
 

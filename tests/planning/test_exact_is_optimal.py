@@ -184,3 +184,35 @@ def test_by_function_no_more_nodes_are_held_than_some_stage_needs() -> None:
     assert solution is not None
     used = [stage.allocation.nodes for stage in solution.plan.stages]
     assert solution.plan.peak_nodes == max(used)
+
+
+def test_surplus_nodes_that_wait_while_others_are_launched_are_not_free() -> None:
+    # Three nodes are as cheap as two in the first stage, but the third waits, billed, in the next queue.
+    waiting = Workload(
+        stages=(Stage(trials=6, iterations=3), Stage(trials=4, iterations=5)),
+        profile=Profile(iteration=Constant(60.0), speedup=Speedup.of({})),
+        cluster=ClusterTerms(slots_per_node=1, max_nodes=4, price_per_hour=3600.0, queue=Constant(30.0)),
+    )
+    assert held(waiting, 900.0) == [2, 4]
+
+
+def test_nodes_are_kept_so_that_fewer_young_ones_have_to_go_later() -> None:
+    # Three kept, five needed, two kept after that: with three at hand no new node is released young.
+    workload = Workload(
+        stages=(
+            Stage(trials=1, iterations=7),
+            Stage(trials=5, iterations=1),
+            Stage(trials=2, iterations=6),
+        ),
+        profile=Profile(iteration=Constant(10.0), speedup=Speedup.of({})),
+        cluster=ClusterTerms(slots_per_node=1, max_nodes=5, price_per_hour=3600.0, minimum_charge_s=100.0),
+        node_ages_s=(1000.0,) * 4,
+    )
+    assert held(workload, 140.0) == [3, 5, 2]
+
+
+def test_more_nodes_at_hand_than_allowed_are_released() -> None:
+    for billing in Billing:
+        cluster = ClusterTerms(slots_per_node=1, max_nodes=2, price_per_hour=36.0, billing=billing)
+        workload = replace(calm_workload((4, 2), (1, 2), cluster=cluster), node_ages_s=(500.0,) * 5)
+        assert max(held(workload, 5000.0)) <= 2

@@ -83,9 +83,8 @@ def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
     alone = [solution for solution in found if solution is not None]
     if len(alone) < len(cases):
         return None
-    bounds = [solution.lower_bound for solution in alone if solution.lower_bound is not None]
     fixed = cases[0].evaluator.workload.cluster.fixed
-    bound = math.fsum(bounds) if len(bounds) == len(cases) and not fixed else None
+    bound = None if fixed else _bound(planner, cases, limits, alone)
     fits = sum(solution.plan.peak_nodes for solution in alone) <= cases[0].max_nodes
     if fits:
         answer = Answer(brackets=tuple(alone), outcome=together(cases, alone))
@@ -99,6 +98,21 @@ def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
         return None
     optimal = fits and not fixed and all(solution.optimal for solution in alone)
     return replace(answer, optimal=optimal, lower_bound=bound)
+
+
+def _bound(
+    planner: Planner, cases: Sequence[Case], limits: Limits, alone: Sequence[Solution]
+) -> float | None:
+    """If all are in time together at a confidence, each one is; so the bounds at that confidence add up."""
+    if all(solution.optimal for solution in alone):
+        return math.fsum(solution.outcome.mean_cost_usd for solution in alone)
+    if planner.bound is None:
+        return None
+    in_time = Limits(deadline_s=limits.deadline_s, confidence=limits.confidence)
+    return math.fsum(
+        planner.bound(replace(case, limits=in_time, objective=Objective.COST), solution.outcome)
+        for case, solution in zip(cases, alone, strict=True)
+    )
 
 
 def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:

@@ -58,24 +58,56 @@ def plan_exact(case: Case) -> Solution | None:
 
 def exact_plans(case: Case) -> PlanSet:
     """Every plan for which no other is both faster and cheaper in the mean, fastest first."""
+    certain = case.evaluator.workload.is_deterministic
     if not all(case.options):
-        return PlanSet((), complete=True)
-    frontier = find_frontier(build_network(case))
+        return PlanSet((), complete=certain)
+    network = build_network(case)
+    frontier = find_frontier(network)
     plans = tuple(_to_plan(case, frontier, index) for index in range(len(frontier)))
-    return PlanSet(plans, complete=frontier.cost_factor == 1.0)
+    exact = frontier.cost_factor == 1.0 and network.has_all_levels
+    return PlanSet(plans, complete=certain and exact)
 
 
 def _plan_certain(case: Case) -> Solution | None:
-    frontier = find_frontier(build_network(case), _bounds(case))
+    """First among the usual node counts; where that proves nothing, again among all, below what was found."""
+    limits = _bounds(case)
+    network = build_network(case, Weights(every_count=False))
+    frontier = find_frontier(network, limits)
+    found = _best_certain(case, network, frontier)
+    if network.has_all_levels:
+        return found
+    bounds = limits
+    if found is not None:
+        value = case.value(found.outcome)[0] * (1 + ROUNDING)
+        by_cost = case.objective is Objective.COST
+        bounds = Bounds(
+            time=limits.time if by_cost else min(value, limits.time),
+            cost=min(value, limits.cost) if by_cost else limits.cost,
+            usd_per_s=_slope(frontier),
+        )
+    network = build_network(case)
+    return _best_certain(case, network, find_frontier(network, bounds)) or found
+
+
+def _slope(frontier: Frontier) -> float:
+    """Dollars that a second is worth near the slow end of a frontier."""
+    last = len(frontier) - 1
+    first = max(0, last - 8)
+    seconds = float(frontier.time[last] - frontier.time[first])
+    return float(frontier.cost[first] - frontier.cost[last]) / seconds if seconds > 0 else 0.0
+
+
+def _best_certain(case: Case, network: Network, frontier: Frontier) -> Solution | None:
     cost_first = case.objective is Objective.COST
+    exact = frontier.cost_factor == 1.0 and network.has_all_levels
     order = np.argsort(frontier.cost if cost_first else frontier.time, kind="stable")
     for index in order:
         plan = _to_plan(case, frontier, int(index))
         outcome = case.evaluator.evaluate(plan)
         if case.limits.keep(outcome):
             value = case.value(outcome)[0]
-            exact = frontier.cost_factor == 1.0
-            bound = value / frontier.cost_factor if cost_first or exact else None
+            proven = exact or (cost_first and network.has_all_levels and frontier.cost_factor < math.inf)
+            bound = value / frontier.cost_factor if proven else None
             return Solution(plan=plan, outcome=outcome, optimal=exact, lower_bound=bound)
     return None
 
@@ -101,8 +133,8 @@ def _last_resorts(case: Case) -> Iterator[Plan]:
     """Plans for limits so tight that none of the frontiers of means has one: the best by stage quantiles."""
     for level in (case.limits.confidence, case.limits.confidence ** (1 / len(case.options))):
         weigh = functools.partial(quantile, probability=level)
-        weights = Weights(time=weigh) if case.objective is Objective.COST else Weights(cost=weigh)
-        frontier = find_frontier(build_network(case, weights))
+        weights = Weights(time=weigh) if case.objective is Objective.COST else Weights(billed=weigh)
+        frontier = find_frontier(build_network(case, replace(weights, every_count=False)))
         yield from (_to_plan(case, frontier, index) for index in range(min(len(frontier), MAX_TRIED)))
     yield from static_plans(case).plans
     yield from naive_elastic_plans(case).plans
@@ -142,8 +174,8 @@ def _risky_network(case: Case, margin: float) -> Network:
         return mean(samples) + margin * float(samples.var())
 
     if case.objective is Objective.COST:
-        return build_network(case, Weights(time=risky))
-    return build_network(case, Weights(cost=risky))
+        return build_network(case, Weights(time=risky, every_count=False))
+    return build_network(case, Weights(cost_variance_price=margin, every_count=False))
 
 
 def _bounds(case: Case) -> Bounds:
@@ -169,7 +201,7 @@ def _to_plan(case: Case, frontier: Frontier, index: int) -> Plan:
 def _without_idle(case: Case, used: list[int], held: list[int]) -> list[int]:
     """The same steps up with no more nodes than they need: per function, labels hold idle ones freely."""
     trimmed = []
-    before = kept = len(case.evaluator.workload.node_ages_s)
+    before = kept = min(len(case.evaluator.workload.node_ages_s), case.max_nodes)
     for stage, nodes in enumerate(held):
         if nodes > before:
             next_step = next((i for i in range(stage, len(held)) if held[i] > nodes), len(held))

@@ -11,7 +11,8 @@ when those seconds are worth their full price to the first and nothing to the se
 the youngest launches is always one of the choices, since that is where the price of holding a node jumps.
 
 **When there are too many labels** costs are rounded to a grid of ratio 1 + epsilon, which makes the result
-dearer by at most that factor per stage; `Frontier.cost_factor` says so.
+dearer by at most that factor per stage; `Frontier.cost_factor` says so. If even that does not help, free
+seconds are forgotten too, and the factor is infinite.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elastune.planning.network import IntArray, Network, StageSteps
-from elastune.planning.problem import Objective
-from elastune.planning.relaxation import relax
+from elastune.planning.relaxation import COST_ONLY, TIME_ONLY, Prices, relax
 from elastune.profiles.distributions import Array
 
-MAX_LABELS = 400_000
+MAX_LABELS = 200_000
+COARSEST = 1e-2
+ROWS_AT_ONCE = 500_000
 _ROUNDING = 1e-12
 
 
@@ -38,6 +40,8 @@ class Bounds:
 
     time: float = math.inf
     cost: float = math.inf
+    usd_per_s: float = 0.0
+    """A price for time at which both together are looked at: what is within both is within their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +110,29 @@ def find_frontier(network: Network, bounds: Bounds | None = None) -> Frontier:
         frontier = _find(network, bounds or Bounds(), epsilon)
         if frontier is not None:
             return frontier
-        epsilon = max(1e-4, epsilon * 4)
+        epsilon = epsilon * 10 if epsilon else 1e-4
 
 
 def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
     labels = _start(network)
     trail = []
-    limits = _StageLimits(network, bounds)
+    factor = (1 + epsilon) ** len(network.stages)
+    limits = _StageLimits(network, replace(bounds, cost=bounds.cost * factor))
     for i, steps in enumerate(network.stages):
         labels = _extend(labels, steps, network, functools.partial(limits.within, i + 1))
         last = i + 1 == len(network.stages)
-        value = labels.cost if last else labels.value(network.node_usd_per_s)
+        # The coarsest rounding also forgets what free seconds are worth; nothing is proven then.
+        value = labels.cost if last or epsilon >= COARSEST else labels.value(network.node_usd_per_s)
         held = np.zeros_like(labels.held) if last else labels.held
-        labels = labels.take(_undominated(labels.time, labels.cost, value, held, epsilon))
-        if len(labels) > MAX_LABELS:
+        kept = _undominated((labels.time, labels.cost, value, held), network.waiting_usd_per_node, epsilon)
+        labels = labels.take(kept)
+        if len(labels) > MAX_LABELS and epsilon < COARSEST:
             return None
         trail.append((labels.parent, labels.choice, labels.held))
     return Frontier(
         time=labels.time,
         cost=labels.cost,
-        cost_factor=(1 + epsilon) ** len(network.stages),
+        cost_factor=math.inf if epsilon >= COARSEST else factor,
         _trail=tuple(trail),
         _network=network,
     )
@@ -137,13 +144,24 @@ class _StageLimits:
     def __init__(self, network: Network, bounds: Bounds) -> None:
         self._bounds = bounds
         self._rate = network.node_usd_per_s
-        self._fastest = relax(network, Objective.TIME)
-        self._cheapest = relax(network, Objective.COST)
+        self._fastest = relax(network, TIME_ONLY) if bounds.time < math.inf else None
+        self._cheapest = relax(network, COST_ONLY) if bounds.cost < math.inf else None
+        both = bounds.usd_per_s > 0 and self._fastest is not None and self._cheapest is not None
+        self._priced = relax(network, Prices(bounds.usd_per_s, 1.0)) if both else None
 
     def within(self, stage: int, labels: _Labels) -> IntArray:
-        bounds, value = self._bounds, labels.value(self._rate)
-        keep = labels.time + self._fastest.at(stage, labels.held) <= bounds.time * (1 + _ROUNDING)
-        keep &= value + self._cheapest.at(stage, labels.held) <= bounds.cost * (1 + _ROUNDING)
+        keep = np.ones(len(labels), dtype=bool)
+        if self._fastest is not None:
+            latest = self._bounds.time * (1 + _ROUNDING)
+            keep &= labels.time + self._fastest.at(stage, labels.held) <= latest
+        if self._cheapest is not None:
+            dearest = self._bounds.cost * (1 + _ROUNDING)
+            keep &= labels.value(self._rate) + self._cheapest.at(stage, labels.held) <= dearest
+        if self._priced is not None:
+            price = self._bounds.usd_per_s
+            most = (self._bounds.cost + price * self._bounds.time) * (1 + _ROUNDING)
+            spent = labels.value(self._rate) + price * labels.time
+            keep &= spent + self._priced.at(stage, labels.held) <= most
         return np.flatnonzero(keep)
 
 
@@ -168,26 +186,34 @@ def _extend(
     labels: _Labels, steps: StageSteps, network: Network, within: Callable[[_Labels], IntArray]
 ) -> _Labels:
     """Every label by every choice of the next stage, as far as it is within bounds."""
-    everyone = np.arange(len(labels))
     parts = []
-
-    def go(chosen: IntArray, target: IntArray, choice: IntArray) -> None:
-        part = _step(labels, chosen, target, choice, (steps, network))
-        parts.append(part.take(within(part)))
-
-    for choice, held in enumerate(steps.held):
-        chosen, target = everyone, np.full(len(labels), held)
-        if not network.bills_nodes:
-            # Idle nodes are free: nobody releases, and to hold fewer than one has is the same as to stay.
-            chosen = np.flatnonzero((labels.held <= held) | (steps.used[choice] == held))
-            target = np.maximum(labels.held[chosen], held)
-        go(chosen, target, np.full(chosen.size, choice))
-    if network.bills_nodes:
-        for target in _holds(labels):
-            choice_of = steps.fastest_within(target)
-            chosen = np.flatnonzero((choice_of >= 0) & ~np.isin(target, steps.held))
-            go(chosen, target[chosen], choice_of[chosen])
+    for chosen, target, choice in _transitions(labels, steps, network):
+        for start in range(0, max(1, chosen.size), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            part = _step(labels, chosen[rows], target[rows], choice[rows], (steps, network))
+            parts.append(part.take(within(part)))
     return _concatenate(parts)
+
+
+def _transitions(
+    labels: _Labels, steps: StageSteps, network: Network
+) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Labels, the nodes they go on with, and the choice by which they do."""
+    count = steps.held.size
+    chosen, choice = np.repeat(np.arange(len(labels)), count), np.tile(np.arange(count), len(labels))
+    target = steps.held[choice]
+    if not network.bills_nodes:
+        # Idle nodes are free: nobody releases, and to hold fewer than one has is the same as to stay.
+        sensible = np.flatnonzero((labels.held[chosen] <= target) | (steps.used[choice] == target))
+        chosen, choice, target = chosen[sensible], choice[sensible], target[sensible]
+        target = np.minimum(np.maximum(labels.held[chosen], target), network.max_nodes)
+    yield chosen, target, choice
+    if network.bills_nodes:
+        for holding in _holds(labels):
+            choice_of = steps.fastest_within(holding)
+            allowed = (choice_of >= 0) & (holding <= network.max_nodes)
+            some = np.flatnonzero(allowed & ~np.isin(holding, steps.held))
+            yield some, holding[some], choice_of[some]
 
 
 def _holds(labels: _Labels) -> Iterator[IntArray]:
@@ -225,7 +251,7 @@ def _step(
     launched = np.where(launched_free_s > 0, new, 0)
     return _Labels(
         time=before.time + steps.time[choice] + network.scale_time[new],
-        cost=before.cost + cost + steps.cost[choice] + network.scale_cost[new],
+        cost=before.cost + cost + steps.cost_at(choice, target) + network.scale_cost[new],
         held=target,
         young=np.column_stack([young, launched]),
         free_s=np.column_stack([free_s, launched_free_s]),
@@ -250,26 +276,39 @@ def _concatenate(parts: list[_Labels]) -> _Labels:
     return replace(labels, young=labels.young[:, alive], free_s=labels.free_s[:, alive])
 
 
-def _undominated(time: Array, cost: Array, value: Array, held: IntArray, epsilon: float) -> IntArray:
-    """Indices of the labels that no other one makes needless.
+def _rounded(usd: Array, epsilon: float) -> Array:
+    if not epsilon:
+        return usd
+    steps: Array = np.floor(np.log(np.maximum(usd, 1e-9)) / math.log1p(epsilon))
+    return steps
 
-    `value` is the cost of a label if its free seconds were worth their full price. A label with more nodes
-    can release them for nothing, so it stands in for one with fewer.
+
+def _undominated(
+    labels: tuple[Array, Array, Array, IntArray], waiting_usd_per_node: float, epsilon: float
+) -> IntArray:
+    """Indices of the labels (time, cost, value, held) that no other one makes needless.
+
+    The value of a label is its cost if its free seconds were worth their full price. A label with more nodes
+    can release them for nothing, so it stands in for one with fewer; unless more are launched next, when
+    the surplus is billed while the request waits in the provider's queue.
     """
-    if epsilon:
-        cost, value = (np.floor(np.log(np.maximum(c, 1e-9)) / math.log1p(epsilon)) for c in (cost, value))
-    order = np.lexsort((cost, time, -held))
+    time, cost, value, held = labels
+    own_cost, own_value = (_rounded(usd, epsilon) for usd in (cost, value))
+    order = np.lexsort((own_cost, time, -held))
     starts = np.flatnonzero(np.diff(held[order], prepend=held[order[:1]] + 1))
     kept = [np.empty(0, dtype=np.int64)]
+    # The labels kept so far, all with more nodes: the least cost by then, with all their nodes waiting.
     richer_time, richer_cost = np.array([-np.inf]), np.array([np.inf])
     for group in np.split(order, starts[1:]):
-        before = np.concatenate([[np.inf], np.minimum.accumulate(cost[group])[:-1]])
+        before = np.concatenate([[np.inf], np.minimum.accumulate(own_cost[group])[:-1]])
         richer = richer_cost[np.searchsorted(richer_time, time[group], side="right") - 1]
-        own = value[group]
-        survivors = group[np.minimum(before, richer) > own + _ROUNDING * np.abs(own)]
+        richer = richer - waiting_usd_per_node * held[group]
+        alone = before > own_value[group] + _ROUNDING * np.abs(own_value[group])
+        survivors = group[alone & (richer > value[group] + _ROUNDING * np.abs(value[group]))]
         kept.append(survivors)
         merged = np.concatenate([richer_time, time[survivors]])
         by_time = np.argsort(merged, kind="stable")
+        waiting = cost[survivors] + waiting_usd_per_node * held[survivors]
         richer_time = merged[by_time]
-        richer_cost = np.minimum.accumulate(np.concatenate([richer_cost, cost[survivors]])[by_time])
+        richer_cost = np.minimum.accumulate(np.concatenate([richer_cost, waiting])[by_time])
     return np.concatenate(kept)

@@ -17,22 +17,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from elastune.planning.case import Case, StageOption
 from elastune.planning.labels import Bounds, find_frontier
-from elastune.planning.network import IntArray, Weights, build_network, mean
+from elastune.planning.network import IntArray, Samples, Weights, build_network, mean
 from elastune.planning.problem import Objective
 from elastune.prediction import Outcome, quantile
 from elastune.profiles.distributions import Array, is_constant
 
 # The m unlucky samples, as multiples of the (1 - c) S that may break the limit.
 _UNLUCKY = (2, 4, 8)
-
-
-Seconds = Callable[[int, StageOption], Array]
 
 
 def lower_bound(case: Case, found: Outcome) -> float:
@@ -45,10 +41,10 @@ def lower_bound(case: Case, found: Outcome) -> float:
     seconds = _lower_seconds(case)
     value = case.value(found)[0]
     if limit is None:
-        return min(value, _best(case, Weights(seconds=seconds), math.inf, value))
+        return min(value, _best(case, Weights(seconds=seconds, boots_like_one=True), math.inf, value))
     fates = found.jct_s if deadline_matters else found.cost_usd
     bounds = [_best(case, _quantiles(case, seconds), limit, value)]
-    breaking = math.floor((1 - case.limits.confidence) * fates.size)
+    breaking = math.floor((1 - case.limits.confidence) * fates.size * (1 + 1e-12))
     unluckiest = np.argsort(fates, kind="stable")[::-1]
     for count in sorted({min(factor * max(1, breaking), fates.size) for factor in _UNLUCKY} | {fates.size}):
         weights = _unlucky(case, seconds, unluckiest[:count], count - breaking)
@@ -60,40 +56,45 @@ def _best(case: Case, weights: Weights, limit: float, value: float) -> float:
     network = build_network(case, weights)
     if case.objective is Objective.COST:
         frontier = find_frontier(network, Bounds(time=limit, cost=value))
-        return float(frontier.cost.min(initial=value)) / frontier.cost_factor
+        bound = float(frontier.cost.min(initial=value)) / frontier.cost_factor
+        return bound if network.has_all_levels else 0.0
     frontier = find_frontier(network, Bounds(time=value, cost=limit))
-    return float(frontier.time.min(initial=value)) if frontier.cost_factor == 1.0 else 0.0
+    exact = frontier.cost_factor == 1.0 and network.has_all_levels
+    return float(frontier.time.min(initial=value)) if exact else 0.0
 
 
-def _quantiles(case: Case, seconds: Seconds) -> Weights:
+def _quantiles(case: Case, seconds: Samples) -> Weights:
     cluster, stages = case.evaluator.workload.cluster, len(case.options)
     parts = stages * (1 + sum(not is_constant(latency) for latency in (cluster.queue, cluster.init)))
     level = 1 - (1 - case.limits.confidence) ** (1 / parts)
     if case.objective is Objective.COST:
-        return Weights(time=lambda samples: quantile(samples, level), seconds=seconds)
+        weigh = functools.partial(quantile, probability=level)
+        return Weights(time=weigh, seconds=seconds, boots_like_one=True)
 
     # A minimum charge hides a part of what a node's time costs; above the mean that part could count twice.
     def capped(samples: Array) -> float:
         return min(mean(samples), quantile(samples, level))
 
-    return Weights(cost=capped, billed=capped, seconds=seconds)
+    return Weights(billed=capped, seconds=seconds, boots_like_one=True)
 
 
-def _unlucky(case: Case, seconds: Seconds, unlucky: IntArray, keeping: int) -> Weights:
+def _unlucky(case: Case, seconds: Samples, unlucky: IntArray, keeping: int) -> Weights:
     share = keeping / unlucky.size
 
-    def of_all(samples: Array) -> float:
-        return _mean_of_smallest(samples, math.floor(share * samples.size))
+    def smallest(samples: Array) -> float:
+        return _mean_of_smallest(samples[unlucky], keeping)
+
+    def boot(law: Array) -> float:
+        """Boots are not sampled but known by their law: the same share of it."""
+        return _mean_of_smallest(law, math.floor(share * law.size))
 
     if case.objective is Objective.COST:
-        return Weights(
-            time=of_all, time_samples=lambda stage, option: seconds(stage, option)[unlucky], seconds=seconds
-        )
+        return Weights(time=smallest, boot=boot, seconds=seconds, boots_like_one=True)
 
     def capped(samples: Array) -> float:
-        return min(mean(samples), _mean_of_smallest(samples[unlucky], keeping))
+        return min(mean(samples), smallest(samples))
 
-    return Weights(cost=capped, billed=of_all, seconds=seconds)
+    return Weights(billed=capped, boot=boot, seconds=seconds, boots_like_one=True)
 
 
 def _mean_of_smallest(samples: Array, count: int) -> float:
@@ -102,7 +103,7 @@ def _mean_of_smallest(samples: Array, count: int) -> float:
     return mean(np.partition(samples, count)[:count]) if count else 0.0
 
 
-def _lower_seconds(case: Case) -> Seconds:
+def _lower_seconds(case: Case) -> Samples:
     """Samples that no schedule beats: a queue ends no sooner than its mean load or its longest trial."""
     evaluator = case.evaluator
 

@@ -7,13 +7,13 @@ means, means with a margin for variance, or quantiles. `labels.py` finds the bes
 Which node counts need to be held at all: while all choices of allocations stay, the cost of a plan is
 linear in the nodes held through a block of stages, up to the point where the block's level meets what one of
 its stages uses or the level before or after it. So some optimal plan holds, in every stage, what it held
-before or exactly what this or a later stage uses. (With young nodes there are more such points; `labels.py`
-adds them.)
+before or exactly what this or a later stage uses. A minimum charge that nodes launched later may not live to
+breaks this: then every number counts. (Nodes launched before that are still young add points of their own,
+see `labels.py`.)
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,7 +26,8 @@ from elastune.profiles.distributions import Array, Distribution, is_constant
 
 IntArray = npt.NDArray[np.int64]
 Weigh = Callable[[Array], float]
-"""Turns samples of a latency or a cost into the number that is summed along a path."""
+"""Turns samples of a latency or a cost into the number that is summed along a path; scales with them."""
+Samples = Callable[[int, StageOption], Array]
 
 # Probabilities at which the law of the slowest node's INIT is tabulated.
 _GRID = (np.arange(512) + 0.5) / 512
@@ -48,6 +49,11 @@ class StageSteps:
     time: Array
     cost: Array
     """What is paid beyond the nodes' time."""
+    cost_per_node: Array
+    """The same for every node held."""
+
+    def cost_at(self, choice: IntArray, held: IntArray) -> Array:
+        return self.cost[choice] + self.cost_per_node[choice] * held
 
     def fastest_within(self, nodes: IntArray) -> IntArray:
         """The choice to run on so many nodes billed by instance, -1 where the stage does not fit."""
@@ -66,10 +72,19 @@ class Network:
     node_usd_per_s: float
     minimum_charge_s: float
     node_ages_s: tuple[float, ...]
+    max_nodes: int
+    has_all_levels: bool
+    """Whether an optimal path is among these for certain, if all latencies are constant."""
 
     @property
     def bills_nodes(self) -> bool:
         return self.node_usd_per_s > 0
+
+    @property
+    def waiting_usd_per_node(self) -> float:
+        """What a node costs while others wait in the provider's queue."""
+        queue_s = float(self.scale_s[-1] - self.init_s[-1])
+        return self.node_usd_per_s * queue_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +92,23 @@ class Weights:
     """What is summed along a path; means where nothing else is said."""
 
     time: Weigh = mean
-    """Of the seconds of a stage or of provisioning."""
-    time_samples: Callable[[int, StageOption], Array] | None = None
-    """Replaces the samples that `time` sees of a stage."""
-    cost: Weigh | None = None
-    """Of the dollars of a stage."""
-    seconds: Callable[[int, StageOption], Array] | None = None
-    """Replaces the samples of a stage everywhere (by a lower bound, say)."""
+    """Of the seconds of a stage, and of provisioning unless `boot` is given."""
+    seconds: Samples | None = None
+    """Replaces the samples of a stage (by a lower bound, say)."""
     billed: Weigh = mean
-    """Of the seconds for which nodes are billed while others come up."""
+    """Of the seconds and dollars that are paid for. Nodes still age by the mean."""
+    boot: Weigh | None = None
+    """Of the seconds of provisioning, both as time and as billed."""
+    cost_variance_price: float = 0.0
+    """Dollars added per squared dollar of a stage's variance."""
+    every_count: bool = True
+    """Follow up all node counts where a minimum charge asks for it; dear, and needed only for proofs."""
+    boots_like_one: bool = False
+    """Any number of nodes boots like a single one: a lower bound, and the same for all plans."""
+
+
+# With more node counts than this a minimum charge that breaks the rule about levels is not followed up.
+MOST_COUNTS = 300
 
 
 def build_network(case: Case, weights: Weights | None = None) -> Network:
@@ -93,61 +116,72 @@ def build_network(case: Case, weights: Weights | None = None) -> Network:
     weights = weights or Weights()
     workload = case.evaluator.workload
     cluster = workload.cluster
-    steps = []
-    needed: set[int] = {case.max_nodes} if cluster.fixed else set()
-    for stage in reversed(range(len(case.options))):
-        if not cluster.fixed:
-            needed |= {option.allocation.nodes for option in case.options[stage]}
-        steps.append(_steps(case, stage, sorted(needed), weights))
-    top = max(needed, default=0)
+    by_stage, has_all_levels = _levels(case, MOST_COUNTS if weights.every_count else 0)
+    top = max((levels[-1] for levels in by_stage if levels), default=0)
     queue = _slowest(cluster.queue, 1)
-    varied = 1 if is_constant(cluster.init) else top
+    varied = 1 if is_constant(cluster.init) or weights.boots_like_one else top
     inits = [_slowest(cluster.init, count) for count in range(1, varied + 1)]
-    count = np.arange(top + 1, dtype=np.float64)
 
-    def table(weigh: Weigh, extra: float) -> Array:
+    def table(weigh: Weigh, *, queued: bool) -> Array:
+        extra = weigh(queue) if queued else 0.0
         values = [weigh(init) + extra for init in inits]
         return np.array([0.0, *(values if varied == top else values * top)])
 
+    billed, timed = weights.boot or weights.billed, weights.boot or weights.time
+
     return Network(
-        stages=tuple(reversed(steps)),
-        scale_s=table(weights.billed, weights.billed(queue)),
-        init_s=table(weights.billed, 0.0),
-        scale_time=table(weights.time, weights.time(queue)),
-        scale_cost=count * cluster.data_usd_per_node,
+        stages=tuple(_steps(case, stage, levels, weights) for stage, levels in enumerate(by_stage)),
+        scale_s=table(billed, queued=True),
+        init_s=table(billed, queued=False),
+        scale_time=table(timed, queued=True),
+        scale_cost=np.arange(top + 1, dtype=np.float64) * cluster.data_usd_per_node,
         node_usd_per_s=cluster.node_usd_per_s if cluster.billing is Billing.INSTANCE else 0.0,
         minimum_charge_s=cluster.minimum_charge_s,
         node_ages_s=workload.node_ages_s,
+        max_nodes=case.max_nodes,
+        has_all_levels=has_all_levels,
     )
 
 
+def _levels(case: Case, most_counts: int) -> tuple[list[list[int]], bool]:
+    """Node counts worth holding, stage by stage, and whether none is missing."""
+    cluster = case.evaluator.workload.cluster
+    if cluster.fixed:
+        return [[case.max_nodes] for _ in case.options], True
+    needed: set[int] = set()
+    levels: list[list[int]] = []
+    every_count, complete = False, True
+    for options in reversed(case.options):
+        needed |= {option.allocation.nodes for option in options}
+        follow_up = every_count and max(needed, default=0) <= most_counts
+        complete &= follow_up or not every_count
+        levels.append(list(range(1, max(needed) + 1)) if follow_up else sorted(needed))
+        shortest = min((option.mean_s for option in options), default=0.0) + cluster.init.mean
+        every_count |= cluster.billing is Billing.INSTANCE and shortest < cluster.minimum_charge_s
+    return levels[::-1], complete
+
+
 def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> StageSteps:
-    by_instance = case.evaluator.workload.cluster.billing is Billing.INSTANCE
+    cluster = case.evaluator.workload.cluster
+    by_instance = cluster.billing is Billing.INSTANCE
+    rate = cluster.node_usd_per_s if by_instance else 0.0
     options = case.options[stage]
+    weighed = [_weigh(stage, option, weights) for option in options]
     rows = []
-
-    @functools.cache
-    def weighed(index: int) -> tuple[Array, float, float]:
-        option = options[index]
-        seconds = weights.seconds(stage, option) if weights.seconds else option.seconds
-        timed = weights.time_samples(stage, option) if weights.time_samples else seconds
-        return seconds, mean(seconds), weights.time(timed)
-
     for held in levels:
         fitting = [index for index, option in enumerate(options) if option.allocation.nodes <= held]
-        if (
-            by_instance
-        ):  # the nodes are paid for, so the fastest is the cheapest; options get faster with nodes
+        if by_instance:  # nodes are paid for, so the fastest is the cheapest; options get faster with nodes
             fitting = fitting[-1:]
         for index in fitting:
-            seconds, duration_s, time = weighed(index)
-            cost = mean(options[index].function_usd)
-            if weights.cost is not None:
-                rate = held * case.evaluator.workload.cluster.node_usd_per_s
-                usd = rate * seconds if by_instance else options[index].function_usd
-                cost += weights.cost(usd) - mean(usd)
-            rows.append((held, index, options[index].allocation.nodes, duration_s, time, cost))
-    held_, index_, used, duration, times, costs = zip(*rows, strict=True) if rows else ((),) * 6
+            seconds, duration_s, time = weighed[index]
+            usd = rate * held * seconds if by_instance else options[index].function_usd
+            risk = weights.cost_variance_price * float(usd.var())
+            cost = risk if by_instance else risk + weights.billed(usd)
+            surcharge = rate * (weights.billed(seconds) - duration_s)
+            nodes = options[index].allocation.nodes
+            rows.append((held, index, nodes, duration_s, time, cost, surcharge))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 7
+    held_, index_, used, duration, times, costs, surcharges = columns
     return StageSteps(
         held=np.array(held_, dtype=np.int64),
         option=np.array(index_, dtype=np.int64),
@@ -155,7 +189,14 @@ def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> Stage
         duration_s=np.array(duration, dtype=np.float64),
         time=np.array(times, dtype=np.float64),
         cost=np.array(costs, dtype=np.float64),
+        cost_per_node=np.array(surcharges, dtype=np.float64),
     )
+
+
+def _weigh(stage: int, option: StageOption, weights: Weights) -> tuple[Array, float, float]:
+    """Samples, mean and time of one option."""
+    seconds = weights.seconds(stage, option) if weights.seconds else option.seconds
+    return seconds, mean(seconds), weights.time(seconds)
 
 
 def _slowest(latency: Distribution, nodes: int) -> Array:

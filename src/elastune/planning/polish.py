@@ -35,6 +35,8 @@ def _neighbours(case: Case, plan: Plan, stage: int) -> Iterator[Plan]:
     here = plan.stages[stage]
     around = [planned.nodes_held for planned in plan.stages[max(0, stage - 1) : stage + 2]]
     allocations = [option.allocation for option in case.options[stage]]
+    if here.allocation not in allocations:  # a plan of another planner, with an option we would not choose
+        return
     at = allocations.index(here.allocation)
     for allocation in allocations[max(0, at - 1) : at + 2]:
         for held in sorted({allocation.nodes, *around}):

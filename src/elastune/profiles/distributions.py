@@ -134,6 +134,8 @@ class Empirical:
 
     @property
     def sd(self) -> float:
+        if self.values[0] == self.values[-1]:  # the sum below would leave a trace of rounding
+            return 0.0
         mean = self.mean
         return math.sqrt(math.fsum((v - mean) ** 2 for v in self.values) / len(self.values))
 
