@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from elastune.cluster import ClusterTerms
 from elastune.planning import Objective
 from elastune.planning.exact import plan_exact
+from elastune.planning.lower_bound import lower_bound
 from elastune.prediction import Draws, Evaluator, Workload
 from elastune.profiles import Constant, LogNormal, Profile, Speedup
 from elastune.spec import Stage
@@ -19,6 +20,8 @@ from tests.workloads import uncertain_workloads
 MOST_PLANS = 600
 # How far `exact` may stay behind brute force when latencies are random: it does not claim to be optimal.
 SHORTFALL = 1.02
+# Boots are known by their law where the rest is known by samples.
+SAMPLING_ERROR = 1.02
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())
@@ -100,3 +103,27 @@ def test_the_lower_bound_holds_against_every_plan_of_a_larger_case() -> None:
             if solution is not None and solution.lower_bound is not None:
                 assert solution.lower_bound <= min(fitting) * (1 + 1e-9)
                 assert solution.outcome.mean_cost_usd <= min(fitting) * 1.005
+
+
+@given(uncertain_workloads(most_nodes=4), st.data())
+@settings(max_examples=40)
+def test_the_lower_bound_holds_whatever_plan_guides_it(workload: Workload, data: st.DataObject) -> None:
+    assume(number_of_plans(workload) <= MOST_PLANS)
+    confidence = data.draw(st.sampled_from([0.5, 0.8, 0.9, 0.95]))
+    tried = try_all(make_case(workload, samples=4096).evaluator)
+    guide = data.draw(st.sampled_from(tried)).outcome
+    in_time = make_case(
+        workload, deadline_s=guide.jct_quantile_s(confidence), confidence=confidence, samples=4096
+    )
+    cheapest = min(one.cost_usd for one in tried if in_time.limits.keep(one.outcome))
+    assert lower_bound(in_time, guide) <= cheapest * SAMPLING_ERROR
+    in_budget = make_case(
+        workload,
+        budget_usd=guide.cost_quantile_usd(confidence),
+        confidence=confidence,
+        samples=4096,
+        objective=Objective.TIME,
+    )
+    assume(in_budget.limits.budget_usd)
+    fastest = min(one.jct_s for one in tried if in_budget.limits.keep(one.outcome))
+    assert lower_bound(in_budget, guide) <= fastest * SAMPLING_ERROR

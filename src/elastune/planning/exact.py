@@ -74,6 +74,8 @@ def _plan_certain(case: Case) -> Solution | None:
     network = build_network(case, Weights(every_count=False))
     frontier = find_frontier(network, limits)
     found = _best_certain(case, network, frontier)
+    if found is not None and frontier.cost_factor > 1.0:
+        return replace(found, lower_bound=found.lower_bound or _bound_without_minimum(case, network, limits))
     if network.has_all_levels:
         return found
     bounds = limits
@@ -87,6 +89,14 @@ def _plan_certain(case: Case) -> Solution | None:
         )
     network = build_network(case)
     return _best_certain(case, network, find_frontier(network, bounds)) or found
+
+
+def _bound_without_minimum(case: Case, network: Network, limits: Bounds) -> float | None:
+    """What no plan can beat, since a minimum charge only makes plans dearer; and without one it is easy."""
+    frontier = find_frontier(replace(network, minimum_charge_s=0.0), limits)
+    if frontier.cost_factor > 1.0 or not len(frontier):
+        return None
+    return float((frontier.cost if case.objective is Objective.COST else frontier.time).min())
 
 
 def _slope(frontier: Frontier) -> float:

@@ -28,7 +28,8 @@ from elastune.planning.network import IntArray, Network, StageSteps
 from elastune.planning.relaxation import COST_ONLY, TIME_ONLY, Prices, relax
 from elastune.profiles.distributions import Array
 
-MAX_LABELS = 200_000
+MAX_LABELS = 100_000
+MAX_EXTENDED = 2_000_000
 COARSEST = 1e-2
 ROWS_AT_ONCE = 500_000
 _ROUNDING = 1e-12
@@ -110,7 +111,7 @@ def find_frontier(network: Network, bounds: Bounds | None = None) -> Frontier:
         frontier = _find(network, bounds or Bounds(), epsilon)
         if frontier is not None:
             return frontier
-        epsilon = epsilon * 10 if epsilon else 1e-4
+        epsilon = epsilon * 10 if epsilon else 1e-3
 
 
 def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
@@ -124,6 +125,8 @@ def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
         # The coarsest rounding also forgets what free seconds are worth; nothing is proven then.
         value = labels.cost if last or epsilon >= COARSEST else labels.value(network.node_usd_per_s)
         held = np.zeros_like(labels.held) if last else labels.held
+        if len(labels) > MAX_EXTENDED and epsilon < COARSEST:
+            return None
         kept = _undominated((labels.time, labels.cost, value, held), network.waiting_usd_per_node, epsilon)
         labels = labels.take(kept)
         if len(labels) > MAX_LABELS and epsilon < COARSEST:
