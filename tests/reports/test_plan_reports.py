@@ -38,6 +38,14 @@ def test_a_gap_is_told_with_the_bound() -> None:
     assert "no plan that keeps the limits has a mean below $" in shown(elastune.plan(noisy))
 
 
+def test_too_few_samples_for_the_confidence_are_told() -> None:
+    noisy = {**JOB, "profile": {**JOB["profile"], "spread": 0.4}, "confidence": 0.999}
+    assert "4,096 samples say little about 99.9%: use --samples 10000" in shown(elastune.plan(noisy))
+    assert "say little" not in shown(elastune.plan(noisy, samples=10_000))
+    assert "say little" in shown(elastune.plan({**noisy, "confidence": 0.9}, samples=1))
+    assert "say little" not in shown(elastune.plan({**JOB, "confidence": 0.999}))
+
+
 def test_no_limits_means_no_promise() -> None:
     free = {key: value for key, value in JOB.items() if key != "deadline"}
     assert "nothing is promised" in shown(elastune.plan(free))

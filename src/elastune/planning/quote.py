@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from elastune.planning.forecast import Forecast
-from elastune.planning.problem import Objective, Problem
+from elastune.planning.problem import ROUNDING, Objective, Problem
 from elastune.planning.solution import Solution
 from elastune.prediction import Plan
 from elastune.spec import Stage
@@ -79,7 +79,8 @@ class Quote:
     @property
     def is_thinly_sampled(self) -> bool:
         """Too few samples beyond the confidence to say much about that quantile."""
-        return self.samples > 1 and (1 - self.problem.limits.confidence) * self.samples < 10
+        beyond = (1 - self.problem.limits.confidence) * self.samples
+        return not self.problem.is_deterministic and beyond < 10 * (1 - ROUNDING)
 
     @property
     def gap(self) -> float | None:

@@ -99,7 +99,7 @@ def _totals(quote: Quote) -> Table:
     if quote.planner != "static":
         rows.add_row("against static", _against_static(quote))
     if quote.is_thinly_sampled:
-        enough = math.ceil(10 / (1 - limits.confidence))
+        enough = math.ceil(10 / (1 - limits.confidence) - 1e-3)
         rows.add_row("beware", f"{quote.samples:,} samples say little about {level}: use --samples {enough}")
     return rows
 
