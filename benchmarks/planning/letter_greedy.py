@@ -10,11 +10,10 @@ and the answer is never worse than static.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from elastune.planning.case import Case
-from elastune.planning.greedy import WARM_STARTS
+from elastune.planning.greedy import WARM_STARTS, marginal_benefit
 from elastune.planning.solution import Solution
 from elastune.planning.static import plan_static, static_plan
 from elastune.prediction import Plan, StagePlan, fair_allocations
@@ -37,7 +36,7 @@ def _descend(case: Case, nodes: int) -> Solution | None:
     best = _evaluate(case, start)
     while candidates := [_evaluate(case, plan) for plan in _one_step_down(case, best.plan)]:
         current = best
-        chosen = max(candidates, key=lambda candidate: _marginal_benefit(current, candidate))
+        chosen = max(candidates, key=lambda candidate: marginal_benefit(current, candidate))
         saves = chosen.outcome.mean_cost_usd < best.outcome.mean_cost_usd
         if not saves or not case.limits.keep_deadline(chosen.outcome):
             break
@@ -66,11 +65,3 @@ def _one_step_down(case: Case, plan: Plan) -> list[Plan]:
             step = StagePlan(allocation=allocation, nodes_held=allocation.nodes)
             plans.append(replace(plan, stages=(*plan.stages[:i], step, *plan.stages[i + 1 :])))
     return plans
-
-
-def _marginal_benefit(current: Solution, candidate: Solution) -> float:
-    saved = current.outcome.mean_cost_usd - candidate.outcome.mean_cost_usd
-    lost = candidate.outcome.mean_jct_s - current.outcome.mean_jct_s
-    if saved <= 0:
-        return -math.inf
-    return saved / lost if lost > 0 else math.inf

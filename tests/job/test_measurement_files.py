@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 
@@ -118,8 +117,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_garbage_never_raises_anything_but_a_job_error(
+def test_garbage_is_a_profile_or_a_job_error(
     tmp_path_factory: pytest.TempPathFactory, content: object
 ) -> None:
-    with contextlib.suppress(JobError):
-        read_measurements(write(tmp_path_factory.mktemp("garbage"), json.dumps(content)))
+    path = write(tmp_path_factory.mktemp("garbage"), json.dumps(content))
+    found: Profile | JobError
+    try:
+        found = read_measurements(path)
+    except JobError as error:
+        found = error
+    assert isinstance(found, Profile | JobError)

@@ -63,7 +63,7 @@ def _descend(case: Case, nodes: int) -> list[Solution]:
     path = [_try(case, start)]
     while not (case.objective is Objective.TIME and case.limits.keep_budget(path[-1].outcome)):
         candidates = [_try(case, plan) for plan in _smaller(case, path[-1].plan)]
-        best = max(candidates, key=lambda c: _marginal_benefit(path[-1], c), default=None)
+        best = max(candidates, key=lambda c: marginal_benefit(path[-1], c), default=None)
         if (
             best is None
             or best.outcome.mean_cost_usd >= path[-1].outcome.mean_cost_usd
@@ -101,7 +101,7 @@ def _smaller(case: Case, plan: Plan) -> list[Plan]:
     return plans
 
 
-def _marginal_benefit(current: Solution, candidate: Solution) -> float:
+def marginal_benefit(current: Solution, candidate: Solution) -> float:
     """Dollars saved per second lost. Saving both beats everything, saving nothing is beaten by everything."""
     saved = current.outcome.mean_cost_usd - candidate.outcome.mean_cost_usd
     lost = candidate.outcome.mean_jct_s - current.outcome.mean_jct_s
