@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from elastune.planning import labels
+from elastune.planning import Limits, labels
+from elastune.planning.exact import plan_exact
 from elastune.planning.labels import Bounds, find_frontier
 from elastune.planning.network import build_network
-from tests.planning.brute_force import make_case
+from tests.planning.brute_force import make_case, number_of_plans, try_all
+from tests.planning.campaign import random_workload
 from tests.planning.test_exact_is_optimal import calm_workload
 from tests.planning.test_planners_compared import resnet101
 
@@ -43,3 +48,22 @@ def test_with_too_many_labels_it_rounds_and_says_by_how_much(monkeypatch: pytest
 def test_impossible_bounds_leave_nothing() -> None:
     case = make_case(calm_workload((2, 1), cluster=resnet101(1).evaluator.workload.cluster))
     assert len(find_frontier(build_network(case), Bounds(time=1.0))) == 0
+
+
+def test_what_is_claimed_stays_true_with_too_few_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels, "MAX_LABELS", 5)
+    rng = random.Random(7)
+    checked = 0
+    while checked < 40:
+        workload = random_workload(rng)
+        if not 0 < number_of_plans(workload) <= 1_000:
+            continue
+        checked += 1
+        case = make_case(workload)
+        tried = try_all(case.evaluator)
+        deadline = rng.choice(tried).jct_s
+        cheapest = min(one.cost_usd for one in tried if one.jct_s <= deadline * (1 + 1e-9))
+        solution = plan_exact(replace(case, limits=Limits(deadline_s=deadline)))
+        assert solution is not None
+        assert not solution.optimal or solution.outcome.mean_cost_usd == pytest.approx(cheapest, abs=1e-9)
+        assert solution.lower_bound is None or solution.lower_bound <= cheapest * (1 + 1e-9) + 1e-9

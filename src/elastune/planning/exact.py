@@ -87,8 +87,14 @@ def _plan_certain(case: Case) -> Solution | None:
             cost=min(value, limits.cost) if by_cost else limits.cost,
             usd_per_s=_slope(frontier),
         )
-    network = build_network(case)
-    return _best_certain(case, network, find_frontier(network, bounds)) or found
+    among_all = build_network(case)
+    best = _best_certain(case, among_all, find_frontier(among_all, bounds))
+    # Too many labels are rounded, and then the second look may be the worse one.
+    if best is None or (found is not None and case.value(found.outcome) < case.value(best.outcome)):
+        best = found
+    if best is None or best.lower_bound is not None:
+        return best
+    return replace(best, lower_bound=_bound_without_minimum(case, network, limits))
 
 
 def _bound_without_minimum(case: Case, network: Network, limits: Bounds) -> float | None:
