@@ -10,10 +10,15 @@ import pytest
 from elastune.errors import JobError
 from elastune.job import Job, load_job
 from elastune.job.cluster import ClusterSection
+from elastune.job.document import read_yaml
 from elastune.job.measurement_files import read_measurements
-from elastune.job.profile import ProfileSection
+from elastune.job.profile import CheckpointSection, ProfileSection
+from elastune.job.sampler import SamplerSection
 from elastune.job.search import SEARCHES
 from elastune.job.section import Section
+from elastune.job.slot import SlotSection
+from elastune.job.trainable import CurvesSection
+from elastune.space import parse_space
 
 PAGE = (Path(__file__).parents[2] / "docs" / "job-file.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(yaml|json|text)\n(.*?)```", PAGE, re.DOTALL)
@@ -23,6 +28,13 @@ def test_the_first_example_is_a_job() -> None:
     language, text = BLOCKS[0]
     assert language == "yaml"
     assert Job.from_yaml_text(text).deadline == 1200.0
+
+
+def test_the_example_of_a_space_is_one() -> None:
+    text = next(text for _, text in BLOCKS if text.startswith("space:"))
+    document = read_yaml(text, "page").value
+    assert isinstance(document, dict)
+    assert len(parse_space(document["space"]).domains) == 8
 
 
 def test_both_forms_of_measurements_can_be_read(tmp_path: Path) -> None:
@@ -48,7 +60,10 @@ def test_the_messages_are_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_key_is_in_a_table() -> None:
-    sections: list[type[Section]] = [Job, ClusterSection, ProfileSection, *SEARCHES.values()]
+    sections: list[type[Section]] = [
+        Job, ClusterSection, ProfileSection, CheckpointSection, SamplerSection, SlotSection, CurvesSection,
+        *SEARCHES.values(),
+    ]  # fmt: skip
     for section in sections:
         for key in section.model_fields:
             assert f"\n| `{key}` |" in PAGE, key

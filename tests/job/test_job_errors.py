@@ -37,10 +37,10 @@ def complaint(data: object) -> str:
         ({"confidence": None}, "confidence is empty; expected a number above 0"),
         ({"search": ...}, "search is missing; expected what to search, and how"),
         ({"search": 5}, "search is 5; expected a mapping with keys of: "),
-        ({"search": {}}, "search.algorithm is missing; expected sha or hyperband"),
+        ({"search": {}}, "search.algorithm is missing; expected sha, hyperband or asha"),
         ({"search__algorithm": "SHA"},
-         "search.algorithm is 'SHA'; expected sha or hyperband; did you mean 'sha'?"),
-        ({"search__algorithm": ["x"]}, "search.algorithm is ['x']; expected sha or hyperband"),
+         "search.algorithm is 'SHA'; expected sha, hyperband or asha; did you mean 'sha'?"),
+        ({"search__algorithm": ["x"]}, "search.algorithm is ['x']; expected sha, hyperband or asha"),
         ({"search__trials": 0}, "search.trials is 0; expected a whole number from 1 to 1,000,000"),
         ({"search__trials": 2.5}, "search.trials is 2.5; expected a whole number from 1"),
         ({"search__trials": ...}, "search.trials is missing; expected the number of configurations to start"),
@@ -117,7 +117,7 @@ def complaint(data: object) -> str:
         ({"dedline": "5m"}, "dedline is not a key of a job; did you mean 'deadline'?"),
         ({"trials": 5}, "trials is not a key of a job; did you mean 'search.trials'?"),
         ({"zzz": 5},
-         "zzz is not a key of a job; expected one of: search, deadline, budget, confidence, profile,"),
+         "zzz is not a key of a job; expected one of: name, trainable, space, metric, mode, search,"),
         ({"a\nb": 5}, "'a\\nb' is not a key of a job"),
     ],
 )  # fmt: skip
@@ -237,12 +237,14 @@ KEYS = st.sampled_from(
     [
         "search", "deadline", "budget", "confidence", "profile", "cluster", "algorithm", "trials",
         "max_iterations", "eta", "iteration", "spread", "speedup", "startup", "distribution", "mean", "sd",
-        "value", "values", "slots_per_node", "nodes", "price_per_hour", "queue", "billing",
+        "value", "values", "slots_per_node", "nodes", "price_per_hour", "queue", "billing", "name",
+        "trainable", "curves", "task", "space", "metric", "mode", "yields", "slot", "gpus", "seed", "retries",
+        "checkpoint_every", "sampler", "kind", "replace", "checkpoint", "size", "per_second", "provider",
     ]
 )  # fmt: skip
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9), st.binary(max_size=3),
-    st.sampled_from(["20m", "$30", "sha", "hyperband", "normal", "empirical", "instance", 1, 4]),
+    st.sampled_from(["20m", "$30", "sha", "asha", "normal", "empirical", "instance", "x.npz", 1]),
 )  # fmt: skip
 GARBAGE = st.recursive(
     SCALARS,

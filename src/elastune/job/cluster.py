@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from elastune.cluster import Billing, ClusterTerms
 from elastune.job.latencies import Latency
-from elastune.job.quantities import Count, Duration, Money, SizeGb
+from elastune.job.quantities import Count, Duration, Money, SizeGb, Word
 from elastune.job.section import MisfitError, Section, one_of
 from elastune.profiles import Constant
 
@@ -22,6 +22,7 @@ class ClusterSection(Section):
     slots_per_node: Count = Field(description="the slots of one node, such as 4 for a machine with 4 GPUs")
     max_nodes: Count | None = None
     nodes: Count | None = None
+    provider: Word = "local"
     price_per_hour: Money = Field(description="what one node costs per hour, such as 12.24")
     billing: Annotated[
         Billing, BeforeValidator(lambda value: value if isinstance(value, Billing) else _billing(value))

@@ -14,8 +14,9 @@ from pydantic_core import ErrorDetails
 
 from elastune.errors import JobError
 from elastune.job.quantities import ExpectedError
-from elastune.job.search import SEARCHES
-from elastune.job.section import MisfitError, Section, did_you_mean, either, nearest, seen
+from elastune.job.search import known_algorithms
+from elastune.job.section import MisfitError, Section
+from elastune.wording import did_you_mean, either, nearest, seen
 
 Path = tuple[str, ...]
 
@@ -98,14 +99,14 @@ def _describe(details: ErrorDetails, sections: Mapping[Path, type[Section]]) -> 
 def _unknown_key(path: Path, section: type[Section], sections: Mapping[Path, type[Section]]) -> Complaint:
     *above, key = path
     room = dotted(tuple(above)) or "a job"
+    elsewhere = [(*home, key) for home, other in sections.items() if key in other.model_fields]
+    if elsewhere:
+        return Complaint(path=path, text=f"is not a key of {room}; did you mean '{dotted(elsewhere[0])}'?")
     instead = nearest(key, section.model_fields)
     if instead:
         return Complaint(
             path=path, text=f"is not a key of {room}; did you mean '{instead}'?", instead=instead
         )
-    elsewhere = [(*home, key) for home, other in sections.items() if key in other.model_fields]
-    if elsewhere:
-        return Complaint(path=path, text=f"is not a key of {room}; did you mean '{dotted(elsewhere[0])}'?")
     return Complaint(
         path=path, text=f"is not a key of {room}; expected one of: {', '.join(section.model_fields)}"
     )
@@ -115,9 +116,9 @@ def _unknown_algorithm(path: Path, search: object, sections: Mapping[Path, type[
     path = (*path, "algorithm")
     if not isinstance(search, Mapping) or "algorithm" in search:
         value = search["algorithm"] if isinstance(search, Mapping) else search
-        hint = did_you_mean(value, SEARCHES)
-        return Complaint(path=path, text=f"is {seen(value)}; expected {either(SEARCHES)}{hint}")
+        hint = did_you_mean(value, known_algorithms())
+        return Complaint(path=path, text=f"is {seen(value)}; expected {either(known_algorithms())}{hint}")
     for key in search:
         if key not in sections[path[:-1]].model_fields and nearest(key, ["algorithm"]):
             return _unknown_key((*path[:-1], str(key)), sections[path[:-1]], sections)
-    return Complaint(path=path, text=f"is missing; expected {either(SEARCHES)}")
+    return Complaint(path=path, text=f"is missing; expected {either(known_algorithms())}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from elastune.errors import JobError
-from elastune.job.section import seen
+from elastune.wording import seen
 
 _NULL = ("", "~", "null", "Null", "NULL")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")

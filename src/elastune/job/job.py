@@ -5,34 +5,65 @@ What comes out is sound: the rooms below take its values without checking them a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection
 from elastune.job.complaints import InvalidJobError, describe
 from elastune.job.document import read_yaml
 from elastune.job.latencies import LatencySection
-from elastune.job.profile import AnyProfile, ProfileSection
-from elastune.job.quantities import PositiveDuration, PositiveMoney, Probability
-from elastune.job.search import SEARCHES, AnySearch, ShaSearch
-from elastune.job.section import MisfitError, Section, seen
+from elastune.job.profile import AnyProfile, CheckpointSection, ProfileSection
+from elastune.job.quantities import (
+    PositiveDuration,
+    PositiveMoney,
+    Probability,
+    Retries,
+    Seed,
+    Word,
+    run_name,
+)
+from elastune.job.sampler import SamplerSection
+from elastune.job.search import AnySearch, AshaSearch, DeclaredSearch, ShaSearch, search_class
+from elastune.job.section import MisfitError, Section, one_of
+from elastune.job.slot import SlotSection
 from elastune.job.text_files import read_text
+from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, written_in
+from elastune.job.tuning import Tuning, open_tuning
 from elastune.planning.problem import Limits, Problem
+from elastune.space import Sampler
+from elastune.spec import Mode
+from elastune.trainables import CurveFile, Trainable, open_trainable
+from elastune.wording import seen
+
+Limit = Annotated[Literal["deadline", "budget"], BeforeValidator(one_of("deadline", "budget"))]
+_ONE_CPU = SlotSection(cpus=1)
 
 
 class Job(Section):
     """A search, what was measured about its training, the machines, and the promise to keep."""
 
+    name: Annotated[str, BeforeValidator(run_name)] = "job"
+    trainable: AnyTrainable | None = None
+    space: AnySpace | None = None
+    metric: Word | None = None
+    mode: Annotated[Mode, BeforeValidator(one_of("max", "min"))] | None = None
     search: AnySearch
     deadline: PositiveDuration | None = None
     budget: PositiveMoney | None = None
+    yields: Limit | None = None
     confidence: Probability = 0.95
-    profile: AnyProfile
+    profile: AnyProfile = Field(default=None, validate_default=True)
     cluster: ClusterSection = Field(description="the machines and their price")
+    slot: SlotSection = _ONE_CPU
+    seed: Seed = 0
+    retries: Retries = 0
+    checkpoint_every: PositiveDuration | None = None
 
     def __init__(self, **sections: Any) -> None:
         try:
@@ -46,12 +77,16 @@ class Job(Section):
         return cls._from_data(mapping, source, Path(), lambda _: None)
 
     @classmethod
-    def from_yaml_text(cls, text: str, source: str = "job", folder: str | Path = ".") -> Self:
-        """From YAML. The path of a profile is relative to `folder`."""
+    def from_yaml_text(
+        cls, text: str, source: str = "job", folder: str | Path = ".", name: str = "job"
+    ) -> Self:
+        """From YAML. Paths are relative to `folder`; `name` is for a job that does not name itself."""
         document = read_yaml(text, source)
         if document.value is None:
             raise JobError(f"{source}: the job is empty; expected at least search, profile and cluster")
-        return cls._from_data(document.value, source, Path(folder), document.line_of)
+        value = document.value
+        data = {"name": name} | value if isinstance(value, dict) else value
+        return cls._from_data(data, source, Path(folder), document.line_of)
 
     @classmethod
     def _from_data(
@@ -63,10 +98,28 @@ class Job(Section):
         profile = sections.get("profile")
         if isinstance(profile, str | Path):
             sections["profile"] = folder / profile
+        if "trainable" in sections:
+            sections["trainable"] = written_in(folder, sections["trainable"])
         try:
             return cls(**sections)
         except InvalidJobError as error:
             raise InvalidJobError(error.complaints, source, line_of) from None
+
+    @field_validator("profile", mode="before")
+    @classmethod
+    def _recorded_seconds_are_a_profile(cls, written: object, info: ValidationInfo) -> object:
+        if written is not None:
+            return written
+        curves = info.data.get("trainable")
+        if not isinstance(curves, CurveFile):
+            raise PydanticKnownError("missing")
+        try:
+            recorded = open_trainable(curves, metric=info.data.get("metric")).profile()
+        except JobError as error:
+            raise MisfitError((), f"is missing, and cannot be taken from the curves: {error}") from None
+        if recorded is None:
+            raise MisfitError((), f"is missing; {curves.path} has no time or seconds to take it from")
+        return recorded
 
     @model_validator(mode="after")
     def _smallest_gang_fits_the_cluster(self) -> Self:
@@ -79,12 +132,55 @@ class Job(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _what_yields_is_there(self) -> Self:
+        if self.yields and getattr(self, self.yields) is None:
+            raise MisfitError(("yields",), f"is {self.yields}, but the job has no {self.yields}")
+        return self
+
+    @model_validator(mode="after")
+    def _configurations_come_from_one_place(self) -> Self:
+        sampler = self._sampler()
+        is_table = isinstance(self.trainable, CurveFile)
+        if sampler.kind == "table" and self.trainable is not None and not is_table:
+            raise MisfitError(
+                ("search", "sampler"), "is table, but the trainable is no table of configurations"
+            )
+        if sampler.kind == "table" and self.space is not None:
+            raise MisfitError(
+                ("space",),
+                "is not used: the configurations are the rows of the table; leave it out, or choose "
+                "search.sampler: random or grid",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _search_comes_to_an_end(self) -> Self:
+        endless = isinstance(self.search, AshaSearch) and self.search.trials is None
+        if endless and self.deadline is None and self.budget is None and not self._sampler().is_finite:
+            raise MisfitError(
+                ("search", "trials"),
+                "is left out, and nothing else ends the search; expected trials, a deadline, a budget, "
+                "or search.sampler: grid or table",
+            )
+        return self
+
+    def _sampler(self) -> SamplerSection:
+        is_table = isinstance(self.trainable, CurveFile)
+        return self.search.sampler or SamplerSection(kind="table" if is_table else "random")
+
     def to_dict(self) -> dict[str, object]:
         """Plain data from which `from_dict` makes the same job."""
         return self.model_dump(mode="json")
 
     def to_problem(self) -> Problem:
         """The job as the planners see it."""
+        if not isinstance(self.search, DeclaredSearch):
+            name = self.search.algorithm
+            raise JobError(
+                f"search.algorithm is {name}: {name} decides while it runs and has no plan to price; "
+                "use `elastune simulate`"
+            )
         return Problem(
             specs=self.search.specs(),
             profile=self.profile,
@@ -93,21 +189,37 @@ class Job(Section):
             gangs=self.search.gang_limits(),
         )
 
+    def tuning(self) -> Tuning:
+        """The trainable, metric, mode, space and sampler that hold; opens the trainable, so ask once."""
+        return open_tuning(
+            self.trainable, metric=self.metric, mode=self.mode, space=self.space, sampler=self._sampler()
+        )
+
+    def open_trainable(self) -> Trainable:
+        return self.tuning().trainable
+
+    def make_sampler(self, seed: int | None = None) -> Sampler:
+        """With the job's own seed, unless another is given."""
+        return self.tuning().make_sampler(self.seed if seed is None else seed)
+
 
 def load_job(path: str | Path) -> Job:
-    """The job in a YAML file."""
-    return Job.from_yaml_text(read_text(path, "job file"), str(path), Path(path).parent)
+    """The job in a YAML file, by default named after it."""
+    stem = re.sub(r"[^\w.-]+", "-", Path(path).stem).strip(".-")[:100]
+    return Job.from_yaml_text(read_text(path, "job file"), str(path), Path(path).parent, stem or "job")
 
 
 def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]]:
     """The class behind each mapping of this job; every deeper mapping is a latency."""
-    search = data.get("search")
-    algorithm = search.get("algorithm") if isinstance(search, Mapping) else None
-    chosen = SEARCHES.get(algorithm, ShaSearch) if isinstance(algorithm, str) else ShaSearch
+    chosen = search_class(data.get("search")) or ShaSearch
     return {
         (): Job,
         ("search",): chosen,
+        ("search", "sampler"): SamplerSection,
         ("profile",): ProfileSection,
+        ("profile", "checkpoint"): CheckpointSection,
         ("cluster",): ClusterSection,
+        ("slot",): SlotSection,
+        ("trainable",): CurvesSection,
         ("profile", "iteration"): LatencySection,
     }

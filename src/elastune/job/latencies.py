@@ -14,8 +14,9 @@ from pydantic import (
 )
 
 from elastune.job.quantities import Duration, ExpectedError, duration
-from elastune.job.section import MisfitError, Section, either, one_of
+from elastune.job.section import MisfitError, Section, one_of
 from elastune.profiles import Constant, Distribution, Empirical, LogNormal, Normal
+from elastune.wording import either
 
 Plain = float | dict[str, object]
 

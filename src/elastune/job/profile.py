@@ -19,9 +19,19 @@ from pydantic import (
 from elastune.errors import JobError
 from elastune.job.latencies import Latency, latency_to_plain
 from elastune.job.measurement_files import read_measurements
-from elastune.job.quantities import ExpectedError, Spread, factor, whole
-from elastune.job.section import MisfitError, Section, seen
+from elastune.job.quantities import (
+    MOST_SECONDS,
+    ExpectedError,
+    PositiveSizeGb,
+    SizeGb,
+    Spread,
+    duration,
+    factor,
+    whole,
+)
+from elastune.job.section import MisfitError, Section
 from elastune.profiles import Constant, Distribution, Normal, Profile, Speedup
+from elastune.wording import seen
 
 
 def parse_speedup(written: object) -> Speedup:
@@ -47,6 +57,37 @@ def parse_speedup(written: object) -> Speedup:
     return Speedup.of({**points, 1: 1.0})
 
 
+class CheckpointSection(Section):
+    """A checkpoint on its way to storage or back."""
+
+    size: SizeGb = Field(description="the size of one checkpoint, such as 500MB")
+    per_second: PositiveSizeGb = Field(description="what storage takes per second, such as 250MB")
+
+    def to_seconds(self) -> float:
+        seconds = self.size / self.per_second
+        if seconds > MOST_SECONDS:
+            raise MisfitError(("size",), f"takes {seconds:.3g} s at this speed; check the units")
+        return seconds
+
+
+def _parse_checkpoint(written: object, as_section: ValidatorFunctionWrapHandler) -> float:
+    if isinstance(written, str | int | float):
+        try:
+            return duration(written)
+        except ExpectedError:
+            example = "{size: 500MB, per_second: 250MB}, or the time that this takes, such as 2s"
+            raise ExpectedError(example) from None
+    section: CheckpointSection = as_section(written)
+    return section.to_seconds()
+
+
+Transfer = Annotated[
+    float,
+    GetPydanticSchema(lambda _, handler: handler.generate_schema(CheckpointSection)),
+    WrapValidator(_parse_checkpoint),
+]
+
+
 class ProfileSection(Section):
     """The profile written out in the job."""
 
@@ -58,6 +99,7 @@ class ProfileSection(Section):
     startup: Latency = Constant(0.0)
     save: Latency = Constant(0.0)
     sync: Latency = Constant(0.0)
+    checkpoint: Transfer = 0.0
 
     @field_validator("iteration")
     @classmethod
@@ -75,6 +117,7 @@ class ProfileSection(Section):
             startup=self.startup,
             save=self.save,
             sync=self.sync,
+            transfer_s=self.checkpoint,
         )
 
 
@@ -86,6 +129,7 @@ def _profile_to_plain(profile: Profile) -> dict[str, object]:
         "startup": latency_to_plain(profile.startup),
         "save": latency_to_plain(profile.save),
         "sync": latency_to_plain(profile.sync),
+        "checkpoint": profile.transfer_s,
     }
 
 

@@ -35,6 +35,7 @@ _UNITS_GB = {
     "kb": 1e-6, "mb": 1e-3, "gb": 1.0, "tb": 1e3,
     "kib": 2**10 / 1e9, "mib": 2**20 / 1e9, "gib": 2**30 / 1e9, "tib": 2**40 / 1e9,
 }  # fmt: skip
+_RUN_NAME = re.compile(r"\w[\w.-]{0,99}")
 # No quantity is longer; what is longer would only make the patterns backtrack.
 _MOST_CHARACTERS = 64
 
@@ -70,6 +71,32 @@ def size_gb(value: object) -> float:
     if amount is None or not 0 <= amount <= MOST_GB:
         raise ExpectedError("a size, 0 or more, such as 150GB, 500MB or 10GiB (a bare number is GB)")
     return amount
+
+
+def positive_size_gb(value: object) -> float:
+    """Gigabytes of 10^9 bytes, more than zero."""
+    amount = size_gb(value)
+    if amount == 0:
+        raise ExpectedError("a size of more than 0, such as 250MB")
+    return amount
+
+
+def word(value: object) -> str:
+    """A name: one line of text without blanks at its ends."""
+    if (
+        not isinstance(value, str)
+        or not value.isprintable()
+        or not 0 < len(value.strip()) == len(value) <= 200
+    ):
+        raise ExpectedError("a name, such as accuracy")
+    return value
+
+
+def run_name(value: object) -> str:
+    """A name that is also the beginning of the name of a folder."""
+    if not isinstance(value, str) or not _RUN_NAME.fullmatch(value):
+        raise ExpectedError("a name of letters, digits, '.', '_' and '-', up to 100, such as resnet-sweep")
+    return value
 
 
 def probability(value: object) -> float:
@@ -155,8 +182,13 @@ PositiveDuration = Annotated[float, BeforeValidator(positive_duration)]
 Money = Annotated[float, BeforeValidator(money)]
 PositiveMoney = Annotated[float, BeforeValidator(positive_money)]
 SizeGb = Annotated[float, BeforeValidator(size_gb)]
+PositiveSizeGb = Annotated[float, BeforeValidator(positive_size_gb)]
+Word = Annotated[str, BeforeValidator(word)]
 Probability = Annotated[float, BeforeValidator(probability)]
 Spread = Annotated[float, BeforeValidator(spread)]
 Count = Annotated[int, _whole(1)]
 Iterations = Annotated[int, _whole(1, 1_000_000_000)]
 Eta = Annotated[int, _whole(2)]
+Retries = Annotated[int, _whole(0, 1_000)]
+# The largest whole number that JSON, which knows only floats, carries without loss.
+Seed = Annotated[int, _whole(0, 2**53 - 1)]

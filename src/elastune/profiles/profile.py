@@ -16,6 +16,7 @@ class Profile:
 
     `spread` is the standard deviation of a factor, log-normal with mean 1, that is drawn once per trial
     and stage: configurations differ in speed, and without it the noise of many iterations averages out.
+    `transfer_s` is how long one checkpoint takes to or from storage, on top of `save` and `startup`.
     """
 
     iteration: Distribution
@@ -24,6 +25,7 @@ class Profile:
     startup: Distribution = _NOTHING
     save: Distribution = _NOTHING
     sync: Distribution = _NOTHING
+    transfer_s: float = 0.0
 
     @property
     def spread_factor(self) -> Distribution:

@@ -1,0 +1,112 @@
+"""How a job names its trainable and its space. Nothing is opened here; that is `elastune.trainables`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetPydanticSchema,
+    PlainSerializer,
+    PlainValidator,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from elastune.job.quantities import ExpectedError, Word, word
+from elastune.job.section import MisfitError, Section
+from elastune.space import Space, SpaceError, parse_space
+from elastune.trainables import SYNTHETIC, CurveFile, Reference, located, possible
+from elastune.trainables.reference import CURVE_SUFFIXES
+from elastune.wording import did_you_mean
+
+
+def _curve_path(value: object) -> str:
+    path = str(value) if isinstance(value, str | Path) else ""
+    if not path.endswith(CURVE_SUFFIXES):
+        raise ExpectedError("the path of a file of curves, such as curves.npz or curves.parquet")
+    return path
+
+
+def _task(value: object) -> str | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return word(value)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise ExpectedError("a list of names, such as [lr, momentum]")
+    return tuple(word(name) for name in value)
+
+
+class CurvesSection(Section):
+    """Recorded curves, with what the rules for such files cannot find out by themselves."""
+
+    curves: Annotated[str, BeforeValidator(_curve_path)] = Field(description="the path of a file of curves")
+    task: Annotated[str | int, PlainValidator(_task)] | None = None
+    parameters: Annotated[tuple[str, ...], PlainValidator(_names)] | None = None
+    length: Word | None = None
+
+    def to_file(self) -> CurveFile:
+        return CurveFile(path=self.curves, task=self.task, parameters=self.parameters, length=self.length)
+
+
+def written_in(folder: Path, written: object) -> object:
+    """What was written in a job in `folder`, with its path seen from the working folder."""
+    if isinstance(written, Mapping) and isinstance(written.get("curves"), str | Path):
+        return {**written, "curves": str(folder / written["curves"])}
+    if isinstance(written, Path):
+        return folder / written
+    return located(written, folder) if isinstance(written, str) else written
+
+
+def _parse(written: object, as_section: ValidatorFunctionWrapHandler) -> Reference:
+    if isinstance(written, CurveFile):
+        written = _to_plain(written)
+    if isinstance(written, Path):
+        written = str(written)
+    if isinstance(written, str):
+        if written.endswith(CURVE_SUFFIXES):
+            return CurveFile(path=written)
+        if written not in SYNTHETIC and (":" not in written or written.startswith("synthetic:")):
+            raise ExpectedError(f"{possible()}{did_you_mean(written, SYNTHETIC)}")
+        return written
+    if callable(written):
+        return written
+    if not isinstance(written, Mapping):
+        raise ExpectedError(possible())
+    section: CurvesSection = as_section(written)
+    return section.to_file()
+
+
+def _to_plain(reference: Reference) -> str | dict[str, object]:
+    """A function given in Python is written by its name, which leads back to it if it can be imported."""
+    if isinstance(reference, CurveFile):
+        parameters = list(reference.parameters) if reference.parameters else None
+        options = {"task": reference.task, "parameters": parameters, "length": reference.length}
+        return {"curves": reference.path} | {
+            key: value for key, value in options.items() if value is not None
+        }
+    if isinstance(reference, str):
+        return reference
+    return f"{reference.__module__}:{getattr(reference, '__qualname__', type(reference).__qualname__)}"
+
+
+def _parse_space(written: object) -> Space:
+    try:
+        return parse_space(written)
+    except SpaceError as error:
+        raise MisfitError(error.path, error.text) from None
+
+
+AnyTrainable = Annotated[
+    Reference,
+    GetPydanticSchema(lambda _, handler: handler.generate_schema(CurvesSection)),
+    WrapValidator(_parse),
+    PlainSerializer(_to_plain),
+]
+AnySpace = Annotated[Space, PlainValidator(_parse_space), PlainSerializer(Space.to_plain)]

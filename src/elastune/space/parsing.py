@@ -1,0 +1,161 @@
+"""How a space is written: `{lr: {float: [1e-4, 1.0], log: true}, act: [relu, tanh], epochs: 5}`.
+
+Everything that Optuna would refuse or silently change is refused or settled here, with a message that names
+the place; so the distributions that come out behave the same whoever samples from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Integral, Real
+
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from elastune.space.space import Domain, Scalar, Space, SpaceError
+from elastune.wording import did_you_mean, either, seen
+
+_OPTIONS = {"float": ("log", "step", "grid"), "int": ("log", "step"), "choice": ()}
+_FORMS = "{float: [1e-4, 1.0], log: true}, {int: [1, 8]}, a list of choices or a constant"
+# Wider, and the difference of the two ends overflows; no hyperparameter is so large.
+_MOST = 1e300
+# Beyond this many digits whole numbers are no longer exact as the floats that samplers compute with.
+_MOST_WHOLE = 2**53
+_MOST_GRID = 1_000_000
+
+Path = tuple[str, ...]
+
+
+def parse_space(written: object) -> Space:
+    """The space that was written; a `Space` and Optuna's own distributions are taken as they are."""
+    if isinstance(written, Space):
+        return written
+    if not isinstance(written, Mapping) or not written:
+        example = "{lr: {float: [1e-4, 1.0], log: true}}"
+        raise SpaceError((), f"is {seen(written)}; expected hyperparameters by name, such as {example}")
+    return Space({str(name): _entry((str(name),), value) for name, value in written.items()})
+
+
+def _entry(path: Path, written: object) -> Domain | Scalar:
+    match written:
+        case Domain():
+            return written
+        case FloatDistribution() | IntDistribution() | CategoricalDistribution():
+            return Domain(distribution=written)
+        case list() | tuple():
+            return _choice(path, written)
+        case Mapping():
+            return _domain(path, written)
+        case None:
+            raise SpaceError(path, f"is empty; expected {_FORMS}")
+        case _:
+            return _scalar(path, written)
+
+
+def _domain(path: Path, written: Mapping[object, object]) -> Domain:
+    options = {str(key): value for key, value in written.items()}
+    kinds = [kind for kind in _OPTIONS if kind in options]
+    if len(kinds) != 1:
+        hint = "".join(did_you_mean(key, _OPTIONS) for key in options) if not kinds else ""
+        raise SpaceError(path, f"is {seen(options)}; expected one of float, int and choice{hint}")
+    kind = kinds[0]
+    for key in options:
+        if key not in (kind, *_OPTIONS[kind]):
+            known = either(_OPTIONS[kind]) if _OPTIONS[kind] else "nothing else"
+            hint = did_you_mean(key, _OPTIONS[kind])
+            raise SpaceError((*path, key), f"is not an option of {kind}; expected {known}{hint}")
+    if kind == "choice":
+        return _choice((*path, kind), options[kind])
+    return _float(path, options) if kind == "float" else _int(path, options)
+
+
+def _choice(path: Path, written: object) -> Domain:
+    if not isinstance(written, list | tuple) or not written:
+        raise SpaceError(path, f"is {seen(written)}; expected a list of values, such as [0.9, 0.95, 0.99]")
+    choices: list[Scalar] = []
+    for position, value in enumerate(written):
+        choice = None if value is None else _scalar((*path, str(position)), value)
+        if choice in choices:
+            equal = choices[choices.index(choice)]
+            raise SpaceError(
+                (*path, str(position)), f"is {seen(value)}, which equals the choice {seen(equal)}"
+            )
+        choices.append(choice)
+    return Domain(distribution=CategoricalDistribution(choices))
+
+
+def _float(path: Path, options: Mapping[str, object]) -> Domain:
+    low, high = _range((*path, "float"), options["float"])
+    log = _flag((*path, "log"), options.get("log", False))
+    step = _number((*path, "step"), options["step"]) if "step" in options else None
+    grid = _whole((*path, "grid"), options["grid"]) if "grid" in options else None
+    if log and low <= 0:
+        raise SpaceError((*path, "float"), f"starts at {low:g}; with log: true it starts above 0")
+    if step is not None:
+        if step <= 0 or log:
+            reason = "log and step exclude each other" if log else "expected a positive number"
+            raise SpaceError((*path, "step"), f"is {step:g}; {reason}")
+        first, width = Decimal(str(low)), Decimal(str(step))
+        # Optuna cuts the range to whole steps too, but with a warning.
+        high = float(first + (Decimal(str(high)) - first) // width * width)
+    if grid is not None and (step is not None or not 2 <= grid <= _MOST_GRID):
+        expected = f"a whole number from 2 to {_MOST_GRID:,}"
+        reason = "step already tells the points of the grid" if step is not None else f"expected {expected}"
+        raise SpaceError((*path, "grid"), f"is {grid}; {reason}")
+    return Domain(distribution=FloatDistribution(low, high, log=log, step=step), grid=grid)
+
+
+def _int(path: Path, options: Mapping[str, object]) -> Domain:
+    ends = _range((*path, "int"), options["int"])
+    low, high = (_whole((*path, "int"), end) for end in ends)
+    log = _flag((*path, "log"), options.get("log", False))
+    step = _whole((*path, "step"), options.get("step", 1))
+    if log and low < 1:
+        raise SpaceError((*path, "int"), f"starts at {low}; with log: true it starts at 1 or above")
+    if step < 1 or (log and step > 1):
+        reason = "log and step exclude each other" if log else "expected 1 or more"
+        raise SpaceError((*path, "step"), f"is {step}; {reason}")
+    return Domain(distribution=IntDistribution(low, high - (high - low) % step, log=log, step=step))
+
+
+def _range(path: Path, written: object) -> tuple[float, float]:
+    if not isinstance(written, list | tuple) or len(written) != 2:
+        raise SpaceError(path, f"is {seen(written)}; expected the two ends of a range, such as [1, 8]")
+    low, high = _number(path, written[0]), _number(path, written[1])
+    if low > high:
+        raise SpaceError(path, f"is {seen(written)}; expected the smaller end first")
+    return low, high
+
+
+def _number(path: Path, value: object) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= _MOST:
+        raise SpaceError(path, f"is {seen(value)}; expected a number, such as 0.001")
+    return number
+
+
+def _whole(path: Path, value: object) -> int:
+    number = _number(path, value)
+    if number != number // 1 or abs(number) > _MOST_WHOLE:
+        raise SpaceError(path, f"is {seen(value)}; expected a whole number up to 2^53")
+    return int(number)
+
+
+def _flag(path: Path, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise SpaceError(path, f"is {seen(value)}; expected true or false")
+    return value
+
+
+def _scalar(path: Path, value: object) -> Scalar:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(value):
+        return float(value)
+    raise SpaceError(path, f"is {seen(value)}; expected text, a finite number, true or false")

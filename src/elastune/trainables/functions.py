@@ -1,0 +1,138 @@
+"""Functions of the user as trainables.
+
+Either `f(config, iteration)`, which returns the metrics of one iteration and is endless, or a generator
+function `f(config)`, which yields them one iteration after the other and is finished when it returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import SupportsFloat, cast
+
+from elastune.errors import JobError
+from elastune.space import Configuration, Scalar
+from elastune.trainables.protocol import Curve, Row
+from elastune.trainables.reference import Function
+from elastune.wording import seen
+
+_EXPECTED = "a function f(config, iteration), or a generator function f(config)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionTrainable:
+    """`name` is how errors speak of the function."""
+
+    function: Function
+    metric: str
+    name: str
+    is_generator: bool
+    mode: None = None
+    space: None = None
+    table: None = None
+
+    @classmethod
+    def of(cls, function: Function, metric: str | None, *, name: str) -> FunctionTrainable:
+        if metric is None:
+            raise JobError(f"metric is missing; expected the name of what {name} returns, such as accuracy")
+        if isinstance(function, type):
+            raise JobError(f"{name}: this is a class; expected {_EXPECTED}")
+        code = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+        is_generator = inspect.isgeneratorfunction(inspect.unwrap(code))
+        _check_arguments(function, ("config",) if is_generator else ("config", "iteration"), name)
+        return cls(function=function, metric=metric, name=name, is_generator=is_generator)
+
+    def curve(self, config: Configuration, seed: tuple[int, int]) -> Curve:
+        if self.is_generator:
+            start = cast("Callable[[Configuration], Iterator[object]]", self.function)
+            return GeneratorCurve(start, dict(config), self.as_row)
+        return FunctionCurve(self.function, dict(config), self.as_row)
+
+    def profile(self) -> None:
+        return None
+
+    def as_row(self, metrics: object) -> Row:
+        """A number is the metric; of a mapping all numbers count, and the metric must be among them."""
+        row: dict[str, float] = {}
+        if isinstance(metrics, Mapping):
+            row = {
+                str(key): float(value) for key, value in metrics.items() if isinstance(value, SupportsFloat)
+            }
+        elif isinstance(metrics, SupportsFloat):
+            row = {self.metric: float(metrics)}
+        if self.metric not in row:
+            expected = f"a number, or a mapping with the number {self.metric!r}"
+            raise JobError(f"{self.name} gave {seen(metrics)}; expected {expected}")
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCurve:
+    """Called anew for every iteration; the function must not depend on what it was asked before."""
+
+    function: Function
+    config: dict[str, Scalar]
+    as_row: Callable[[object], Row]
+
+    @property
+    def length(self) -> None:
+        return None
+
+    def rows(self, first: int, last: int) -> Sequence[Row]:
+        return [
+            self.as_row(self.function(dict(self.config), iteration)) for iteration in range(first, last + 1)
+        ]
+
+    def seconds(self, first: int, last: int) -> None:
+        return None
+
+
+class GeneratorCurve:
+    """Runs on as far as it is asked and keeps the rows: a generator cannot be wound back.
+
+    After a crash the next question starts the generator from the beginning, as a retry would.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Configuration], Iterator[object]],
+        config: dict[str, Scalar],
+        as_row: Callable[[object], Row],
+    ) -> None:
+        self.length: int | None = None
+        self._start = start
+        self._config = config
+        self._as_row = as_row
+        self._rows: list[Row] = []
+        self._running: Iterator[object] | None = None
+
+    def rows(self, first: int, last: int) -> Sequence[Row]:
+        while self.length is None and len(self._rows) < last:
+            self._advance()
+        return self._rows[first - 1 : last]
+
+    def seconds(self, first: int, last: int) -> None:
+        return None
+
+    def _advance(self) -> None:
+        running = self._running or islice(self._start(dict(self._config)), len(self._rows), None)
+        self._running = None
+        try:
+            self._rows.append(self._as_row(next(running)))
+        except StopIteration:
+            self.length = len(self._rows)
+        else:
+            self._running = running
+
+
+def _check_arguments(function: Function, names: tuple[str, ...], name: str) -> None:
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError as error:
+        raise JobError(
+            f"{name}: cannot be called as f({', '.join(names)}): {error}; expected {_EXPECTED}"
+        ) from None
+    except ValueError:
+        pass  # functions written in C may have no signature to look at

@@ -1,0 +1,41 @@
+"""Random spaces for property tests."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from elastune.space import Space, parse_space
+
+NUMBERS = st.floats(-1e6, 1e6) | st.integers(-1000, 1000).map(float)
+POSITIVE = st.floats(1e-9, 1e6)
+SCALARS = st.none() | st.booleans() | st.integers(-100, 100) | NUMBERS | st.text(max_size=5)
+# Decimal steps that are not binary fractions are where rounding bites.
+STEPS = st.sampled_from([0.1, 0.3, 2.5])
+TENTHS = st.integers(-50, 50).map(lambda tenths: tenths / 10)
+
+
+def ends(values: st.SearchStrategy[float]) -> st.SearchStrategy[list[float]]:
+    return st.tuples(values, values).map(sorted)
+
+
+WHOLE, COUNTS = ends(st.integers(-1000, 1000)), ends(st.integers(1, 10**6))
+TRUE = st.just(True)
+CONTINUOUS = st.one_of(
+    st.fixed_dictionaries({"float": ends(NUMBERS)}),
+    st.fixed_dictionaries({"float": ends(POSITIVE), "log": TRUE}),
+)
+COUNTABLE = st.one_of(
+    st.fixed_dictionaries({"float": ends(TENTHS), "step": STEPS}),
+    st.fixed_dictionaries({"float": ends(NUMBERS), "grid": st.integers(2, 6)}),
+    st.fixed_dictionaries({"float": ends(POSITIVE), "log": TRUE, "grid": st.integers(2, 6)}),
+    st.fixed_dictionaries({"int": WHOLE}, optional={"step": st.integers(1, 50)}),
+    st.fixed_dictionaries({"int": COUNTS, "log": TRUE}),
+    st.lists(SCALARS, min_size=1, max_size=5, unique_by=lambda value: value),
+    SCALARS.filter(lambda value: value is not None),
+)
+
+
+def spaces(*, finite: bool = False) -> st.SearchStrategy[Space]:
+    """Any space, or only such that a grid has points for."""
+    entries = COUNTABLE if finite else COUNTABLE | CONTINUOUS
+    return st.dictionaries(st.text(max_size=4), entries, min_size=1, max_size=5).map(parse_space)
