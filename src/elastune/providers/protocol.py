@@ -1,0 +1,114 @@
+"""The seam between a run and whoever rents machines to it: four verbs and the values they exchange.
+
+A provider decides nothing about tuning or money. It is asked for nodes, tells what there is, and lets exact
+nodes go. Answers may take their time: a request is answered in a later survey, in one piece or in several.
+All times are seconds of the run's clock. What every implementation owes is in `docs/providers.md`, and
+`tests/providers/contract.py` checks it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from elastune.cluster import Billing
+from elastune.place import NodeId
+
+
+class MachineState(enum.Enum):
+    """Of a machine that is listed. A boot that failed is BOOTING for good, or gone if that is sure."""
+
+    BOOTING = "booting"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A node that costs money. Its times, once told, do not change."""
+
+    node: NodeId
+    token: str
+    """Of the request that it answers."""
+    since_s: float
+    """The start of INIT, and of billing."""
+    ready_s: float | None = None
+    until_s: float | None = None
+    """The instant at which the provider will take it away, if it gave notice of that."""
+
+    @property
+    def state(self) -> MachineState:
+        return MachineState.BOOTING if self.ready_s is None else MachineState.READY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of a request, as far as it is answered.
+
+    `granted` names every node that it ever got, so that one which came and went between two surveys is not
+    awaited for ever.
+    """
+
+    token: str
+    asked: int
+    granted: tuple[NodeId, ...] = ()
+    refused: int = 0
+    reason: str = ""
+    """Why not all were granted, for people."""
+
+    @property
+    def open(self) -> int:
+        """Nodes that may still come."""
+        return self.asked - len(self.granted) - self.refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Every machine of this run that is not gone, oldest first, and the fates of its answered requests.
+
+    It agrees with itself: a machine that is listed is granted by the fate of its token, and a granted node
+    that is not listed is gone.
+    """
+
+    at_s: float
+    machines: tuple[Machine, ...] = ()
+    fates: tuple[Fate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a node costs."""
+
+    usd_per_hour: float
+    billing: Billing
+    minimum_charge_s: float
+    data_usd_per_node: float
+    """Ingress, once per granted node."""
+    source: str
+    """Where the figures come from, for people: "job file", "EC2 on demand, us-east-1, 2 May 2025"."""
+
+
+class Provider(Protocol):
+    """Rents nodes of one kind to one run."""
+
+    def request(self, token: str, count: int) -> None:
+        """Ask for nodes. The same token again asks for nothing new, also after a crash of the caller.
+
+        A token that comes back with another count is an `InvariantError`. There is no way to take a request
+        back: nodes that come too late are released.
+        """
+        ...
+
+    def survey(self) -> Survey:
+        """List what this run has, whoever of its drivers asked for it."""
+        ...
+
+    def release(self, nodes: Collection[NodeId]) -> None:
+        """Let exactly these go, whatever they are doing; later surveys do not list them and billing ends.
+
+        Nodes that are unknown or gone are ignored, so that repeating a release is harmless.
+        """
+        ...
+
+    def price(self) -> Price: ...

@@ -1,0 +1,78 @@
+"""The providers by name: those that come with Elastune, and those that other packages install.
+
+A package offers one as an entry point of the group `elastune.providers`: a function from `Setting` to
+`Provider`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+
+from elastune.cluster import ClusterTerms
+from elastune.errors import JobError
+from elastune.providers.protocol import Provider
+from elastune.providers.simulated import SimulatedProvider
+
+GROUP = "elastune.providers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """All that a provider is told about the run it works for."""
+
+    run: str
+    """Its id. Machines carry it as a tag, so that the run finds them again after a crash."""
+    terms: ClusterTerms
+    clock: Callable[[], float]
+    seed: int = 0
+    expires_s: float | None = None
+    """Time-to-live of every node, counted from its start."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Of this provider alone (region, image, ...). It checks them, and raises JobError."""
+
+
+ProviderFactory = Callable[[Setting], Provider]
+
+
+def simulate(setting: Setting) -> Provider:
+    """A kind virtual cloud. For faults, make a `SimulatedProvider` yourself."""
+    if setting.options:
+        raise JobError(
+            f"the simulated provider has no options, but was given {', '.join(sorted(setting.options))}"
+        )
+    return SimulatedProvider(
+        setting.terms, seed=setting.seed, clock=setting.clock, expires_s=setting.expires_s
+    )
+
+
+_BUILT_IN: Mapping[str, ProviderFactory] = {"simulated": simulate}
+
+
+def known_providers() -> tuple[str, ...]:
+    """All names, in alphabetical order. Nothing is imported."""
+    return tuple(sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))}))
+
+
+def load_provider(name: str) -> ProviderFactory:
+    """The provider of this name. An installed one is imported only here."""
+    installed = tuple(entry_points(group=GROUP, name=name))
+    if len(installed) + (name in _BUILT_IN) > 1:
+        origins = [*(["built in"] if name in _BUILT_IN else []), *(entry.value for entry in installed)]
+        raise JobError(f"provider {name!r} is offered more than once ({', '.join(origins)}): remove one")
+    if installed:
+        return _imported(installed[0])
+    if name not in _BUILT_IN:
+        raise JobError(f"there is no provider {name!r}, expected one of {', '.join(known_providers())}")
+    return _BUILT_IN[name]
+
+
+def _imported(entry: EntryPoint) -> ProviderFactory:
+    try:
+        factory = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise JobError(f"provider {entry.name!r} ({entry.value}) cannot be imported: {error}") from error
+    if not callable(factory):
+        raise JobError(f"provider {entry.name!r} ({entry.value}) is no function from Setting to Provider")
+    return factory  # type: ignore[no-any-return]

@@ -1,0 +1,223 @@
+"""A virtual cloud: nodes that queue, boot, straggle, are noticed and vanish, on a clock that is passed in.
+
+It catches up with the clock whenever it is called, and what happens does not depend on how often that is. It
+knows nothing of its driver: a new one that calls `survey` finds what the old one left behind.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from elastune.cluster import ClusterTerms
+from elastune.errors import InvariantError, JobError
+from elastune.place import NodeId
+from elastune.providers.faults import Luck, NodeFaults
+from elastune.providers.meter import Meter
+from elastune.providers.protocol import Fate, Machine, Price, Survey
+
+_NO_FAULTS = NodeFaults()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """A request; `number` picks its luck."""
+
+    token: str
+    count: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Boot:
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Notice:
+    node: NodeId
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    node: NodeId
+
+
+_Due = _Order | _Boot | _Notice | _End
+
+
+class SimulatedProvider:
+    """A provider whose machines exist only here. Nodes are named n0, n1, ... in order of grant.
+
+    `expires_s` is the time-to-live that real nodes carry against leaks: so long after the start of its INIT a
+    node shuts itself down, which looks like a loss.
+    """
+
+    def __init__(
+        self,
+        terms: ClusterTerms,
+        *,
+        seed: int,
+        clock: Callable[[], float],
+        faults: NodeFaults = _NO_FAULTS,
+        expires_s: float | None = None,
+    ) -> None:
+        if expires_s is not None and not expires_s > 0.0:
+            raise JobError(f"nodes expire after {expires_s} s, expected more than 0, or none for never")
+        self._terms = terms
+        self._faults = faults
+        self._expires_s = math.inf if expires_s is None else expires_s
+        self._clock = clock
+        self._now_s = clock()
+        self._luck = Luck(terms, faults, seed=seed)
+        self._meter = Meter(terms)
+        self._agenda: list[tuple[float, int, _Due]] = []
+        self._entries = itertools.count()
+        self._orders: dict[str, _Order] = {}
+        self._fates: dict[str, Fate] = {}
+        self._live: dict[NodeId, Machine] = {}
+        self._slowdowns: dict[NodeId, float] = {}
+        self._unseen = False
+
+    def request(self, token: str, count: int) -> None:
+        now_s = self._catch_up()
+        if count < 1:
+            raise InvariantError(f"request {token!r} asks for {count} nodes, expected at least 1")
+        order = self._orders.get(token)
+        if order is None:
+            order = _Order(token=token, count=count, number=len(self._orders))
+            self._orders[token] = order
+            self._enter(now_s + self._luck.queue_s(order.number), order)
+        elif order.count != count:
+            raise InvariantError(
+                f"request {token!r} asked for {order.count} nodes and now for {count}: "
+                "a token stands for one request, take a new one"
+            )
+
+    def survey(self) -> Survey:
+        now_s = self._catch_up()
+        self._unseen = False
+        return Survey(at_s=now_s, machines=tuple(self._live.values()), fates=tuple(self._fates.values()))
+
+    def release(self, nodes: Collection[NodeId]) -> None:
+        now_s = self._catch_up()
+        for node in nodes:
+            if node in self._live:
+                self._end(node, now_s)
+
+    def price(self) -> Price:
+        return Price(
+            usd_per_hour=self._terms.price_per_hour,
+            billing=self._terms.billing,
+            minimum_charge_s=self._terms.minimum_charge_s,
+            data_usd_per_node=self._terms.data_usd_per_node,
+            source="job file",
+        )
+
+    def live(self) -> tuple[NodeId, ...]:
+        self._catch_up()
+        return tuple(self._live)
+
+    def slowdown(self, node: NodeId) -> float:
+        """How many times as long everything takes there."""
+        return self._slowdowns.get(node, 1.0)
+
+    def billed_s(self, node: NodeId) -> float:
+        """For how long the node was, or has been, billed."""
+        return self._meter.billed_s(node, self._catch_up())
+
+    def ended_s(self, node: NodeId) -> float | None:
+        """When the node was released or lost."""
+        self._catch_up()
+        return self._meter.stopped_s(node)
+
+    def bill_usd(self, at_s: float) -> float:
+        """What is owed at an instant that is not in the future."""
+        if at_s > self._catch_up():
+            raise InvariantError(f"the bill at {at_s} s is not known at {self._now_s} s")
+        return self._meter.usd(at_s)
+
+    def next_change_s(self) -> float | None:
+        """The next instant at which a survey tells news; now, if the last one is already out of date.
+
+        The caller's own releases are no news to it.
+        """
+        now_s = self._catch_up()
+        if self._unseen:
+            return now_s
+        while self._agenda and self._is_void(self._agenda[0][2]):
+            heapq.heappop(self._agenda)
+        return self._agenda[0][0] if self._agenda else None
+
+    def _enter(self, at_s: float, due: _Due) -> None:
+        if at_s < math.inf:
+            heapq.heappush(self._agenda, (at_s, next(self._entries), due))
+
+    def _is_void(self, due: _Due) -> bool:
+        return not isinstance(due, _Order) and due.node not in self._live
+
+    def _catch_up(self) -> float:
+        now_s = self._clock()
+        if now_s < self._now_s:
+            raise InvariantError(f"the clock went back from {self._now_s} s to {now_s} s")
+        while self._agenda and self._agenda[0][0] <= now_s:
+            at_s, _, due = heapq.heappop(self._agenda)
+            if not self._is_void(due):
+                self._unseen = True
+                self._happen(due, at_s)
+        self._now_s = now_s
+        return now_s
+
+    def _happen(self, due: _Due, at_s: float) -> None:
+        match due:
+            case _Order():
+                self._answer(due, at_s)
+            case _Boot(node=node):
+                self._live[node] = replace(self._live[node], ready_s=at_s)
+            case _Notice(node=node, until_s=until_s):
+                self._live[node] = replace(self._live[node], until_s=until_s)
+            case _End(node=node):
+                self._end(node, at_s)
+
+    def _answer(self, order: _Order, at_s: float) -> None:
+        count, reason = min(self._ceilings(order), key=lambda ceiling: ceiling[0])
+        nodes = tuple(self._start(order.token, at_s) for _ in range(count))
+        self._fates[order.token] = Fate(
+            token=order.token,
+            asked=order.count,
+            granted=nodes,
+            refused=order.count - count,
+            reason=reason,
+        )
+
+    def _ceilings(self, order: _Order) -> list[tuple[int, str]]:
+        """How many nodes each limit lets through, and the limit's name. The first of the lowest decides."""
+        live, capacity = len(self._live), self._faults.capacity
+        ceilings = [(order.count, "")]
+        ceilings.append((self._terms.max_nodes - live, f"at most {self._terms.max_nodes} nodes"))
+        if capacity is not None:
+            ceilings.append((capacity - live, f"the provider has no more than {capacity} nodes"))
+        ceilings.append((self._luck.granted(order.number, order.count), "the provider is short of nodes now"))
+        return ceilings
+
+    def _start(self, token: str, at_s: float) -> NodeId:
+        number = len(self._slowdowns)
+        node = NodeId(f"n{number}")
+        self._slowdowns[node] = self._luck.slowdown(number)
+        self._live[node] = Machine(node=node, token=token, since_s=at_s)
+        self._meter.start(node, at_s)
+        notice_s = at_s + self._luck.noticed_after_s(number)
+        until_s = notice_s + self._faults.notice_s
+        loss_s = at_s + min(self._luck.lost_after_s(number), self._expires_s)
+        self._enter(at_s + self._luck.boot_s(number), _Boot(node=node))
+        self._enter(notice_s, _Notice(node=node, until_s=until_s))
+        self._enter(min(loss_s, until_s), _End(node=node))
+        return node
+
+    def _end(self, node: NodeId, at_s: float) -> None:
+        del self._live[node]
+        self._meter.stop(node, at_s)
