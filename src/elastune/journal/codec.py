@@ -1,0 +1,104 @@
+"""Messages as canonical JSON lines, and back.
+
+One message, one line: keys sorted, no blanks, ASCII, every field written. The same message is the same line
+on every machine, so lines can be compared and hashed. JSON knows no NaN and no infinity; a metric that is
+one is written as text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from elastune.core.commands import AnyCommand, Best, Ending
+from elastune.core.events import AnyEvent, LeaseEnd, Row, Sampled
+from elastune.errors import ExecutionError
+from elastune.place import Slot
+
+Message = AnyEvent | AnyCommand
+
+TYPES: dict[str, type[Any]] = {cls.__name__: cls for cls in get_args(Message)}
+_FIELDS = {cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in TYPES.values()}
+_READ = {cls: operator.attrgetter(*names) for cls, names in _FIELDS.items() if len(names) > 1}
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), allow_nan=False, default=dataclasses.asdict
+)
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def encode(message: Message) -> str:
+    cls = type(message)
+    read = _READ.get(cls)
+    names = _FIELDS[cls]
+    values = read(message) if read is not None else tuple(getattr(message, name) for name in names)
+    data = dict(zip(names, values, strict=True))
+    data["type"] = cls.__name__
+    try:
+        return _ENCODER.encode(data)
+    except ValueError:
+        return _ENCODER.encode(_spell_out(data))
+
+
+def decode(line: str) -> Message:
+    """Raises `ExecutionError` if the line is none that `encode` writes."""
+    try:
+        data = json.loads(line)
+        cls = TYPES[data.pop("type")]
+        for name, value in data.items():
+            read = _DECODERS.get(name)
+            if read is not None and value is not None:
+                data[name] = read(value)
+        message: Message = cls(**data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ExecutionError(
+            f"the journal has a line that is no event or command ({error!r}): {line[:200]}"
+        ) from None
+    return message
+
+
+def _spell_out(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Mapping():
+            return {key: _spell_out(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_spell_out(item) for item in value]
+        case _:
+            return value
+
+
+def _rows(value: list[Any]) -> tuple[Row, ...]:
+    return tuple(
+        Row(iteration, at_s, {key: _WORDS[v] if isinstance(v, str) else v for key, v in metrics.items()})
+        for iteration, at_s, metrics in value
+    )
+
+
+def _trials(value: list[Any]) -> tuple[Any, ...]:
+    return tuple(Sampled(*item) if isinstance(item, list) else item for item in value)
+
+
+def _reason(value: str) -> object:
+    """Of the three kinds of reason two are closed; the words of both differ."""
+    for kind in (LeaseEnd, Ending):
+        if value in kind._value2member_map_:
+            return kind(value)
+    return value
+
+
+# Field names mean the same in every message, so that one table serves them all.
+_DECODERS: dict[str, Callable[[Any], object]] = {
+    "gang": lambda value: tuple(Slot(*item) for item in value),
+    "rows": _rows,
+    "saved": tuple,
+    "nodes": tuple,
+    "lost": lambda value: tuple((node, billed_s) for node, billed_s in value),
+    "trials": _trials,
+    "reason": _reason,
+    "best": lambda value: Best(**value),
+}

@@ -1,0 +1,143 @@
+"""A journal in one SQLite file.
+
+It is in WAL mode only while somebody writes it, so that readers and the writer do not wait for each other. At
+rest it is a plain file: looking at a file in WAL mode, even read-only, leaves `-wal` and `-shm` beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from elastune.errors import JobError
+from elastune.journal.backend import Session, explained, is_being_written
+from elastune.journal.file_lock import locked, writer_of
+from elastune.journal.records import RunId
+
+BUSY_TIMEOUT_S = 30.0
+_MAGIC = b"SQLite format 3\0"
+_WAL_FORMAT = b"\2\2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqliteFile:
+    """`elastune.journal.backend.Backend` for a file."""
+
+    path: Path
+    engine: sa.Engine
+
+    @property
+    def label(self) -> str:
+        return str(self.path)
+
+    @contextlib.contextmanager
+    def creating(self) -> Iterator[sa.Connection]:
+        with self._connect_to_write() as connection, connection.begin():
+            yield connection
+
+    def refuse_strangers(self, connection: sa.Connection) -> None:
+        tables = sorted(sa.inspect(connection).get_table_names())
+        if tables:
+            raise JobError(
+                f"{self.path} is an SQLite file but no journal: it holds {', '.join(tables[:5])}; "
+                "name a new file or a journal"
+            )
+
+    def begin_writing(self, run: RunId) -> Session:
+        with contextlib.ExitStack() as stack:
+            if not stack.enter_context(locked(self._lock(run))):
+                raise is_being_written(run, self.writer(run) or "another process", self.label)
+            connection = stack.enter_context(self._connect_to_write())
+            _set_journal_mode(connection, "wal")
+            stack.callback(_settle, connection)
+            return Session(connection=connection, open_things=stack.pop_all())
+
+    def writer(self, run: RunId) -> str | None:
+        return writer_of(self._lock(run))
+
+    def _lock(self, run: RunId) -> Path:
+        return self.path.with_name(f"{self.path.name}-{run}.lock")
+
+    def _connect_to_write(self) -> sa.Connection:
+        return self.engine.connect().execution_options(sqlite_begin="BEGIN IMMEDIATE")
+
+
+def open_file(path: Path, *, read_only: bool, durable: bool) -> SqliteFile:
+    """Check the file, create none yet: SQLite does that with the first table."""
+    path = path.absolute()
+    with explained(str(path)):
+        is_there = _is_database(path)
+    if not is_there:
+        if read_only:
+            raise JobError(f"there is no journal at {path}; expected the journal.sqlite of a run's folder")
+        if not path.parent.is_dir():
+            raise JobError(f"the journal {path} cannot be made: {path.parent} is no folder; make it first")
+
+    def connect() -> sqlite3.Connection:
+        mode = _reading_mode(path) if read_only else "mode=rwc"
+        address = f"file:{urllib.parse.quote(str(path))}?{mode}"
+        connection = sqlite3.connect(
+            address, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+        return connection
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.NullPool)
+    sa.event.listen(engine, "begin", _begin)
+    return SqliteFile(path=path, engine=engine)
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Python's driver would begin by itself, but late, and not at all before CREATE TABLE."""
+    connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether there is an SQLite file; an error if there is something else."""
+    if not path.exists():
+        return False
+    if not path.is_file():
+        raise JobError(
+            f"{path} is no journal but a folder; expected a file such as {path / 'journal.sqlite'}"
+        )
+    with path.open("rb") as file:
+        start = file.read(len(_MAGIC))
+    if start not in (b"", _MAGIC):
+        raise JobError(f"{path} is no journal: it is no SQLite file; name a new file or a journal")
+    return start == _MAGIC
+
+
+def _reading_mode(path: Path) -> str:
+    """To read a file at rest in WAL mode (a copy, say) SQLite would make `-wal` and `-shm` beside it.
+
+    `immutable` avoids that, but takes no locks: a writer that begins meanwhile goes unseen. Hence `_settle`.
+    """
+    with path.open("rb") as file:
+        file.seek(18)
+        in_wal_mode = file.read(2) == _WAL_FORMAT
+    at_rest = not path.with_name(f"{path.name}-wal").exists()
+    return "mode=ro&immutable=1" if in_wal_mode and at_rest else "mode=ro"
+
+
+def _set_journal_mode(connection: sa.Connection, mode: str) -> None:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    try:
+        driver.execute(f"PRAGMA journal_mode={mode}")
+    except sqlite3.OperationalError as error:
+        raise sa.exc.OperationalError("PRAGMA journal_mode", None, error) from error
+
+
+def _settle(connection: sa.Connection) -> None:
+    """Back to a plain file, unless another process has it open; then the next writer to end does it."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    driver.execute("PRAGMA busy_timeout=0")
+    with contextlib.suppress(sa.exc.OperationalError):
+        _set_journal_mode(connection, "delete")
