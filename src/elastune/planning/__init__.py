@@ -1,6 +1,6 @@
 """Which plan to choose: planners, what is proven about their plans, and quotes."""
 
-from elastune.planning.desk import DEFAULT_SAMPLES, Request, default_objective, make_quote
+from elastune.planning.desk import DEFAULT_SAMPLES, Request, default_objective, make_quote, try_quote
 from elastune.planning.forecast import Forecast
 from elastune.planning.infeasible import Diagnosis, Limit, NoPlanError, Remedy
 from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS
@@ -28,4 +28,5 @@ __all__ = [
     "StartState",
     "default_objective",
     "make_quote",
+    "try_quote",
 ]

@@ -26,6 +26,8 @@ class Request:
     seed: int = 0
     frontier: bool = False
     compare: bool = False
+    static: bool = True
+    """Price the best static cluster beside the plan."""
 
 
 def default_objective(limits: Limits) -> Objective:
@@ -38,6 +40,11 @@ def make_quote(problem: Problem, request: Request | None = None) -> Quote:
     """The planner's best plan for the problem; raises `NoPlanError` if none keeps the limits."""
     desk = _Desk(problem, request or Request())
     return desk.quote()
+
+
+def try_quote(problem: Problem, request: Request) -> Quote | None:
+    """As `make_quote`, but None where no plan keeps the limits: nobody asks why in the middle of a run."""
+    return _Desk(problem, request).try_quote()
 
 
 class _Desk:
@@ -56,12 +63,18 @@ class _Desk:
         return solve(PLANNERS[name], self.cases, self.problem.limits, self.objective)
 
     def quote(self) -> Quote:
+        quote = self.try_quote()
+        if quote is None:
+            raise self._no_plan()
+        return quote
+
+    def try_quote(self) -> Quote | None:
         request = self.request
         planner = PLANNERS[request.planner]
         answer = self.ask(request.planner)
         if answer is None:
-            raise self._no_plan()
-        asked = PLANNERS if request.compare else ("static",)
+            return None
+        asked = PLANNERS if request.compare else ("static",) if request.static else ()
         others = {name: answer if name == request.planner else self.ask(name) for name in asked}
         confidence = self.problem.limits.confidence
         comparison = {name: forecast(other, confidence) for name, other in others.items()}
@@ -76,7 +89,7 @@ class _Desk:
             optimal=answer.optimal,
             lower_bound=answer.lower_bound,
             brackets=self._brackets(answer),
-            static=comparison["static"],
+            static=comparison.get("static"),
             samples=self.cases[0].evaluator.draws.samples,
             seed=request.seed,
             frontier=self._frontier(planner) if request.frontier else None,

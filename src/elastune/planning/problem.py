@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.cluster import ClusterTerms
 from elastune.errors import InvariantError
@@ -33,6 +33,12 @@ class Limits:
     def keep(self, outcome: Outcome) -> bool:
         """Whether both hold at the asked confidence."""
         return self.keep_deadline(outcome) and self.keep_budget(outcome)
+
+    def without_deadline(self) -> Limits:
+        return replace(self, deadline_s=None)
+
+    def without_budget(self) -> Limits:
+        return replace(self, budget_usd=None)
 
     def keep_deadline(self, outcome: Outcome) -> bool:
         deadline = self.deadline_s

@@ -1,0 +1,149 @@
+"""What a body is told to do. Commands are journalled beside the event that caused them.
+
+A command's place in the journal (event number, index) is its id, with which an outside effect is asked for at
+most once. After an order to a gang that is meanwhile gone, a body does nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from elastune.place import Gang, NodeId, TrialId
+
+
+class Ending(enum.StrEnum):
+    """Why a run is over."""
+
+    COMPLETE = "complete"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    STOPPED = "stopped"
+    FAILED = "failed"  # no trial is left, or no node can be had
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The best model so far; its checkpoint is durable."""
+
+    trial: TrialId
+    iteration: int
+    metric: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample(Command):
+    """Draw configurations for these new trials."""
+
+    trials: tuple[TrialId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestNodes(Command):
+    """Ask the provider for nodes. The request's number is the idempotency token."""
+
+    request: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseNodes(Command):
+    """Give these nodes back, now; nothing runs on them any more."""
+
+    nodes: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train(Command):
+    """A lease: train until an iteration, and begin none that is expected to end after `until_s`.
+
+    A new generation forms its gang first and loads the checkpoint of `after_iteration`; for the present one
+    the terms of its lease change. A row better than `keep_above` is worth a checkpoint of its own.
+    """
+
+    trial: TrialId
+    generation: int
+    gang: Gang
+    after_iteration: int
+    until_iteration: int
+    until_s: float | None = None
+    keep_above: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoke(Command):
+    """End the lease after the iteration that is being trained."""
+
+    trial: TrialId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause(Command):
+    """The gang waits: save its state durably, then dissolve it."""
+
+    trial: TrialId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop(Command):
+    """Dissolve the gang at once; nothing is saved."""
+
+    trial: TrialId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTimer(Command):
+    """Wake the core at that time. A timer that is set again moves."""
+
+    timer: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTimer(Command):
+    timer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier(Command):
+    """Synchronise the end of a stage."""
+
+    pool: int
+    stage: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note(Command):
+    """Why the core or the policy did what it did, for people and reports. `topic` is one word."""
+
+    topic: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRun(Command):
+    reason: Ending
+    best: Best | None
+
+
+AnyCommand = (
+    Sample
+    | RequestNodes
+    | ReleaseNodes
+    | Train
+    | Revoke
+    | Pause
+    | Stop
+    | SetTimer
+    | CancelTimer
+    | Barrier
+    | Note
+    | EndRun
+)

@@ -1,0 +1,230 @@
+"""The core: a run as a function of (terms, policy, events so far). It does no I/O and knows no clock.
+
+`Core.handle` is the only way to change the state. An event is first made part of the state (`_happens`);
+then the policy gives its advice, and the core grants of it what capacity, deadline and budget allow
+(`_enact`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from elastune.core import gangs, guards, manager, membership, seating, training
+from elastune.core.closing import close, end_run
+from elastune.core.commands import AnyCommand, Barrier, Ending, RequestNodes, Sample, SetTimer
+from elastune.core.events import (
+    AnyEvent,
+    BarrierPassed,
+    GangStarted,
+    NodeFound,
+    NodeLost,
+    NodeNoticed,
+    NodesGranted,
+    NodesReady,
+    NodesRefused,
+    Progressed,
+    Resumed,
+    RunStarted,
+    StopAsked,
+    TimerFired,
+    TrialPaused,
+    TrialsSampled,
+)
+from elastune.core.lifecycle import Phase
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.terms import RunTerms
+from elastune.core.trials import Trial
+from elastune.core.turn import Turn
+from elastune.core.wishes import Advice
+from elastune.errors import InvariantError
+from elastune.place import TrialId
+
+# A policy that is refused nodes may wish for fewer; one that insists is not asked for ever.
+_MOST_ANSWERS_TO_VETOES = 4
+
+
+class Core:
+    def __init__(self, terms: RunTerms, policy: Policy) -> None:
+        self.state = State(terms)
+        self.policy = policy
+
+    def handle(self, event: AnyEvent) -> Sequence[AnyCommand]:
+        """Take an event in; returns what is to be done about it, in order."""
+        state = self.state
+        if event.at_s < state.now_s:
+            raise InvariantError(f"{event} lies before the present, {state.now_s}")
+        state.now_s = event.at_s
+        state.events += 1
+        turn = Turn(state)
+        concerned = self._happens(turn, event)
+        if state.ended is not None:
+            return turn.commands
+        self._ask_policy(turn, event, concerned)
+        return turn.commands
+
+    def _ask_policy(self, turn: Turn, event: AnyEvent, concerned: Trial | None) -> None:
+        state = self.state
+        advice: Advice | None = None
+        if state.closing is None:
+            started = isinstance(event, RunStarted)
+            advice = self.policy.start(state) if started else self.policy.handle(event, state)
+        vetoes = self._enact(turn, advice, concerned)
+        for _ in range(_MOST_ANSWERS_TO_VETOES):
+            if not vetoes or state.closing is not None:
+                break
+            vetoes = [more for veto in vetoes for more in self._answer(turn, veto)]
+        if state.closing is None and _is_barred(state):
+            close(turn, Ending.BUDGET if state.limits.budget_usd is not None else Ending.FAILED)
+            end_run(turn, Ending.BUDGET)
+
+    def _answer(self, turn: Turn, veto: Vetoed) -> list[Vetoed]:
+        advice = self.policy.handle(veto, self.state) if self.state.closing is None else None
+        return [] if advice is None else self._enact(turn, advice, None)
+
+    def _enact(self, turn: Turn, advice: Advice | None, concerned: Trial | None) -> list[Vetoed]:
+        state = self.state
+        if advice is not None:
+            self._take_advice(turn, advice)
+        if concerned is not None:
+            seating.settle(turn, concerned)
+        seating.fill(turn)
+        vetoes = manager.reconcile(turn)
+        if advice is not None and advice.done is not None:
+            close(turn, advice.done)
+        if state.closing is None and _is_stuck(state):
+            close(turn, Ending.BUDGET if state.money_call_s == guards.last_call_s(state) else Ending.DEADLINE)
+        if state.closing is not None and not state.held:
+            end_run(turn, state.closing)
+            return []
+        guards.watch_money(turn)
+        return vetoes
+
+    def _take_advice(self, turn: Turn, advice: Advice) -> None:
+        state = self.state
+        for topic, text in advice.notes:
+            turn.note(topic, text)
+        if advice.concede is not None:
+            guards.concede(turn, advice.concede)
+        for number in advice.stop:
+            trial = state.trial(number)
+            if not trial.phase.is_over:
+                trial.step(Phase.STOPPED)
+            if trial.activity is not None:
+                gangs.stop(turn, trial)
+        for timer, at_s in advice.timers.items():
+            turn.set_timer(timer, at_s)
+        for pool, stage in advice.barriers:
+            state.barriers[pool, stage] = None
+            turn.tell(Barrier(pool=pool, stage=stage))
+        if advice.sample:
+            first = len(state.trials) + len(state.sampling)
+            asked = tuple(TrialId(first + i) for i in range(advice.sample))
+            state.sampling.update(dict.fromkeys(asked))
+            turn.tell(Sample(trials=asked))
+        if advice.wishes is not None:
+            seating.adopt(turn, advice.wishes)
+
+    def _happens(self, turn: Turn, event: AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
+        """Make the event part of the state; returns the trial whose gang may have to be told what to do."""
+        match event:
+            case Progressed():  # and LeaseEnded, TrialCrashed
+                return training.progressed(turn, event)
+            case GangStarted():
+                training.started(turn, event)
+            case TrialPaused():
+                training.paused(turn, event)
+            case TrialsSampled():
+                training.sampled(turn, event)
+            case NodesGranted():
+                membership.granted(turn, event)
+            case NodesRefused():
+                membership.refused(turn, event)
+            case NodesReady():
+                membership.ready(turn, event)
+            case NodeNoticed():
+                membership.noticed(turn, event)
+            case NodeLost():
+                membership.lost(turn, event.node, event.billed_s)
+            case NodeFound():
+                membership.found(turn, event)
+            case TimerFired():
+                self._timer_fired(turn, event)
+            case BarrierPassed():
+                self.state.barriers.pop((event.pool, event.stage), None)
+                self.state.pool(event.pool).stage = event.stage + 1
+                self.state.ledger.open_stage(event.pool, event.stage + 1, event.at_s)
+            case StopAsked():
+                if self.state.closing is None and self.state.ended is None:
+                    turn.note("stop", event.reason)
+                    close(turn, Ending.STOPPED)
+            case Resumed():
+                self._resumed(turn, event)
+            case RunStarted():
+                guards.set_deadline(turn)
+        return None
+
+    def _timer_fired(self, turn: Turn, event: TimerFired) -> None:
+        state = self.state
+        if state.timers.get(event.timer, float("inf")) > event.at_s:
+            return  # it was moved or cancelled while its ring was on the way
+        del state.timers[event.timer]
+        match event.timer:
+            case guards.DEADLINE_CALL:
+                close(turn, Ending.DEADLINE)
+            case guards.DEADLINE_END:
+                end_run(turn, Ending.DEADLINE)
+            case guards.BUDGET if guards.is_spent(state):
+                if state.closing is None:
+                    close(turn, Ending.BUDGET)
+                else:
+                    end_run(turn, Ending.BUDGET)
+            case timer if timer.startswith(membership.BOOT):
+                membership.give_up_booting(turn, int(timer.removeprefix(membership.BOOT)))
+
+    def _resumed(self, turn: Turn, event: Resumed) -> None:
+        """No gang survived the driver. Whatever was asked for and not answered is asked for again."""
+        state = self.state
+        state.ledger.down(event.down_s)
+        for number in tuple(state.held):
+            gangs.dissolve(turn, state.trials[number])
+            seating.wait_again(turn, state.trials[number])
+        for node, billed_s in event.lost:
+            if node in state.where:
+                membership.lost(turn, node, billed_s)
+            else:  # its release was commanded and not carried out
+                state.ledger.found(node, event.at_s, billed_s)
+        for room in state.rooms.values():
+            for request, count in room.pool.asked.items():
+                turn.tell(RequestNodes(request=request, count=count))
+        if state.sampling:
+            turn.tell(Sample(trials=tuple(state.sampling)))
+        for pool, stage in state.barriers:
+            turn.tell(Barrier(pool=pool, stage=stage))
+        for timer, at_s in state.timers.items():
+            turn.tell(SetTimer(timer=timer, at_s=max(at_s, state.now_s)))
+
+
+def _is_barred(state: State) -> bool:
+    """Nodes are wanted, none is there or under way, and the guards allow none."""
+    if state.where or not any(room.pool.wanted for room in state.rooms.values()):
+        return False
+    return not any(room.pool.outstanding or room.pool.retry_s is not None for room in state.rooms.values())
+
+
+def _is_stuck(state: State) -> bool:
+    """Nothing runs, nothing is under way, and the trials that wait have no time for one more iteration."""
+    if state.held or state.barriers or state.sampling or not state.wished:
+        return False
+    if any(
+        room.queue or room.pool.outstanding or room.pool.ready < room.pool.staying
+        for room in state.rooms.values()
+    ):
+        return False
+    waiting = (state.trials[wish.trial] for wish in state.wished.values())
+    return any(
+        not t.phase.is_over
+        and t.late_after_s is not None
+        and not t.has_done(state.wished[t.number].until_iteration)
+        for t in waiting
+    )

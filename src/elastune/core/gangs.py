@@ -1,0 +1,122 @@
+"""What can be done with the gang of one trial: form it, lengthen its lease, pause it, stop it, lose it.
+
+Each step keeps four accounts in one go: the trial's phase, the free slots, the ledger, and the commands.
+"""
+
+from __future__ import annotations
+
+from elastune.core import guards
+from elastune.core.commands import Pause, Revoke, Stop, Train
+from elastune.core.lifecycle import Phase
+from elastune.core.trials import Activity, Lease, Trial
+from elastune.core.turn import Turn
+from elastune.core.wishes import Wish
+from elastune.errors import InvariantError
+from elastune.place import Gang
+
+
+def start(turn: Turn, trial: Trial, gang: Gang, wish: Wish) -> None:
+    """A new gang takes free slots and loads the last checkpoint."""
+    state = turn.state
+    room = state.room(wish.pool)
+    room.board.take(gang)
+    for slot in gang:
+        room.occupants[slot.node][trial.number] = None
+    trial.step(Phase.STARTING)
+    trial.generation += 1
+    trial.gang, trial.pool = gang, wish.pool
+    trial.formed_s = state.now_s
+    state.held[trial.number] = None
+    state.ledger.gang_begins(gang, wish.pool, Activity.STARTING, state.now_s)
+    trial.activity, trial.since_s = Activity.STARTING, state.now_s
+    lend(turn, trial, wish)
+
+
+def lend(turn: Turn, trial: Trial, wish: Wish) -> None:
+    """A lease for the present gang; a revocation that has not acted yet is taken back."""
+    state = turn.state
+    until_s = guards.last_call_s(state)
+    trial.lease = Lease(wish.until_iteration, until_s, wish.final)
+    trial.revoked = False
+    if trial.activity is Activity.WAITING:
+        turn_to(turn, trial, Activity.TRAINING)
+    if trial.phase is Phase.RESIZING:
+        trial.step(Phase.RUNNING)
+    turn.tell(
+        Train(
+            trial=trial.number,
+            generation=trial.generation,
+            gang=trial.gang,
+            after_iteration=trial.iteration,
+            until_iteration=wish.until_iteration,
+            until_s=until_s,
+            keep_above=None if state.best is None else state.best.metric,
+        )
+    )
+
+
+def revoke(turn: Turn, trial: Trial, *, resizing: bool = False) -> None:
+    """Take the slots back in order.
+
+    After the present iteration, with a save. What has not begun just stops.
+    """
+    if resizing and trial.phase is Phase.RUNNING:
+        trial.step(Phase.RESIZING)
+    match trial.activity:
+        case Activity.STARTING:
+            stop(turn, trial)
+        case Activity.TRAINING:
+            if not trial.revoked:
+                trial.revoked = True
+                turn.tell(Revoke(trial=trial.number, generation=trial.generation))
+        case Activity.WAITING:
+            pause(turn, trial)
+        case Activity.SAVING:
+            pass
+        case None:
+            raise InvariantError(f"trial {trial.number} has no gang to revoke")
+
+
+def pause(turn: Turn, trial: Trial) -> None:
+    """The gang waits: save, then free the slots."""
+    turn_to(turn, trial, Activity.SAVING)
+    turn.tell(Pause(trial=trial.number, generation=trial.generation))
+
+
+def stop(turn: Turn, trial: Trial) -> None:
+    """Drop the gang at once; work since the last checkpoint is forgotten."""
+    turn.tell(Stop(trial=trial.number, generation=trial.generation))
+    dissolve(turn, trial)
+
+
+def dissolve(turn: Turn, trial: Trial) -> None:
+    """The gang is no more. What was not saved is lost."""
+    state = turn.state
+    if trial.activity is None:
+        raise InvariantError(f"trial {trial.number} has no gang to dissolve")
+    gang, activity, now = trial.gang, trial.activity, state.now_s
+    state.ledger.gang_used(trial.number, gang, activity, now - trial.since_s)
+    state.ledger.gang_ends(gang, trial.pool, activity, trial.formed_s, now)
+    room = state.room(trial.pool)
+    room.board.give(gang)
+    room.stirred = True
+    for slot in gang:
+        occupants = room.occupants.get(slot.node)
+        if occupants is not None:
+            occupants.pop(trial.number, None)
+    del state.held[trial.number]
+    trial.gang, trial.activity, trial.lease, trial.revoked = (), None, None, False
+    del trial.values[trial.saved :]
+    if not trial.phase.is_over:
+        trial.step(Phase.PAUSED if trial.saved else Phase.SAMPLED)
+
+
+def turn_to(turn: Turn, trial: Trial, activity: Activity) -> None:
+    """The gang does something else from now on."""
+    now = turn.state.now_s
+    before = trial.activity
+    if before is None:
+        raise InvariantError(f"trial {trial.number} has no gang")
+    turn.state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
+    turn.state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
+    trial.activity, trial.since_s = activity, now

@@ -1,0 +1,276 @@
+"""Who used which node from when to when, and what it cost.
+
+The ledger counts in two ways that must agree: node by node, as the provider bills, and stage by stage, as
+people ask. A stage of a pool lasts from one barrier to the next; an asynchronous policy has a single one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from elastune.cluster import Billing, ClusterTerms
+from elastune.core.trials import Activity
+from elastune.place import Gang, NodeId, TrialId
+
+
+@dataclass(slots=True)
+class Use:
+    """Slot-seconds by what was done in them."""
+
+    starting_s: float = 0.0
+    training_s: float = 0.0
+    saving_s: float = 0.0
+    waiting_s: float = 0.0
+
+    @property
+    def busy_s(self) -> float:
+        return self.starting_s + self.training_s + self.saving_s + self.waiting_s
+
+    def add(self, activity: Activity, slot_s: float) -> None:
+        match activity:
+            case Activity.TRAINING:
+                self.training_s += slot_s
+            case Activity.STARTING:
+                self.starting_s += slot_s
+            case Activity.SAVING:
+                self.saving_s += slot_s
+            case Activity.WAITING:
+                self.waiting_s += slot_s
+
+
+@dataclass(slots=True)
+class NodeAccount:
+    """One node's life.
+
+    `billed_s` differs from its life only by a minimum charge or time while the driver was down.
+    """
+
+    pool: int
+    born_s: float
+    ready_s: float | None = None
+    ended_s: float | None = None
+    down_s: float = 0.0
+    lost: bool = False
+    use: Use = field(default_factory=Use)
+    billed_s: float = 0.0
+    usd: float = 0.0
+
+
+@dataclass(slots=True)
+class StageAccount:
+    """One stage of one pool. What the minimum charge adds counts where the node was released."""
+
+    pool: int
+    stage: int
+    began_s: float
+    ended_s: float | None = None
+    node_s: float = 0.0
+    booting_s: float = 0.0
+    use: Use = field(default_factory=Use)
+    nodes: int = 0
+    """Most nodes at once."""
+    usd: float = 0.0
+
+
+@dataclass(slots=True)
+class _Open:
+    """What goes on in a pool now; integrated over time whenever it changes."""
+
+    account: StageAccount
+    at_s: float
+    before: StageAccount | None = None
+    nodes: int = 0
+    booting: int = 0
+    slots: dict[Activity, int] = field(default_factory=lambda: dict.fromkeys(Activity, 0))
+
+
+class Ledger:
+    def __init__(self, cluster: ClusterTerms) -> None:
+        self._cluster = cluster
+        self._by_node = cluster.billing is Billing.INSTANCE
+        self.nodes: dict[NodeId, NodeAccount] = {}
+        self.trials: dict[TrialId, Use] = {}
+        self.stages: list[StageAccount] = []
+        self._open: dict[int, _Open] = {}
+        self._closed_usd = 0.0
+        self._live: dict[NodeId, NodeAccount] = {}
+        self._busy_slots = 0
+        self._busy_since = 0.0  # sum of slots x start time over the gangs of now
+
+    # What it cost.
+
+    def accrued_usd(self, at_s: float, extra_s: float = 0.0) -> float:
+        """What would have been paid if all nodes were released `extra_s` after `at_s`."""
+        end = at_s + extra_s
+        if self._by_node:
+            least = self._cluster.minimum_charge_s
+            node_s = sum(max(least, end - node.born_s + node.down_s) for node in self._live.values())
+            return self._closed_usd + self._cluster.node_usd_per_s * node_s
+        slot_s = self._busy_slots * end - self._busy_since
+        return self._closed_usd + self._cluster.slot_usd_per_s * slot_s
+
+    def spent_usd(self, at_s: float) -> float:
+        """What has been used so far, without what minimum charges still add."""
+        if not self._by_node:
+            return self.accrued_usd(at_s)
+        node_s = sum(at_s - node.born_s + node.down_s for node in self._live.values())
+        return self._closed_usd + self._cluster.node_usd_per_s * node_s
+
+    def idle_slot_s(self, stage: StageAccount) -> float:
+        """Slot-seconds of nodes that were up and did nothing: at a barrier, or held for later."""
+        up_s = stage.node_s - stage.booting_s
+        return max(0.0, up_s * self._cluster.slots_per_node - stage.use.busy_s)
+
+    @property
+    def burn_usd_per_s(self) -> float:
+        """What each further second costs at most, as things are."""
+        if self._by_node:
+            return self._cluster.node_usd_per_s * len(self._live)
+        return self._cluster.slot_usd_per_s * self._busy_slots
+
+    def node_usd(self, lasting_s: float) -> float:
+        """What one more node costs if it is released after that time."""
+        ingress = self._cluster.data_usd_per_node
+        if not self._by_node:
+            return ingress
+        return ingress + self._cluster.node_usd_per_s * max(self._cluster.minimum_charge_s, lasting_s)
+
+    # What happens.
+
+    def open_stage(self, pool: int, stage: int, at_s: float) -> None:
+        """A new stage begins where the last one of this pool ends."""
+        account = StageAccount(pool=pool, stage=stage, began_s=at_s)
+        self.stages.append(account)
+        now = self._open.get(pool)
+        if now is None:
+            self._open[pool] = _Open(account, at_s)
+            return
+        self._integrate(now, at_s)
+        now.account.ended_s = at_s
+        now.before, now.account = now.account, account
+        account.nodes = now.nodes
+
+    def grant(self, node: NodeId, pool: int, at_s: float, billed_s: float = 0.0) -> None:
+        account = NodeAccount(pool=pool, born_s=at_s - billed_s)
+        self.nodes[node] = self._live[node] = account
+        now = self._touch(pool, at_s)
+        now.nodes += 1
+        now.booting += 1
+        now.account.nodes = max(now.account.nodes, now.nodes)
+        self._pay(account, now.account, self._cluster.data_usd_per_node)
+        if billed_s:
+            now.account.node_s += billed_s
+            now.account.booting_s += billed_s
+            if self._by_node:
+                now.account.usd += billed_s * self._cluster.node_usd_per_s
+
+    def ready(self, node: NodeId, at_s: float) -> None:
+        account = self.nodes[node]
+        account.ready_s = at_s
+        self._touch(account.pool, at_s).booting -= 1
+
+    def end(self, node: NodeId, at_s: float, *, lost: bool = False, billed_s: float | None = None) -> None:
+        """The node is released or gone: from here on it costs nothing."""
+        account = self._live.pop(node)
+        now = self._touch(account.pool, at_s)
+        now.nodes -= 1
+        now.booting -= account.ready_s is None
+        account.ended_s, account.lost = at_s, lost
+        lived_s = at_s - account.born_s + account.down_s
+        account.billed_s = max(self._cluster.minimum_charge_s, lived_s if billed_s is None else billed_s)
+        if self._by_node:
+            usd = account.billed_s * self._cluster.node_usd_per_s
+            account.usd += usd
+            self._closed_usd += usd
+            served = now.account if at_s > now.account.began_s else now.before or now.account
+            served.usd += (account.billed_s - lived_s) * self._cluster.node_usd_per_s
+
+    def found(self, node: NodeId, at_s: float, billed_s: float) -> None:
+        """A node that was believed to be gone, or never known, has been billed all along; it ends now."""
+        if not self._open:
+            return
+        account = self.nodes.get(node)
+        pool = next(iter(self._open)) if account is None else account.pool
+        stage = self._touch(pool, at_s).account
+        if account is None:
+            account = self.nodes[node] = NodeAccount(pool=pool, born_s=at_s - billed_s)
+            self._pay(account, stage, self._cluster.data_usd_per_node)
+        more_s = max(self._cluster.minimum_charge_s, billed_s) - account.billed_s
+        account.billed_s += more_s
+        account.ended_s = at_s
+        if self._by_node:
+            self._pay(account, stage, more_s * self._cluster.node_usd_per_s)
+
+    def down(self, down_s: float) -> None:
+        """The driver was down while the nodes went on costing; the run's clock stood still."""
+        for account in self._live.values():
+            account.down_s += down_s
+            stage = self._open[account.pool].account
+            stage.node_s += down_s
+            if self._by_node:
+                stage.usd += down_s * self._cluster.node_usd_per_s
+
+    def gang_begins(self, gang: Gang, pool: int, activity: Activity, at_s: float) -> None:
+        """A gang forms; its slots cost from here where functions are billed."""
+        self._touch(pool, at_s).slots[activity] += len(gang)
+        self._busy_slots += len(gang)
+        self._busy_since += len(gang) * at_s
+
+    def gang_turns(self, pool: int, slots: int, before: Activity, after: Activity, at_s: float) -> None:
+        now = self._touch(pool, at_s)
+        now.slots[before] -= slots
+        now.slots[after] += slots
+
+    def gang_used(self, trial: TrialId, gang: Gang, activity: Activity, seconds: float) -> None:
+        """Seconds that a gang spent in an activity, booked on its trial and its nodes."""
+        use = self.trials.get(trial)
+        if use is None:
+            use = self.trials[trial] = Use()
+        use.add(activity, seconds * len(gang))
+        for slot in gang:
+            self.nodes[slot.node].use.add(activity, seconds)
+
+    def gang_ends(self, gang: Gang, pool: int, activity: Activity, began_s: float, at_s: float) -> None:
+        """`began_s`: when the gang formed."""
+        self._touch(pool, at_s).slots[activity] -= len(gang)
+        self._busy_slots -= len(gang)
+        self._busy_since -= len(gang) * began_s
+        if not self._by_node:
+            usd = self._cluster.slot_usd_per_s * len(gang) * (at_s - began_s)
+            self._closed_usd += usd
+
+    def close(self, at_s: float) -> None:
+        for now in self._open.values():
+            self._integrate(now, at_s)
+            now.account.ended_s = at_s
+            if now.before is not None and now.account.began_s == at_s and not now.account.usd:
+                self.stages.remove(now.account)  # the barrier at the end opened a stage that nobody entered
+                now.account = now.before
+
+    def _pay(self, node: NodeAccount, stage: StageAccount, usd: float) -> None:
+        node.usd += usd
+        stage.usd += usd
+        self._closed_usd += usd
+
+    def _touch(self, pool: int, at_s: float) -> _Open:
+        now = self._open[pool]
+        self._integrate(now, at_s)
+        return now
+
+    def _integrate(self, now: _Open, at_s: float) -> None:
+        seconds = at_s - now.at_s
+        if seconds <= 0.0:
+            return
+        now.at_s = at_s
+        account = now.account
+        account.node_s += seconds * now.nodes
+        account.booting_s += seconds * now.booting
+        busy = 0
+        for activity, slots in now.slots.items():
+            if slots:
+                account.use.add(activity, seconds * slots)
+                busy += slots
+        if self._by_node:
+            account.usd += seconds * now.nodes * self._cluster.node_usd_per_s
+        else:
+            account.usd += seconds * busy * self._cluster.slot_usd_per_s

@@ -1,0 +1,114 @@
+"""The cluster manager: from nodes wanted to nodes asked for and nodes given back (RubberBand section 5)."""
+
+from __future__ import annotations
+
+from elastune.core import guards
+from elastune.core.commands import ReleaseNodes, RequestNodes
+from elastune.core.nodes import Node, Pool
+from elastune.core.policy import Vetoed
+from elastune.core.state import Pools
+from elastune.core.turn import Turn
+from elastune.place import NodeId
+
+RETRY = "nodes:"
+_FIRST_RETRY_S = 30.0
+_LAST_RETRY_S = 600.0
+_DOUBLINGS = 5
+MOST_REFUSALS = 100
+"""In a row, while nothing trains: more than half a day. Then nobody believes that a node will come."""
+MOST_REFUSALS_WHILE_PAYING = 12
+"""The same while other nodes are idle and cost money: an hour and a half."""
+
+
+def reconcile(turn: Turn) -> list[Vetoed]:
+    """Bring what is coming in line with what is wanted; returns what the guards refused."""
+    state = turn.state
+    vetoes = []
+    for room in state.rooms.values():
+        pool = room.pool
+        pool.wanted = 0 if state.closing else state.wishes.nodes.get(pool.number, 0)
+        if pool.coming < pool.wanted:
+            if pool.retry_s is not None and state.now_s < pool.retry_s:
+                continue
+            pool.retry_s = None
+            veto = _request(turn, pool, pool.wanted - pool.coming)
+            if veto is not None:
+                vetoes.append(veto)
+        elif pool.coming > pool.wanted or pool.leaving:
+            _release_surplus(turn, room)
+    return vetoes
+
+
+def back_off(turn: Turn, pool: Pool) -> None:
+    """The provider has no node to give: ask again later, and ever less often."""
+    wait = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2 ** min(pool.refusals, _DOUBLINGS))
+    pool.refusals += 1
+    pool.retry_s = turn.state.now_s + wait
+    turn.set_timer(f"{RETRY}{pool.number}", pool.retry_s)
+
+
+def _request(turn: Turn, pool: Pool, count: int) -> Vetoed | None:
+    state = turn.state
+    allowed, why = guards.allowed_nodes(state, count)
+    if allowed:
+        state.requests += 1
+        pool.requested[state.requests] = pool.asked[state.requests] = allowed
+        turn.tell(RequestNodes(request=state.requests, count=allowed))
+    if allowed == count:
+        return None
+    veto = Vetoed(at_s=state.now_s, pool=pool.number, wanted=pool.wanted, allowed=pool.coming, why=why)
+    if state.vetoed.get(pool.number) != (pool.wanted, pool.coming):
+        state.vetoed[pool.number] = (pool.wanted, pool.coming)
+        turn.note("veto", f"{count - allowed} of {count} more nodes refused: {why}")
+        return veto
+    return None
+
+
+def _release_surplus(turn: Turn, room: Pools) -> None:
+    """Empty nodes go, oldest first: those that are leaving anyway, then those that are not wanted."""
+    pool = room.pool
+    surplus = pool.coming - pool.wanted
+    gone = []
+    for node in pool.nodes.values():
+        if room.occupants.get(node.number):
+            continue
+        if node.leaving:
+            gone.append(node)
+        elif surplus > 0 and node.ready_s is not None:
+            gone.append(node)
+            surplus -= 1
+    booting = [node for node in pool.nodes.values() if node.ready_s is None and not node.leaving]
+    gone += booting[: max(0, surplus)]
+    release(turn, room, gone)
+
+
+def release(turn: Turn, room: Pools, nodes: list[Node]) -> None:
+    if not nodes:
+        return
+    for node in nodes:
+        forget(turn, room, node.number)
+        turn.state.ledger.end(node.number, turn.state.now_s)
+    turn.tell(ReleaseNodes(nodes=tuple(node.number for node in nodes)))
+
+
+def forget(turn: Turn, room: Pools, number: NodeId) -> None:
+    """The node is no longer part of the cluster. Gangs on it must be gone."""
+    room.stirred = True
+    node = room.pool.nodes.pop(number)
+    del turn.state.where[number]
+    room.pool.ready -= node.ready_s is not None and not node.leaving
+    room.pool.leaving -= node.leaving
+    room.occupants.pop(number, None)
+    if number in room.board:
+        room.board.close(number)
+
+
+def retire(room: Pools, node: Node) -> None:
+    """The node takes nothing new and goes when it is empty."""
+    if node.leaving:
+        return
+    node.leaving = room.stirred = True
+    room.pool.leaving += 1
+    room.pool.ready -= node.ready_s is not None
+    if node.number in room.board:
+        room.board.close(node.number)

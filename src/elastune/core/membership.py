@@ -1,0 +1,117 @@
+"""News of nodes, made part of the state: who belongs to the cluster."""
+
+from __future__ import annotations
+
+from elastune.core import gangs, manager, seating
+from elastune.core.closing import close
+from elastune.core.commands import Ending, ReleaseNodes
+from elastune.core.events import NodeFound, NodeNoticed, NodesGranted, NodesReady, NodesRefused
+from elastune.core.nodes import Node
+from elastune.core.state import State
+from elastune.core.turn import Turn
+from elastune.place import NodeId
+
+BOOT = "boot:"
+
+
+def granted(turn: Turn, event: NodesGranted) -> None:
+    state = turn.state
+    room = next((room for room in state.rooms.values() if event.request in room.pool.requested), None)
+    if room is None:  # an answer that nobody waits for
+        turn.tell(ReleaseNodes(nodes=event.nodes))
+        return
+    _answered(state, event.request, len(event.nodes))
+    room.pool.refusals = 0
+    for number in event.nodes:
+        node = Node(number, room.pool.number, event.request, event.at_s - event.billed_s)
+        room.pool.nodes[number] = state.where[number] = node
+        state.ledger.grant(number, room.pool.number, event.at_s, event.billed_s)
+    if state.ended is not None:
+        manager.release(turn, room, [state.where[number] for number in event.nodes])
+    else:
+        turn.set_timer(f"{BOOT}{event.request}", event.at_s + state.terms.boot_patience_s)
+
+
+def refused(turn: Turn, event: NodesRefused) -> None:
+    state = turn.state
+    state.refused[event.request] = state.refused.get(event.request, 0) + event.count
+    for room in state.rooms.values():
+        if event.request in room.pool.requested:
+            manager.back_off(turn, room.pool)
+    _answered(state, event.request, event.count)
+    starving = [room.pool for room in state.rooms.values() if room.pool.coming < room.pool.wanted]
+    patience = manager.MOST_REFUSALS_WHILE_PAYING if state.where else manager.MOST_REFUSALS
+    if not state.held and starving and min(pool.refusals for pool in starving) > patience:
+        turn.note("nodes", f"no node can be had: {event.reason}")
+        close(turn, Ending.FAILED)
+
+
+def ready(turn: Turn, event: NodesReady) -> None:
+    state = turn.state
+    for number in event.nodes:
+        node = state.where.get(number)
+        if node is None or node.ready_s is not None:
+            continue
+        room = state.rooms[node.pool]
+        node.ready_s = event.at_s
+        state.ledger.ready(number, event.at_s)
+        room.occupants[number] = {}
+        if not node.leaving:
+            room.board.open(number)
+            room.pool.ready += 1
+        room.stirred = True
+        others = room.pool.nodes.values()
+        if all(other.ready_s is not None for other in others if other.request == node.request):
+            turn.cancel_timer(f"{BOOT}{node.request}")
+
+
+def noticed(turn: Turn, event: NodeNoticed) -> None:
+    """Whatever runs on the node saves while it can."""
+    state = turn.state
+    node = state.where.get(event.node)
+    if node is None:
+        return
+    room = state.rooms[node.pool]
+    node.until_s = event.until_s
+    manager.retire(room, node)
+    for trial in [state.trials[number] for number in room.occupants.get(node.number, ())]:
+        gangs.revoke(turn, trial, resizing=True)
+        if trial.activity is None:
+            seating.wait_again(turn, trial)
+
+
+def lost(turn: Turn, number: NodeId, billed_s: float | None) -> None:
+    state = turn.state
+    node = state.where.get(number)
+    if node is None:
+        return
+    room = state.rooms[node.pool]
+    for trial in [state.trials[number] for number in room.occupants.get(node.number, ())]:
+        trial.lost += 1
+        gangs.dissolve(turn, trial)
+        seating.wait_again(turn, trial)
+    manager.forget(turn, room, node.number)
+    state.ledger.end(node.number, state.now_s, lost=True, billed_s=billed_s)
+
+
+def found(turn: Turn, event: NodeFound) -> None:
+    """Nobody holds it and it costs money: it goes."""
+    turn.state.ledger.found(event.node, event.at_s, event.billed_s)
+    turn.tell(ReleaseNodes(nodes=(event.node,)))
+
+
+def give_up_booting(turn: Turn, request: int) -> None:
+    for room in turn.state.rooms.values():
+        late = [n for n in room.pool.nodes.values() if n.request == request and n.ready_s is None]
+        if late:
+            turn.note("boot", f"{', '.join(n.number for n in late)} did not come up in time; given back")
+            manager.release(turn, room, late)
+
+
+def _answered(state: State, request: int, count: int) -> None:
+    for room in state.rooms.values():
+        left = room.pool.requested.get(request)
+        if left is not None and left <= count:
+            del room.pool.requested[request], room.pool.asked[request]
+        elif left is not None:
+            room.pool.requested[request] = left - count

@@ -1,0 +1,122 @@
+"""All that is known about a run. Changed only by the core, event by event."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from elastune.core.board import Board
+from elastune.core.commands import Best, Ending
+from elastune.core.ledger import Ledger
+from elastune.core.nodes import Node, Pool
+from elastune.core.terms import RunTerms
+from elastune.core.trials import Trial
+from elastune.core.wishes import Wish, Wishes
+from elastune.errors import InvariantError
+from elastune.place import Gang, NodeId, TrialId
+from elastune.planning.infeasible import Limit
+from elastune.spec.mode import Mode
+
+
+@dataclass(slots=True)
+class Pools:
+    """A pool with its free slots and the gangs on it."""
+
+    pool: Pool
+    board: Board
+    occupants: dict[NodeId, dict[TrialId, None]] = field(default_factory=dict)
+    """Trials on each node that is up."""
+    queue: deque[TrialId] = field(default_factory=deque)
+    """Trials that wait for a place, best first."""
+    targets: dict[TrialId, Gang] | None = None
+    """Where placement wants every gang; None while wishes are steady."""
+    stirred: bool = True
+    """Something changed since placement was last asked."""
+
+
+class State:
+    """Policies read it; only the core's own modules write."""
+
+    def __init__(self, terms: RunTerms) -> None:
+        self.terms = terms
+        self.limits = terms.limits
+        self.now_s = 0.0
+        self.events = 0
+        self.trials: dict[TrialId, Trial] = {}
+        self.held: dict[TrialId, None] = {}
+        """Trials that have a gang."""
+        self.sampling: dict[TrialId, None] = {}
+        """Trials asked for and not yet drawn."""
+        self.exhausted = False
+        self.rooms: dict[int, Pools] = {}
+        self.where: dict[NodeId, Node] = {}
+        self.requests = 0
+        self.refused: dict[int, int] = {}
+        """Nodes refused so far, by request."""
+        self.wishes = Wishes()
+        self.wished: dict[TrialId, Wish] = {}
+        self.timers: dict[str, float] = {}
+        self.barriers: dict[tuple[int, int], None] = {}
+        """Barriers that have been called and not passed."""
+        self.ledger = Ledger(terms.cluster)
+        self.best: Best | None = None
+        self.closing: Ending | None = None
+        """The run winds up: nothing new starts, what runs is saved."""
+        self.ended: Ending | None = None
+        self.ended_s: float | None = None
+        self.conceded: frozenset[Limit] = frozenset()
+        self.money_call_s: float | None = None
+        """When the money for the nodes of now runs out; None: never."""
+        self.vetoed: dict[int, tuple[int, int]] = {}
+        """The last refusal of nodes that was told, by pool: wanted and allowed."""
+        self.iterations = 0
+        """Rows counted in all, those that were lost and trained again twice."""
+
+    # For policies.
+
+    @property
+    def time_left_s(self) -> float | None:
+        deadline = self.limits.deadline_s
+        return None if deadline is None else deadline - self.now_s
+
+    @property
+    def money_left_usd(self) -> float | None:
+        """What nodes have cost so far, by their age, is spent."""
+        budget = self.limits.budget_usd
+        return None if budget is None else budget - self.ledger.spent_usd(self.now_s)
+
+    def pool(self, number: int = 0) -> Pool:
+        return self.room(number).pool
+
+    def living(self) -> Iterator[Trial]:
+        return (trial for trial in self.trials.values() if not trial.phase.is_over)
+
+    def better(self, value: float, than: float | None) -> bool:
+        if than is None:
+            return True
+        return value > than if self.terms.mode is Mode.MAX else value < than
+
+    def rank(self, trials: list[Trial]) -> list[Trial]:
+        """Best last value first; the older trial first among equals."""
+        sign = -1.0 if self.terms.mode is Mode.MAX else 1.0
+        return sorted(trials, key=lambda t: (sign * t.values[-1] if t.values else float("inf"), t.number))
+
+    # For the core.
+
+    def room(self, pool: int) -> Pools:
+        if pool not in self.rooms:
+            self.rooms[pool] = Pools(Pool(pool), Board(self.terms.cluster.slots_per_node))
+            self.ledger.open_stage(pool, 0, self.now_s)
+        return self.rooms[pool]
+
+    def trial(self, number: TrialId) -> Trial:
+        try:
+            return self.trials[number]
+        except KeyError:
+            raise InvariantError(f"there is no trial {number}") from None
+
+    @property
+    def nodes_committed(self) -> int:
+        """Nodes alive or asked for, in all pools."""
+        return len(self.where) + sum(room.pool.outstanding for room in self.rooms.values())

@@ -1,0 +1,50 @@
+"""What is agreed before a run and does not change while it runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from elastune.cluster import ClusterTerms
+from elastune.planning.infeasible import Limit
+from elastune.planning.problem import GangLimits, Limits
+from elastune.profiles import Profile
+from elastune.spec.mode import Mode
+
+# Saves are short beside the run they end; three standard deviations cost little and are seldom too few.
+_CAUTION_SDS = 3.0
+_BOOT_PATIENCE = 5.0
+_LEAST_BOOT_PATIENCE_S = 60.0
+_UNMEASURED_BOOT_PATIENCE_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    metric: str
+    mode: Mode
+    cluster: ClusterTerms
+    profile: Profile
+    limits: Limits = field(default_factory=Limits)
+    yields: Limit | None = None
+    """The limit that may give way when both cannot be kept. None: neither."""
+    gangs: GangLimits = field(default_factory=GangLimits)
+    retries: int = 0
+    """How often a trial that crashed by its own fault is tried again."""
+
+    @property
+    def save_allowance_s(self) -> float:
+        """Time to set aside so that a save begun now is durable in the end."""
+        save = self.profile.save
+        return save.mean + _CAUTION_SDS * save.sd + self.profile.transfer_s
+
+    @property
+    def boot_patience_s(self) -> float:
+        """A node that takes longer than this to come up is given up."""
+        init = self.cluster.init
+        if not init.mean:
+            return _UNMEASURED_BOOT_PATIENCE_S
+        return max(_LEAST_BOOT_PATIENCE_S, _BOOT_PATIENCE * (init.mean + _CAUTION_SDS * init.sd))
+
+    @property
+    def worst(self) -> float:
+        return -math.inf if self.mode is Mode.MAX else math.inf

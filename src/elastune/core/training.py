@@ -1,0 +1,99 @@
+"""News of trials and their gangs, made part of the state."""
+
+from __future__ import annotations
+
+from elastune.core import gangs, rows, seating
+from elastune.core.events import (
+    GangStarted,
+    LeaseEnd,
+    LeaseEnded,
+    Progressed,
+    TrialCrashed,
+    TrialPaused,
+    TrialsSampled,
+)
+from elastune.core.lifecycle import Phase
+from elastune.core.state import State
+from elastune.core.trials import Activity, Trial
+from elastune.core.turn import Turn
+from elastune.errors import InvariantError
+from elastune.place import TrialId
+
+
+def sampled(turn: Turn, event: TrialsSampled) -> None:
+    state = turn.state
+    for number, config in event.trials:
+        if number in state.trials:
+            raise InvariantError(f"trial {number} is sampled twice")
+        state.sampling.pop(number, None)
+        trial = state.trials[number] = Trial(number, config)
+        if state.ended is not None:  # the answer came too late
+            trial.step(Phase.STOPPED)
+    if event.exhausted:
+        state.exhausted = True
+        state.sampling.clear()
+
+
+def started(turn: Turn, event: GangStarted) -> None:
+    trial = _present(turn.state, event.trial, event.generation)
+    if trial is not None:
+        gangs.turn_to(turn, trial, Activity.TRAINING)
+        trial.step(Phase.RUNNING)
+
+
+def progressed(turn: Turn, event: Progressed) -> Trial | None:
+    """Returns the trial if its gang waits to be told what to do."""
+    trial = _present(turn.state, event.trial, event.generation)
+    if trial is None:
+        return None
+    error = rows.count(turn.state, trial, event)
+    if isinstance(event, TrialCrashed):
+        _crashed(turn, trial, error or event.error)
+        return None
+    if error is not None:
+        _fail(turn, trial, error)
+        gangs.stop(turn, trial)
+        return None
+    if not isinstance(event, LeaseEnded):
+        return None
+    gangs.turn_to(turn, trial, Activity.WAITING)
+    if event.reason is LeaseEnd.RETURNED:
+        trial.returned = True
+    elif event.reason is LeaseEnd.TIME and trial.lease is not None:
+        trial.late_after_s = trial.lease.until_s
+    return trial
+
+
+def paused(turn: Turn, event: TrialPaused) -> None:
+    trial = _present(turn.state, event.trial, event.generation)
+    if trial is None:
+        return
+    rows.save(turn.state, trial, trial.iteration)
+    lease = trial.lease
+    gangs.dissolve(turn, trial)
+    is_final = lease is not None and lease.final and trial.iteration >= lease.until_iteration
+    if (trial.returned or is_final) and trial.values:
+        trial.step(Phase.FINISHED)
+    elif trial.returned:
+        _fail(turn, trial, "the trainable returned before its first iteration")
+    seating.wait_again(turn, trial)
+
+
+def _present(state: State, number: TrialId, generation: int) -> Trial | None:
+    """The trial, if the news is of its present gang."""
+    trial = state.trial(number)
+    return trial if trial.generation == generation and trial.activity is not None else None
+
+
+def _crashed(turn: Turn, trial: Trial, error: str) -> None:
+    trial.crashes += 1
+    if trial.crashes > turn.state.terms.retries:
+        _fail(turn, trial, error)
+    gangs.dissolve(turn, trial)
+    seating.wait_again(turn, trial)
+
+
+def _fail(turn: Turn, trial: Trial, error: str) -> None:
+    trial.step(Phase.FAILED)
+    trial.error = error
+    turn.note("failed", f"trial {trial.number}: {error}")

@@ -1,0 +1,73 @@
+"""A trial as the core knows it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from elastune.core.events import Config
+from elastune.core.lifecycle import Phase, check_step
+from elastune.place import Gang, TrialId
+
+
+class Activity(enum.Enum):
+    """What the slots of a gang are doing."""
+
+    STARTING = "starting"
+    TRAINING = "training"
+    WAITING = "waiting"
+    SAVING = "saving"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    until_iteration: int
+    until_s: float | None
+    final: bool
+
+
+@dataclass(slots=True)
+class Trial:
+    """`values[i]` is the metric after iteration i + 1.
+
+    `saved` is the newest iteration with a durable checkpoint.
+    """
+
+    number: TrialId
+    config: Config
+    phase: Phase = Phase.SAMPLED
+    generation: int = 0
+    gang: Gang = ()
+    pool: int = 0
+    activity: Activity | None = None
+    since_s: float = 0.0
+    """When the activity began."""
+    formed_s: float = 0.0
+    """When the gang formed."""
+    lease: Lease | None = None
+    revoked: bool = False
+    values: list[float] = field(default_factory=list)
+    saved: int = 0
+    returned: bool = False
+    """The trainable has nothing more to train."""
+    late_after_s: float | None = None
+    """A lease up to this time was too short for one more iteration; a longer one may do."""
+    crashes: int = 0
+    lost: int = 0
+    """How often a machine took its gang away."""
+    error: str | None = None
+
+    @property
+    def iteration(self) -> int:
+        return len(self.values)
+
+    @property
+    def value(self) -> float | None:
+        """The metric after the last iteration."""
+        return self.values[-1] if self.values else None
+
+    def step(self, phase: Phase) -> None:
+        self.phase = check_step(self.number, self.phase, phase)
+
+    def has_done(self, until_iteration: int) -> bool:
+        return self.returned or len(self.values) >= until_iteration
