@@ -1,0 +1,138 @@
+"""One sequence of stages on its way through a plan."""
+
+from __future__ import annotations
+
+import enum
+
+from elastune.core import State, Trial, Wish
+from elastune.place import TrialId
+from elastune.planning import StartState
+from elastune.prediction import Plan, StagePlan
+from elastune.spec import Spec
+
+
+class Step(enum.Enum):
+    SCALING = "scaling"  # waits for configurations and nodes
+    TRAINING = "training"
+    MEETING = "meeting"  # all trials are saved; the barrier is called
+    DONE = "done"
+
+
+class Bracket:
+    """`plan.stages[0]` is for `first_stage`; `quoted` is its place in the quote that the plan came from."""
+
+    def __init__(self, pool: int, spec: Spec, plan: Plan) -> None:
+        self.pool = pool
+        self.spec = spec
+        self.plan = plan
+        self.first_stage = 0
+        self.quoted = pool
+        self.stage = 0
+        self.step = Step.SCALING
+        self.alive: list[TrialId] = []
+        """Best first."""
+        self.entered = False
+        self.slots: int | None = None
+        """Slots per trial of the gangs that train now."""
+        self.through = 0
+        """So many of `alive`, from the front, are known to be at the barrier."""
+        self.watched: set[int] = set()
+        """Stages whose lateness has a timer."""
+        self.goals = [sum(s.iterations for s in spec.stages[: k + 1]) for k in range(len(spec.stages))]
+        """Iterations that a trial has done after each stage."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.step is Step.DONE
+
+    @property
+    def is_under_way(self) -> bool:
+        """Neither done nor at the barrier: its plan can be changed."""
+        return self.step in {Step.SCALING, Step.TRAINING}
+
+    @property
+    def late_timer(self) -> str:
+        return f"late:{self.pool}:{self.stage}"
+
+    @property
+    def goal(self) -> int:
+        return self.goals[self.stage]
+
+    @property
+    def nodes_held(self) -> int:
+        return 0 if self.is_done else self.plan.stages[self.stage - self.first_stage].nodes_held
+
+    def enter(self, trials: list[TrialId]) -> None:
+        self.alive = trials
+        self.entered = True
+        if not trials:
+            self.step = Step.DONE
+
+    def wishes(self) -> tuple[Wish, ...]:
+        """Everybody trains to the stage's end. While more nodes boot, what trains keeps its size."""
+        if self.slots is None or not self.is_under_way:
+            return ()
+        final = self.stage == len(self.goals) - 1
+        return tuple(Wish(trial, self.slots, self.goal, self.pool, final) for trial in self.alive)
+
+    def advance(self, state: State) -> bool:
+        """Take the next step if it is due; True: call the barrier of the present stage."""
+        if self.step is Step.SCALING and self.entered and state.pool(self.pool).ready >= self.nodes_held:
+            self.step = Step.TRAINING
+            self.slots = self._planned.allocation.slots_per_trial
+        if self.is_under_way and self.slots is not None and self._has_met(state):
+            self.step = Step.MEETING
+            return True
+        return False
+
+    def promote(self, state: State) -> list[TrialId]:
+        """The stage is over: the best go on; returns those that do not."""
+        trials = state.rank([t for t in self._trials(state) if t.values and t.error is None])
+        self.stage += 1
+        if self.stage == len(self.goals) or not trials:
+            self.step = Step.DONE
+            return []
+        going = [trial for trial in trials if not trial.phase.is_over]
+        kept = going[: self.spec.stages[self.stage].trials]
+        self.alive, self.through = [trial.number for trial in kept], 0
+        self.step = Step.SCALING if kept else Step.DONE
+        self.slots = None
+        return [trial.number for trial in going[len(kept) :]]
+
+    def adopt(self, plan: Plan, quoted: int) -> None:
+        """Another plan from the present stage on."""
+        self.plan, self.first_stage, self.quoted = plan, self.stage, quoted
+        self.step = Step.SCALING
+
+    def start_state(self, state: State) -> StartState:
+        """Where it stands, for the planner.
+
+        A stage that has met the planner would find empty: never asked then.
+        """
+        left = [self.goal - t.iteration for t in self._trials(state) if not _is_through(t, self.goal)]
+        pool = state.pool(self.pool)
+        ages = tuple(state.now_s - node.born_s for node in pool.nodes.values() if not node.leaving)
+        return StartState(stage=self.stage, work_left=tuple(left), node_ages_s=ages)
+
+    def describe(self) -> str:
+        return "nodes " + ", ".join(str(stage.nodes_held) for stage in self.plan.stages)
+
+    @property
+    def _planned(self) -> StagePlan:
+        return self.plan.stages[self.stage - self.first_stage]
+
+    def _trials(self, state: State) -> list[Trial]:
+        return [state.trials[number] for number in self.alive]
+
+    def _has_met(self, state: State) -> bool:
+        """Everybody has trained to the stage's end and is saved, or is out."""
+        while self.through < len(self.alive):
+            trial = state.trials[self.alive[self.through]]
+            if trial.activity is not None or not _is_through(trial, self.goal):
+                return False
+            self.through += 1
+        return True
+
+
+def _is_through(trial: Trial, goal: int) -> bool:
+    return trial.phase.is_over or trial.has_done(goal)

@@ -1,0 +1,163 @@
+"""RubberBand's executor (section 5): follows a plan stage by stage, and plans again when reality leaves it.
+
+A stage trains when all its nodes are up; its trials save at the end and meet at a barrier; the best go on.
+Nodes that the next stage does not hold are given back there, oldest first. Several specs (Hyperband) run
+side by side, each on a pool of its own.
+
+It plans again from the present state when nodes are missing (lost, refused, vetoed) and when the stages
+still to come no longer fit what is left of time or money; `replanning` says which limit gives way.
+Deviating from the paper, a stage does not stand still while more nodes boot for it: what runs goes on as it
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
+from elastune.core.events import BarrierPassed, NodesRefused, TimerFired, TrialsSampled
+from elastune.errors import JobError
+from elastune.planning import Quote
+from elastune.policies.bracket import Bracket, Step
+from elastune.policies.replanning import Planner, Rest, find_plan, limits_left, rest_of
+from elastune.policies.setup import PolicySetup
+from elastune.units import format_duration, format_usd
+
+# A stage that ends just when it must is not late; sums of floats and a blink of the eye are forgiven.
+_PATIENCE = 0.002
+
+
+class RubberBand:
+    """`quote` is the plan that was promised; `planner` finds others for what is left."""
+
+    def __init__(self, quote: Quote, planner: Planner) -> None:
+        self.problem = quote.problem
+        self.promised_usd = quote.cost_quantile
+        self.planner = planner
+        self.quote = quote
+        self.cap: int | None = None
+        """Nodes that can be had, after a refusal."""
+        self.brackets = [
+            Bracket(pool, spec, planned.plan)
+            for pool, (spec, planned) in enumerate(zip(quote.problem.specs, quote.brackets, strict=True))
+        ]
+
+    def start(self, state: State) -> Advice:
+        trials = sum(bracket.spec.stages[0].trials for bracket in self.brackets)
+        return Advice(wishes=self._wishes(), sample=trials)
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        before = [bracket.step for bracket in self.brackets]
+        advice = self._take_in(event, state)
+        why = self._reason_to_plan(event, state)
+        if why:
+            advice = self._plan_again(state, why, advice)
+        barriers = tuple((b.pool, b.stage) for b in self.brackets if b.advance(state))
+        if advice is None and before == [bracket.step for bracket in self.brackets]:
+            return None
+        done = all(bracket.is_done for bracket in self.brackets)
+        return replace(
+            advice or Advice(),
+            wishes=self._wishes(),
+            barriers=barriers,
+            timers=dict(self._late_timers(state)),
+            done=None if not done else Ending.COMPLETE if state.best else Ending.FAILED,
+        )
+
+    def _take_in(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        match event:
+            case TrialsSampled():
+                drawn = [trial for trial, _ in event.trials]
+                for bracket in self.brackets:  # if the space is exhausted the last ones get fewer
+                    wanted = bracket.spec.stages[0].trials
+                    bracket.enter(drawn[:wanted])
+                    del drawn[:wanted]
+                return Advice()
+            case BarrierPassed():
+                self.cap = None
+                return Advice(stop=tuple(self.brackets[event.pool].promote(state)))
+            case NodesRefused() | Vetoed():
+                self.cap = sum(state.pool(b.pool).coming for b in self.brackets) or None
+        return None
+
+    def _wishes(self) -> Wishes:
+        over = all(bracket.is_done for bracket in self.brackets)
+        fixed = self.problem.cluster.fixed and not over
+        held = {b.pool: b.plan.peak_nodes if fixed else b.nodes_held for b in self.brackets}
+        trials: tuple[Wish, ...] = sum((bracket.wishes() for bracket in self.brackets), ())
+        return Wishes(trials=trials, nodes=held)
+
+    def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
+        for bracket in self.brackets:
+            if not bracket.is_under_way:
+                continue
+            coming = state.pool(bracket.pool).coming
+            if 0 < coming < bracket.nodes_held:
+                return f"{bracket.nodes_held - coming} of {bracket.nodes_held} nodes are missing"
+            match event:
+                case TimerFired(timer=bracket.late_timer) if bracket.step is Step.TRAINING:
+                    return f"stage {bracket.stage} takes longer than planned"
+                case BarrierPassed(pool=bracket.pool):
+                    return self._overrun(bracket, state)
+        return None
+
+    def _overrun(self, bracket: Bracket, state: State) -> str | None:
+        """What is left of the plan, with its margin, against what is left of the limits."""
+        rest, limits = self._rest(bracket, bracket.stage), state.limits
+        if limits.deadline_s is not None:
+            late = state.now_s + rest.seconds + rest.margin_s - limits.deadline_s
+            if late > _PATIENCE * limits.deadline_s:
+                return f"{format_duration(late)} behind the plan"
+        if limits.budget_usd is not None:
+            to_come = sum(self._rest(b, b.stage).usd for b in self.brackets if b.is_under_way)
+            over = state.ledger.spent_usd(state.now_s) + to_come + rest.margin_usd - limits.budget_usd
+            if over > _PATIENCE * limits.budget_usd:
+                return f"{format_usd(over)} above the plan"
+        return None
+
+    def _late_timers(self, state: State) -> Iterator[tuple[str, float]]:
+        """When a stage must have ended for the later ones to fit."""
+        deadline = state.limits.deadline_s
+        for bracket in self.brackets:
+            is_new = bracket.step is Step.TRAINING and bracket.stage not in bracket.watched
+            if deadline is not None and is_new:
+                bracket.watched.add(bracket.stage)
+                rest = self._rest(bracket, bracket.stage + 1)
+                at_s = deadline * (1 + _PATIENCE) - rest.seconds - rest.margin_s
+                yield bracket.late_timer, max(at_s, state.now_s)
+
+    def _rest(self, bracket: Bracket, stage: int) -> Rest:
+        return rest_of(self.quote, bracket.quoted, stage - bracket.first_stage)
+
+    def _plan_again(self, state: State, why: str, advice: Advice | None) -> Advice:
+        running = [bracket for bracket in self.brackets if bracket.is_under_way]
+        cluster = self.problem.cluster
+        most = cluster.max_nodes if self.cap is None else min(self.cap, cluster.max_nodes)
+        problem = replace(
+            self.problem,
+            specs=tuple(bracket.spec for bracket in running),
+            starts=tuple(bracket.start_state(state) for bracket in running),
+            limits=limits_left(state),
+            cluster=replace(cluster, max_nodes=most),
+        )
+        quote, conceded = find_plan(self.planner, problem, state, self.promised_usd)
+        if quote is None:
+            text = f"{why}, and no other plan is left"
+        else:
+            self.quote = quote
+            for position, (bracket, planned) in enumerate(zip(running, quote.brackets, strict=True)):
+                bracket.adopt(planned.plan, position)
+            nodes = "; ".join(bracket.describe() for bracket in running)
+            left = f"{format_duration(quote.jct_seconds)} and {format_usd(quote.cost)} to go"
+            text = f"{why}; now {nodes}, {left}"
+        return replace(advice or Advice(), notes=(("replan", text),), concede=conceded)
+
+
+def create(setup: PolicySetup) -> RubberBand:
+    if setup.quote is None:
+        raise JobError(
+            f"rubberband follows a plan, and {setup.search.get('algorithm')} has none; "
+            "declare search.algorithm: sha or hyperband"
+        )
+    return RubberBand(setup.quote, setup.planner)
