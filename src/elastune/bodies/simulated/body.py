@@ -1,0 +1,343 @@
+"""The simulated body: the core's commands on a virtual clock.
+
+Hours pass in milliseconds: the next thing on the agenda happens, the core is told, its commands are carried
+out, which puts more on the agenda. Nodes come from a `SimulatedProvider` and are watched as those of a
+cloud would be.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from elastune.bodies.simulated.faults import NO_FAULTS, Faults
+from elastune.bodies.simulated.gang import Saving, SimulatedGang
+from elastune.bodies.simulated.latency import Latencies
+from elastune.bodies.simulated.luck import CrashLuck
+from elastune.core import AnyCommand, AnyEvent, RunTerms
+from elastune.core import commands as do
+from elastune.core import events as ev
+from elastune.errors import InvariantError
+from elastune.place import NodeId, TrialId
+from elastune.providers import Belief, SimulatedProvider, Watcher
+from elastune.providers import facts as seen
+from elastune.space import Sampler
+from elastune.trainables import Curve, Trainable
+
+# What BERT loses when its four GPUs lie on four nodes instead of one (3.80 / 2.15, see docs/simulating.md).
+SCATTERED_FACTOR = 1.77
+_LEAST_CHECKPOINT_S = 30.0
+_SAVES_PER_CHECKPOINT = 10.0
+
+
+class Brain(Protocol):
+    """What the body reports to: takes an event, returns what is to be done."""
+
+    def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]: ...
+
+
+class SimulatedBody:
+    """One run in virtual time. `step` lets the next thing happen; `run` goes on until nothing is left."""
+
+    def __init__(
+        self,
+        terms: RunTerms,
+        *,
+        trainable: Trainable,
+        sampler: Sampler,
+        seed: int,
+        checkpoint_every_s: float | None = None,
+        faults: Faults = NO_FAULTS,
+    ) -> None:
+        self.now_s = 0.0
+        self.down_s = 0.0
+        """How long the driver was down in all; the cloud's clock is ahead of the run's by that much."""
+        self.provider = SimulatedProvider(
+            terms.cluster, seed=seed, clock=lambda: self.now_s + self.down_s, faults=faults.nodes
+        )
+        self.watcher = Watcher()
+        self.gangs: dict[TrialId, SimulatedGang] = {}
+        self.ended = False
+        self._terms = terms
+        self._trainable = trainable
+        self._sampler = sampler
+        self._seed = seed
+        self._configs: dict[TrialId, ev.Config] = {}
+        self._curves: dict[TrialId, Curve] = {}
+        self._crashes = CrashLuck(faults.crash, seed)
+        self._timers: dict[str, float] = {}
+        self._watched_s: float | None = None
+        self._agenda: list[tuple[float, int, Callable[[], Iterable[AnyEvent]]]] = []
+        self._order = itertools.count()
+        save = terms.profile.save.mean + terms.profile.transfer_s
+        every = checkpoint_every_s or max(_LEAST_CHECKPOINT_S, _SAVES_PER_CHECKPOINT * save)
+        self._saving = Saving(every_s=every, save_s=save, metric=terms.metric, mode=terms.mode)
+        self._latencies = Latencies(
+            terms.profile,
+            seed=seed,
+            slots_per_node=terms.cluster.slots_per_node,
+            scattered_factor=SCATTERED_FACTOR,
+            slowdown=lambda node: self.provider.slowdown(NodeId(node)),
+        )
+
+    @property
+    def next_s(self) -> float | None:
+        """When the next thing happens."""
+        return self._agenda[0][0] if self._agenda else None
+
+    def run(self, brain: Brain) -> None:
+        """Until the run has ended and its last node is gone."""
+        while self.step(brain):
+            pass
+
+    def step(self, brain: Brain) -> bool:
+        """Let the next thing happen. False: nothing is left to happen."""
+        if not self._agenda:
+            if not self.ended:
+                raise InvariantError(f"nothing can happen any more at {self.now_s} s, but the run goes on")
+            return False
+        at_s, _, happen = heapq.heappop(self._agenda)
+        self.now_s = max(self.now_s, at_s)
+        for event in happen():
+            for command in brain(event):
+                self.carry_out(command)
+        return True
+
+    def crash(self, down_s: float, belief: Belief) -> AnyEvent:
+        """The driver dies, and its gangs with it; the cloud goes on for `down_s`.
+
+        Returns the event with which the next driver begins. `belief` is what it knows of nodes from its
+        journal.
+        """
+        self.gangs.clear()
+        self._timers.clear()
+        self._agenda.clear()
+        died_s = self.now_s + self.down_s
+        self.down_s += down_s
+        self.watcher = Watcher(belief)
+        self._watched_s = None
+        facts = self.watcher.observe(self.provider.survey())
+        known = {machine.node for machine in belief.machines}
+        lost = [fact for fact in facts if isinstance(fact, seen.Lost) and fact.node in known]
+        others = [fact for fact in facts if fact not in lost]
+        self._at(self.now_s, lambda: self._tell_all(others))
+        self._watch()
+        ends = {node: self.provider.ended_s(node) for node in sorted(belief.gone)}
+        unreleased = [node for node, ended_s in ends.items() if ended_s is not None and ended_s > died_s]
+        nodes = [*(fact.node for fact in lost), *unreleased]
+        billed = tuple((node, self.provider.billed_s(node)) for node in nodes)
+        return ev.Resumed(at_s=self.now_s, down_s=down_s, lost=billed)
+
+    # Commands.
+
+    def carry_out(self, command: AnyCommand) -> None:  # noqa: C901, PLR0912  one case per command
+        match command:
+            case do.Train():
+                self._train(command)
+            case do.Pause(trial=trial, generation=generation):
+                self._pause(trial, generation)
+            case do.Revoke(trial=trial, generation=generation):
+                gang = self._gang(trial, generation)
+                if gang is not None and gang.training:
+                    gang.stop_at = gang.plan_revocation(self.now_s)
+                    self._set_alarm(trial, gang)
+            case do.Stop(trial=trial, generation=generation):
+                if self._gang(trial, generation) is not None:
+                    del self.gangs[trial]
+            case do.Sample(trials=trials):
+                self._at(self.now_s, lambda: [self._sample(trials)])
+            case do.RequestNodes(request=request, count=count):
+                self.watcher.expect(str(request))
+                self.provider.request(str(request), count)
+                self._watch()
+            case do.ReleaseNodes(nodes=nodes):
+                self.watcher.release(nodes)
+                self.provider.release(nodes)
+                self._watch()
+            case do.SetTimer(timer=timer, at_s=at_s):
+                self._timers[timer] = at_s
+                self._at(at_s, lambda: self._ring(timer, at_s))
+            case do.CancelTimer(timer=timer):
+                self._timers.pop(timer, None)
+            case do.Barrier(pool=pool, stage=stage):
+                at_s = self.now_s + self._latencies.barrier_s(pool, stage)
+                self._at(at_s, lambda: [ev.BarrierPassed(at_s=self.now_s, pool=pool, stage=stage)])
+            case do.EndRun():
+                self.ended = True
+            case do.Note():
+                pass
+
+    def _gang(self, trial: TrialId, generation: int) -> SimulatedGang | None:
+        gang = self.gangs.get(trial)
+        return gang if gang is not None and gang.lease.generation == generation else None
+
+    def _train(self, lease: do.Train) -> None:
+        trial = lease.trial
+        gang = self._gang(trial, lease.generation)
+        if gang is not None:
+            if gang.stop_at.reason is not None or gang.training:
+                self._change_lease(trial, gang, lease)
+            else:
+                gang.lease = lease
+            return
+        pace = self._latencies.gang(trial, lease.generation, lease.gang)
+        crash_after = self._crashes.after(trial, lease)
+        gang = SimulatedGang(lease, pace, self._curve(trial), self._saving, crash_after=crash_after)
+        self.gangs[trial] = gang
+        started_s = self.now_s + pace.startup_s(loads=lease.after_iteration > 0)
+        self._at(started_s, lambda: self._start(trial, gang))
+
+    def _change_lease(self, trial: TrialId, gang: SimulatedGang, lease: do.Train) -> None:
+        gang.lease = lease
+        if not gang.training:
+            gang.train(self.now_s)
+        gang.stop_at = gang.plan(self.now_s)
+        self._set_alarm(trial, gang)
+
+    def _pause(self, trial: TrialId, generation: int) -> None:
+        gang = self._gang(trial, generation)
+        if gang is None:
+            return
+        saved_s = self.now_s + gang.pace.save_s()
+
+        def paused() -> Iterable[AnyEvent]:
+            if self.gangs.get(trial) is gang:
+                del self.gangs[trial]
+                yield ev.TrialPaused(at_s=self.now_s, trial=trial, generation=generation)
+
+        self._at(saved_s, paused)
+
+    def _sample(self, trials: tuple[TrialId, ...]) -> AnyEvent:
+        drawn: list[ev.Sampled] = []
+        for trial in trials:
+            config = self._sampler.ask(trial)
+            if config is None:
+                return ev.TrialsSampled(at_s=self.now_s, trials=tuple(drawn), exhausted=True)
+            self._configs[trial] = config
+            drawn.append(ev.Sampled(trial, config))
+        return ev.TrialsSampled(at_s=self.now_s, trials=tuple(drawn))
+
+    def _curve(self, trial: TrialId) -> Curve:
+        if trial not in self._curves:
+            self._curves[trial] = self._trainable.curve(self._configs[trial], (self._seed, trial))
+        return self._curves[trial]
+
+    # What happens.
+
+    def _at(self, at_s: float, happen: Callable[[], Iterable[AnyEvent]]) -> None:
+        heapq.heappush(self._agenda, (at_s, next(self._order), happen))
+
+    def _ring(self, timer: str, at_s: float) -> Iterable[AnyEvent]:
+        if self._timers.get(timer) == at_s:
+            del self._timers[timer]
+            yield ev.TimerFired(at_s=self.now_s, timer=timer)
+
+    def _start(self, trial: TrialId, gang: SimulatedGang) -> Iterable[AnyEvent]:
+        if self.gangs.get(trial) is not gang:
+            return
+        yield ev.GangStarted(at_s=self.now_s, trial=trial, generation=gang.lease.generation)
+        if self.gangs.get(trial) is gang and not gang.training:
+            gang.train(self.now_s)
+            gang.stop_at = gang.plan(self.now_s)
+            self._set_alarm(trial, gang)
+
+    def _set_alarm(self, trial: TrialId, gang: SimulatedGang) -> None:
+        """The next time at which this gang has something to tell."""
+        gang.version += 1
+        version = gang.version
+        at_s = gang.next_report_s()
+        if at_s is None:
+            self._at(gang.stop_at.at_s, lambda: self._stop(trial, gang, version))
+        else:
+            self._at(at_s, lambda: self._report(trial, gang, version))
+
+    def _report(self, trial: TrialId, gang: SimulatedGang, version: int) -> Iterable[AnyEvent]:
+        if self.gangs.get(trial) is not gang or gang.version != version:
+            return
+        rows, saved = gang.report(self.now_s, gang.done(self.now_s))
+        yield ev.Progressed(
+            at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
+        )
+        if self.gangs.get(trial) is gang and gang.version == version:
+            self._set_alarm(trial, gang)
+
+    def _stop(self, trial: TrialId, gang: SimulatedGang, version: int) -> Iterable[AnyEvent]:
+        if self.gangs.get(trial) is not gang or gang.version != version:
+            return
+        gang.halt()
+        stop, generation = gang.stop_at, gang.lease.generation
+        rows, saved = gang.report(self.now_s, stop.iteration)
+        if stop.reason is None:
+            del self.gangs[trial]
+            yield ev.TrialCrashed(
+                at_s=self.now_s, trial=trial, generation=generation, rows=rows, saved=saved, error=stop.error
+            )
+        else:
+            yield ev.LeaseEnded(
+                at_s=self.now_s,
+                trial=trial,
+                generation=generation,
+                rows=rows,
+                saved=saved,
+                reason=stop.reason,
+            )
+
+    # Nodes.
+
+    def _watch(self) -> None:
+        """Look again when the provider will have news."""
+        change_s = self.provider.next_change_s()
+        if change_s is None:
+            return
+        at_s = max(self.now_s, change_s - self.down_s)
+        while at_s + self.down_s < change_s:  # rounding must not let us look a moment too early, for ever
+            at_s = math.nextafter(at_s, math.inf)
+        if self._watched_s is None or at_s < self._watched_s:
+            self._watched_s = at_s
+            self._at(at_s, self._look)
+
+    def _look(self) -> Iterable[AnyEvent]:
+        self._watched_s = None
+        yield from self._tell_all(self.watcher.observe(self.provider.survey()))
+        self._watch()
+
+    def _tell_all(self, facts: Iterable[seen.Fact]) -> Iterable[AnyEvent]:
+        for fact in facts:
+            if isinstance(fact, seen.Granted):
+                yield from self._tell_granted(fact)
+            else:
+                yield self._tell(fact)
+
+    def _tell_granted(self, fact: seen.Granted) -> Iterable[AnyEvent]:
+        """Nodes that were found late may have been billed for a while, and some may be gone again."""
+        billed: dict[float, list[NodeId]] = {}
+        for node in fact.nodes:
+            billed.setdefault(self.provider.billed_s(node), []).append(node)
+        for billed_s, nodes in billed.items():
+            yield ev.NodesGranted(
+                at_s=self.now_s, request=int(fact.token), nodes=tuple(nodes), billed_s=billed_s
+            )
+
+    def _tell(self, fact: seen.Refused | seen.Ready | seen.Noticed | seen.Lost | seen.Orphaned) -> AnyEvent:
+        at_s = self.now_s
+        match fact:
+            case seen.Refused(token=token, count=count, reason=reason):
+                return ev.NodesRefused(at_s=at_s, request=int(token), count=count, reason=reason)
+            case seen.Ready(nodes=nodes):
+                return ev.NodesReady(at_s=at_s, nodes=nodes)
+            case seen.Noticed(node=node, until_s=until_s):
+                return ev.NodeNoticed(at_s=at_s, node=node, until_s=until_s - self.down_s)
+            case seen.Lost(node=node):
+                self._drop_gangs_on(node)
+                known_s = self.provider.billed_s(node) if self.down_s else None
+                return ev.NodeLost(at_s=at_s, node=node, billed_s=known_s)
+            case seen.Orphaned(node=node):
+                return ev.NodeFound(at_s=at_s, node=node, billed_s=self.provider.billed_s(node))
+
+    def _drop_gangs_on(self, node: NodeId) -> None:
+        for trial, gang in tuple(self.gangs.items()):
+            if any(slot.node == node for slot in gang.lease.gang):
+                del self.gangs[trial]

@@ -1,0 +1,207 @@
+"""A gang of a simulated run: when its iterations end, what they yield, and which checkpoints it writes.
+
+A lease is worked out as far as it goes when it is given. Orders that come in between (another lease, a
+revocation) only move the stop; what was worked out beyond it is forgotten.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from elastune.bodies.simulated.latency import GangPace
+from elastune.core.commands import Train
+from elastune.core.events import LeaseEnd, Row
+from elastune.spec.mode import Mode
+from elastune.trainables import Curve
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where the gang stops by itself: after an iteration, by its lease or (no reason) by an error."""
+
+    iteration: int
+    at_s: float
+    reason: LeaseEnd | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """When a gang saves in the background, which takes no time of training.
+
+    Regularly, and when it is best.
+    """
+
+    every_s: float
+    save_s: float
+    metric: str
+    mode: Mode
+
+
+class SimulatedGang:
+    """Iterations from `first` on; `begins[i]` and `ends[i]` are those of iteration `first + i`."""
+
+    def __init__(
+        self, lease: Train, pace: GangPace, curve: Curve, saving: Saving, *, crash_after: int | None = None
+    ) -> None:
+        self.lease = lease
+        self.pace = pace
+        self.curve = curve
+        self.saving = saving
+        self.crash_after = crash_after
+        """The iteration after which the user's code crashes, as an injected fault."""
+        self.training = False
+        self.version = 0
+        """Counts the plans of this gang: an alarm that was set for an older one is void."""
+        self.stop_at = Stop(lease.after_iteration, 0.0, None)
+        self.first = lease.after_iteration + 1
+        self.reported = lease.after_iteration
+        self.begins: list[float] = []
+        self.ends: list[float] = []
+        self.expected: list[float] = []
+        self.metrics: list[Mapping[str, float]] = []
+        self.bad: int | None = None
+        """The first iteration whose metric is missing or not finite."""
+        self.error = ""
+        self.fails_in: int | None = None
+        """The iteration in which the user's code raises."""
+        self.clock_s = 0.0
+        self.saved_s = 0.0
+        self.saves: list[tuple[float, int, bool]] = []
+        """Background saves: (durable at, iteration, regular)."""
+        self.best = lease.keep_above
+
+    def train(self, now_s: float) -> None:
+        """Begin to train, or go on after a wait."""
+        self.training = True
+        self.clock_s = now_s
+        if not self.ends:
+            self.saved_s = now_s
+
+    def done(self, now_s: float) -> int:
+        """Iterations that have ended."""
+        return self.first - 1 + bisect.bisect_right(self.ends, now_s)
+
+    def plan(self, now_s: float) -> Stop:
+        """Work the lease out to where it ends."""
+        lease = self.lease
+        self._extend(lease.until_iteration)
+        last = min(self.first - 1 + len(self.ends), lease.until_iteration)
+        reason: LeaseEnd | None = LeaseEnd.REACHED
+        if last < lease.until_iteration:
+            reason = LeaseEnd.RETURNED if self.fails_in is None else None
+        if lease.until_s is not None:
+            in_time = self._last_in_time(now_s, last, lease.until_s)
+            fails_late = reason is None and self.clock_s + self.pace.expected_s > lease.until_s
+            if in_time < last or fails_late:
+                last, reason = in_time, LeaseEnd.TIME
+        last = max(last, self._under_way(now_s))
+        return self._stop(last, now_s, reason)
+
+    def plan_revocation(self, now_s: float) -> Stop:
+        """After the iteration that is being trained."""
+        return self._stop(self._under_way(now_s), now_s, LeaseEnd.REVOKED)
+
+    def halt(self) -> None:
+        """The stop is reached. What was worked out beyond it did not happen."""
+        self.training = False
+        keep = self.stop_at.iteration - self.first + 1
+        for track in (self.begins, self.ends, self.expected, self.metrics):
+            del track[keep:]
+        self.saves = [save for save in self.saves if save[1] <= self.stop_at.iteration]
+
+    def next_report_s(self) -> float | None:
+        """When to report before the stop: a regular save is durable, or a metric is none."""
+        stop = self.stop_at
+        times = [at_s for at_s, iteration, regular in self.saves if regular and iteration <= stop.iteration]
+        if self.bad is not None and self.reported < self.bad <= stop.iteration:
+            times.append(self.ends[self.bad - self.first])
+        return min((at_s for at_s in times if at_s < stop.at_s), default=None)
+
+    def report(self, now_s: float, upto: int) -> tuple[tuple[Row, ...], tuple[int, ...]]:
+        """Rows not reported yet, and the checkpoints that became durable."""
+        rows = tuple(
+            Row(self.first + i, self.ends[i], self.metrics[i])
+            for i in range(self.reported + 1 - self.first, upto + 1 - self.first)
+        )
+        self.reported = max(self.reported, upto)
+        durable = [iteration for at_s, iteration, _ in self.saves if at_s <= now_s and iteration <= upto]
+        self.saves = [save for save in self.saves if save[0] > now_s]
+        return rows, tuple(durable)
+
+    def _stop(self, last: int, now_s: float, reason: LeaseEnd | None) -> Stop:
+        at_s = max(now_s, self.ends[last - self.first]) if last >= self.first else now_s
+        return Stop(last, at_s, reason, self.error if reason is None else "")
+
+    def _under_way(self, now_s: float) -> int:
+        """The iteration that is being trained, else the last one that ended."""
+        done = self.done(now_s)
+        index = done - self.first + 1
+        return done + 1 if index < len(self.ends) and self.begins[index] < now_s else done
+
+    def _last_in_time(self, now_s: float, last: int, until_s: float) -> int:
+        """The last iteration that is begun in the belief that it will end in time."""
+        for iteration in range(self.done(now_s) + 1, last + 1):
+            index = iteration - self.first
+            if self.begins[index] + self.expected[index] > until_s:
+                return iteration - 1
+        return last
+
+    def _extend(self, until: int) -> None:
+        """Know what happens up to an iteration."""
+        have = self.first - 1 + len(self.ends)
+        if until <= have or self.fails_in is not None:
+            return
+        rows = self._rows(have + 1, until)
+        measured = self.curve.seconds(have + 1, have + len(rows)) if rows else None
+        if measured is None:
+            seconds, expected = self.pace.iterations_s(len(rows)), [self.pace.expected_s] * len(rows)
+        else:
+            seconds = expected = [self.pace.factor * each for each in measured]
+        for iteration, row, duration in zip(range(have + 1, until + 1), rows, seconds, strict=False):
+            self.begins.append(self.clock_s)
+            self.clock_s += duration
+            self.ends.append(self.clock_s)
+            self._consider_save(iteration, row)
+        self.metrics.extend(rows)
+        self.expected.extend(expected)
+
+    def _rows(self, first: int, last: int) -> Sequence[Mapping[str, float]]:
+        if self.crash_after is not None and self.crash_after < last:
+            self.error, self.fails_in = "an injected fault", max(first, self.crash_after + 1)
+            last = self.fails_in - 1
+        if last < first:
+            return []
+        try:
+            return self.curve.rows(first, last)
+        except Exception:  # noqa: BLE001  the user's code may raise anything
+            return self._rows_until_it_raises(first, last)
+
+    def _rows_until_it_raises(self, first: int, last: int) -> list[Mapping[str, float]]:
+        rows: list[Mapping[str, float]] = []
+        for iteration in range(first, last + 1):
+            try:
+                rows.extend(self.curve.rows(iteration, iteration))
+            except Exception:  # noqa: BLE001
+                self.error, self.fails_in = traceback.format_exc(limit=-3).strip(), iteration
+                break
+        return rows
+
+    def _consider_save(self, iteration: int, row: Mapping[str, float]) -> None:
+        rule, at_s = self.saving, self.clock_s
+        value = row.get(rule.metric)
+        if value is None or not math.isfinite(value):
+            self.bad = self.bad or iteration
+            return
+        is_best = self.best is None or rule.mode.better(value, self.best)
+        regular = at_s - self.saved_s >= rule.every_s
+        if is_best:
+            self.best = value
+        if regular:
+            self.saved_s = at_s
+        if regular or is_best:
+            self.saves.append((at_s + rule.save_s, iteration, regular))

@@ -1,0 +1,144 @@
+"""All runs at a glance, without replaying any: from the last lines of each journal."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from elastune.core.commands import Ending, EndRun
+from elastune.errors import ElastuneError
+from elastune.journal import BrokenFolder, Entry, FoundRun, Journal, RunFolder, RunRecord, Summary, list_runs
+from elastune.journal.codec import decode
+from elastune.runs.shelf import read_costs
+
+_END_MARK = '"type":"EndRun"'
+# Answers of the provider may come after the end. How far to look back for it, step by step.
+_LOOK_BACK = (64, 4096)
+
+
+class RunState(enum.StrEnum):
+    """How a run ended, or that it did not."""
+
+    COMPLETE = "complete"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"  # not ended, and nobody writes it
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLine:
+    record: RunRecord
+    folder: RunFolder
+    state: RunState
+    events: int
+    seconds: float
+    """On the run's clock, up to its end or its last event."""
+    cost: float | None
+    """None: only a replay can tell."""
+    best: float | None
+
+    def to_dict(self) -> dict[str, object]:
+        record = self.record
+        return {
+            "run": record.run,
+            "name": record.name,
+            "created_utc": record.created_utc.isoformat().replace("+00:00", "Z"),
+            "body": record.body.value,
+            "policy": record.policy,
+            "seed": record.seed,
+            "state": self.state.value,
+            "events": self.events,
+            "seconds": self.seconds,
+            "cost": self.cost,
+            "best": self.best,
+            "folder": str(self.folder.path),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunList:
+    """Newest first."""
+
+    root: Path
+    runs: tuple[RunLine, ...]
+    broken: tuple[BrokenFolder, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "runs": [line.to_dict() for line in self.runs],
+            "broken": [{"folder": str(each.folder.path), "reason": each.reason} for each in self.broken],
+        }
+
+
+def read_list(root: Path) -> RunList:
+    """What cannot be read is listed with its reason."""
+    listing = list_runs(root)
+    journals: dict[Path, Journal] = {}
+    costs: dict[Path, dict[str, float]] = {}
+    lines: list[RunLine] = []
+    broken = list(listing.broken)
+    for found in listing.runs:
+        path = found.folder.path
+        try:
+            if found.journal not in journals:
+                journals[found.journal] = Journal.open(found.journal, read_only=True)
+                costs[path] = read_costs(found.folder)
+            lines.append(_line(found, journals[found.journal], costs[path]))
+        except ElastuneError as error:
+            broken.append(BrokenFolder(folder=found.folder, reason=str(error)))
+    return RunList(root=root, runs=tuple(lines), broken=tuple(broken))
+
+
+def state_of(summary: Summary, end: EndRun | None) -> RunState:
+    if end is not None:
+        return RunState(Ending(end.reason).value)
+    return RunState.INTERRUPTED if summary.writer is None else RunState.RUNNING
+
+
+def find_end(journal: Journal, summary: Summary) -> tuple[EndRun | None, float]:
+    """The end of a run and its time; without an end, the time of the last event."""
+    run, events = summary.record.run, summary.head.events
+    if summary.last is None:
+        return None, 0.0
+    looked = 1
+    found = _end_in([summary.last])
+    for back in (*_LOOK_BACK, events):
+        if found is not None or looked >= events or (back == events and summary.writer is not None):
+            break
+        found = _end_in(journal.read(run, after=max(0, events - back)))
+        looked = back
+    return found or (None, _at_s(summary.last))
+
+
+def _line(found: FoundRun, journal: Journal, costs: dict[str, float]) -> RunLine:
+    summary = journal.summary(found.record.run)
+    end, at_s = find_end(journal, summary)
+    return RunLine(
+        record=found.record,
+        folder=found.folder,
+        state=state_of(summary, end),
+        events=summary.head.events,
+        seconds=at_s,
+        cost=costs.get(summary.head.sha256),
+        best=None if end is None or end.best is None else end.best.metric,
+    )
+
+
+def _end_in(entries: Iterable[Entry]) -> tuple[EndRun, float] | None:
+    for entry in entries:
+        for line in entry.command_lines:
+            if _END_MARK in line:
+                command = decode(line)
+                if isinstance(command, EndRun):
+                    return command, _at_s(entry)
+    return None
+
+
+def _at_s(entry: Entry) -> float:
+    return float(json.loads(entry.event_line)["at_s"])

@@ -1,0 +1,164 @@
+"""From a journal back to the run: where it stands, and whether this program would have done the same.
+
+A replay needs the job and the policy, never the training: the rows are in the journal. So the trainable
+is not opened, and a run can be looked at where its code and its curves are gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from elastune.core import Core
+from elastune.core.events import RunStarted
+from elastune.errors import ElastuneError, ExecutionError, InvariantError
+from elastune.job import Job
+from elastune.journal import Entry, FoundRun, Journal, RunFolder, RunRecord
+from elastune.runs.listing import RunState, find_end, state_of
+from elastune.runs.remarks import Remark, overheard
+from elastune.runs.replay import Deviation, audit, event_of, replay
+from elastune.runs.result import Estimate
+from elastune.runs.setup import RunSetup, prepare
+from elastune.runs.shelf import read_predicted
+from elastune.runs.standing import Standing, standing_of
+from elastune.trainables import SYNTHETIC
+
+_ROWS_MARK = '"rows":[['
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """`agreed` events caused the same commands again; then comes the deviation, if there is one."""
+
+    agreed: int
+    deviation: Deviation | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    record: RunRecord
+    folder: RunFolder
+    job: Job
+    state: RunState
+    writer: str | None
+    """The process that writes the run now."""
+    standing: Standing
+    audit: Audit | None
+    """None: nobody asked."""
+
+    def to_dict(self) -> dict[str, object]:
+        record, found = self.record, self.audit
+        deviation = None if found is None else found.deviation
+        data: dict[str, object] = {
+            "run": record.run,
+            "name": record.name,
+            "created_utc": record.created_utc.isoformat().replace("+00:00", "Z"),
+            "body": record.body.value,
+            "state": self.state.value,
+            "writer": self.writer,
+            "folder": str(self.folder.path),
+            **self.standing.to_dict(),
+        }
+        if found is not None:
+            data["audit"] = {
+                "agreed": found.agreed,
+                "deviation": None
+                if deviation is None
+                else {
+                    "number": deviation.number,
+                    "event": deviation.event,
+                    "journalled": list(deviation.journalled),
+                    "replayed": list(deviation.replayed),
+                },
+            }
+        return data
+
+
+def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
+    """Replay a run; with `audited`, up to where its commands are not what this program would command."""
+    journal = Journal.open(found.journal, read_only=True)
+    run = found.record.run
+    summary = journal.summary(run)
+    if summary.last is None:
+        raise ExecutionError(f"run {run} has no events: its process ended before the first one was stored")
+    setup = _setup(found.record, journal)
+    remarks: list[Remark] = []
+    core, deviation = _taken_in(
+        setup.make_core(found.record.seed), overheard(journal.read(run), remarks), run, audited=audited
+    )
+    end, _ = find_end(journal, summary)
+    agreed = core.state.events if deviation is None else deviation.number - 1
+    return RunStatus(
+        record=found.record,
+        folder=found.folder,
+        job=setup.job,
+        state=state_of(summary, end),
+        writer=summary.writer,
+        standing=standing_of(
+            setup,
+            core.state,
+            seed=found.record.seed,
+            predicted=_predicted(setup, found.folder),
+            remarks=remarks,
+        ),
+        audit=Audit(agreed=agreed, deviation=deviation) if audited else None,
+    )
+
+
+def _taken_in(
+    core: Core, entries: Iterable[Entry], run: str, *, audited: bool
+) -> tuple[Core, Deviation | None]:
+    try:
+        if audited:
+            deviation = audit(core, entries)
+            return core, deviation
+        return replay(core, entries), None
+    except InvariantError as error:
+        raise ExecutionError(
+            f"run {run} cannot be replayed beyond event {core.state.events}: {error}; "
+            "its journal is damaged, or was written by another version of Elastune"
+        ) from error
+
+
+def _setup(record: RunRecord, journal: Journal) -> RunSetup:
+    first = next(journal.read(record.run))
+    started = event_of(first)
+    if not isinstance(started, RunStarted):
+        raise ExecutionError(f"run {record.run} does not begin with its start: {first.event_line[:200]}")
+    try:
+        job = Job.from_dict(started.job, source=f"the job of run {record.run}")
+        return prepare(_without_training(job, journal, record), started.policy)
+    except InvariantError:
+        raise
+    except ElastuneError as error:
+        raise ExecutionError(
+            f"run {record.run} cannot be replayed, because its job cannot be used any more: {error}"
+        ) from error
+
+
+def _without_training(job: Job, journal: Journal, record: RunRecord) -> Job:
+    """The job with a trainable that is never called. A replay asks only for the metric and its mode."""
+    if isinstance(job.trainable, str) and job.trainable in SYNTHETIC:
+        return job
+    metric = job.metric or _only_metric(journal.read(record.run))
+    return job.model_copy(update={"trainable": _absent, "metric": metric})
+
+
+def _absent(config: object, iteration: int) -> float:
+    raise InvariantError(f"a replay trains nothing, yet iteration {iteration} of {config} was asked for")
+
+
+def _only_metric(entries: Iterable[Entry]) -> str:
+    """Of curves whose job names no metric there is only one, and every row has it."""
+    for entry in entries:
+        if _ROWS_MARK in entry.event_line:
+            (_, _, metrics), *_ = json.loads(entry.event_line)["rows"]
+            return str(next(iter(metrics)))
+    return "metric"  # no row, so no name is needed
+
+
+def _predicted(setup: RunSetup, folder: RunFolder) -> Estimate | None:
+    if setup.quote is not None:
+        return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
+    return read_predicted(folder, setup.policy)

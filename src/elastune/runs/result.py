@@ -1,0 +1,106 @@
+"""What came of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from elastune.core import Ending, Phase, State
+from elastune.core.events import Config
+from elastune.core.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Time and money; of a prediction, the means."""
+
+    jct_seconds: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestTrial:
+    """The best model: its checkpoint exists."""
+
+    trial: int
+    config: Config
+    metric: float
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    policy: str
+    seed: int
+    metric: str
+    predicted: Estimate
+    actual: Estimate
+    best: BestTrial | None
+    ending: Ending
+    trials: int
+    phases: Mapping[str, int]
+    """How many trials ended in each phase."""
+    iterations: int
+    events: int
+    journal_sha256: str
+    ledger: Ledger
+    run: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data with the keys that programs may rely on."""
+        best = self.best
+        return {
+            "policy": self.policy,
+            "seed": self.seed,
+            "predicted": {"jct_seconds": self.predicted.jct_seconds, "cost": self.predicted.cost},
+            "actual": {"jct_seconds": self.actual.jct_seconds, "cost": self.actual.cost},
+            "best": None
+            if best is None
+            else {
+                "trial": best.trial,
+                "config": dict(best.config),
+                "metric": best.metric,
+                "iterations": best.iterations,
+            },
+            "metric": self.metric,
+            "ending": self.ending.value,
+            "trials": self.trials,
+            "phases": dict(self.phases),
+            "iterations": self.iterations,
+            "events": self.events,
+            "stages": [_stage_to_dict(self.ledger, index) for index in range(len(self.ledger.stages))],
+            "journal_sha256": self.journal_sha256,
+            "run": self.run,
+        }
+
+
+def best_of(state: State) -> BestTrial | None:
+    best = state.best
+    if best is None:
+        return None
+    config = state.trials[best.trial].config
+    return BestTrial(trial=best.trial, config=config, metric=best.metric, iterations=best.iteration)
+
+
+def count_phases(state: State) -> dict[str, int]:
+    counts = Counter(trial.phase for trial in state.trials.values())
+    return {phase.value: counts[phase] for phase in Phase if counts[phase]}
+
+
+def _stage_to_dict(ledger: Ledger, index: int) -> dict[str, object]:
+    stage = ledger.stages[index]
+    return {
+        "bracket": stage.pool,
+        "stage": stage.stage,
+        "began_seconds": stage.began_s,
+        "seconds": 0.0 if stage.ended_s is None else stage.ended_s - stage.began_s,
+        "nodes": stage.nodes,
+        "cost": stage.usd,
+        "node_seconds": stage.node_s,
+        "booting_node_seconds": stage.booting_s,
+        "starting_slot_seconds": stage.use.starting_s,
+        "training_slot_seconds": stage.use.training_s,
+        "saving_slot_seconds": stage.use.saving_s,
+        "idle_slot_seconds": ledger.idle_slot_s(stage),
+    }

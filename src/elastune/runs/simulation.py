@@ -1,0 +1,188 @@
+"""A whole run in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from elastune.bodies.simulated import NO_FAULTS, Faults, SimulatedBody
+from elastune.core import AnyCommand, AnyEvent, Core, RunTerms
+from elastune.core.events import RunStarted
+from elastune.errors import InvariantError
+from elastune.journal import AnyJournal, Body, MemoryJournal, RunId, RunRecord, Writer
+from elastune.profiles import Constant
+from elastune.runs.driver import Driver, belief_of
+from elastune.runs.replay import replay
+from elastune.runs.result import Estimate, RunResult, best_of, count_phases
+from elastune.runs.setup import RunSetup
+from elastune.trainables import Trainable
+from elastune.trainables.unknown import UnknownTrainable
+
+_DRIVER_LUCK = 104
+Progress = Callable[[float], None]
+"""Told the virtual time now and then."""
+
+
+class _DriverDied(Exception):  # noqa: N818  not an error: an injected fault
+    """Unwinds the body's step; what it was about to do is lost."""
+
+
+class Simulation:
+    """One seed of one setup. `journal` is where its events go."""
+
+    def __init__(
+        self,
+        setup: RunSetup,
+        *,
+        seed: int,
+        journal: AnyJournal,
+        record: RunRecord,
+        faults: Faults = NO_FAULTS,
+        trainable: Trainable | None = None,
+    ) -> None:
+        self.setup = setup
+        self.seed = seed
+        self.journal = journal
+        self.record = record
+        self.faults = faults
+        self.body = SimulatedBody(
+            setup.terms,
+            trainable=trainable or setup.tuning.trainable,
+            sampler=setup.tuning.make_sampler(seed),
+            seed=seed,
+            checkpoint_every_s=setup.job.checkpoint_every,
+            faults=faults,
+        )
+        self.writer: Writer = journal.start(record)
+        self.driver = self._drive(setup.make_core(seed))
+        self._rng = np.random.default_rng((seed, _DRIVER_LUCK))
+        self._dies_s = self._next_death()
+
+    @property
+    def core(self) -> Core:
+        return self.driver.core
+
+    def run(self, progress: Progress | None = None) -> None:
+        """To the end. The journal is closed and durable then, also if something goes wrong."""
+        try:
+            self.start()
+            while self.step():
+                if progress is not None and not self.core.state.events % 256:
+                    progress(self.body.now_s)
+        finally:
+            self.writer.close()
+
+    def start(self) -> None:
+        job = self.setup.job.to_dict()
+        event = RunStarted(at_s=0.0, policy=self.setup.policy, seed=self.seed, job=job)
+        for command in self.driver(event):
+            self.body.carry_out(command)
+
+    def step(self) -> bool:
+        """Let the next thing happen; False when nothing is left."""
+        try:
+            return self.body.step(self._think)
+        except _DriverDied:
+            self._come_back()
+            return True
+
+    def result(self, predicted: Estimate) -> RunResult:
+        state = self.core.state
+        if state.ended is None or state.ended_s is None:
+            raise InvariantError("the run has not ended")
+        return RunResult(
+            policy=self.setup.policy,
+            seed=self.seed,
+            metric=state.terms.metric,
+            predicted=predicted,
+            actual=Estimate(jct_seconds=state.ended_s, cost=state.ledger.accrued_usd(state.now_s)),
+            best=best_of(state),
+            ending=state.ended,
+            trials=len(state.trials),
+            phases=count_phases(state),
+            iterations=state.iterations,
+            events=state.events,
+            journal_sha256=self.writer.sha256,
+            ledger=state.ledger,
+            run=self.record.run,
+        )
+
+    def _drive(self, core: Core) -> Driver:
+        return Driver(core, self.writer, commit_each=self.faults.driver_per_hour > 0.0)
+
+    def _think(self, event: AnyEvent) -> Sequence[AnyCommand]:
+        commands = self.driver(event)
+        if event.at_s < self._dies_s or self.core.state.ended is not None:
+            return commands
+        for command in commands[: int(self._rng.integers(len(commands) + 1))]:
+            self.body.carry_out(command)
+        raise _DriverDied
+
+    def _come_back(self) -> None:
+        """A new driver, which knows nothing but the journal."""
+        self.writer.close()
+        core = replay(self.setup.make_core(self.seed), self.journal.read(self.record.run))
+        self.writer = self.journal.resume(self.record.run)
+        self.driver = self._drive(core)
+        down_s = float(self._rng.exponential(self.faults.driver_down_s))
+        event = self.body.crash(down_s, belief_of(core.state))
+        self._dies_s = self._next_death()
+        for command in self.driver(event):
+            self.body.carry_out(command)
+
+    def _next_death(self) -> float:
+        rate = self.faults.driver_per_hour
+        return self.body.now_s + float(self._rng.exponential(3600.0 / rate)) if rate else float("inf")
+
+
+def predict(setup: RunSetup) -> Estimate:
+    """What the run is expected to take: by its plan or, where there is none, by a simulation of the policy.
+
+    That one has mean latencies, no faults, and learning curves of which nothing is known but that they rank
+    the trials at random.
+    """
+    if setup.quote is not None:
+        return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
+    calm = replace(setup, terms=_calm(setup.terms))
+    trainable = UnknownTrainable(setup.terms.metric)
+    simulation = Simulation(
+        calm,
+        seed=setup.job.seed,
+        journal=MemoryJournal(keeps_lines=False),
+        record=_unnamed(setup),
+        trainable=trainable,
+    )
+    simulation.run()
+    state = simulation.core.state
+    return Estimate(jct_seconds=state.ended_s or 0.0, cost=state.ledger.accrued_usd(state.now_s))
+
+
+def _unnamed(setup: RunSetup) -> RunRecord:
+    return RunRecord(
+        run=RunId("0"),
+        name=setup.job.name,
+        created_utc=datetime.fromtimestamp(0, UTC),
+        body=Body.SIMULATED,
+        policy=setup.policy,
+        seed=setup.job.seed,
+    )
+
+
+def _calm(terms: RunTerms) -> RunTerms:
+    """The same with every latency at its mean."""
+    profile, cluster = terms.profile, terms.cluster
+    return replace(
+        terms,
+        profile=replace(
+            profile,
+            spread=0.0,
+            iteration=Constant(profile.iteration.mean),
+            startup=Constant(profile.startup.mean),
+            save=Constant(profile.save.mean),
+            sync=Constant(profile.sync.mean),
+        ),
+        cluster=replace(cluster, queue=Constant(cluster.queue.mean), init=Constant(cluster.init.mean)),
+    )

@@ -1,0 +1,223 @@
+"""Where a run stands, at its end or in the middle: what `simulate` and `status` show.
+
+A value, taken from the state once; it stays true when the run goes on.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from elastune.core import Ending, State
+from elastune.core.ledger import Ledger, StageAccount
+from elastune.planning import Limits, Quote, StageQuote
+from elastune.runs.remarks import Failure, Remark, failures_of
+from elastune.runs.result import BestTrial, Estimate, best_of, count_phases
+from elastune.runs.setup import RunSetup
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """What became of the slot time that was held, from grant to release. The sum is 1."""
+
+    booting: float
+    starting: float
+    training: float
+    saving: float
+    idle: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageStanding:
+    """A stage as planned and as it was. Stages are counted from 0 in each bracket."""
+
+    bracket: int
+    stage: int
+    nodes: int
+    actual: Estimate
+    shares: Shares | None
+    """None: no node was there."""
+    planned: StageQuote | None
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesNow:
+    """The three facts about nodes that are kept apart, but for those wanted."""
+
+    ready: int
+    booting: int
+    requested: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    policy: str
+    seed: int
+    metric: str
+    limits: Limits
+    """As the job has them; `conceded` are those that gave way since."""
+    conceded: tuple[str, ...]
+    predicted: Estimate | None
+    promised: Estimate | None
+    """What the plan does not exceed with the job's confidence; None: there is no plan."""
+    actual: Estimate
+    """So far; once the run has ended, in the end."""
+    ending: Ending | None
+    best: BestTrial | None
+    trials: int
+    phases: Mapping[str, int]
+    iterations: int
+    events: int
+    nodes: NodesNow
+    growth: tuple[tuple[float, int], ...]
+    """Nodes held from each of these times on."""
+    brackets: tuple[str, ...]
+    """What the plan calls them."""
+    stages: tuple[StageStanding, ...]
+    shares: Shares | None
+    failures: tuple[Failure, ...]
+    remarks: tuple[Remark, ...]
+
+    @property
+    def keeps_deadline(self) -> bool | None:
+        return keeps(self.actual.jct_seconds, self.limits.deadline_s)
+
+    @property
+    def keeps_budget(self) -> bool | None:
+        return keeps(self.actual.cost, self.limits.budget_usd)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data; what `RunResult.to_dict` has too is called the same."""
+        data = asdict(self)
+        limits = data.pop("limits")
+        return {
+            **data,
+            "deadline_seconds": limits["deadline_s"],
+            "budget": limits["budget_usd"],
+            "confidence": limits["confidence"],
+            "ending": None if self.ending is None else self.ending.value,
+            "growth": [{"at_seconds": at_s, "nodes": nodes} for at_s, nodes in self.growth],
+            "stages": [_stage_to_dict(stage) for stage in self.stages],
+            "remarks": [
+                {"at_seconds": each.at_s, "topic": each.topic, "text": each.text} for each in self.remarks
+            ],
+        }
+
+
+def _stage_to_dict(stage: StageStanding) -> dict[str, object]:
+    data = asdict(stage)
+    actual = data.pop("actual")
+    return {**data, "seconds": actual["jct_seconds"], "cost": actual["cost"]}
+
+
+def keeps(value: float, limit: float | None) -> bool | None:
+    """None: there is no such limit."""
+    return None if limit is None else value <= limit * (1 + _ROUNDING)
+
+
+def standing_of(
+    setup: RunSetup,
+    state: State,
+    *,
+    seed: int,
+    predicted: Estimate | None,
+    remarks: Iterable[Remark] = (),
+) -> Standing:
+    ledger = _up_to_now(state)
+    over = {(each.pool, each.stage) for each in state.ledger.stages if each.ended_s is not None}
+    size = setup.terms.cluster.slots_per_node
+    stages = tuple(
+        _stage(account, setup.quote, slots_per_node=size, is_over=(account.pool, account.stage) in over)
+        for account in sorted(ledger.stages, key=lambda each: (each.pool, each.stage))
+        if account.node_s or setup.quote is None or _planned(account, setup.quote) is not None
+    )
+    quote = setup.quote
+    at_s = state.now_s if state.ended_s is None else state.ended_s
+    return Standing(
+        policy=setup.policy,
+        seed=seed,
+        metric=state.terms.metric,
+        limits=setup.terms.limits,
+        conceded=tuple(sorted(limit.value for limit in state.conceded)),
+        predicted=predicted,
+        promised=None
+        if quote is None
+        else Estimate(jct_seconds=quote.jct_quantile_seconds, cost=quote.cost_quantile),
+        actual=Estimate(jct_seconds=at_s, cost=state.ledger.accrued_usd(state.now_s)),
+        ending=state.ended,
+        best=best_of(state),
+        trials=len(state.trials),
+        phases=count_phases(state),
+        iterations=state.iterations,
+        events=state.events,
+        nodes=_nodes_now(state),
+        growth=_growth(ledger),
+        brackets=() if quote is None else tuple(bracket.name for bracket in quote.brackets),
+        stages=stages,
+        shares=_shares(ledger.stages, size),
+        failures=failures_of(state),
+        remarks=tuple(remarks),
+    )
+
+
+def _up_to_now(state: State) -> Ledger:
+    """The ledger books a span of time when it ends. In the middle of a run, a copy is closed as of now."""
+    if state.ended is not None:
+        return state.ledger
+    ledger = copy.deepcopy(state.ledger)
+    ledger.close(state.now_s)
+    return ledger
+
+
+def _stage(
+    account: StageAccount, quote: Quote | None, *, slots_per_node: int, is_over: bool
+) -> StageStanding:
+    seconds = 0.0 if account.ended_s is None else account.ended_s - account.began_s
+    return StageStanding(
+        bracket=account.pool,
+        stage=account.stage,
+        nodes=account.nodes,
+        actual=Estimate(jct_seconds=seconds, cost=account.usd),
+        shares=_shares([account], slots_per_node),
+        planned=None if quote is None else _planned(account, quote),
+        is_over=is_over,
+    )
+
+
+def _planned(account: StageAccount, quote: Quote) -> StageQuote | None:
+    """None: after its last barrier a bracket has a stage that nobody enters."""
+    stages = quote.brackets[account.pool].stages
+    return stages[account.stage] if account.stage < len(stages) else None
+
+
+def _shares(accounts: Sequence[StageAccount], slots_per_node: int) -> Shares | None:
+    held = sum(account.node_s for account in accounts) * slots_per_node
+    if held <= 0.0:
+        return None
+    booting = sum(account.booting_s for account in accounts) * slots_per_node / held
+    starting = sum(account.use.starting_s for account in accounts) / held
+    training = sum(account.use.training_s for account in accounts) / held
+    saving = sum(account.use.saving_s for account in accounts) / held
+    idle = max(0.0, 1.0 - booting - starting - training - saving)
+    return Shares(booting=booting, starting=starting, training=training, saving=saving, idle=idle)
+
+
+def _nodes_now(state: State) -> NodesNow:
+    booting = sum(node.ready_s is None for node in state.where.values())
+    requested = sum(room.pool.outstanding for room in state.rooms.values())
+    return NodesNow(ready=len(state.where) - booting, booting=booting, requested=requested)
+
+
+def _growth(ledger: Ledger) -> tuple[tuple[float, int], ...]:
+    changes = [(max(0.0, node.born_s), 1) for node in ledger.nodes.values()]
+    changes += [(node.ended_s, -1) for node in ledger.nodes.values() if node.ended_s is not None]
+    nodes, steps = 0, [(0.0, 0)]
+    for at_s, together in itertools.groupby(sorted(changes), key=lambda change: change[0]):
+        nodes += sum(change for _, change in together)
+        steps.append((at_s, nodes))
+    return tuple(steps)
