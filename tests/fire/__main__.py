@@ -1,0 +1,70 @@
+"""The long version.
+
+`python -m tests.fire --experiments 10000`, or one experiment: `python -m tests.fire --seed 17`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+
+from tests.fire.experiments import make_experiment
+from tests.fire.trial import put_to_trial
+
+PATIENCE_S = 60
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError(f"no end after {PATIENCE_S} s")
+
+
+def attempt(seed: int) -> tuple[int, str, int, str]:
+    """(seed, how the run ended, events, what broke)."""
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(PATIENCE_S)
+    try:
+        trial = put_to_trial(seed)
+    except Exception:  # noqa: BLE001  whatever it is, it is what we look for
+        return seed, "broken", 0, traceback.format_exc()
+    finally:
+        signal.alarm(0)
+    state = trial.core.state
+    return seed, str(state.ended), state.events, ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, help="only this experiment, with its story")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--experiments", type=int, default=1000)
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    if options.seed is not None:
+        print(make_experiment(options.seed))
+        trial = put_to_trial(options.seed)
+        state = trial.core.state
+        print(f"{state.events} events, ended: {state.ended}, best: {state.best}")
+        return 0
+    began, endings, events, broken = time.monotonic(), Counter[str](), 0, 0
+    seeds = range(options.first, options.first + options.experiments)
+    with multiprocessing.Pool(options.processes) as pool:
+        for done, (seed, ending, count, error) in enumerate(pool.imap_unordered(attempt, seeds, 8), 1):
+            endings[ending] += 1
+            events += count
+            if error:
+                broken += 1
+                print(f"{error}\nreproduce with: python -m tests.fire --seed {seed}\n", flush=True)
+            if sys.stderr.isatty() and not done % 50:
+                print(f"\r{done} of {len(seeds)}", end="", file=sys.stderr)
+    took = time.monotonic() - began
+    print(f"{len(seeds)} experiments, {events:,} events, {took:.0f} s: {dict(endings)}; {broken} broken")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Any object as plain data that can be compared: two cores are equal when their portraits are."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import random
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+_PLAIN = (str, int, float, bool, type(None), enum.Enum)
+
+
+def portrait(thing: Any) -> Any:
+    if isinstance(thing, _PLAIN):
+        return thing
+    if isinstance(thing, Mapping):
+        return {portrait(key): portrait(value) for key, value in thing.items()}
+    if isinstance(thing, tuple):
+        return tuple(map(portrait, thing))
+    if isinstance(thing, list | deque):
+        return list(map(portrait, thing))
+    if isinstance(thing, set | frozenset):
+        return frozenset(map(portrait, thing))
+    return _portrait_of_object(thing)
+
+
+def _portrait_of_object(thing: Any) -> Any:
+    if isinstance(thing, random.Random):
+        return thing.getstate()
+    if dataclasses.is_dataclass(thing):
+        if getattr(type(thing), "__hash__", None) is not None:
+            return thing  # frozen: compares by itself
+        return {field.name: portrait(getattr(thing, field.name)) for field in dataclasses.fields(thing)}
+    if callable(thing):
+        return None
+    return {name: portrait(value) for name, value in vars(thing).items()}
