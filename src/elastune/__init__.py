@@ -3,6 +3,8 @@
 >>> import elastune
 >>> quote = elastune.plan("job.yaml")
 >>> quote.cost, quote.jct_seconds, quote.stages
+>>> result = elastune.simulate("job.yaml", seed=7)
+>>> result.actual, result.best
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from elastune.api import plan
+    from elastune.api.running import list_runs, simulate, simulate_many, status
     from elastune.errors import ElastuneError, InfeasibleError, JobError
     from elastune.job import Job, load_job
     from elastune.planning import NoPlanError, Objective, Quote
+    from elastune.runs import RunResult
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,9 +29,14 @@ __all__ = [
     "NoPlanError",
     "Objective",
     "Quote",
+    "RunResult",
     "__version__",
+    "list_runs",
     "load_job",
     "plan",
+    "simulate",
+    "simulate_many",
+    "status",
 ]
 
 # Loaded on first use, so that `import elastune` and `elastune --help` stay fast.
@@ -39,8 +48,13 @@ _HOMES = {
     "NoPlanError": "elastune.planning",
     "Objective": "elastune.planning",
     "Quote": "elastune.planning",
+    "RunResult": "elastune.runs",
+    "list_runs": "elastune.api.running",
     "load_job": "elastune.job",
     "plan": "elastune.api",
+    "simulate": "elastune.api.running",
+    "simulate_many": "elastune.api.running",
+    "status": "elastune.api.running",
 }
 
 

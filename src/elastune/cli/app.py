@@ -1,4 +1,7 @@
-"""The `elastune` command and how it ends: 0 done, 2 wrong input, 3 no plan fits, 70 our own bug."""
+"""The `elastune` command and how it ends.
+
+0 done, 2 wrong input, 3 no plan fits, 4 a run or its journal cannot go on, 70 our own bug.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ import typer
 
 import elastune
 from elastune.cli.plan import plan_command
+from elastune.cli.runs import runs_command
+from elastune.cli.simulate import simulate_command
+from elastune.cli.status import status_command
 from elastune.errors import ElastuneError
 
 app = typer.Typer(
@@ -19,6 +25,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("plan")(plan_command)
+app.command("simulate")(simulate_command)
+app.command("runs")(runs_command)
+app.command("status")(status_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elastune.errors import ElastuneError, JobError
+from elastune.cli.errors import errors_as_json
 
 if TYPE_CHECKING:
     from elastune.planning import Quote
@@ -51,7 +51,7 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Find the cheapest plan that keeps the promise, and say what it costs and when it ends."""
-    try:
+    with errors_as_json(as_json):
         quote = _plan(
             job,
             plot,
@@ -62,11 +62,6 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
             frontier=frontier or plot is not None,
             compare=compare,
         )
-    except ElastuneError as error:
-        if not as_json:
-            raise
-        typer.echo(json.dumps(_error_data(error), indent=2))
-        raise typer.Exit(error.exit_code) from None
     shown = quote if frontier else replace(quote, frontier=None)
     if as_json:
         typer.echo(json.dumps(shown.to_dict(), indent=2))
@@ -99,33 +94,3 @@ def _print(quote: Quote, plot: Path | None) -> None:
     console.print(render_quote(quote))
     if plot is not None:
         console.print(f"\nplot written to {plot}")
-
-
-def _error_data(error: ElastuneError) -> dict[str, object]:
-    from elastune.planning import NoPlanError  # noqa: PLC0415
-
-    if not isinstance(error, NoPlanError):
-        return {"error": "job" if isinstance(error, JobError) else "internal", "message": str(error)}
-    diagnosis = error.diagnosis
-    return {
-        "error": "infeasible",
-        "message": str(error),
-        "binding": diagnosis.binding.value,
-        "deadline_seconds": diagnosis.limits.deadline_s,
-        "budget": diagnosis.limits.budget_usd,
-        "confidence": diagnosis.limits.confidence,
-        "fastest": None if diagnosis.fastest is None else asdict(diagnosis.fastest),
-        "cheapest": None if diagnosis.cheapest is None else asdict(diagnosis.cheapest),
-        "would_fit": [
-            {
-                key: value
-                for key, value in (
-                    ("deadline_seconds", remedy.deadline_s),
-                    ("budget", remedy.budget_usd),
-                    ("max_nodes", remedy.max_nodes),
-                )
-                if value is not None
-            }
-            for remedy in diagnosis.remedies
-        ],
-    }

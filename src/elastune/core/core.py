@@ -43,6 +43,9 @@ from elastune.place import TrialId
 # A policy that is refused nodes may wish for fewer; one that insists is not asked for ever.
 _MOST_ANSWERS_TO_VETOES = 4
 
+# They free no slots and move no node: unless the policy has something to say, there is nothing to do.
+_QUIET = (GangStarted, Progressed)
+
 
 class Core:
     def __init__(self, terms: RunTerms, policy: Policy) -> None:
@@ -69,6 +72,8 @@ class Core:
         if state.closing is None:
             started = isinstance(event, RunStarted)
             advice = self.policy.start(state) if started else self.policy.handle(event, state)
+        if advice is None and concerned is None and isinstance(event, _QUIET) and not turn.commands:
+            return
         vetoes = self._enact(turn, advice, concerned)
         for _ in range(_MOST_ANSWERS_TO_VETOES):
             if not vetoes or state.closing is not None:

@@ -81,7 +81,8 @@ class _Open:
     before: StageAccount | None = None
     nodes: int = 0
     booting: int = 0
-    slots: dict[Activity, int] = field(default_factory=lambda: dict.fromkeys(Activity, 0))
+    slots: list[int] = field(default_factory=lambda: [0] * len(Activity))
+    """By activity."""
 
 
 class Ledger:
@@ -265,12 +266,12 @@ class Ledger:
         account = now.account
         account.node_s += seconds * now.nodes
         account.booting_s += seconds * now.booting
-        busy = 0
-        for activity, slots in now.slots.items():
-            if slots:
-                account.use.add(activity, seconds * slots)
-                busy += slots
+        use, slots = account.use, now.slots
+        use.starting_s += seconds * slots[Activity.STARTING]
+        use.training_s += seconds * slots[Activity.TRAINING]
+        use.waiting_s += seconds * slots[Activity.WAITING]
+        use.saving_s += seconds * slots[Activity.SAVING]
         if self._by_node:
             account.usd += seconds * now.nodes * self._cluster.node_usd_per_s
         else:
-            account.usd += seconds * busy * self._cluster.slot_usd_per_s
+            account.usd += seconds * sum(slots) * self._cluster.slot_usd_per_s

@@ -22,9 +22,10 @@ from elastune.place import TrialId
 def adopt(turn: Turn, wishes: Wishes) -> None:
     """New wishes replace the old ones."""
     state = turn.state
+    before, was_steady = state.wished, state.wishes.steady
     state.wishes = wishes
     state.wished = {wish.trial: wish for wish in wishes.trials}
-    for number in sorted(wishes.nodes.keys() | {wish.pool for wish in wishes.trials}):
+    for number in wishes.nodes:
         state.room(number)
     for room in state.rooms.values():
         room.queue = deque()
@@ -33,10 +34,11 @@ def adopt(turn: Turn, wishes: Wishes) -> None:
     for wish in wishes.trials:
         trial = state.trial(wish.trial)
         if trial.activity is None and _is_open(state, trial, wish):
-            state.rooms[wish.pool].queue.append(wish.trial)
+            state.room(wish.pool).queue.append(wish.trial)
     if wishes.steady:
         for number in tuple(state.held):
-            settle(turn, state.trials[number])
+            if not was_steady or state.wished.get(number) is not before.get(number):
+                settle(turn, state.trials[number])
 
 
 def settle(turn: Turn, trial: Trial) -> None:

@@ -10,13 +10,13 @@ from elastune.core.lifecycle import Phase, check_step
 from elastune.place import Gang, TrialId
 
 
-class Activity(enum.Enum):
-    """What the slots of a gang are doing."""
+class Activity(enum.IntEnum):
+    """What the slots of a gang are doing. Numbers, because the ledger counts by them all the time."""
 
-    STARTING = "starting"
-    TRAINING = "training"
-    WAITING = "waiting"
-    SAVING = "saving"
+    STARTING = 0
+    TRAINING = 1
+    WAITING = 2
+    SAVING = 3
 
 
 @dataclass(frozen=True, slots=True)

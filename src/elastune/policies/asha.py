@@ -55,6 +55,7 @@ class Asha:
         self.top = len(self.rungs) - 1
         self.rung_of: dict[TrialId, int] = {}
         """The rung that each trial in training is on its way to."""
+        self.wishes: dict[TrialId, Wish] = {}
         self.sampling = 0
 
     def start(self, state: State) -> Advice:
@@ -66,7 +67,8 @@ class Asha:
                 self.sampling = 0
                 if event.exhausted:
                     self.trials_left = 0
-                self.rung_of.update((trial, 0) for trial, _ in event.trials)
+                for trial, _ in event.trials:
+                    self._send(trial, 0, state)
                 return self._fill(state)
             case Progressed() | TrialPaused():
                 return self._trial_moved(state.trials[event.trial], state)
@@ -80,7 +82,7 @@ class Asha:
         level = self.rungs[rung]
         if not (trial.phase.is_over or trial.has_done(level.iterations)):
             return None
-        del self.rung_of[trial.number]
+        del self.rung_of[trial.number], self.wishes[trial.number]
         goes_on = rung < self.top and not (trial.returned or trial.phase.is_over)
         if goes_on:
             value = trial.values[-1]
@@ -90,7 +92,7 @@ class Asha:
     def _fill(self, state: State) -> Advice:
         """Keep as many trials in training as there is room for."""
         room = self._room(state)
-        while len(self.rung_of) < room and self._promote():
+        while len(self.rung_of) < room and self._promote(state):
             pass
         sample = 0
         if not self.sampling:
@@ -98,22 +100,23 @@ class Asha:
             self.sampling = sample = max(0, sample)
             self.trials_left -= sample
         busy = len(self.rung_of) + self.sampling
-        slots = state.terms.gangs.min_slots
-        wishes = tuple(
-            Wish(trial, slots, self.rungs[rung].iterations, final=rung == self.top)
-            for trial, rung in self.rung_of.items()
-        )
         return Advice(
-            wishes=Wishes(trials=wishes, nodes={0: self._nodes(state, busy)}),
+            wishes=Wishes(trials=tuple(self.wishes.values()), nodes={0: self._nodes(state, busy)}),
             sample=sample,
             done=None if busy else Ending.COMPLETE,
         )
 
-    def _promote(self) -> bool:
+    def _send(self, trial: TrialId, rung: int, state: State) -> None:
+        """Let a trial train to a rung."""
+        self.rung_of[trial] = rung
+        goal = self.rungs[rung].iterations
+        self.wishes[trial] = Wish(trial, state.terms.gangs.min_slots, goal, final=rung == self.top)
+
+    def _promote(self, state: State) -> bool:
         for rung in range(self.top - 1, -1, -1):
             trial = self.rungs[rung].promote(self.eta)
             if trial is not None:
-                self.rung_of[trial] = rung + 1
+                self._send(trial, rung + 1, state)
                 return True
         return False
 

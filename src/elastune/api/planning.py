@@ -1,12 +1,9 @@
-"""What the command line does, as functions."""
+"""Pricing a job before it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
+from elastune.api.arguments import AnyJob, as_job, whole
 from elastune.errors import JobError
-from elastune.job import Job, load_job
 from elastune.planning import (
     DEFAULT_PLANNER,
     DEFAULT_SAMPLES,
@@ -22,7 +19,7 @@ MOST_SEED = 2**63 - 1
 
 
 def plan(
-    job: Job | Mapping[str, object] | str | Path,
+    job: AnyJob,
     *,
     planner: str = DEFAULT_PLANNER,
     objective: Objective | str | None = None,
@@ -40,20 +37,12 @@ def plan(
     request = Request(
         planner=_known_planner(planner),
         objective=_objective(objective),
-        samples=_whole("samples", samples, 1, MOST_SAMPLES),
-        seed=_whole("seed", seed, 0, MOST_SEED),
+        samples=whole("samples", samples, 1, MOST_SAMPLES),
+        seed=whole("seed", seed, 0, MOST_SEED),
         frontier=frontier,
         compare=compare,
     )
     return make_quote(as_job(job).to_problem(), request)
-
-
-def as_job(job: Job | Mapping[str, object] | str | Path) -> Job:
-    if isinstance(job, Job):
-        return job
-    if isinstance(job, Mapping):
-        return Job.from_dict(job)
-    return load_job(job)
 
 
 def _known_planner(name: str) -> str:
@@ -69,9 +58,3 @@ def _objective(objective: Objective | str | None) -> Objective | None:
     if objective not in allowed:
         raise JobError(f"objective is {objective!r}; expected one of: {', '.join(allowed)}")
     return Objective(objective)
-
-
-def _whole(name: str, value: int, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise JobError(f"{name} is {value!r}; expected a whole number from {least} to {most:,}")
-    return value

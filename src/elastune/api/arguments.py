@@ -1,0 +1,25 @@
+"""What the functions of the API take: jobs in any form, whole numbers within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from elastune.errors import JobError
+from elastune.job import Job, load_job
+
+AnyJob = Job | Mapping[str, object] | str | Path
+
+
+def as_job(job: AnyJob) -> Job:
+    if isinstance(job, Job):
+        return job
+    if isinstance(job, Mapping):
+        return Job.from_dict(job)
+    return load_job(job)
+
+
+def whole(name: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise JobError(f"{name} is {value!r}; expected a whole number from {least} to {most:,}")
+    return value

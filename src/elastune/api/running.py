@@ -1,0 +1,132 @@
+"""Simulating a job, and looking at runs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from elastune.api.arguments import AnyJob, as_job, whole
+from elastune.bodies.simulated import Faults, parse_faults
+from elastune.errors import JobError
+from elastune.job import Job
+from elastune.journal import AnyJournal, Journal, RunFolder, RunId, find_run
+from elastune.runs import RunResult, RunSetup, predict, prepare
+from elastune.runs.campaign import Campaign, Christening, Contestant, Watch, check, simulate_all
+from elastune.runs.listing import RunList, read_list
+from elastune.runs.reopening import RunStatus, reopen
+from elastune.runs.shelf import write_intent, write_result
+
+MOST_SEED = 2**53 - 1
+MOST_SEEDS = 100_000
+RUNS_FOLDER = "elastune-runs"
+
+
+def simulate(
+    job: AnyJob,
+    *,
+    policy: str | None = None,
+    seed: int | None = None,
+    faults: Faults | str = "none",
+    journal: str | Path | None = None,
+) -> RunResult:
+    """Run the whole experiment in virtual time: what it takes, what it costs, and which model comes out.
+
+    `policy` and `seed` are the job's own unless they are given. `faults` is `none`, `mild`, `harsh` or, say,
+    `lost_per_hour=0.2,crash=0.02`. `journal` is a file (or the URL of a database) to which every event is
+    written; without it nothing is. The same job, seed and faults give the same result to the last bit.
+    Raises `JobError` if the job is wrong and `InfeasibleError` if it has a plan and none keeps its limits.
+    """
+    chosen = _known_faults(faults)
+    contestants, seeds = _line_up(as_job(job), [policy], seed, 1)
+    kept = None if journal is None else Journal.open(journal, durable=False)
+    return _run(contestants, seeds, chosen, kept, run=_new_id()).results[0]
+
+
+def simulate_many(
+    job: AnyJob,
+    *,
+    policies: Sequence[str] = (),
+    seed: int | None = None,
+    seeds: int = 1,
+    faults: Faults | str = "none",
+    folder: str | Path | None = None,
+    watch: Watch | None = None,
+) -> Campaign:
+    """Several policies (without a name: the job's own) side by side, on the seeds `seed`, `seed` + 1, ...
+
+    `folder` is where a folder for these runs is made, with their job, plan and journal; without it nothing is
+    written. `watch` is told now and then how far it is.
+    """
+    chosen = _known_faults(faults)
+    contestants, numbers = _line_up(as_job(job), list(policies) or [None], seed, seeds)
+    run = _new_id()
+    if folder is None:
+        return _run(contestants, numbers, chosen, None, run=run, watch=watch)
+    setup = contestants[0].setup
+    kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=_now(), run=run)
+    quote = next((each.setup.quote for each in contestants if each.setup.quote is not None), None)
+    write_intent(kept, setup.job, quote, {each.setup.policy: each.predicted for each in contestants})
+    journal = Journal.open(kept.journal, durable=False)
+    campaign = _run(contestants, numbers, chosen, journal, run=run, watch=watch)
+    write_result(kept, campaign.to_dict())
+    return replace(campaign, folder=kept)
+
+
+def list_runs(folder: str | Path = RUNS_FOLDER) -> RunList:
+    """The runs in a folder of runs, newest first, and what could not be read."""
+    return read_list(Path(folder))
+
+
+def status(run: str | Path, *, folder: str | Path = RUNS_FOLDER, audit: bool = False) -> RunStatus:
+    """Where a run stands. `run` is a path, the start of an id, or `last`.
+
+    The journal is replayed. With `audit` every command is compared with what this program would command.
+    """
+    return reopen(find_run(Path(folder), str(run)), audited=audit)
+
+
+def _line_up(
+    job: Job, policies: Sequence[str | None], seed: int | None, seeds: int
+) -> tuple[list[Contestant], range]:
+    """Plan and check everything before anything is written."""
+    first = whole("seed", job.seed if seed is None else seed, 0, MOST_SEED)
+    numbers = range(first, first + whole("seeds", seeds, 1, MOST_SEEDS))
+    twice = [name for name in policies if policies.count(name) > 1]
+    if twice:
+        raise JobError(f"policy {twice[0]!r} is named twice; expected each one once")
+    setups: list[RunSetup] = []
+    for policy in policies:
+        setup = prepare(job, policy)
+        check(setup, first)
+        setups.append(setup)
+    return [Contestant(setup=setup, predicted=predict(setup)) for setup in setups], numbers
+
+
+def _run(
+    contestants: Sequence[Contestant],
+    seeds: Sequence[int],
+    faults: Faults,
+    journal: AnyJournal | None,
+    *,
+    run: RunId,
+    watch: Watch | None = None,
+) -> Campaign:
+    christening = Christening(run=run, now_utc=_now)
+    return simulate_all(
+        contestants, seeds, faults=faults, journal=journal, christening=christening, watch=watch
+    )
+
+
+def _known_faults(faults: Faults | str) -> Faults:
+    return faults if isinstance(faults, Faults) else parse_faults(faults)
+
+
+def _new_id() -> RunId:
+    return RunId(secrets.token_hex(3))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

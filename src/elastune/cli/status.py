@@ -1,0 +1,41 @@
+"""`elastune status`: where a run stands, from its journal alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from elastune.cli.errors import errors_as_json
+from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
+from elastune.cli.showing import show
+from elastune.errors import ExecutionError
+
+
+def status_command(
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run: its folder or journal, the start of its id, or last.", show_default=False
+        ),
+    ],
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Replay, and compare every command with the journal.")
+    ] = False,
+    runs_folder: RunsFolder = DEFAULT_FOLDER,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Show where a run stands: time and money against limits and prediction, stages, trials, the best."""
+    with errors_as_json(as_json):
+        from elastune.api.running import status  # noqa: PLC0415
+
+        found = status(run, folder=runs_folder, audit=audit)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        from elastune.reports.status_text import render_status  # noqa: PLC0415
+
+        show(render_status(found))
+    if found.audit is not None and found.audit.deviation is not None:
+        raise typer.Exit(ExecutionError.exit_code)
