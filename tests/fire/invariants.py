@@ -134,24 +134,24 @@ class Witness:
     def _check_money(self, state: State) -> None:
         ledger, body = state.ledger, self.simulation.body
         accrued = ledger.accrued_usd(state.now_s)
-        cloud_s = body.now_s + body.down_s
+        cloud_s = body.now_s + body.cloud.down_s
         if body.next_s is not None and body.next_s <= body.now_s + CLOSE:
             return  # the driver may not have been told yet what the cloud knows
         terms = state.terms.cluster
         if terms.billing is Billing.INSTANCE:
-            bill = body.provider.bill_usd(cloud_s)
+            bill = body.cloud.provider.bill_usd(cloud_s)
         else:
             running = sum(slots * (state.now_s - since) for _, slots, since in self.formed.values())
             bill = (self.slot_s + running) * terms.slot_usd_per_s + self.grants * terms.data_usd_per_node
         assert math.isclose(accrued, bill, rel_tol=CLOSE, abs_tol=CLOSE), f"ledger {accrued}, bill {bill}"
         budget = state.terms.limits.budget_usd
-        if budget is not None and not body.down_s and Limit.BUDGET not in state.conceded:
+        if budget is not None and not body.cloud.down_s and Limit.BUDGET not in state.conceded:
             assert accrued <= budget * (1 + CLOSE), f"{accrued} spent of {budget}"
 
     def _check_nodes(self, state: State) -> None:
         most = state.terms.cluster.max_nodes
         assert state.nodes_committed <= most, f"{state.nodes_committed} nodes of {most}"
-        assert len(self.simulation.body.provider.live()) <= most
+        assert len(self.simulation.body.cloud.provider.live()) <= most
 
     def _check_end(self, state: State) -> None:
         deadline = state.terms.limits.deadline_s
@@ -165,7 +165,7 @@ class Witness:
         """Nothing is left to happen."""
         state = self.simulation.core.state
         assert state.ended is not None
-        assert self.simulation.body.provider.live() == (), "a node is alive after the end"
+        assert self.simulation.body.cloud.provider.live() == (), "a node is alive after the end"
         ledger = state.ledger
         total = ledger.accrued_usd(state.now_s)
         stages = math.fsum(stage.usd for stage in ledger.stages)

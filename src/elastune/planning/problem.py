@@ -99,6 +99,7 @@ class Problem:
                 profile=self.profile,
                 cluster=self.cluster,
                 node_ages_s=start.node_ages_s,
+                resumes=start.stage > 0 or bool(start.work_left),
             )
             for spec, start in zip(self.specs, starts, strict=True)
         )

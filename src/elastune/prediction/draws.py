@@ -85,15 +85,19 @@ class Draws:
         overhead = self._per_trial(profile.startup, _Kind.STARTUP, stage, block) + self._per_trial(
             profile.save, _Kind.SAVE, stage, block
         )
-        return TrainDraws(work, overhead)
+        return TrainDraws(work, overhead + self._transfers_s(stage))
 
-    @property
-    def constant_overhead_s(self) -> float | None:
+    def constant_overhead_s(self, stage: int) -> float | None:
         """Gang start-up and save where they never vary; None where they do."""
         profile = self._workload.profile
         if is_constant(profile.startup) and is_constant(profile.save):
-            return profile.startup.mean + profile.save.mean
+            return profile.startup.mean + profile.save.mean + self._transfers_s(stage)
         return None
+
+    def _transfers_s(self, stage: int) -> float:
+        """A checkpoint is written at the end and read at the start, unless there is none yet."""
+        reads = stage > 0 or self._workload.resumes
+        return self._workload.profile.transfer_s * (2 if reads else 1)
 
     def _per_trial(self, latency: Distribution, kind: _Kind, stage: int, block: int) -> Array:
         if is_constant(latency):

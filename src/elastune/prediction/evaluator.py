@@ -60,7 +60,7 @@ class Evaluator:
     def longest_trial_s(self, stage: int, slots_per_trial: int) -> Array:
         """The longest trial of a stage with gangs of that size, per sample."""
         speedup = self.workload.profile.speedup.at(slots_per_trial)
-        overhead = self.draws.constant_overhead_s
+        overhead = self.draws.constant_overhead_s(stage)
         if overhead is not None:
             return self._work_of(stage)[0] / speedup + overhead
         return np.concatenate([d.max(axis=1) for d in self._durations(stage, speedup)])
@@ -70,7 +70,7 @@ class Evaluator:
         key = (stage, slots_per_trial)
         if key not in self._busy:
             speedup = self.workload.profile.speedup.at(slots_per_trial)
-            overhead = self.draws.constant_overhead_s
+            overhead = self.draws.constant_overhead_s(stage)
             if overhead is not None:
                 trials = self.workload.stages[stage].trials
                 seconds = self._work_of(stage)[1] / speedup + trials * overhead

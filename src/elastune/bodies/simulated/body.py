@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from elastune.bodies.simulated.cloud import Cloud
 from elastune.bodies.simulated.faults import NO_FAULTS, Faults
 from elastune.bodies.simulated.gang import Saving, SimulatedGang
 from elastune.bodies.simulated.latency import Latencies
@@ -22,8 +22,7 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import InvariantError
 from elastune.place import NodeId, TrialId
-from elastune.providers import Belief, SimulatedProvider, Watcher
-from elastune.providers import facts as seen
+from elastune.providers import Belief
 from elastune.space import Sampler
 from elastune.trainables import Curve, Trainable
 
@@ -53,12 +52,7 @@ class SimulatedBody:
         faults: Faults = NO_FAULTS,
     ) -> None:
         self.now_s = 0.0
-        self.down_s = 0.0
-        """How long the driver was down in all; the cloud's clock is ahead of the run's by that much."""
-        self.provider = SimulatedProvider(
-            terms.cluster, seed=seed, clock=lambda: self.now_s + self.down_s, faults=faults.nodes
-        )
-        self.watcher = Watcher()
+        self.cloud = Cloud(terms.cluster, seed=seed, faults=faults, run_clock=lambda: self.now_s)
         self.gangs: dict[TrialId, SimulatedGang] = {}
         self.ended = False
         self._terms = terms
@@ -80,7 +74,7 @@ class SimulatedBody:
             seed=seed,
             slots_per_node=terms.cluster.slots_per_node,
             scattered_factor=SCATTERED_FACTOR,
-            slowdown=lambda node: self.provider.slowdown(NodeId(node)),
+            slowdown=lambda node: self.cloud.provider.slowdown(NodeId(node)),
         )
 
     @property
@@ -115,21 +109,11 @@ class SimulatedBody:
         self.gangs.clear()
         self._timers.clear()
         self._agenda.clear()
-        died_s = self.now_s + self.down_s
-        self.down_s += down_s
-        self.watcher = Watcher(belief)
         self._watched_s = None
-        facts = self.watcher.observe(self.provider.survey())
-        known = {machine.node for machine in belief.machines}
-        lost = [fact for fact in facts if isinstance(fact, seen.Lost) and fact.node in known]
-        others = [fact for fact in facts if fact not in lost]
-        self._at(self.now_s, lambda: self._tell_all(others))
+        resumed, others = self.cloud.come_back(down_s, belief)
+        self._at(self.now_s, lambda: self._pass_on(others))
         self._watch()
-        ends = {node: self.provider.ended_s(node) for node in sorted(belief.gone)}
-        unreleased = [node for node, ended_s in ends.items() if ended_s is not None and ended_s > died_s]
-        nodes = [*(fact.node for fact in lost), *unreleased]
-        billed = tuple((node, self.provider.billed_s(node)) for node in nodes)
-        return ev.Resumed(at_s=self.now_s, down_s=down_s, lost=billed)
+        return resumed
 
     # Commands.
 
@@ -150,12 +134,10 @@ class SimulatedBody:
             case do.Sample(trials=trials):
                 self._at(self.now_s, lambda: [self._sample(trials)])
             case do.RequestNodes(request=request, count=count):
-                self.watcher.expect(str(request))
-                self.provider.request(str(request), count)
+                self.cloud.request(request, count)
                 self._watch()
             case do.ReleaseNodes(nodes=nodes):
-                self.watcher.release(nodes)
-                self.provider.release(nodes)
+                self.cloud.release(nodes)
                 self._watch()
             case do.SetTimer(timer=timer, at_s=at_s):
                 self._timers[timer] = at_s
@@ -288,54 +270,22 @@ class SimulatedBody:
     # Nodes.
 
     def _watch(self) -> None:
-        """Look again when the provider will have news."""
-        change_s = self.provider.next_change_s()
-        if change_s is None:
-            return
-        at_s = max(self.now_s, change_s - self.down_s)
-        while at_s + self.down_s < change_s:  # rounding must not let us look a moment too early, for ever
-            at_s = math.nextafter(at_s, math.inf)
-        if self._watched_s is None or at_s < self._watched_s:
+        """Look again when the cloud will have news."""
+        at_s = self.cloud.next_news_s()
+        if at_s is not None and (self._watched_s is None or at_s < self._watched_s):
             self._watched_s = at_s
             self._at(at_s, self._look)
 
     def _look(self) -> Iterable[AnyEvent]:
         self._watched_s = None
-        yield from self._tell_all(self.watcher.observe(self.provider.survey()))
+        yield from self._pass_on(self.cloud.look())
         self._watch()
 
-    def _tell_all(self, facts: Iterable[seen.Fact]) -> Iterable[AnyEvent]:
-        for fact in facts:
-            if isinstance(fact, seen.Granted):
-                yield from self._tell_granted(fact)
-            else:
-                yield self._tell(fact)
-
-    def _tell_granted(self, fact: seen.Granted) -> Iterable[AnyEvent]:
-        """Nodes that were found late may have been billed for a while, and some may be gone again."""
-        billed: dict[float, list[NodeId]] = {}
-        for node in fact.nodes:
-            billed.setdefault(self.provider.billed_s(node), []).append(node)
-        for billed_s, nodes in billed.items():
-            yield ev.NodesGranted(
-                at_s=self.now_s, request=int(fact.token), nodes=tuple(nodes), billed_s=billed_s
-            )
-
-    def _tell(self, fact: seen.Refused | seen.Ready | seen.Noticed | seen.Lost | seen.Orphaned) -> AnyEvent:
-        at_s = self.now_s
-        match fact:
-            case seen.Refused(token=token, count=count, reason=reason):
-                return ev.NodesRefused(at_s=at_s, request=int(token), count=count, reason=reason)
-            case seen.Ready(nodes=nodes):
-                return ev.NodesReady(at_s=at_s, nodes=nodes)
-            case seen.Noticed(node=node, until_s=until_s):
-                return ev.NodeNoticed(at_s=at_s, node=node, until_s=until_s - self.down_s)
-            case seen.Lost(node=node):
-                self._drop_gangs_on(node)
-                known_s = self.provider.billed_s(node) if self.down_s else None
-                return ev.NodeLost(at_s=at_s, node=node, billed_s=known_s)
-            case seen.Orphaned(node=node):
-                return ev.NodeFound(at_s=at_s, node=node, billed_s=self.provider.billed_s(node))
+    def _pass_on(self, news: Iterable[AnyEvent]) -> Iterable[AnyEvent]:
+        for event in news:
+            if isinstance(event, ev.NodeLost):
+                self._drop_gangs_on(event.node)
+            yield event
 
     def _drop_gangs_on(self, node: NodeId) -> None:
         for trial, gang in tuple(self.gangs.items()):
