@@ -8,7 +8,28 @@ from tests.fire.trial import put_to_trial
 
 # Seeds that once broke an invariant: a node lost while the driver was down, a release that was commanded and
 # not carried out, rounding between two clocks, a provider that never has a node, trials drawn after the end.
-ONCE_BROKEN = (14, 25, 34, 55, 80, 88, 92, 145, 172, 202, 272, 1005, 1078, 1209, 1295, 1382, 1673, 2155, 3096)
+ONCE_BROKEN = (
+    14,
+    25,
+    34,
+    55,
+    80,
+    88,
+    92,
+    145,
+    172,
+    202,
+    272,
+    1005,
+    1078,
+    1209,
+    1295,
+    1382,
+    1673,
+    2155,
+    3096,
+    10080,
+)
 
 
 def _endures(seed: int) -> None:

@@ -44,7 +44,7 @@ from elastune.place import TrialId
 _MOST_ANSWERS_TO_VETOES = 4
 
 # They free no slots and move no node: unless the policy has something to say, there is nothing to do.
-_QUIET = (GangStarted, Progressed)
+_QUIET = frozenset({GangStarted, Progressed})
 
 
 class Core:
@@ -72,7 +72,7 @@ class Core:
         if state.closing is None:
             started = isinstance(event, RunStarted)
             advice = self.policy.start(state) if started else self.policy.handle(event, state)
-        if advice is None and concerned is None and isinstance(event, _QUIET) and not turn.commands:
+        if advice is None and concerned is None and type(event) in _QUIET and not turn.commands:
             return
         vetoes = self._enact(turn, advice, concerned)
         for _ in range(_MOST_ANSWERS_TO_VETOES):

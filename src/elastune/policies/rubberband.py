@@ -92,9 +92,10 @@ class RubberBand:
         for bracket in self.brackets:
             if not bracket.is_under_way:
                 continue
-            coming = state.pool(bracket.pool).coming
-            if 0 < coming < bracket.nodes_held:
-                return f"{bracket.nodes_held - coming} of {bracket.nodes_held} nodes are missing"
+            pool = state.pool(bracket.pool)
+            held = min(bracket.nodes_held, pool.wanted)  # what has not been asked for yet is not missing
+            if 0 < pool.coming < held:
+                return f"{held - pool.coming} of {held} nodes are missing"
             match event:
                 case TimerFired(timer=bracket.late_timer) if bracket.step is Step.TRAINING:
                     return f"stage {bracket.stage} takes longer than planned"

@@ -14,8 +14,8 @@ class Workload:
     """One sequence of stages on nodes of its own.
 
     `node_ages_s` are the nodes already held when the first stage begins, empty for a fresh job. What they
-    have cost so far (their age) is paid; what is left of their minimum charge is not. `resumes`: the trials of
-    the first stage have checkpoints to load.
+    have cost so far (their age) is paid; what is left of their minimum charge is not. `resumes`: the trials
+    of the first stage have checkpoints to load.
     """
 
     stages: tuple[Stage, ...]
