@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents import run_page
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLANNING = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+SIMULATING = ROOT / "docs" / "simulating.md"
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -58,7 +61,7 @@ def test_the_other_commands_of_the_readme_print_what_it_shows(folder: Path) -> N
                 printed = printed[: len(shown)]
             assert printed == shown
             checked += 1
-    assert checked == 4
+    assert checked == 7
     assert (folder / "plan.png").exists()
 
 
@@ -69,6 +72,22 @@ def test_the_python_examples_run(code: str, folder: Path, monkeypatch: pytest.Mo
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "example", "exec"), {})
     assert printed.getvalue().strip()
+
+
+def test_the_page_about_simulating_shows_what_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the numbers have changed for a good reason: python -m tests.documents docs/simulating.md"""
+    commands = list(run_page(SIMULATING, tmp_path))
+    assert len(commands) == 6
+    for each in commands:
+        assert each.shown == each.fitted(), each.command
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    code = blocks(SIMULATING.read_text(encoding="utf-8"), "python")[-1]
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {})
+    assert len(printed.getvalue().splitlines()) == 3
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

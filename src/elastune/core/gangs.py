@@ -20,6 +20,7 @@ def start(turn: Turn, trial: Trial, gang: Gang, wish: Wish) -> None:
     state = turn.state
     room = state.room(wish.pool)
     room.board.take(gang)
+    room.gangs += 1
     for slot in gang:
         room.occupants[slot.node][trial.number] = None
     trial.step(Phase.STARTING)
@@ -99,6 +100,7 @@ def dissolve(turn: Turn, trial: Trial) -> None:
     state.ledger.gang_ends(gang, trial.pool, activity, trial.formed_s, now)
     room = state.room(trial.pool)
     room.board.give(gang)
+    room.gangs -= 1
     room.stirred = True
     for slot in gang:
         occupants = room.occupants.get(slot.node)

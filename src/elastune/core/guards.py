@@ -41,8 +41,8 @@ def set_deadline(turn: Turn) -> None:
 
 
 def committed_usd(state: State) -> float:
-    """What is paid at the end if the run is wound up from now on."""
-    allowance = state.terms.save_allowance_s
+    """What is paid at the end if the run is wound up from now on; once it winds up: if it ends now."""
+    allowance = state.terms.save_allowance_s if state.closing is None else 0.0
     asked = sum(room.pool.outstanding for room in state.rooms.values())
     return state.ledger.accrued_usd(state.now_s, allowance) + asked * state.ledger.node_usd(allowance)
 
@@ -58,8 +58,7 @@ def watch_money(turn: Turn) -> None:
     if burn <= 0.0:
         state.money_call_s = None
         return
-    paid = committed_usd(state) if state.closing is None else state.ledger.accrued_usd(state.now_s)
-    call = state.now_s + max(0.0, budget - paid) / burn
+    call = state.now_s + max(0.0, budget - committed_usd(state)) / burn
     if state.closing is None:
         state.money_call_s = call
     armed = state.timers.get(BUDGET)
@@ -70,10 +69,7 @@ def watch_money(turn: Turn) -> None:
 def is_spent(state: State) -> bool:
     """Whether the last call for money has come; while the run winds up: whether the last cent has gone."""
     budget = state.limits.budget_usd
-    if budget is None:
-        return False
-    paid = committed_usd(state) if state.closing is None else state.ledger.accrued_usd(state.now_s)
-    return paid >= budget * (1 - ROUNDING)
+    return budget is not None and committed_usd(state) >= budget * (1 - ROUNDING)
 
 
 def allowed_nodes(state: State, count: int) -> tuple[int, str]:

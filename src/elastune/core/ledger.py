@@ -149,7 +149,6 @@ class Ledger:
         self._integrate(now, at_s)
         now.account.ended_s = at_s
         now.before, now.account = now.account, account
-        account.nodes = now.nodes
 
     def grant(self, node: NodeId, pool: int, at_s: float, billed_s: float = 0.0) -> None:
         account = NodeAccount(pool=pool, born_s=at_s - billed_s)
@@ -157,7 +156,6 @@ class Ledger:
         now = self._touch(pool, at_s)
         now.nodes += 1
         now.booting += 1
-        now.account.nodes = max(now.account.nodes, now.nodes)
         self._pay(account, now.account, self._cluster.data_usd_per_node)
         if billed_s:
             now.account.node_s += billed_s
@@ -244,8 +242,8 @@ class Ledger:
         for now in self._open.values():
             self._integrate(now, at_s)
             now.account.ended_s = at_s
-            if now.before is not None and now.account.began_s == at_s and not now.account.usd:
-                self.stages.remove(now.account)  # the barrier at the end opened a stage that nobody entered
+            if now.before is not None and not now.account.node_s and not now.account.usd:
+                self.stages.remove(now.account)  # the last barrier opened a stage that nobody entered
                 now.account = now.before
 
     def _pay(self, node: NodeAccount, stage: StageAccount, usd: float) -> None:
@@ -264,6 +262,7 @@ class Ledger:
             return
         now.at_s = at_s
         account = now.account
+        account.nodes = max(account.nodes, now.nodes)
         account.node_s += seconds * now.nodes
         account.booting_s += seconds * now.booting
         use, slots = account.use, now.slots

@@ -83,7 +83,8 @@ def wait_again(turn: Turn, trial: Trial) -> None:
 
 def _fill_steadily(turn: Turn, room: Pools) -> None:
     state = turn.state
-    while room.queue:
+    at_once = state.wishes.at_once.get(room.pool.number)
+    while room.queue and (at_once is None or room.gangs < at_once):
         trial = state.trials[room.queue[0]]
         wish = state.wished.get(trial.number)
         if wish is None or trial.activity is not None or not _is_open(state, trial, wish):

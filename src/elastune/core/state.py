@@ -27,6 +27,7 @@ class Pools:
     board: Board
     occupants: dict[NodeId, dict[TrialId, None]] = field(default_factory=dict)
     """Trials on each node that is up."""
+    gangs: int = 0
     queue: deque[TrialId] = field(default_factory=deque)
     """Trials that wait for a place, best first."""
     targets: dict[TrialId, Gang] | None = None

@@ -34,6 +34,8 @@ class Wishes:
     trials: tuple[Wish, ...] = ()
     nodes: Mapping[int, int] = field(default_factory=dict)
     """Nodes wanted, by pool."""
+    at_once: Mapping[int, int] = field(default_factory=dict)
+    """The most gangs at a time, by pool, where free slots alone are not the limit."""
     steady: bool = True
 
 

@@ -34,6 +34,8 @@ class Bracket:
         self.entered = False
         self.slots: int | None = None
         """Slots per trial of the gangs that train now."""
+        self.gangs: int | None = None
+        """How many of them train at once, by plan."""
         self.through = 0
         """So many of `alive`, from the front, are known to be at the barrier."""
         self.watched: set[int] = set()
@@ -80,6 +82,7 @@ class Bracket:
         if self.step is Step.SCALING and self.entered and state.pool(self.pool).ready >= self.nodes_held:
             self.step = Step.TRAINING
             self.slots = self._planned.allocation.slots_per_trial
+            self.gangs = self._planned.allocation.gangs
         if self.is_under_way and self.slots is not None and self._has_met(state):
             self.step = Step.MEETING
             return True
@@ -96,7 +99,7 @@ class Bracket:
         kept = going[: self.spec.stages[self.stage].trials]
         self.alive, self.through = [trial.number for trial in kept], 0
         self.step = Step.SCALING if kept else Step.DONE
-        self.slots = None
+        self.slots = self.gangs = None
         return [trial.number for trial in going[len(kept) :]]
 
     def adopt(self, plan: Plan, quoted: int) -> None:

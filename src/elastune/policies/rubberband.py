@@ -86,7 +86,8 @@ class RubberBand:
         fixed = self.problem.cluster.fixed and not over
         held = {b.pool: b.plan.peak_nodes if fixed else b.nodes_held for b in self.brackets}
         trials: tuple[Wish, ...] = sum((bracket.wishes() for bracket in self.brackets), ())
-        return Wishes(trials=trials, nodes=held)
+        at_once = {b.pool: b.gangs for b in self.brackets if b.gangs is not None}
+        return Wishes(trials=trials, nodes=held, at_once=at_once)
 
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
         for bracket in self.brackets:
@@ -98,7 +99,7 @@ class RubberBand:
                 return f"{held - pool.coming} of {held} nodes are missing"
             match event:
                 case TimerFired(timer=bracket.late_timer) if bracket.step is Step.TRAINING:
-                    return f"stage {bracket.stage} takes longer than planned"
+                    return f"stage {bracket.stage + 1} takes longer than planned"
                 case BarrierPassed(pool=bracket.pool):
                     return self._overrun(bracket, state)
         return None

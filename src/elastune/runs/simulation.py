@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from elastune.bodies.simulated import NO_FAULTS, Faults, SimulatedBody
-from elastune.core import AnyCommand, AnyEvent, Core, RunTerms
+from elastune.core import AnyCommand, AnyEvent, Core, RunTerms, State
 from elastune.core.events import RunStarted
 from elastune.errors import InvariantError
 from elastune.journal import AnyJournal, Body, MemoryJournal, RunId, RunRecord, Writer
@@ -22,6 +22,9 @@ from elastune.trainables import Trainable
 from elastune.trainables.unknown import UnknownTrainable
 
 _DRIVER_LUCK = 104
+# How far an asynchronous search goes is a matter of luck, so a prediction is the mean of several.
+_MOST_REHEARSALS = 16
+_REHEARSED_EVENTS = 20_000
 Progress = Callable[[float], None]
 """Told the virtual time now and then."""
 
@@ -139,25 +142,34 @@ class Simulation:
 
 
 def predict(setup: RunSetup) -> Estimate:
-    """What the run is expected to take: by its plan or, where there is none, by a simulation of the policy.
+    """What the run is expected to take: by its plan or, where there is none, by simulations of the policy.
 
-    That one has mean latencies, no faults, and learning curves of which nothing is known but that they rank
+    They have mean latencies, no faults, and learning curves of which nothing is known but that they rank
     the trials at random.
     """
     if setup.quote is not None:
         return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
     calm = replace(setup, terms=_calm(setup.terms))
-    trainable = UnknownTrainable(setup.terms.metric)
+    outcomes: list[tuple[float, float]] = []
+    events = 0
+    while len(outcomes) < _MOST_REHEARSALS and (not outcomes or events < _REHEARSED_EVENTS):
+        state = _rehearse(calm, setup.job.seed + len(outcomes))
+        outcomes.append((state.ended_s or 0.0, state.ledger.accrued_usd(state.now_s)))
+        events += state.events
+    seconds, usd = zip(*outcomes, strict=True)
+    return Estimate(jct_seconds=sum(seconds) / len(seconds), cost=sum(usd) / len(usd))
+
+
+def _rehearse(setup: RunSetup, seed: int) -> State:
     simulation = Simulation(
-        calm,
-        seed=setup.job.seed,
+        setup,
+        seed=seed,
         journal=MemoryJournal(keeps_lines=False),
         record=_unnamed(setup),
-        trainable=trainable,
+        trainable=UnknownTrainable(setup.terms.metric),
     )
     simulation.run()
-    state = simulation.core.state
-    return Estimate(jct_seconds=state.ended_s or 0.0, cost=state.ledger.accrued_usd(state.now_s))
+    return simulation.core.state
 
 
 def _unnamed(setup: RunSetup) -> RunRecord:
