@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,7 @@ def folder(tmp_path: Path) -> Path:
     job = blocks(README, "yaml")[0]
     (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
     (tmp_path / "hurry.yaml").write_text(job.replace("deadline: 20m", "deadline: 12m"), encoding="utf-8")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     return tmp_path
 
 
@@ -55,6 +57,8 @@ def test_the_other_commands_of_the_readme_print_what_it_shows(folder: Path) -> N
     for block in blocks(README, "console")[1:]:
         for command, output in re.findall(r"\$ (elastune [^\n#]+?)(?: +#[^\n]*)?\n((?:[^$].*\n)*)", block):
             printed = run(command.split(), folder)
+            assert printed, command
+            assert printed[0].startswith("error:") == ("hurry" in command), printed
             shown = output.rstrip().splitlines()
             if shown[-1] == "...":
                 shown = shown[:-1]

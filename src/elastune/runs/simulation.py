@@ -165,14 +165,15 @@ def _rehearse(setup: RunSetup, seed: int) -> State:
         setup,
         seed=seed,
         journal=MemoryJournal(keeps_lines=False),
-        record=_unnamed(setup),
+        record=unnamed(setup),
         trainable=UnknownTrainable(setup.terms.metric),
     )
     simulation.run()
     return simulation.core.state
 
 
-def _unnamed(setup: RunSetup) -> RunRecord:
+def unnamed(setup: RunSetup) -> RunRecord:
+    """For a run that nobody will look up."""
     return RunRecord(
         run=RunId("0"),
         name=setup.job.name,
