@@ -15,6 +15,7 @@ class Step(enum.Enum):
     SCALING = "scaling"  # waits for configurations and nodes
     TRAINING = "training"
     MEETING = "meeting"  # all trials are saved; the barrier is called
+    WAITING = "waiting"  # too few nodes for all brackets: it comes when another is done
     DONE = "done"
 
 
@@ -62,7 +63,9 @@ class Bracket:
 
     @property
     def nodes_held(self) -> int:
-        return 0 if self.is_done else self.plan.stages[self.stage - self.first_stage].nodes_held
+        if self.step in {Step.DONE, Step.WAITING}:
+            return 0
+        return self.plan.stages[self.stage - self.first_stage].nodes_held
 
     def enter(self, trials: list[TrialId]) -> None:
         self.alive = trials
@@ -106,6 +109,10 @@ class Bracket:
         """Another plan from the present stage on."""
         self.plan, self.first_stage, self.quoted = plan, self.stage, quoted
         self.step = Step.SCALING
+
+    def wait(self) -> None:
+        """Its trials pause and its nodes go to others."""
+        self.step = Step.WAITING
 
     def start_state(self, state: State) -> StartState:
         """Where it stands, for the planner.

@@ -18,7 +18,7 @@ from dataclasses import replace
 from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
 from elastune.core.events import BarrierPassed, NodesRefused, TimerFired, TrialsSampled
 from elastune.errors import JobError
-from elastune.planning import Quote
+from elastune.planning import Problem, Quote
 from elastune.policies.bracket import Bracket, Step
 from elastune.policies.replanning import Planner, Rest, find_plan, limits_left, rest_of
 from elastune.policies.setup import PolicySetup
@@ -38,6 +38,7 @@ class RubberBand:
         self.quote = quote
         self.cap: int | None = None
         """Nodes that can be had, after a refusal."""
+        self.planned_for: tuple[object, ...] = ()
         self.brackets = [
             Bracket(pool, spec, planned.plan)
             for pool, (spec, planned) in enumerate(zip(quote.problem.specs, quote.brackets, strict=True))
@@ -82,20 +83,25 @@ class RubberBand:
         return None
 
     def _wishes(self) -> Wishes:
-        over = all(bracket.is_done for bracket in self.brackets)
-        fixed = self.problem.cluster.fixed and not over
+        steps = {bracket.step for bracket in self.brackets}
+        fixed = self.problem.cluster.fixed and steps != {Step.DONE} and Step.WAITING not in steps
         held = {b.pool: b.plan.peak_nodes if fixed else b.nodes_held for b in self.brackets}
         trials: tuple[Wish, ...] = sum((bracket.wishes() for bracket in self.brackets), ())
         at_once = {b.pool: b.gangs for b in self.brackets if b.gangs is not None}
         return Wishes(trials=trials, nodes=held, at_once=at_once)
 
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
+        has_nodes = any(state.pool(bracket.pool).coming for bracket in self.brackets)
+        is_new = has_nodes and self._situation(state) != self.planned_for
+        steps = {bracket.step for bracket in self.brackets}
+        if isinstance(event, BarrierPassed) and Step.WAITING in steps and self.brackets[event.pool].is_done:
+            return "the next bracket can begin"
         for bracket in self.brackets:
             if not bracket.is_under_way:
                 continue
             pool = state.pool(bracket.pool)
             held = min(bracket.nodes_held, pool.wanted)  # what has not been asked for yet is not missing
-            if 0 < pool.coming < held:
+            if pool.coming < held and is_new:
                 return f"{held - pool.coming} of {held} nodes are missing"
             match event:
                 case TimerFired(timer=bracket.late_timer) if bracket.step is Step.TRAINING:
@@ -133,27 +139,40 @@ class RubberBand:
         return rest_of(self.quote, bracket.quoted, stage - bracket.first_stage)
 
     def _plan_again(self, state: State, why: str, advice: Advice | None) -> Advice:
-        running = [bracket for bracket in self.brackets if bracket.is_under_way]
+        """For all brackets or, where nodes are too few for that, for the first ones; the others wait."""
+        ready = [bracket for bracket in self.brackets if bracket.is_under_way or bracket.step is Step.WAITING]
+        text, conceded = f"{why}, and no other plan is left", None
+        for count in range(len(ready), 0, -1):
+            running = ready[:count]
+            quote, conceded = find_plan(self.planner, self._problem(running, state), state, self.promised_usd)
+            if quote is None:
+                continue
+            self.quote = quote
+            for position, (bracket, planned) in enumerate(zip(running, quote.brackets, strict=True)):
+                bracket.adopt(planned.plan, position)
+            for bracket in ready[count:]:
+                bracket.wait()
+            nodes = "; ".join(bracket.describe() for bracket in running)
+            left = f"{format_duration(quote.jct_seconds)} and {format_usd(quote.cost)} to go"
+            text = f"{why}; now {nodes}, {left}"
+            break
+        self.planned_for = self._situation(state)
+        return replace(advice or Advice(), notes=(("replan", text),), concede=conceded)
+
+    def _problem(self, running: list[Bracket], state: State) -> Problem:
         cluster = self.problem.cluster
         most = cluster.max_nodes if self.cap is None else min(self.cap, cluster.max_nodes)
-        problem = replace(
+        return replace(
             self.problem,
             specs=tuple(bracket.spec for bracket in running),
             starts=tuple(bracket.start_state(state) for bracket in running),
             limits=limits_left(state),
             cluster=replace(cluster, max_nodes=most),
         )
-        quote, conceded = find_plan(self.planner, problem, state, self.promised_usd)
-        if quote is None:
-            text = f"{why}, and no other plan is left"
-        else:
-            self.quote = quote
-            for position, (bracket, planned) in enumerate(zip(running, quote.brackets, strict=True)):
-                bracket.adopt(planned.plan, position)
-            nodes = "; ".join(bracket.describe() for bracket in running)
-            left = f"{format_duration(quote.jct_seconds)} and {format_usd(quote.cost)} to go"
-            text = f"{why}; now {nodes}, {left}"
-        return replace(advice or Advice(), notes=(("replan", text),), concede=conceded)
+
+    def _situation(self, state: State) -> tuple[object, ...]:
+        """What a plan was made for: in the same situation another try finds nothing else."""
+        return tuple((b.step, b.stage, b.nodes_held, state.pool(b.pool).coming) for b in self.brackets)
 
 
 def create(setup: PolicySetup) -> RubberBand:

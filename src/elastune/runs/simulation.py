@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -87,7 +88,7 @@ class Simulation:
     def step(self) -> bool:
         """Let the next thing happen; False when nothing is left."""
         try:
-            return self.body.step(self._think)
+            return self.body.step(self._think if self._dies_s < math.inf else self.driver)
         except _DriverDied:
             self._come_back()
             return True
@@ -138,7 +139,7 @@ class Simulation:
 
     def _next_death(self) -> float:
         rate = self.faults.driver_per_hour
-        return self.body.now_s + float(self._rng.exponential(3600.0 / rate)) if rate else float("inf")
+        return self.body.now_s + float(self._rng.exponential(3600.0 / rate)) if rate else math.inf
 
 
 def predict(setup: RunSetup) -> Estimate:

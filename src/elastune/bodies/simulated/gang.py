@@ -116,6 +116,8 @@ class SimulatedGang:
 
     def next_report_s(self) -> float | None:
         """When to report before the stop: a regular save is durable, or a metric is none."""
+        if not self.saves and self.bad is None:
+            return None
         stop = self.stop_at
         times = [at_s for at_s, iteration, regular in self.saves if regular and iteration <= stop.iteration]
         if self.bad is not None and self.reported < self.bad <= stop.iteration:
@@ -129,6 +131,8 @@ class SimulatedGang:
             for i in range(self.reported + 1 - self.first, upto + 1 - self.first)
         )
         self.reported = max(self.reported, upto)
+        if not self.saves:
+            return rows, ()
         durable = [iteration for at_s, iteration, _ in self.saves if at_s <= now_s and iteration <= upto]
         self.saves = [save for save in self.saves if save[0] > now_s]
         return rows, tuple(durable)
