@@ -1,0 +1,67 @@
+"""What may go wrong, as it is said on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from elastune.bodies.simulated import NO_FAULTS, PRESETS, Faults, parse_faults
+from elastune.errors import JobError
+from elastune.providers import NodeFaults
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("none", NO_FAULTS),
+        ("mild", PRESETS["mild"]),
+        ("harsh", PRESETS["harsh"]),
+        ("crash=0.02", Faults(crash=0.02)),
+        ("lost_per_hour=0.2", Faults(nodes=NodeFaults(lost_per_hour=0.2))),
+        (
+            " lost_per_hour = 0.2 , capacity=3,driver_per_hour=1e-1",
+            Faults(nodes=NodeFaults(lost_per_hour=0.2, capacity=3), driver_per_hour=0.1),
+        ),
+        ("straggler=1,straggler_factor=2", Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=2.0))),
+        ("capacity=0", Faults(nodes=NodeFaults(capacity=0))),
+        ("driver_down_s=0", Faults(driver_down_s=0.0)),
+    ],
+)
+def test_faults_are_a_preset_or_keys_with_values(text: str, expected: Faults) -> None:
+    assert parse_faults(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "--faults has ''"),
+        ("hars", r"--faults has 'hars' \(did you mean harsh\?\); expected none, mild, harsh, or key=value"),
+        ("lost=0.1", "--faults has 'lost=0.1'"),
+        ("lost_per_hours=0.1", r"did you mean lost_per_hour\?"),
+        ("crash", "--faults has 'crash'"),
+        ("crash=", "crash is '', expected a number"),
+        ("crash=often", "crash is 'often', expected a number"),
+        ("capacity=1.5", "capacity is '1.5', expected a number"),
+        ("crash=0.1,", "--faults has ''"),
+        ("mild,crash=0.1", "--faults has 'mild'"),
+        ("nodes=1", "--faults has 'nodes=1'"),
+        ("crash=1.5", "crash is 1.5, expected a probability"),
+        ("crash=-0.1", "crash is -0.1, expected a probability"),
+        ("crash=nan", "crash is nan, expected a probability"),
+        ("refused=2", "refused is 2.0, expected a probability"),
+        ("lost_per_hour=-1", "lost_per_hour is -1.0, expected 0 or more"),
+        ("lost_per_hour=inf", "lost_per_hour is inf"),
+        ("straggler_factor=0.5", "straggler_factor is 0.5, expected 1 or more"),
+        ("capacity=-1", "capacity is -1, expected 0 or more"),
+        ("driver_per_hour=-1", "driver_per_hour and driver_down_s must not be negative"),
+        ("driver_down_s=-1", "driver_per_hour and driver_down_s must not be negative"),
+    ],
+)
+def test_what_is_not_understood_is_said(text: str, complaint: str) -> None:
+    with pytest.raises(JobError, match=complaint):
+        parse_faults(text)
+
+
+def test_presets_get_worse() -> None:
+    mild, harsh = PRESETS["mild"], PRESETS["harsh"]
+    assert NO_FAULTS.crash < mild.crash < harsh.crash
+    assert NO_FAULTS.nodes.lost_per_hour < mild.nodes.lost_per_hour < harsh.nodes.lost_per_hour

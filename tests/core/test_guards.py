@@ -1,0 +1,232 @@
+"""Limits that hold whatever a policy wishes."""
+
+from __future__ import annotations
+
+import pytest
+
+from elastune.core import Advice, Ending, Phase, Wish, Wishes, guards
+from elastune.core import commands as do
+from elastune.core.events import LeaseEnd
+from elastune.core.terms import RunTerms
+from elastune.place import NodeId, TrialId
+from elastune.planning.infeasible import Limit
+from elastune.profiles import Constant, Normal, Profile, Speedup
+from tests.core.theatre import Theatre, kinds, make_terms, notes, only, open_stage, released
+
+FAR = 1000
+T0, T1 = TrialId(0), TrialId(1)
+LIMITS = (Limit.DEADLINE, Limit.BUDGET)
+
+
+def asked(theatre: Theatre) -> list[int]:
+    return [command.count for command in theatre.opening if isinstance(command, do.RequestNodes)]
+
+
+def wanting(nodes: int, terms: RunTerms) -> Theatre:
+    return Theatre(terms, Advice(wishes=Wishes(nodes={0: nodes})))
+
+
+class TestNodes:
+    def test_no_more_nodes_are_asked_for_than_the_cluster_may_have(self) -> None:
+        theatre = wanting(9, make_terms(max_nodes=4))
+        assert asked(theatre) == [4]
+        assert notes(theatre.opening) == [
+            ("veto", "5 of 9 more nodes refused: the cluster has at most 4 nodes")
+        ]
+        (veto,) = theatre.policy.vetoes
+        assert (veto.pool, veto.wanted, veto.allowed) == (0, 9, 4)
+
+    def test_nodes_asked_for_count_as_if_they_were_there(self) -> None:
+        theatre = wanting(3, make_terms(max_nodes=4))
+        assert [c.count for c in only(theatre.wish(nodes=5), do.RequestNodes)] == [1]  # type: ignore[union-attr]
+
+    def test_the_same_veto_is_told_once(self) -> None:
+        theatre = wanting(9, make_terms(max_nodes=4))
+        assert notes(theatre.wish(nodes=9)) == []
+        assert len(theatre.policy.vetoes) == 1
+
+    def test_the_budget_buys_nodes_for_their_minimum_charge_at_least(self) -> None:
+        """$2 buys three nodes for a minute at a cent per second, not four."""
+        theatre = wanting(4, make_terms(budget_usd=2.0, minimum_charge_s=60.0))
+        assert asked(theatre) == [3]
+        assert "the budget of $2.00 leaves no more" in notes(theatre.opening)[0][1]
+
+    def test_without_a_minimum_charge_a_node_must_live_for_a_save(self) -> None:
+        theatre = wanting(4, make_terms(budget_usd=1.0, save_s=40.0))
+        assert asked(theatre) == [2]
+
+    def test_money_that_is_spent_buys_nothing(self) -> None:
+        theatre = wanting(1, make_terms(budget_usd=2.0, minimum_charge_s=60.0))
+        theatre.granted(1, "n0")
+        theatre.ready("n0")
+        more = theatre.at(100.0).wish(nodes=4)
+        assert [c.count for c in only(more, do.RequestNodes)] == [1]  # type: ignore[union-attr]
+
+    def test_after_the_last_call_no_node_is_asked_for(self) -> None:
+        theatre = Theatre(make_terms(deadline_s=100.0, save_s=10.0), Advice(sample=1))
+        theatre.sampled(0)
+        commands = theatre.at(90.0).wish(nodes=1)
+        assert only(commands, do.RequestNodes) == []
+        assert ("veto", "1 of 1 more nodes refused: the last call has passed") in notes(commands)
+
+    def test_a_run_that_cannot_afford_its_first_node_ends_at_once(self) -> None:
+        theatre = wanting(1, make_terms(budget_usd=0.5, minimum_charge_s=60.0))
+        assert theatre.state.ended is Ending.BUDGET
+        assert kinds(theatre.opening)[-1] == "EndRun"
+
+
+class TestDeadline:
+    def test_the_last_call_comes_a_save_before_the_deadline(self) -> None:
+        theatre = Theatre(make_terms(deadline_s=100.0, save_s=10.0))
+        timers = {c.timer: c.at_s for c in theatre.opening if isinstance(c, do.SetTimer)}
+        assert timers == {"guard:deadline-call": 90.0, "guard:deadline-end": 100.0}
+
+    def test_an_uncertain_save_gets_three_standard_deviations(self) -> None:
+        profile = Profile(
+            iteration=Constant(1.0), speedup=Speedup.of({}), save=Normal(10.0, 2.0), transfer_s=5.0
+        )
+        assert make_terms(profile=profile).save_allowance_s == pytest.approx(21.0, rel=1e-3)
+
+    def test_a_deadline_shorter_than_a_save_calls_at_once(self) -> None:
+        theatre = Theatre(make_terms(deadline_s=5.0, save_s=10.0))
+        assert guards.last_call_s(theatre.state) == 0.0
+
+    def test_leases_end_at_the_last_call(self) -> None:
+        theatre = open_stage(make_terms(deadline_s=100.0, save_s=10.0))
+        (train,) = only(theatre.wish(Wish(T0, 1, FAR), nodes=1), do.Train)
+        assert isinstance(train, do.Train)
+        assert train.until_s == 90.0
+
+    def test_the_last_call_revokes_what_runs_and_saves_what_waits(self) -> None:
+        theatre = open_stage(make_terms(deadline_s=100.0, save_s=10.0), trials=3)
+        theatre.wish(*(Wish(TrialId(n), 1, FAR) for n in range(3)), nodes=1)
+        for trial in (0, 1):
+            theatre.at(5.0).started(trial)
+        theatre.at(20.0).progressed(1, 0.5)
+        commands = theatre.at(90.0).ring("guard:deadline-call")
+        assert commands == [
+            do.Revoke(trial=T0, generation=1),
+            do.Revoke(trial=T1, generation=1),
+            do.Stop(trial=TrialId(2), generation=1),  # it had not begun
+        ]
+        assert theatre.state.closing is Ending.DEADLINE
+        assert theatre.at(91.0).lease_ended(0, 0.4) == [do.Pause(trial=T0, generation=1)]
+        assert theatre.lease_ended(1, 0.6) == [do.Pause(trial=T1, generation=1)]
+        assert theatre.at(99.0).paused(0) == []
+        assert kinds(theatre.paused(1)) == ["ReleaseNodes", "CancelTimer", "EndRun"]
+        assert theatre.state.best == do.Best(trial=T1, iteration=2, metric=0.6)
+
+    def test_at_the_deadline_everything_ends_and_the_best_that_was_saved_is_returned(self) -> None:
+        theatre = open_stage(make_terms(deadline_s=100.0, save_s=10.0))
+        theatre.wish(Wish(T0, 1, FAR), nodes=1)
+        theatre.started(0)
+        theatre.at(20.0).progressed(0, 0.5, 0.9, saved=(1,))
+        theatre.at(90.0).ring("guard:deadline-call")
+        assert theatre.at(100.0).ring("guard:deadline-end") == [
+            do.Stop(trial=T0, generation=1),
+            do.ReleaseNodes(nodes=(NodeId("n0"),)),
+            do.EndRun(reason=Ending.DEADLINE, best=do.Best(trial=T0, iteration=1, metric=0.5)),
+        ]
+        assert theatre.trial(0).phase is Phase.STOPPED
+
+    def test_a_trial_that_has_no_time_for_one_more_iteration_ends_the_run(self) -> None:
+        theatre = open_stage(make_terms(deadline_s=100.0, save_s=10.0))
+        theatre.wish(Wish(T0, 1, FAR), nodes=1)
+        theatre.started(0)
+        commands = theatre.at(85.0).lease_ended(0, 0.3, reason=LeaseEnd.TIME)
+        assert kinds(commands) == ["Pause"]
+        assert kinds(theatre.at(95.0).paused(0)) == ["ReleaseNodes", "CancelTimer", "CancelTimer", "EndRun"]
+        assert theatre.state.ended is Ending.DEADLINE
+
+
+class TestBudget:
+    def running(self, budget_usd: float = 2.0, save_s: float = 10.0) -> Theatre:
+        theatre = open_stage(make_terms(budget_usd=budget_usd, save_s=save_s))
+        theatre.wish(Wish(T0, 1, FAR), nodes=1)
+        theatre.started(0)
+        return theatre
+
+    def test_the_last_call_leaves_money_for_a_save_on_every_node(self) -> None:
+        theatre = self.running()
+        assert theatre.state.money_call_s == pytest.approx(190.0)
+        assert theatre.state.timers[guards.BUDGET] == pytest.approx(190.0)
+
+    def test_two_nodes_halve_the_time(self) -> None:
+        theatre = self.running()
+        theatre.wish(Wish(T0, 1, FAR), nodes=2)
+        theatre.granted(2, "n1")
+        assert theatre.state.money_call_s == pytest.approx(90.0)
+
+    def test_a_timer_that_rings_early_is_set_again(self) -> None:
+        """Two nodes set it to 90 s; then one is given back, and at 90 s there is money left."""
+        theatre = self.running()
+        theatre.wish(Wish(T0, 1, FAR), nodes=2)
+        theatre.granted(2, "n1")
+        assert released(theatre.at(50.0).wish(Wish(T0, 1, FAR), nodes=1)) == ["n1"]
+        assert theatre.state.timers[guards.BUDGET] == pytest.approx(90.0)
+        assert theatre.state.money_call_s == pytest.approx(140.0)
+        (again,) = theatre.at(90.0).ring(guards.BUDGET)
+        assert again == do.SetTimer(timer=guards.BUDGET, at_s=pytest.approx(140.0))  # type: ignore[arg-type]
+        assert theatre.state.closing is None
+
+    def test_the_last_call_winds_up_within_the_budget(self) -> None:
+        theatre = self.running()
+        call = theatre.at(190.0).ring(guards.BUDGET)
+        assert kinds(call)[0] == "Revoke"
+        assert theatre.state.closing is Ending.BUDGET
+        theatre.at(195.0).lease_ended(0, 0.7)
+        theatre.at(200.0).paused(0)
+        assert theatre.state.ended is Ending.BUDGET
+        assert theatre.state.best == do.Best(trial=T0, iteration=1, metric=0.7)
+        assert theatre.state.ledger.accrued_usd(200.0) == pytest.approx(2.0)
+
+    def test_when_the_last_cent_has_gone_everything_ends(self) -> None:
+        theatre = self.running()
+        theatre.at(190.0).ring(guards.BUDGET)
+        assert theatre.state.timers[guards.BUDGET] == pytest.approx(200.0)
+        commands = theatre.at(theatre.state.timers[guards.BUDGET]).ring(guards.BUDGET)
+        assert kinds(commands) == ["Stop", "ReleaseNodes", "EndRun"]
+
+    def test_a_ring_of_a_timer_that_was_moved_is_ignored(self) -> None:
+        theatre = Theatre(make_terms(deadline_s=100.0))
+        assert theatre.at(50.0).ring(guards.DEADLINE_END) == []
+        assert theatre.state.ended is None
+
+
+class TestConcessions:
+    @pytest.mark.parametrize("limit", LIMITS)
+    def test_a_limit_that_yields_gives_way(self, limit: Limit) -> None:
+        theatre = open_stage(make_terms(deadline_s=100.0, budget_usd=2.0, yields=limit))
+        commands = theatre.advise(Advice(concede=limit))
+        assert ("conceded", f"the {limit.value} gives way") in notes(commands)
+        assert theatre.state.conceded == {limit}
+        kept = theatre.state.limits
+        assert (kept.deadline_s is None, kept.budget_usd is None) == (
+            limit is Limit.DEADLINE,
+            limit is Limit.BUDGET,
+        )
+        timers = {timer.partition("-")[0] for timer in theatre.state.timers}
+        assert timers == {"guard:budget" if limit is Limit.DEADLINE else "guard:deadline"}
+
+    @pytest.mark.parametrize("limit", LIMITS)
+    @pytest.mark.parametrize("yields", [None, "other"])
+    def test_any_other_limit_stays(self, limit: Limit, yields: str | None) -> None:
+        (other,) = set(LIMITS) - {limit}
+        terms = make_terms(deadline_s=100.0, budget_usd=2.0, yields=other if yields else None)
+        theatre = open_stage(terms)
+        before = theatre.state.limits
+        commands = theatre.advise(Advice(concede=limit))
+        assert notes(commands) == [("veto", f"the {limit.value} does not yield")]
+        assert theatre.state.limits == before
+        assert theatre.state.conceded == frozenset()
+
+    def test_a_conceded_deadline_no_longer_ends_the_run(self) -> None:
+        theatre = open_stage(make_terms(deadline_s=100.0, yields=Limit.DEADLINE))
+        theatre.advise(Advice(concede=Limit.DEADLINE))
+        assert theatre.at(100.0).ring(guards.DEADLINE_END) == []
+        assert theatre.state.ended is None
+
+
+def test_nodes_that_are_no_longer_wanted_go_oldest_first() -> None:
+    theatre = open_stage(nodes=("n0", "n1", "n2"))
+    assert released(theatre.wish(nodes=1)) == ["n0", "n1"]

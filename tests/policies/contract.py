@@ -1,0 +1,219 @@
+"""What every policy owes, whatever it decides. `tests/policies/test_contract.py` lists them, one line each.
+
+Each world is a small job that some policy once found hard. Runs are `Rehearsal`s: after every event the
+invariants of the trial by fire hold (slots, nodes, money, checkpoints), and a shadow that is told nothing but
+the journal's lines commands the same and ends in the same state, memory of the policy included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from elastune.bodies.simulated import NO_FAULTS, Faults
+from elastune.core import Ending, Phase
+from elastune.core import commands as do
+from elastune.core import events as ev
+from elastune.job import Job
+from elastune.providers import NodeFaults
+from elastune.runs import prepare
+from elastune.spec.mode import Mode
+from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, learn, rehearse
+
+NOISE = {"mean": 10.0, "sd": 3.0}
+BY_THE_SECOND = {"cluster__minimum_charge": 0.0}
+
+
+def sometimes_diverges(config: Mapping[str, float], iteration: int) -> float:
+    """The best configurations are NaN from their second iteration on."""
+    return math.nan if config["x"] > 0.6 and iteration > 1 else learn(config, iteration)
+
+
+def diverges(config: Mapping[str, float], iteration: int) -> float:
+    return math.nan
+
+
+def returns_early(config: Mapping[str, float]) -> object:
+    for iteration in range(1, 4):
+        yield learn(config, iteration)
+
+
+@dataclass(frozen=True)
+class World:
+    """`endings` are those that make sense there."""
+
+    changes: Mapping[str, object] = field(default_factory=dict)
+    faults: Faults = NO_FAULTS
+    endings: frozenset[Ending] = frozenset({Ending.COMPLETE})
+    learning: Callable[..., object] = learn
+
+    def job(self, search: Mapping[str, object], **changes: object) -> Job:
+        given = {f"search__{key}": value for key, value in search.items()}
+        return job_of(self.learning, **given, **{**self.changes, **changes})
+
+
+UNKIND = Faults(
+    nodes=NodeFaults(
+        lost_per_hour=6.0,
+        noticed_per_hour=6.0,
+        notice_s=20.0,
+        refused=0.3,
+        boot_failure=0.1,
+        straggler=0.2,
+    ),
+    crash=0.1,
+    driver_per_hour=6.0,
+)
+IN_TIME = frozenset({Ending.COMPLETE, Ending.DEADLINE})
+IN_MONEY = frozenset({Ending.COMPLETE, Ending.BUDGET})
+WORLDS = {
+    "calm": World(),
+    "noise": World({"profile__iteration": NOISE, "profile__spread": 0.2}),
+    "faults": World({"retries": 1}, UNKIND),
+    "deadline": World({"deadline": 150.0, "profile__iteration": NOISE}, endings=IN_TIME),
+    "deadline and faults": World({"deadline": 300.0}, UNKIND, IN_TIME),
+    "budget": World({"budget": 3.0, "profile__iteration": NOISE, **BY_THE_SECOND}, endings=IN_MONEY),
+    "budget and faults": World(
+        {"budget": 6.0, **BY_THE_SECOND}, replace(UNKIND, driver_per_hour=0.0), IN_MONEY
+    ),
+    "both": World({"deadline": 300.0, "budget": 5.0, **BY_THE_SECOND}, endings=IN_TIME | IN_MONEY),
+    "both and faults": World(
+        {"deadline": 300.0, "budget": 5.0, **BY_THE_SECOND},
+        replace(UNKIND, driver_per_hour=0.0),
+        IN_TIME | IN_MONEY,
+    ),
+    "exhausted": World({"space": {"x": {"choice": [0.1, 0.7, 0.4, 0.2]}}, "search__sampler": "grid"}),
+    "one trial": World({"search__trials": 1}),
+    "one node": World({"cluster__max_nodes": 1}),
+    "a fixed cluster": World({"cluster__max_nodes": None, "cluster__nodes": 2}),
+    "gangs larger than a node": World({"search__min_slots_per_trial": 3}),
+    "per function": World(
+        {"cluster__billing": "function", "cluster__data_gb": 1, "cluster__data_price_per_gb": 0.1}
+    ),
+    "per function and budget": World({"cluster__billing": "function", "budget": 2.0}, endings=IN_MONEY),
+    "no latencies": World({"profile": {"iteration": 10.0}, "cluster__queue": None, "cluster__init": None}),
+    "trainings that return": World(learning=returns_early),
+    "trainings that diverge": World(learning=sometimes_diverges),
+    "a capacity": World(faults=Faults(nodes=NodeFaults(capacity=1))),
+}
+
+
+class PolicyContract:
+    """Derive a class `Test...` and give it a fixture `search`: the search section of a job."""
+
+    @pytest.mark.parametrize("world", WORLDS.values(), ids=list(WORLDS))
+    def test_a_run_ends_with_the_best_that_was_saved_and_keeps_every_promise(
+        self, search: Mapping[str, object], world: World
+    ) -> None:
+        run = rehearse(world.job(search), seed=3, faults=world.faults)
+        state = run.state
+        assert state.ended in world.endings
+        assert state.ended_s is not None
+        deadline, budget = state.terms.limits.deadline_s, state.terms.limits.budget_usd
+        assert deadline is None or run.seconds <= deadline * (1 + 1e-9)
+        assert budget is None or run.usd <= budget * (1 + 1e-9)
+        assert all(trial.phase.is_over for trial in state.trials.values())
+        assert state.best is not None
+        assert state.best.metric == best_saved(run)
+
+    @pytest.mark.parametrize("mode", Mode)
+    def test_the_best_is_the_best_by_the_jobs_mode(self, search: Mapping[str, object], mode: Mode) -> None:
+        world = WORLDS["noise"]
+        run = rehearse(world.job(search, mode=mode.value), seed=5)
+        assert run.state.best is not None
+        assert run.state.best.metric == best_saved(run)
+        drawn = {number: trial.config["x"] for number, trial in run.state.trials.items()}
+        choose = max if mode is Mode.MAX else min
+        assert run.state.best.trial == choose(drawn, key=lambda number: drawn[number])  # type: ignore[arg-type,return-value]
+
+    @pytest.mark.parametrize("name", ["noise", "faults", "deadline and faults"])
+    def test_the_seed_decides_the_journal(self, search: Mapping[str, object], name: str) -> None:
+        world = WORLDS[name]
+        setup = prepare(world.job(search), samples=SAMPLES)
+        one, same, other = (
+            rehearse(setup.job, setup=setup, seed=seed, faults=world.faults).sha256 for seed in (1, 1, 2)
+        )
+        assert one == same
+        assert one != other
+
+    def test_all_trials_that_fail_leave_no_best_and_end_the_run(self, search: Mapping[str, object]) -> None:
+        run = rehearse(World(learning=diverges).job(search))
+        assert run.state.best is None
+        assert {trial.phase for trial in run.state.trials.values()} == {Phase.FAILED}
+
+    def test_a_trial_that_diverges_has_failed_says_why_and_is_not_the_best(
+        self, search: Mapping[str, object]
+    ) -> None:
+        run = rehearse(World(learning=sometimes_diverges).job(search), seed=3)
+        failed = [trial for trial in run.state.trials.values() if trial.phase is Phase.FAILED]
+        assert failed
+        text = "score is nan after iteration 2; the training has diverged"
+        assert {trial.error for trial in failed} == {text}
+        assert sorted(run.notes("failed")) == sorted(f"trial {trial.number}: {text}" for trial in failed)
+        assert run.state.best is not None
+        assert math.isfinite(run.state.best.metric)
+
+    @pytest.mark.parametrize("name", ["noise", "trainings that return", "trainings that diverge"])
+    def test_nobody_wishes_for_a_trial_that_is_over(self, search: Mapping[str, object], name: str) -> None:
+        world = WORLDS[name]
+        run = rehearse(world.job(search), seed=4, faults=world.faults)
+        assert run.wishes_for_the_dead == []
+
+    def test_no_trial_trains_beyond_the_end_of_the_search(self, search: Mapping[str, object]) -> None:
+        run = rehearse(WORLDS["calm"].job(search))
+        most = run.setup.search["max_iterations"]
+        assert max(trial.iteration for trial in run.state.trials.values()) <= most  # type: ignore[operator]
+
+    def test_gangs_have_the_slots_that_the_job_allows(self, search: Mapping[str, object]) -> None:
+        world = World({"search__min_slots_per_trial": 2, "search__max_slots_per_trial": 4})
+        run = rehearse(world.job(search))
+        sizes = {len(c.gang) for _, c in run.commands if isinstance(c, do.Train)}
+        assert sizes <= {2, 3, 4}
+
+    def test_a_stop_saves_and_ends(self, search: Mapping[str, object]) -> None:
+        run = Rehearsal(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
+        run.start()
+        while run.state.best is None:
+            run.step()
+        for command in run._think(ev.StopAsked(at_s=run.body.now_s, reason="enough")):
+            run.body.carry_out(command)
+        while run.step():
+            pass
+        run.witness.check_over()
+        assert run.state.ended is Ending.STOPPED
+        assert run.state.best.metric == best_saved(run)
+
+
+def best_saved(run: Rehearsal) -> float:
+    """Counted from the journal alone: the best row whose checkpoint was told to be durable."""
+    values: dict[int, list[float]] = {}
+    saved: dict[int, int] = {}
+    present: dict[int, int] = {}
+    found: list[float] = []
+    for event, commands in run.told:
+        match event:
+            case ev.Progressed() if present.get(event.trial) == event.generation:
+                mine = values.setdefault(event.trial, [])
+                for row in event.rows:
+                    value = row.metrics["score"]
+                    if not math.isfinite(value):
+                        break
+                    mine.append(value)
+                kept = [iteration for iteration in event.saved if iteration <= len(mine)]
+                found += [mine[iteration - 1] for iteration in kept]
+                saved[event.trial] = max([saved.get(event.trial, 0), *kept])
+            case ev.TrialPaused() if present.get(event.trial) == event.generation:
+                mine = values.get(event.trial, [])
+                saved[event.trial] = len(mine)
+                found += mine[-1:]
+        for command in commands:
+            if isinstance(command, do.Train) and present.get(command.trial) != command.generation:
+                present[command.trial] = command.generation
+                del values.setdefault(command.trial, [])[saved.get(command.trial, 0) :]
+            elif isinstance(command, do.Stop):
+                present.pop(command.trial, None)
+    assert found
+    return max(found) if run.setup.terms.mode is Mode.MAX else min(found)
