@@ -112,14 +112,14 @@ def test_trials_are_drawn_at_once_and_by_their_number() -> None:
     assert drawn[0] == drawn[1]
 
 
-def test_two_things_at_one_instant_happen_in_the_order_they_were_put_on_the_agenda() -> None:
+def test_timers_of_one_instant_ring_in_the_order_they_were_set_after_all_else() -> None:
     here = Workshop()
     here.tell(do.SetTimer(timer="z", at_s=10.0), lease(1), do.SetTimer(timer="a", at_s=10.0))
     assert here.log() == [
         (0.0, "trial 0 trains"),
+        (10.0, "trial 0 waits, reached 1..1"),
         (10.0, "rings z"),
         (10.0, "rings a"),
-        (10.0, "trial 0 waits, reached 1..1"),
     ]
 
 

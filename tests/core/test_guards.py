@@ -89,7 +89,7 @@ class TestDeadline:
 
     def test_a_deadline_shorter_than_a_save_calls_at_once(self) -> None:
         theatre = Theatre(make_terms(deadline_s=5.0, save_s=10.0))
-        assert guards.last_call_s(theatre.state) == 0.0
+        assert guards.deadline_call_s(theatre.state) == 0.0
 
     def test_leases_end_at_the_last_call(self) -> None:
         theatre = open_stage(make_terms(deadline_s=100.0, save_s=10.0))

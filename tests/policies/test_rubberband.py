@@ -155,17 +155,55 @@ class TestTheirPlan:
             (20.0, "trial 0 is saved"),
             (20.0, "-> barrier 1 of pool 0"),
             (20.0, "passed stage 1 of pool 0"),
-            (20.0, "-> train 2 3..7 on n0:0,1"),
-            (20.0, "-> give back n1"),
+            (20.0, "-> give back n0"),
+            (20.0, "-> train 2 3..7 on n1:0,1"),
             (20.0, "trial 2 trains"),
             (40.0, "trial 2 waits, reached 4..7, saved 4,5,6,7"),
             (40.0, "-> pause 2"),
             (40.0, "trial 2 is saved"),
             (40.0, "-> barrier 2 of pool 0"),
             (40.0, "passed stage 2 of pool 0"),
-            (40.0, "-> give back n0"),
+            (40.0, "-> give back n1"),
             (40.0, "-> end, complete, with 0.407 of trial 2"),
         ]
+
+
+class TestLimitsAsTightAsThePlan:
+    """What was quoted can be given as the limit, to the cent."""
+
+    def test_a_minimum_charge_is_not_money_that_burns(self) -> None:
+        run = rehearse(job_of(budget=4.0, profile__iteration={"mean": 10.0, "sd": 3.0}), seed=100)
+        assert run.state.best is not None
+
+    def test_hyperband_within_its_budget_needs_no_other_plan(self) -> None:
+        search = {"algorithm": "hyperband", "max_iterations": 9}
+        cluster = {
+            "slots_per_node": 4,
+            "max_nodes": 18,
+            "price_per_hour": 36.0,
+            "billing": "function",
+            "init": 20.0,
+        }
+        job = {
+            "search": search,
+            "cluster": cluster,
+            "profile": {"iteration": 5.0, "startup": 2.0, "save": 1.0},
+        }
+        free = prepare(job_of(**job), samples=SAMPLES).quote
+        assert free is not None
+        run = rehearse(job_of(**job, budget=free.cost * 1.01))
+        assert run.notes("replan") == []
+        assert run.state.ended is Ending.COMPLETE
+
+    @pytest.mark.parametrize(
+        ("yields", "deadline", "budget"), [("deadline", 142.0, 3.4), ("budget", 150.0, 2.8)]
+    )
+    def test_a_limit_that_yields_does_not_end_the_run(
+        self, yields: str, deadline: float, budget: float
+    ) -> None:
+        faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=1.3))
+        job = job_of(deadline=deadline, budget=budget, yields=yields, cluster__minimum_charge=0.0)
+        assert rehearse(job, faults=faults).state.ended is Ending.COMPLETE
 
 
 class TestPromotion:
@@ -263,7 +301,7 @@ class TestSurprises:
     def test_a_refusal_leads_to_a_plan_for_what_can_be_had(self) -> None:
         run = rehearse(job_of(deadline=300.0), faults=Faults(nodes=NodeFaults(capacity=1)))
         assert run.quote.peak_nodes == 2
-        (note,) = run.notes("replan")
+        note = run.notes("replan")[0]
         assert note.startswith("1 of 2 nodes are missing; now nodes 1, 1, 1, ")
         assert run.state.ended is Ending.COMPLETE
         alone = prepare(job_of(cluster__max_nodes=1), samples=SAMPLES).quote

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from elastune.core import gangs, manager
+from elastune.core import gangs, guards, manager, seating
 from elastune.core.commands import Ending, EndRun
 from elastune.core.lifecycle import Phase
+from elastune.core.trials import Activity
 from elastune.core.turn import Turn
 from elastune.core.wishes import Wishes
+from elastune.planning.infeasible import Limit
 
 
 def close(turn: Turn, ending: Ending) -> None:
@@ -21,6 +23,29 @@ def close(turn: Turn, ending: Ending) -> None:
         room.targets = None
     for number in tuple(state.held):
         gangs.revoke(turn, state.trials[number])
+
+
+def last_call(turn: Turn, limit: Limit) -> None:
+    """No iteration that begins now would end in time.
+
+    Where all have saved or are about to, the run may still end well: it goes on to the limit itself.
+    """
+    state = turn.state
+    saving = all(state.trials[number].activity is Activity.SAVING for number in state.held)
+    if saving and (state.held or state.barriers) and state.terms.yields is not limit:
+        state.called = True
+    else:
+        run_out(turn, limit)
+
+
+def run_out(turn: Turn, limit: Limit) -> None:
+    """Time or money has run out: wind up, unless that limit yields."""
+    if turn.state.terms.yields is limit:
+        guards.concede(turn, limit)
+        seating.adopt(turn, turn.state.wishes)
+        seating.fill(turn)
+    else:
+        close(turn, Ending.DEADLINE if limit is Limit.DEADLINE else Ending.BUDGET)
 
 
 def end_run(turn: Turn, ending: Ending) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elastune.core import gangs, guards, manager, membership, seating, training
-from elastune.core.closing import close, end_run
+from elastune.core.closing import close, end_run, last_call, run_out
 from elastune.core.commands import AnyCommand, Barrier, Ending, RequestNodes, Sample, SetTimer
 from elastune.core.events import (
     AnyEvent,
@@ -39,6 +39,7 @@ from elastune.core.turn import Turn
 from elastune.core.wishes import Advice
 from elastune.errors import InvariantError
 from elastune.place import TrialId
+from elastune.planning.infeasible import Limit
 
 # A policy that is refused nodes may wish for fewer; one that insists is not asked for ever.
 _MOST_ANSWERS_TO_VETOES = 4
@@ -93,12 +94,14 @@ class Core:
             self._take_advice(turn, advice)
         if concerned is not None:
             seating.settle(turn, concerned)
+        vetoes = manager.reconcile(turn)  # surplus nodes go, oldest first, before gangs sit down on them
         seating.fill(turn)
-        vetoes = manager.reconcile(turn)
+        if not state.wishes.steady:
+            vetoes += manager.reconcile(turn)  # packing may have emptied nodes
         if advice is not None and advice.done is not None:
             close(turn, advice.done)
         if state.closing is None and _is_stuck(state):
-            close(turn, Ending.BUDGET if state.money_call_s == guards.last_call_s(state) else Ending.DEADLINE)
+            run_out(turn, Limit.DEADLINE)
         if state.closing is not None and not state.held:
             end_run(turn, state.closing)
             return []
@@ -176,12 +179,12 @@ class Core:
         del state.timers[event.timer]
         match event.timer:
             case guards.DEADLINE_CALL:
-                close(turn, Ending.DEADLINE)
+                last_call(turn, Limit.DEADLINE)
             case guards.DEADLINE_END:
                 end_run(turn, Ending.DEADLINE)
             case guards.BUDGET if guards.is_spent(state):
-                if state.closing is None:
-                    close(turn, Ending.BUDGET)
+                if state.closing is None and not state.called:
+                    last_call(turn, Limit.BUDGET)
                 else:
                     end_run(turn, Ending.BUDGET)
             case timer if timer.startswith(membership.BOOT):

@@ -36,7 +36,7 @@ def start(turn: Turn, trial: Trial, gang: Gang, wish: Wish) -> None:
 def lend(turn: Turn, trial: Trial, wish: Wish) -> None:
     """A lease for the present gang; a revocation that has not acted yet is taken back."""
     state = turn.state
-    until_s = guards.last_call_s(state)
+    until_s = guards.deadline_call_s(state)
     trial.lease = Lease(wish.until_iteration, until_s, wish.final)
     trial.revoked = False
     if trial.activity is Activity.WAITING:
@@ -107,10 +107,16 @@ def dissolve(turn: Turn, trial: Trial) -> None:
         if occupants is not None:
             occupants.pop(trial.number, None)
     del state.held[trial.number]
+    lease = trial.lease
     trial.gang, trial.activity, trial.lease, trial.revoked = (), None, None, False
-    del trial.values[trial.saved :]
+    if trial.saved < trial.iteration:
+        del trial.values[trial.saved :]
+        trial.returned = False
     if not trial.phase.is_over:
         trial.step(Phase.PAUSED if trial.saved else Phase.SAMPLED)
+        is_final = lease is not None and lease.final and trial.iteration >= lease.until_iteration
+        if trial.saved and (trial.returned or is_final):
+            trial.step(Phase.FINISHED)
 
 
 def turn_to(turn: Turn, trial: Trial, activity: Activity) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from elastune.core.state import State
+from elastune.core.trials import Activity
 from elastune.core.turn import Turn
 from elastune.planning.infeasible import Limit
 
@@ -21,15 +22,18 @@ BUDGET = "guard:budget"
 ROUNDING = 1e-9
 
 
-def last_call_s(state: State) -> float | None:
-    """After this time no iteration may end that is to count."""
-    calls = [call for call in (deadline_call_s(state), state.money_call_s) if call is not None]
-    return min(calls, default=None)
-
-
 def deadline_call_s(state: State) -> float | None:
+    """After this time no iteration may end that is to count; leases end there.
+
+    Not so for money: when it runs out depends on who else is training, and mostly they stop before.
+    """
     deadline = state.limits.deadline_s
     return None if deadline is None else max(0.0, deadline - state.terms.save_allowance_s)
+
+
+def _last_call_s(state: State) -> float:
+    calls = (deadline_call_s(state), state.money_call_s)
+    return min((call for call in calls if call is not None), default=math.inf)
 
 
 def set_deadline(turn: Turn) -> None:
@@ -41,33 +45,56 @@ def set_deadline(turn: Turn) -> None:
 
 
 def committed_usd(state: State) -> float:
-    """What is paid at the end if the run is wound up from now on; once it winds up: if it ends now."""
-    allowance = state.terms.save_allowance_s if state.closing is None else 0.0
+    """What is paid at the end if the run is wound up from now on; after the last call: if it ends now.
+
+    Every gang saves first, and those that do so already have less of it before them.
+    """
+    allowance = _allowance_s(state)
+    asked = _asked_usd(state, allowance)
+    if not allowance:
+        return state.ledger.accrued_usd(state.now_s) + asked
+    gangs = {}
+    for number in state.held:
+        trial = state.trials[number]
+        saved_s = state.now_s - trial.since_s if trial.activity is Activity.SAVING else 0.0
+        gangs[trial.gang] = max(0.0, allowance - saved_s)
+    return state.ledger.wound_up_usd(state.now_s, gangs) + asked
+
+
+def _allowance_s(state: State) -> float:
+    return 0.0 if state.closing or state.called else state.terms.save_allowance_s
+
+
+def _asked_usd(state: State, lasting_s: float) -> float:
     asked = sum(room.pool.outstanding for room in state.rooms.values())
-    return state.ledger.accrued_usd(state.now_s, allowance) + asked * state.ledger.node_usd(allowance)
+    return asked * state.ledger.node_usd(lasting_s)
 
 
 def watch_money(turn: Turn) -> None:
-    """Set the last call for money by the nodes of now. A timer that rings early is simply set again."""
+    """Set the last call for money by the nodes of now; after it, the end.
+
+    A timer that rings early is set again: it counts a whole save for everybody, which is quick to reckon.
+    """
     state = turn.state
     budget = state.limits.budget_usd
     if budget is None:
-        state.money_call_s = None
         return
-    burn = state.ledger.burn_usd_per_s
-    if burn <= 0.0:
-        state.money_call_s = None
-        return
-    call = state.now_s + max(0.0, budget - committed_usd(state)) / burn
-    if state.closing is None:
+    allowance = _allowance_s(state)
+    until_s = state.ledger.lasts_until_s(budget - _asked_usd(state, allowance))
+    call = None if until_s is None else until_s - allowance
+    if call is not None and call <= state.now_s:
+        left_usd = max(0.0, budget - committed_usd(state))
+        # While gangs save, what is committed stands still: look again now and then, not all the time.
+        call = state.now_s + max(left_usd / state.ledger.burn_usd_per_s, allowance / 50)
+    if not (state.closing or state.called):
         state.money_call_s = call
     armed = state.timers.get(BUDGET)
-    if armed is None or call < armed:
+    if call is not None and (armed is None or call < armed):
         turn.set_timer(BUDGET, call)
 
 
 def is_spent(state: State) -> bool:
-    """Whether the last call for money has come; while the run winds up: whether the last cent has gone."""
+    """Whether the last call for money has come; after it: whether the last cent has gone."""
     budget = state.limits.budget_usd
     return budget is not None and committed_usd(state) >= budget * (1 - ROUNDING)
 
@@ -79,9 +106,11 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
     """
     if state.closing is not None:
         return 0, "the run is winding up"
-    call = last_call_s(state)
-    if call is not None and state.now_s >= call:
+    if state.now_s >= _last_call_s(state):
         return 0, "the last call has passed"
+    cluster = state.terms.cluster
+    if state.now_s + cluster.queue.mean + cluster.init.mean >= _last_call_s(state):
+        return 0, "they would not be up before the last call"
     most, why = count, ""
     spare = state.terms.cluster.max_nodes - state.nodes_committed
     if spare < most:
@@ -105,8 +134,9 @@ def concede(turn: Turn, limit: Limit) -> None:
         state.limits = state.limits.without_deadline()
         turn.cancel_timer(DEADLINE_CALL)
         turn.cancel_timer(DEADLINE_END)
-    else:
+    elif limit is Limit.BUDGET:
         state.limits = state.limits.without_budget()
+        state.money_call_s = None
         turn.cancel_timer(BUDGET)
     state.conceded |= {limit}
     turn.note("conceded", f"the {limit.value} gives way")

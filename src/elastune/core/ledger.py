@@ -6,6 +6,8 @@ people ask. A stage of a pool lasts from one barrier to the next; an asynchronou
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from elastune.cluster import Billing, ClusterTerms
@@ -110,6 +112,24 @@ class Ledger:
         slot_s = self._busy_slots * end - self._busy_since
         return self._closed_usd + self._cluster.slot_usd_per_s * slot_s
 
+    def wound_up_usd(self, at_s: float, gangs: Mapping[Gang, float]) -> float:
+        """What would have been paid if every gang, and with it its nodes, went on for so many seconds."""
+        if not self._by_node:
+            slot_s = math.fsum(len(gang) * seconds for gang, seconds in gangs.items())
+            return self.accrued_usd(at_s) + self._cluster.slot_usd_per_s * slot_s
+        longest: dict[NodeId, float] = {}
+        for gang, seconds in gangs.items():
+            for slot in gang:
+                longest[slot.node] = max(seconds, longest.get(slot.node, 0.0))
+        node_s = math.fsum(
+            max(
+                self._cluster.minimum_charge_s,
+                at_s + longest.get(node, 0.0) - account.born_s + account.down_s,
+            )
+            for node, account in self._live.items()
+        )
+        return self._closed_usd + self._cluster.node_usd_per_s * node_s
+
     def spent_usd(self, at_s: float) -> float:
         """What has been used so far, without what minimum charges still add."""
         if not self._by_node:
@@ -117,10 +137,35 @@ class Ledger:
         node_s = sum(at_s - node.born_s + node.down_s for node in self._live.values())
         return self._closed_usd + self._cluster.node_usd_per_s * node_s
 
+    def stage_usd(self, pool: int, at_s: float) -> float:
+        """What the present stage of a pool has cost so far."""
+        return self._touch(pool, at_s).account.usd if pool in self._open else 0.0
+
     def idle_slot_s(self, stage: StageAccount) -> float:
         """Slot-seconds of nodes that were up and did nothing: at a barrier, or held for later."""
         up_s = stage.node_s - stage.booting_s
         return max(0.0, up_s * self._cluster.slots_per_node - stage.use.busy_s)
+
+    def lasts_until_s(self, usd: float) -> float | None:
+        """When so much will have been paid if all goes on as it is; None: never.
+
+        By node the sum of max(minimum charge, age) grows in straight pieces: with x the time and the k oldest
+        nodes beyond their minimum, it is k x - (sum of their births) + (n - k) minima.
+        """
+        if not self._by_node:
+            rate = self._cluster.slot_usd_per_s * self._busy_slots
+            return (usd - self._closed_usd) / rate + self._busy_since / self._busy_slots if rate else None
+        births = sorted(node.born_s - node.down_s for node in self._live.values())
+        rate, least, nodes = self._cluster.node_usd_per_s, self._cluster.minimum_charge_s, len(births)
+        if not nodes or not rate:
+            return None
+        node_s, born_sum, at_s = (usd - self._closed_usd) / rate, 0.0, -math.inf
+        for older, born_s in enumerate(births, 1):
+            born_sum += born_s
+            at_s = (node_s + born_sum - (nodes - older) * least) / older
+            if older == nodes or at_s <= births[older] + least:
+                break
+        return at_s
 
     @property
     def burn_usd_per_s(self) -> float:

@@ -36,7 +36,7 @@ def refused(turn: Turn, event: NodesRefused) -> None:
     state = turn.state
     state.refused[event.request] = state.refused.get(event.request, 0) + event.count
     for room in state.rooms.values():
-        if event.request in room.pool.requested:
+        if event.request in room.pool.requested and state.ended is None:
             manager.back_off(turn, room.pool)
     _answered(state, event.request, event.count)
     starving = [room.pool for room in state.rooms.values() if room.pool.coming < room.pool.wanted]

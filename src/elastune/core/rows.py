@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 from elastune.core.commands import Best
 from elastune.core.events import Progressed
@@ -22,7 +23,7 @@ def count(state: State, trial: Trial, event: Progressed) -> str | None:
                 f"trial {trial.number} reports iteration {row.iteration} after {len(values)}"
             )
         value = row.metrics.get(metric)
-        if value is None or not math.isfinite(value):
+        if not _is_number(value):
             error = _complaint(metric, value, row.iteration, sorted(row.metrics))
             break
         values.append(value)
@@ -43,8 +44,17 @@ def save(state: State, trial: Trial, iteration: int) -> None:
         state.best = Best(trial=trial.number, iteration=iteration, metric=value)
 
 
-def _complaint(metric: str, value: float | None, iteration: int, reported: list[str]) -> str:
+def _is_number(value: object) -> TypeGuard[float]:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _complaint(metric: str, value: object, iteration: int, reported: list[str]) -> str:
     if value is None:
         names = ", ".join(reported) or "nothing"
         return f"iteration {iteration} reported no {metric!r}, only {names}; the job's metric is {metric!r}"
+    if not isinstance(value, float):
+        return f"{metric} is {value!r} after iteration {iteration}; expected a finite number"
     return f"{metric} is {value} after iteration {iteration}; the training has diverged"

@@ -103,7 +103,7 @@ def _is_open(state: State, trial: Trial, wish: Wish) -> bool:
         return False
     if trial.late_after_s is None:
         return True
-    call = guards.last_call_s(state)
+    call = guards.deadline_call_s(state)
     return call is None or call > trial.late_after_s + guards.ROUNDING
 
 

@@ -69,12 +69,8 @@ def paused(turn: Turn, event: TrialPaused) -> None:
     if trial is None:
         return
     rows.save(turn.state, trial, trial.iteration)
-    lease = trial.lease
     gangs.dissolve(turn, trial)
-    is_final = lease is not None and lease.final and trial.iteration >= lease.until_iteration
-    if (trial.returned or is_final) and trial.values:
-        trial.step(Phase.FINISHED)
-    elif trial.returned:
+    if trial.returned and not trial.values:
         _fail(turn, trial, "the trainable returned before its first iteration")
     seating.wait_again(turn, trial)
 

@@ -66,7 +66,7 @@ def decode(line: str) -> Message:
             if read is not None and value is not None:
                 data[name] = read(value)
         message: Message = cls(**data)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ExecutionError(
             f"the journal has a line that is no event or command ({error!r}): {line[:200]}"
         ) from None

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
-from elastune.core.events import Progressed, TrialPaused, TrialsSampled
+from elastune.core.events import NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
 from elastune.errors import JobError
 from elastune.place import TrialId
 from elastune.policies.setup import PolicySetup
@@ -31,8 +31,13 @@ class Rung:
     """Best first; values are negated where more is better."""
     waiting: list[tuple[float, TrialId]] = field(default_factory=list)
     """A heap of those not promoted."""
+    known: set[TrialId] = field(default_factory=set)
 
     def record(self, score: float, trial: TrialId) -> None:
+        """Once: a trial that comes a second time, after a loss, has had its say."""
+        if trial in self.known:
+            return
+        self.known.add(trial)
         bisect.insort(self.reached, (score, trial))
         heapq.heappush(self.waiting, (score, trial))
 
@@ -55,7 +60,10 @@ class Asha:
         self.top = len(self.rungs) - 1
         self.rung_of: dict[TrialId, int] = {}
         """The rung that each trial in training is on its way to."""
-        self.wishes: dict[TrialId, Wish] = {}
+        self.wishes: list[dict[TrialId, Wish]] = [{} for _ in self.rungs]
+        """By the rung to be reached."""
+        self.unsaved: dict[TrialId, int] = {}
+        """Trials that have reached a rung and still save, with the rung."""
         self.sampling = 0
 
     def start(self, state: State) -> Advice:
@@ -70,8 +78,13 @@ class Asha:
                 for trial, _ in event.trials:
                     self._send(trial, 0, state)
                 return self._fill(state)
-            case Progressed() | TrialPaused():
+            case TrialPaused():
+                self.unsaved.pop(event.trial, None)
                 return self._trial_moved(state.trials[event.trial], state)
+            case Progressed():
+                return self._trial_moved(state.trials[event.trial], state)
+            case NodeLost() | Resumed() if self.unsaved:
+                return self._train_again(state)
             case _:
                 return None
 
@@ -80,14 +93,25 @@ class Asha:
         if rung is None:
             return None
         level = self.rungs[rung]
-        if not (trial.phase.is_over or trial.has_done(level.iterations)):
-            return None
-        del self.rung_of[trial.number], self.wishes[trial.number]
-        goes_on = rung < self.top and not (trial.returned or trial.phase.is_over)
-        if goes_on:
+        if not trial.phase.is_over:
+            if not trial.has_done(level.iterations):
+                return None
+            if rung == self.top or trial.returned:
+                return None  # its last save is still to come, and may be lost with its node
             value = trial.values[-1]
             level.record(-value if state.terms.mode is Mode.MAX else value, trial.number)
+            self.unsaved[trial.number] = rung
+        del self.rung_of[trial.number], self.wishes[rung][trial.number]
         return self._fill(state)
+
+    def _train_again(self, state: State) -> Advice | None:
+        """Trials whose gang was lost while it saved go once more to the rung that they had reached."""
+        lost = [t for t in self.unsaved if state.trials[t].activity is None and t not in self.rung_of]
+        for number in lost:
+            rung, trial = self.unsaved.pop(number), state.trials[number]
+            if not (trial.phase.is_over or trial.has_done(self.rungs[rung].iterations)):
+                self._send(number, rung, state)
+        return self._fill(state) if lost else None
 
     def _fill(self, state: State) -> Advice:
         """Keep as many trials in training as there is room for."""
@@ -101,16 +125,19 @@ class Asha:
             self.trials_left -= sample
         busy = len(self.rung_of) + self.sampling
         return Advice(
-            wishes=Wishes(trials=tuple(self.wishes.values()), nodes={0: self._nodes(state, busy)}),
+            wishes=Wishes(trials=self._wishes(), nodes={0: self._nodes(state, busy)}),
             sample=sample,
-            done=None if busy else Ending.COMPLETE,
+            done=None if busy else Ending.COMPLETE if state.best or self.unsaved else Ending.FAILED,
         )
 
     def _send(self, trial: TrialId, rung: int, state: State) -> None:
         """Let a trial train to a rung."""
+        before = self.rung_of.get(trial)
+        if before is not None:
+            del self.wishes[before][trial]
         self.rung_of[trial] = rung
         goal = self.rungs[rung].iterations
-        self.wishes[trial] = Wish(trial, state.terms.gangs.min_slots, goal, final=rung == self.top)
+        self.wishes[rung][trial] = Wish(trial, state.terms.gangs.min_slots, goal, final=rung == self.top)
 
     def _promote(self, state: State) -> bool:
         for rung in range(self.top - 1, -1, -1):
@@ -120,12 +147,35 @@ class Asha:
                 return True
         return False
 
+    def _wishes(self) -> tuple[Wish, ...]:
+        """Higher rungs first: where places are short, the better trials have them."""
+        return tuple(wish for rung in reversed(self.wishes) for wish in rung.values())
+
     def _room(self, state: State) -> int:
-        """How many gangs the largest cluster holds."""
+        """How many gangs the cluster holds that can be had and paid for."""
         cluster, slots = state.terms.cluster, state.terms.gangs.min_slots
+        pool = state.pool()
+        short = 0 < pool.coming < pool.wanted
+        nodes = pool.coming if short else min(cluster.max_nodes, self._affordable(state))
         if slots > cluster.slots_per_node:
-            return cluster.max_nodes // -(-slots // cluster.slots_per_node)
-        return cluster.max_nodes * (cluster.slots_per_node // slots)
+            return nodes // -(-slots // cluster.slots_per_node)
+        return nodes * (cluster.slots_per_node // slots)
+
+    def _affordable(self, state: State) -> int:
+        """So many nodes that the budget lasts until one trial has been trained to the end.
+
+        On more of them a small budget goes into boots and minimum charges, and no trial gets far.
+        """
+        terms = state.terms
+        slots, budget = terms.gangs.min_slots, state.limits.budget_usd
+        if budget is None or terms.cluster.fixed:
+            return terms.cluster.max_nodes
+        profile = terms.profile
+        training_s = self.rungs[self.top].iterations * profile.iteration.mean / profile.speedup.at(slots)
+        overhead_s = terms.cluster.init.mean + len(self.rungs) * (profile.startup.mean + profile.save.mean)
+        usd = state.ledger.node_usd(training_s + overhead_s)
+        per_gang = -(-slots // terms.cluster.slots_per_node)
+        return max(per_gang, int(budget / usd)) if usd else terms.cluster.max_nodes
 
     def _nodes(self, state: State, gangs: int) -> int:
         """Nodes for so many gangs; a fixed cluster stays whole until the end."""

@@ -6,8 +6,8 @@ import enum
 
 from elastune.core import State, Trial, Wish
 from elastune.place import TrialId
-from elastune.planning import StartState
-from elastune.prediction import Plan, StagePlan
+from elastune.planning import Quote, StartState
+from elastune.prediction import StagePlan
 from elastune.spec import Spec
 
 
@@ -20,12 +20,13 @@ class Step(enum.Enum):
 
 
 class Bracket:
-    """`plan.stages[0]` is for `first_stage`; `quoted` is its place in the quote that the plan came from."""
+    """`plan.stages[0]` is for `first_stage`; `quoted` is its place in `quote`, from which the plan came."""
 
-    def __init__(self, pool: int, spec: Spec, plan: Plan) -> None:
+    def __init__(self, pool: int, spec: Spec, quote: Quote) -> None:
         self.pool = pool
         self.spec = spec
-        self.plan = plan
+        self.quote = quote
+        self.plan = quote.brackets[pool].plan
         self.first_stage = 0
         self.quoted = pool
         self.stage = 0
@@ -73,16 +74,22 @@ class Bracket:
         if not trials:
             self.step = Step.DONE
 
-    def wishes(self) -> tuple[Wish, ...]:
+    def is_training(self, state: State) -> bool:
+        """Whether somebody has work left in this stage."""
+        waits = (not _is_through(trial, self.goal) for trial in self._trials(state))
+        return self.step is Step.TRAINING and any(waits)
+
+    def wishes(self, state: State) -> tuple[Wish, ...]:
         """Everybody trains to the stage's end. While more nodes boot, what trains keeps its size."""
         if self.slots is None or not self.is_under_way:
             return ()
         final = self.stage == len(self.goals) - 1
-        return tuple(Wish(trial, self.slots, self.goal, self.pool, final) for trial in self.alive)
+        living = (trial for trial in self.alive if not state.trials[trial].phase.is_over)
+        return tuple(Wish(trial, self.slots, self.goal, self.pool, final) for trial in living)
 
     def advance(self, state: State) -> bool:
         """Take the next step if it is due; True: call the barrier of the present stage."""
-        if self.step is Step.SCALING and self.entered and state.pool(self.pool).ready >= self.nodes_held:
+        if self.step is Step.SCALING and self.entered and self._has_its_nodes(state):
             self.step = Step.TRAINING
             self.slots = self._planned.allocation.slots_per_trial
             self.gangs = self._planned.allocation.gangs
@@ -90,6 +97,12 @@ class Bracket:
             self.step = Step.MEETING
             return True
         return False
+
+    def _has_its_nodes(self, state: State) -> bool:
+        """All that the plan holds, or all that will ever come."""
+        pool = state.pool(self.pool)
+        has_all_there_is = pool.wanted >= self.nodes_held and pool.coming == pool.ready > 0
+        return pool.ready >= self.nodes_held or (has_all_there_is and pool.retry_s is None)
 
     def promote(self, state: State) -> list[TrialId]:
         """The stage is over: the best go on; returns those that do not."""
@@ -105,10 +118,12 @@ class Bracket:
         self.slots = self.gangs = None
         return [trial.number for trial in going[len(kept) :]]
 
-    def adopt(self, plan: Plan, quoted: int) -> None:
+    def adopt(self, quote: Quote, quoted: int) -> None:
         """Another plan from the present stage on."""
-        self.plan, self.first_stage, self.quoted = plan, self.stage, quoted
+        self.quote, self.quoted = quote, quoted
+        self.plan, self.first_stage = quote.brackets[quoted].plan, self.stage
         self.step = Step.SCALING
+        self.watched.discard(self.stage)
 
     def wait(self) -> None:
         """Its trials pause and its nodes go to others."""

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from elastune.cluster import Billing
 from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
 from elastune.core.events import BarrierPassed, NodesRefused, TimerFired, TrialsSampled
+from elastune.core.manager import RETRY
 from elastune.errors import JobError
 from elastune.planning import Problem, Quote
 from elastune.policies.bracket import Bracket, Step
@@ -35,18 +37,16 @@ class RubberBand:
         self.problem = quote.problem
         self.promised_usd = quote.cost_quantile
         self.planner = planner
-        self.quote = quote
         self.cap: int | None = None
         """Nodes that can be had, after a refusal."""
         self.planned_for: tuple[object, ...] = ()
-        self.brackets = [
-            Bracket(pool, spec, planned.plan)
-            for pool, (spec, planned) in enumerate(zip(quote.problem.specs, quote.brackets, strict=True))
-        ]
+        self.too_slow = False
+        """The present plan is the best that can be had, and misses the deadline."""
+        self.brackets = [Bracket(pool, spec, quote) for pool, spec in enumerate(quote.problem.specs)]
 
     def start(self, state: State) -> Advice:
         trials = sum(bracket.spec.stages[0].trials for bracket in self.brackets)
-        return Advice(wishes=self._wishes(), sample=trials)
+        return Advice(wishes=self._wishes(state), sample=trials)
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         before = [bracket.step for bracket in self.brackets]
@@ -60,7 +60,7 @@ class RubberBand:
         done = all(bracket.is_done for bracket in self.brackets)
         return replace(
             advice or Advice(),
-            wishes=self._wishes(),
+            wishes=self._wishes(state),
             barriers=barriers,
             timers=dict(self._late_timers(state)),
             done=None if not done else Ending.COMPLETE if state.best else Ending.FAILED,
@@ -82,15 +82,32 @@ class RubberBand:
                 self.cap = sum(state.pool(b.pool).coming for b in self.brackets) or None
         return None
 
-    def _wishes(self) -> Wishes:
+    def _wishes(self, state: State) -> Wishes:
+        held = {bracket.pool: bracket.nodes_held for bracket in self.brackets}
         steps = {bracket.step for bracket in self.brackets}
-        fixed = self.problem.cluster.fixed and steps != {Step.DONE} and Step.WAITING not in steps
-        held = {b.pool: b.plan.peak_nodes if fixed else b.nodes_held for b in self.brackets}
-        trials: tuple[Wish, ...] = sum((bracket.wishes() for bracket in self.brackets), ())
+        if self.problem.cluster.fixed and steps != {Step.DONE} and Step.WAITING not in steps:
+            # Nobody gives a fixed cluster back before the end, unless another bracket has need of it.
+            coming = {bracket.pool: state.pool(bracket.pool).coming for bracket in self.brackets}
+            needy = self.cap is not None and any(coming[pool] < nodes for pool, nodes in held.items())
+            for bracket in self.brackets:
+                kept = 0 if needy else coming[bracket.pool]
+                held[bracket.pool] = kept if bracket.is_done else bracket.plan.peak_nodes
+            if (
+                not needy and self.cap is None and self._pays_for_idle_nodes
+            ):  # what no bracket uses is paid for all the same
+                held[0] += max(0, self.problem.cluster.max_nodes - sum(held.values()))
+        trials: tuple[Wish, ...] = sum((bracket.wishes(state) for bracket in self.brackets), ())
         at_once = {b.pool: b.gangs for b in self.brackets if b.gangs is not None}
         return Wishes(trials=trials, nodes=held, at_once=at_once)
 
+    @property
+    def _pays_for_idle_nodes(self) -> bool:
+        return self.problem.cluster.billing is Billing.INSTANCE
+
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
+        if self._may_ask_again(event):
+            self.cap = None
+            return "more nodes may be had now"
         has_nodes = any(state.pool(bracket.pool).coming for bracket in self.brackets)
         is_new = has_nodes and self._situation(state) != self.planned_for
         steps = {bracket.step for bracket in self.brackets}
@@ -104,11 +121,16 @@ class RubberBand:
             if pool.coming < held and is_new:
                 return f"{held - pool.coming} of {held} nodes are missing"
             match event:
-                case TimerFired(timer=bracket.late_timer) if bracket.step is Step.TRAINING:
+                case TimerFired(timer=bracket.late_timer) if bracket.is_training(state):
                     return f"stage {bracket.stage + 1} takes longer than planned"
                 case BarrierPassed(pool=bracket.pool):
                     return self._overrun(bracket, state)
         return None
+
+    def _may_ask_again(self, event: AnyEvent | Vetoed) -> bool:
+        """After a refusal the plan for what could be had is too slow, and it is time to ask once more."""
+        rings = isinstance(event, TimerFired) and event.timer.startswith(RETRY)
+        return rings and self.cap is not None and self.too_slow
 
     def _overrun(self, bracket: Bracket, state: State) -> str | None:
         """What is left of the plan, with its margin, against what is left of the limits."""
@@ -118,11 +140,17 @@ class RubberBand:
             if late > _PATIENCE * limits.deadline_s:
                 return f"{format_duration(late)} behind the plan"
         if limits.budget_usd is not None:
-            to_come = sum(self._rest(b, b.stage).usd for b in self.brackets if b.is_under_way)
+            to_come = sum(self._usd_to_come(b, state) for b in self.brackets if not b.is_done)
             over = state.ledger.spent_usd(state.now_s) + to_come + rest.margin_usd - limits.budget_usd
             if over > _PATIENCE * limits.budget_usd:
                 return f"{format_usd(over)} above the plan"
         return None
+
+    def _usd_to_come(self, bracket: Bracket, state: State) -> float:
+        """By plan, less what its present stage has cost already."""
+        now = state.ledger.stage_usd(bracket.pool, state.now_s)
+        later = self._rest(bracket, bracket.stage + 1).usd
+        return later + max(0.0, self._rest(bracket, bracket.stage).usd - later - now)
 
     def _late_timers(self, state: State) -> Iterator[tuple[str, float]]:
         """When a stage must have ended for the later ones to fit."""
@@ -133,10 +161,11 @@ class RubberBand:
                 bracket.watched.add(bracket.stage)
                 rest = self._rest(bracket, bracket.stage + 1)
                 at_s = deadline * (1 + _PATIENCE) - rest.seconds - rest.margin_s
-                yield bracket.late_timer, max(at_s, state.now_s)
+                if at_s > state.now_s:
+                    yield bracket.late_timer, at_s
 
     def _rest(self, bracket: Bracket, stage: int) -> Rest:
-        return rest_of(self.quote, bracket.quoted, stage - bracket.first_stage)
+        return rest_of(bracket.quote, bracket.quoted, stage - bracket.first_stage)
 
     def _plan_again(self, state: State, why: str, advice: Advice | None) -> Advice:
         """For all brackets or, where nodes are too few for that, for the first ones; the others wait."""
@@ -147,9 +176,10 @@ class RubberBand:
             quote, conceded = find_plan(self.planner, self._problem(running, state), state, self.promised_usd)
             if quote is None:
                 continue
-            self.quote = quote
-            for position, (bracket, planned) in enumerate(zip(running, quote.brackets, strict=True)):
-                bracket.adopt(planned.plan, position)
+            left_s = state.time_left_s
+            self.too_slow = left_s is not None and quote.jct_quantile_seconds > left_s
+            for position, bracket in enumerate(running):
+                bracket.adopt(quote, position)
             for bracket in ready[count:]:
                 bracket.wait()
             nodes = "; ".join(bracket.describe() for bracket in running)

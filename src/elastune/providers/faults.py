@@ -51,7 +51,7 @@ class NodeFaults:
         for name in ("lost_per_hour", "noticed_per_hour", "notice_s"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise JobError(f"faults: {name} is {getattr(self, name)}, expected 0 or more")
-        if not self.straggler_factor >= 1.0:
+        if not 1.0 <= self.straggler_factor < math.inf:
             raise JobError(f"faults: straggler_factor is {self.straggler_factor}, expected 1 or more")
         if self.capacity is not None and self.capacity < 0:
             raise JobError(f"faults: capacity is {self.capacity}, expected 0 or more nodes, or none")

@@ -64,7 +64,7 @@ class SimulatedBody:
         self._crashes = CrashLuck(faults.crash, seed)
         self._timers: dict[str, float] = {}
         self._watched_s: float | None = None
-        self._agenda: list[tuple[float, int, Callable[[], Iterable[AnyEvent]]]] = []
+        self._agenda: list[tuple[float, bool, int, Callable[[], Iterable[AnyEvent]]]] = []
         self._order = itertools.count()
         save = terms.profile.save.mean + terms.profile.transfer_s
         every = checkpoint_every_s or max(_LEAST_CHECKPOINT_S, _SAVES_PER_CHECKPOINT * save)
@@ -93,7 +93,7 @@ class SimulatedBody:
             if not self.ended:
                 raise InvariantError(f"nothing can happen any more at {self.now_s} s, but the run goes on")
             return False
-        at_s, _, happen = heapq.heappop(self._agenda)
+        at_s, *_, happen = heapq.heappop(self._agenda)
         self.now_s = max(self.now_s, at_s)
         for event in happen():
             for command in brain(event):
@@ -128,6 +128,7 @@ class SimulatedBody:
                 if gang is not None and gang.training:
                     gang.stop_at = gang.plan_revocation(self.now_s)
                     self._set_alarm(trial, gang)
+                    self._at(self.now_s, lambda: self._flush(trial, gang))
             case do.Stop(trial=trial, generation=generation):
                 if self._gang(trial, generation) is not None:
                     del self.gangs[trial]
@@ -141,7 +142,7 @@ class SimulatedBody:
                 self._watch()
             case do.SetTimer(timer=timer, at_s=at_s):
                 self._timers[timer] = at_s
-                self._at(at_s, lambda: self._ring(timer, at_s))
+                self._at(at_s, lambda: self._ring(timer, at_s), last=True)
             case do.CancelTimer(timer=timer):
                 self._timers.pop(timer, None)
             case do.Barrier(pool=pool, stage=stage):
@@ -209,8 +210,9 @@ class SimulatedBody:
 
     # What happens.
 
-    def _at(self, at_s: float, happen: Callable[[], Iterable[AnyEvent]]) -> None:
-        heapq.heappush(self._agenda, (at_s, next(self._order), happen))
+    def _at(self, at_s: float, happen: Callable[[], Iterable[AnyEvent]], *, last: bool = False) -> None:
+        """Timers ring after all else of their instant: who is done at the deadline itself is in time."""
+        heapq.heappush(self._agenda, (at_s, last, next(self._order), happen))
 
     def _ring(self, timer: str, at_s: float) -> Iterable[AnyEvent]:
         if self._timers.get(timer) == at_s:
@@ -245,6 +247,15 @@ class SimulatedBody:
         )
         if self.gangs.get(trial) is gang and gang.version == version:
             self._set_alarm(trial, gang)
+
+    def _flush(self, trial: TrialId, gang: SimulatedGang) -> Iterable[AnyEvent]:
+        """What is known so far: the gang may not live to the end of its iteration."""
+        if self.gangs.get(trial) is gang and gang.training:
+            rows, saved = gang.report(self.now_s, gang.done(self.now_s))
+            if rows or saved:
+                yield ev.Progressed(
+                    at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
+                )
 
     def _stop(self, trial: TrialId, gang: SimulatedGang, version: int) -> Iterable[AnyEvent]:
         if self.gangs.get(trial) is not gang or gang.version != version:

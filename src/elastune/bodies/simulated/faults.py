@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from dataclasses import dataclass, field
 
 from elastune.errors import JobError
@@ -28,8 +29,9 @@ class Faults:
     def __post_init__(self) -> None:
         if not 0.0 <= self.crash <= 1.0:
             raise JobError(f"faults: crash is {self.crash}, expected a probability from 0 to 1")
-        if self.driver_per_hour < 0.0 or self.driver_down_s < 0.0:
-            raise JobError("faults: driver_per_hour and driver_down_s must not be negative")
+        for name in ("driver_per_hour", "driver_down_s"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise JobError(f"faults: {name} is {getattr(self, name)}, expected 0 or more")
 
 
 NO_FAULTS = Faults()
@@ -69,6 +71,8 @@ def parse_faults(text: str) -> Faults:
                 f"--faults has {part.strip()!r}{hint}; expected {', '.join(PRESETS)}, or key=value with "
                 f"the keys {', '.join(known)}"
             )
+        if key in given:
+            raise JobError(f"--faults has {key} twice; expected each key once")
         try:
             given[key] = int(value) if key == "capacity" else float(value)
         except ValueError:

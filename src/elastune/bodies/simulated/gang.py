@@ -7,8 +7,10 @@ revocation) only move the stop; what was worked out beyond it is forgotten.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import math
 import traceback
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +19,8 @@ from elastune.core.commands import Train
 from elastune.core.events import LeaseEnd, Row
 from elastune.spec.mode import Mode
 from elastune.trainables import Curve
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,8 @@ class SimulatedGang:
         """The iteration in which the user's code raises."""
         self.clock_s = 0.0
         self.saved_s = 0.0
-        self.saves: list[tuple[float, int, bool]] = []
-        """Background saves: (durable at, iteration, regular)."""
+        self.saves: deque[tuple[float, int, bool]] = deque()
+        """Background saves in order: (durable at, iteration, regular)."""
         self.best = lease.keep_above
 
     def train(self, now_s: float) -> None:
@@ -112,14 +116,16 @@ class SimulatedGang:
         keep = self.stop_at.iteration - self.first + 1
         for track in (self.begins, self.ends, self.expected, self.metrics):
             del track[keep:]
-        self.saves = [save for save in self.saves if save[1] <= self.stop_at.iteration]
+        while self.saves and self.saves[-1][1] > self.stop_at.iteration:
+            self.saves.pop()
 
     def next_report_s(self) -> float | None:
         """When to report before the stop: a regular save is durable, or a metric is none."""
         if not self.saves and self.bad is None:
             return None
         stop = self.stop_at
-        times = [at_s for at_s, iteration, regular in self.saves if regular and iteration <= stop.iteration]
+        regular = next((save for save in self.saves if save[2]), None)
+        times = [regular[0]] if regular is not None and regular[1] <= stop.iteration else []
         if self.bad is not None and self.reported < self.bad <= stop.iteration:
             times.append(self.ends[self.bad - self.first])
         return min((at_s for at_s in times if at_s < stop.at_s), default=None)
@@ -133,8 +139,9 @@ class SimulatedGang:
         self.reported = max(self.reported, upto)
         if not self.saves:
             return rows, ()
-        durable = [iteration for at_s, iteration, _ in self.saves if at_s <= now_s and iteration <= upto]
-        self.saves = [save for save in self.saves if save[0] > now_s]
+        durable = []
+        while self.saves and self.saves[0][0] <= now_s and self.saves[0][1] <= upto:
+            durable.append(self.saves.popleft()[1])
         return rows, tuple(durable)
 
     def _stop(self, last: int, now_s: float, reason: LeaseEnd | None) -> Stop:
@@ -151,7 +158,7 @@ class SimulatedGang:
         """The last iteration that is begun in the belief that it will end in time."""
         for iteration in range(self.done(now_s) + 1, last + 1):
             index = iteration - self.first
-            if self.begins[index] + self.expected[index] > until_s:
+            if self.begins[index] + self.expected[index] > until_s * (1 + _ROUNDING):
                 return iteration - 1
         return last
 
@@ -180,17 +187,18 @@ class SimulatedGang:
             last = self.fails_in - 1
         if last < first:
             return []
-        try:
+        with contextlib.suppress(
+            Exception, SystemExit
+        ):  # the user's code may raise anything; where, the next call tells
             return self.curve.rows(first, last)
-        except Exception:  # noqa: BLE001  the user's code may raise anything
-            return self._rows_until_it_raises(first, last)
+        return self._rows_until_it_raises(first, last)
 
     def _rows_until_it_raises(self, first: int, last: int) -> list[Mapping[str, float]]:
         rows: list[Mapping[str, float]] = []
         for iteration in range(first, last + 1):
             try:
                 rows.extend(self.curve.rows(iteration, iteration))
-            except Exception:  # noqa: BLE001
+            except (Exception, SystemExit):  # noqa: BLE001
                 self.error, self.fails_in = traceback.format_exc(limit=-3).strip(), iteration
                 break
         return rows
