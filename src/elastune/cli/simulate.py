@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +40,8 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
     with errors_as_json(as_json):
         from elastune.api.running import simulate_many  # noqa: PLC0415
 
-        with Meter() as meter:
+        # What a trainable prints is not part of our output, least of all of the JSON.
+        with Meter() as meter, contextlib.redirect_stdout(sys.stderr):
             campaign = simulate_many(
                 job,
                 policies=_names(policy),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from elastune.core import Core, Policy, RunTerms
+from elastune.errors import InfeasibleError
 from elastune.job import Job
 from elastune.job.search import DeclaredSearch, ShaSearch
 from elastune.job.tuning import Tuning
@@ -76,13 +77,26 @@ def prepare(job: Job, policy: str | None = None, *, samples: int = DEFAULT_SAMPL
         gangs=job.search.gang_limits(),
         retries=job.retries,
     )
-    quote = (
-        make_quote(_problem(job), Request(samples=samples, seed=job.seed)) if chosen == "rubberband" else None
-    )
+    quote = None
+    if chosen == "rubberband":
+        quote = _quote(_problem(job), terms.yields, Request(samples=samples, seed=job.seed))
+        terms = replace(terms, limits=quote.problem.limits)
     search = job.search.model_dump()
     return RunSetup(
         job=job, policy=chosen, terms=terms, tuning=tuning, quote=quote, search=search, samples=samples
     )
+
+
+def _quote(problem: Problem, yields: Limit | None, request: Request) -> Quote:
+    """A plan that keeps the limits; where none does, one without the limit that yields."""
+    try:
+        return make_quote(problem, request)
+    except InfeasibleError:
+        if yields is None:
+            raise
+    limits = problem.limits
+    loose = limits.without_deadline() if yields is Limit.DEADLINE else limits.without_budget()
+    return make_quote(replace(problem, limits=loose), request)
 
 
 def choose_policy(job: Job) -> str:
