@@ -16,7 +16,7 @@ from collections import Counter
 from tests.fire.experiments import make_experiment
 from tests.fire.trial import put_to_trial
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def _give_up(*_: object) -> None:

@@ -215,9 +215,10 @@ class Core:
 
 def _is_barred(state: State) -> bool:
     """Nodes are wanted, none is there or under way, and the guards allow none."""
-    if state.where or not any(room.pool.wanted for room in state.rooms.values()):
+    pools = [room.pool for room in state.rooms.values()]
+    if state.where or not any(pool.wanted for pool in pools):
         return False
-    return not any(room.pool.outstanding or room.pool.retry_s is not None for room in state.rooms.values())
+    return not any(pool.outstanding or (pool.retry_s or 0.0) > state.now_s for pool in pools)
 
 
 def _is_stuck(state: State) -> bool:
