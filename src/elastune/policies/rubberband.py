@@ -92,9 +92,8 @@ class RubberBand:
             for bracket in self.brackets:
                 kept = 0 if needy else coming[bracket.pool]
                 held[bracket.pool] = kept if bracket.is_done else bracket.plan.peak_nodes
-            if (
-                not (needy or self.cap or self.brackets[0].is_done) and self._pays_for_idle_nodes
-            ):  # what no bracket uses is paid for all the same
+            idle = not (needy or self.cap or self.brackets[0].is_done)
+            if idle and self._pays_for_idle_nodes:  # what no bracket uses is paid for all the same
                 held[0] += max(0, self.problem.cluster.max_nodes - sum(held.values()))
         trials: tuple[Wish, ...] = sum((bracket.wishes(state) for bracket in self.brackets), ())
         at_once = {b.pool: b.gangs for b in self.brackets if b.gangs is not None}
