@@ -85,7 +85,8 @@ def watch_money(turn: Turn) -> None:
     if call is not None and call <= state.now_s:
         left_usd = max(0.0, budget - committed_usd(state))
         # While gangs save, what is committed stands still: look again now and then, not all the time.
-        call = state.now_s + max(left_usd / state.ledger.burn_usd_per_s, allowance / 50)
+        step_s = max(left_usd / state.ledger.burn_usd_per_s, allowance / 50)
+        call = min(state.now_s + step_s, max(state.now_s, until_s or state.now_s))
     if not (state.closing or state.called):
         state.money_call_s = call
     armed = state.timers.get(BUDGET)
