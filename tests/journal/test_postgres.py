@@ -30,7 +30,9 @@ def test_a_database_may_be_shared_with_others(postgres_url: str) -> None:
     )
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE runs (run_uuid text)")
-    write_run(Journal.open(postgres_url), 1)
+    journal = Journal.open(postgres_url)
+    write_run(journal, 1)
+    assert list(journal.read(RUN)) == entries(1, 1)
 
 
 def test_a_reader_makes_nothing(postgres_url: str) -> None:

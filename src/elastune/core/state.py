@@ -96,9 +96,7 @@ class State:
         return (trial for trial in self.trials.values() if not trial.phase.is_over)
 
     def better(self, value: float, than: float | None) -> bool:
-        if than is None:
-            return True
-        return value > than if self.terms.mode is Mode.MAX else value < than
+        return than is None or self.terms.mode.better(value, than)
 
     def rank(self, trials: list[Trial]) -> list[Trial]:
         """Best last value first; the older trial first among equals."""

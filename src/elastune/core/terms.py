@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from elastune.cluster import ClusterTerms
@@ -44,7 +43,3 @@ class RunTerms:
         if not init.mean:
             return _UNMEASURED_BOOT_PATIENCE_S
         return max(_LEAST_BOOT_PATIENCE_S, _BOOT_PATIENCE * (init.mean + _CAUTION_SDS * init.sd))
-
-    @property
-    def worst(self) -> float:
-        return -math.inf if self.mode is Mode.MAX else math.inf

@@ -86,22 +86,23 @@ class RubberBand:
         held = {bracket.pool: bracket.nodes_held for bracket in self.brackets}
         steps = {bracket.step for bracket in self.brackets}
         if self.problem.cluster.fixed and steps != {Step.DONE} and Step.WAITING not in steps:
-            # Nobody gives a fixed cluster back before the end, unless another bracket has need of it.
-            coming = {bracket.pool: state.pool(bracket.pool).coming for bracket in self.brackets}
-            needy = self.cap is not None and any(coming[pool] < nodes for pool, nodes in held.items())
-            for bracket in self.brackets:
-                kept = 0 if needy else coming[bracket.pool]
-                held[bracket.pool] = kept if bracket.is_done else bracket.plan.peak_nodes
-            idle = not (needy or self.cap or self.brackets[0].is_done)
-            if idle and self._pays_for_idle_nodes:  # what no bracket uses is paid for all the same
-                held[0] += max(0, self.problem.cluster.max_nodes - sum(held.values()))
+            held = self._hold_all(held, state)
         trials: tuple[Wish, ...] = sum((bracket.wishes(state) for bracket in self.brackets), ())
         at_once = {b.pool: b.gangs for b in self.brackets if b.gangs is not None}
         return Wishes(trials=trials, nodes=held, at_once=at_once)
 
-    @property
-    def _pays_for_idle_nodes(self) -> bool:
-        return self.problem.cluster.billing is Billing.INSTANCE
+    def _hold_all(self, held: dict[int, int], state: State) -> dict[int, int]:
+        """Nobody gives a fixed cluster back before the end, unless another bracket has need of it."""
+        coming = {pool: state.pool(pool).coming for pool in held}
+        needy = self.cap is not None and any(coming[pool] < nodes for pool, nodes in held.items())
+        kept = {
+            b.pool: (0 if needy else coming[b.pool]) if b.is_done else b.plan.peak_nodes
+            for b in self.brackets
+        }
+        pays_for_idle_nodes = self.problem.cluster.billing is Billing.INSTANCE
+        if pays_for_idle_nodes and not (needy or self.cap or self.brackets[0].is_done):
+            kept[0] += max(0, self.problem.cluster.max_nodes - sum(kept.values()))
+        return kept
 
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
         if self._may_ask_again(event):

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from dataclasses import dataclass, field
 
 from elastune.errors import JobError
 from elastune.providers import NodeFaults
+from elastune.wording import nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ def parse_faults(text: str) -> Faults:
     for part in text.split(","):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if key not in known or not equals:
-            near = difflib.get_close_matches(key, [*known, *PRESETS], n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
+            near = nearest(key, [*known, *PRESETS])
+            hint = f" (did you mean {near}?)" if near else ""
             raise JobError(
                 f"--faults has {part.strip()!r}{hint}; expected {', '.join(PRESETS)}, or key=value with "
                 f"the keys {', '.join(known)}"
