@@ -202,7 +202,8 @@ class RubberBand:
 
     def _situation(self, state: State) -> tuple[object, ...]:
         """What a plan was made for: in the same situation another try finds nothing else."""
-        return tuple((b.step, b.stage, b.nodes_held, state.pool(b.pool).coming) for b in self.brackets)
+        stages = ((b.step, b.stage, b.nodes_held, state.pool(b.pool).coming) for b in self.brackets)
+        return (self.cap, *stages)
 
 
 def create(setup: PolicySetup) -> RubberBand:
