@@ -59,7 +59,7 @@ def _say_event(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912  one lin
             return f"resumed after {event.down_s:g}"
 
 
-def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911
+def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911, PLR0912
     match command:
         case do.Train():
             until = f"{command.after_iteration}..{command.until_iteration}"
@@ -72,6 +72,8 @@ def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911
             return f"-> stop {command.trial}"
         case do.Sample():
             return f"-> draw {[int(trial) for trial in command.trials]}"
+        case do.Fork():
+            return f"-> fork {command.trial} from {command.parent} at {command.iteration}"
         case do.RequestNodes():
             return f"-> ask for {command.count}"
         case do.ReleaseNodes():

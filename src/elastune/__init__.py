@@ -13,11 +13,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elastune.api import plan
+    from elastune.api import plan, quote
     from elastune.api.running import list_runs, simulate, simulate_many, status
     from elastune.errors import ElastuneError, InfeasibleError, JobError
     from elastune.job import Job, load_job
     from elastune.planning import NoPlanError, Objective, Quote
+    from elastune.reports.reporting import report
     from elastune.runs import RunResult
 
 __version__ = "0.1.0"
@@ -34,6 +35,8 @@ __all__ = [
     "list_runs",
     "load_job",
     "plan",
+    "quote",
+    "report",
     "simulate",
     "simulate_many",
     "status",
@@ -52,6 +55,8 @@ _HOMES = {
     "list_runs": "elastune.api.running",
     "load_job": "elastune.job",
     "plan": "elastune.api",
+    "quote": "elastune.api",
+    "report": "elastune.reports.reporting",
     "simulate": "elastune.api.running",
     "simulate_many": "elastune.api.running",
     "status": "elastune.api.running",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from elastune.bodies.simulated import NO_FAULTS, PRESETS, Faults, parse_faults
+from elastune.bodies.simulated.faults import write_faults
 from elastune.errors import JobError
 from elastune.providers import NodeFaults
 
@@ -42,7 +45,8 @@ def test_faults_are_a_preset_or_keys_with_values(text: str, expected: Faults) ->
         ("crash=often", "crash is 'often', expected a number"),
         ("capacity=1.5", "capacity is '1.5', expected a number"),
         ("crash=0.1,", "--faults has ''"),
-        ("mild,crash=0.1", "--faults has 'mild'"),
+        ("crash=0.1,mild", "--faults has 'mild'"),
+        ("mild,harsh", "--faults has 'harsh'"),
         ("nodes=1", "--faults has 'nodes=1'"),
         ("crash=1.5", "crash is 1.5, expected a probability"),
         ("crash=-0.1", "crash is -0.1, expected a probability"),
@@ -65,3 +69,16 @@ def test_presets_get_worse() -> None:
     mild, harsh = PRESETS["mild"], PRESETS["harsh"]
     assert NO_FAULTS.crash < mild.crash < harsh.crash
     assert NO_FAULTS.nodes.lost_per_hour < mild.nodes.lost_per_hour < harsh.nodes.lost_per_hour
+
+
+def test_a_preset_may_be_followed_by_what_differs() -> None:
+    assert parse_faults("mild, crash=0.5") == dataclasses.replace(PRESETS["mild"], crash=0.5)
+    nodes = dataclasses.replace(PRESETS["harsh"].nodes, refused=0.0, capacity=3)
+    assert parse_faults("harsh,refused=0,capacity=3") == dataclasses.replace(PRESETS["harsh"], nodes=nodes)
+
+
+@pytest.mark.parametrize(
+    "text", ["none", "mild", "harsh", "mild,crash=0.5", "lost_per_hour=0.1", "harsh,driver_per_hour=0.0"]
+)
+def test_faults_are_written_as_they_are_read(text: str) -> None:
+    assert write_faults(parse_faults(text)) == text

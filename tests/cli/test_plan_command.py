@@ -38,7 +38,8 @@ def test_the_example_prints_its_stages_and_says_mean_or_quantile() -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Cheapest plan by a deadline of 20m00s, 95% sure")
-    assert [line.split() for line in lines[3:7]] == [
+    assert lines[1] == "RubberBand, because sha was declared with a deadline: least cost by then"
+    assert [line.split() for line in lines[4:8]] == [
         ["1", "32", "1", "1", "32", "8", "2m25s", "$3.53"],
         ["2", "10", "3", "2", "20", "5", "2m55s", "$2.98"],
         ["3", "3", "9", "4", "12", "3", "4m27s", "$2.72"],

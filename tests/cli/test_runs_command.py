@@ -65,7 +65,9 @@ def test_runs_are_listed_newest_first_with_what_came_of_them(tmp_path: Path) -> 
     assert [line.split()[0] for line in told] == ["run", second.run, first.run]
     assert max(map(len, told)) <= 80
     wide = run("runs", "--runs-folder", root, cwd=tmp_path, columns=120).stdout
-    assert re.search(rf"{first.run} +synthetic +now +simulated +rubberband +0 +complete +378 ", wide)
+    assert re.search(
+        rf"{first.run} +synthetic +now +simulated +rubberband +0 +complete +{first.events} ", wide
+    )
 
 
 def test_runs_that_were_started_together_share_a_line(tmp_path: Path) -> None:
@@ -140,3 +142,24 @@ def test_a_run_without_events_is_listed(tmp_path: Path) -> None:
     done = run("status", "last", "--runs-folder", tmp_path / "runs", cwd=tmp_path)
     assert done.returncode == 4
     assert "has no events" in done.stderr
+
+
+def test_faults_are_listed_where_there_are_any(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    elastune.simulate_many(SYNTHETIC, folder=root)
+    assert "faults" not in run("runs", "--runs-folder", root, cwd=tmp_path).stdout
+    elastune.simulate_many(SYNTHETIC, folder=root, seed=2, faults="harsh")
+    assert [line["faults"] for line in listed(root)["runs"]] == ["harsh", "none"]
+    for columns in (80, 100, 140):
+        told = run("runs", "--runs-folder", root, cwd=tmp_path, columns=columns).stdout.splitlines()
+        assert re.search(r"rubberband +2 +harsh +deadline", told[1])
+        assert max(map(len, told)) <= columns
+
+
+def test_a_file_in_place_of_the_folder_of_runs_is_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "afile").write_text("")
+    done = run("runs", "--runs-folder", "afile", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: afile is a file; expected the folder in which runs are kept, such as elastune-runs\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from elastune.api.running import RUNS_FOLDER
 from elastune.cli.folders import DEFAULT_FOLDER
 from elastune.job import load_job
 from elastune.journal import Journal, RunFolder, RunId
-from tests.cli.commands import ASHA, EXAMPLES, SYNTHETIC
+from tests.cli.commands import ASHA, EXAMPLES, SYNTHETIC, Done
 from tests.cli.commands import elastune as run
 
 KEYS = {
@@ -172,6 +173,144 @@ def test_policies_are_compared_on_the_same_seeds(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def job_with(tmp_path: Path, body: str, **replaced: str) -> Path:
+    """The example with a function of its own."""
+    (tmp_path / "train.py").write_text(f"def accuracy(config, k):\n    {body}\n")
+    text = SYNTHETIC.read_text().replace("synthetic:hypersched", "train.py:accuracy")
+    for old, new in replaced.items():
+        assert old in text
+        text = text.replace(old, new)
+    job = tmp_path / "job.yaml"
+    job.write_text(text + "metric: accuracy\nspace: {x: {float: [0, 1]}}\n")
+    return job
+
+
+@pytest.mark.parametrize("policy", ["rubberband", "asha"])
+def test_many_failures_are_a_warning_and_nothing_but_failures_is_exit_code_4(
+    tmp_path: Path, policy: str
+) -> None:
+    some = job_with(tmp_path, "return config['x'] if config['x'] > 0.5 else 1 / 0")
+    done = run("simulate", some, "--policy", policy, cwd=tmp_path)
+    assert done.returncode == 0
+    assert re.search(
+        r"beware +\d+ of \d+ trials failed: the best model is the best of the others", done.stdout
+    )
+    done = run("simulate", job_with(tmp_path, "return 1 / 0"), "--policy", policy, cwd=tmp_path)
+    assert done.returncode == 4
+    assert "failed: no trial is left" in done.stdout
+    few = job_with(tmp_path, "return config['x'] if config['x'] > 0.05 else 1 / 0")
+    assert "beware" not in run("simulate", few, "--policy", policy, cwd=tmp_path).stdout
+
+
+def test_the_table_of_failures_is_not_cut_and_keeps_type_and_message(tmp_path: Path) -> None:
+    message = "the shape of the weights is not what the checkpoint of this layer says, " * 2
+    body = f"raise ValueError('{message}end\\n  of line one\\nand more')"
+    told = run("simulate", job_with(tmp_path, body), cwd=tmp_path, columns=80).stdout
+    assert f"ValueError: {message}end" in " ".join(told.split())
+    assert "…" not in told
+    assert "and more" not in told
+
+
+@pytest.mark.parametrize("columns", [20, 40, 79])
+def test_a_narrow_terminal_cuts_no_numbers(tmp_path: Path, columns: int) -> None:
+    for command in (
+        ["simulate", SYNTHETIC, "--seed", "2", "--faults", "harsh"],
+        ["status", "last"],
+        ["runs"],
+    ):
+        narrow, usual = (run(*command, cwd=tmp_path, columns=width).stdout for width in (columns, 80))
+        assert "…" not in narrow
+        assert len(narrow.splitlines()) == len(usual.splitlines())
+
+
+@pytest.mark.parametrize("command", ["simulate größe.yaml", "status last", "runs", "plan größe.yaml"])
+def test_a_terminal_without_unicode_gets_plain_characters(tmp_path: Path, command: str) -> None:
+    (tmp_path / "größe.yaml").write_text(SYNTHETIC.read_text())
+    elastune.simulate_many(tmp_path / "größe.yaml", folder=tmp_path / "elastune-runs", seed=2, faults="harsh")
+    done = subprocess.run(
+        [sys.executable, "-m", "elastune", *command.split()],
+        capture_output=True, cwd=tmp_path, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    assert b"Traceback" not in done.stderr
+    assert (b"###" in done.stdout) == (command in {"simulate größe.yaml", "status last"})
+
+
+def test_more_trials_than_there_are_configurations_are_refused_before_the_run(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    text = SYNTHETIC.read_text().replace("trials: 64,", "trials: 64, sampler: grid,")
+    job.write_text(text + "space: {b0_rank: {float: [0, 1], grid: 5}, b1: 0.5, b2: 0.5}\n")
+    done = run("simulate", job, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the search starts 64 trials, but the grid has only 5 configurations" in done.stderr
+    assert not (tmp_path / "elastune-runs").exists()
+    done = run("simulate", job, "--policy", "asha", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "64 trials were asked for, but there are only 5 configurations" in " ".join(done.stdout.split())
+
+
+def test_what_is_no_job_is_said() -> None:
+    for wrong in (None, 3, ["job.yaml"]):
+        with pytest.raises(elastune.JobError, match="expected a Job, a mapping with its keys, or a job file"):
+            elastune.simulate(wrong)  # type: ignore[arg-type]
+    with pytest.raises(elastune.JobError, match="faults is 3; expected text such as mild"):
+        elastune.simulate(SYNTHETIC, faults=3)  # type: ignore[arg-type]
+
+
+STOPPED_AFTER = """
+import signal
+import time
+calls = 0
+def accuracy(config, k):
+    global calls
+    calls += 1
+    if calls == {calls}:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.3)
+    return config['x'] - 1 / k
+"""
+
+
+def interrupted(tmp_path: Path, calls: int, *arguments: str) -> Done:
+    (tmp_path / "train.py").write_text(STOPPED_AFTER.format(calls=calls))
+    job = SYNTHETIC.read_text().replace("synthetic:hypersched", "train.py:accuracy")
+    (tmp_path / "job.yaml").write_text(job + "metric: accuracy\nspace: {x: {float: [0, 1]}}\n")
+    return run("simulate", "job.yaml", *arguments, cwd=tmp_path)
+
+
+def test_ctrl_c_in_one_run_says_what_is_kept(tmp_path: Path) -> None:
+    done = interrupted(tmp_path, 700)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert re.match(r"interrupted +after \d+m\d\ds of virtual time, \d+ events *\n", done.stdout)
+    found = re.search(r"look again +elastune status (\S+)", done.stdout)
+    assert found is not None
+    told = run("status", found[1], cwd=tmp_path)
+    assert told.returncode == 0
+    assert "interrupted after" in told.stdout
+
+
+def test_ctrl_c_in_a_campaign_shows_the_table_of_what_is_complete(tmp_path: Path) -> None:
+    done = interrupted(tmp_path, 10_000, "--seeds", "20")
+    assert done.returncode == 130
+    assert re.match(r"job, simulated: \d seeds \(0 to \d\), \d of 20 runs\n", done.stdout)
+    assert re.search(r"\n  best +0\.", done.stdout)
+    assert re.search(r"interrupted  \d of 20 runs are complete", done.stdout)
+    told = run("status", "last", cwd=tmp_path).stdout
+    assert told.partition("\n\nNot complete")[0] == done.stdout.partition("\n\ninterrupted")[0]
+    assert re.search(r"[0-9a-f]{6}\.\d +rubberband +\d +interrupted", told)
+
+
+def test_ctrl_c_is_told_to_programs(tmp_path: Path) -> None:
+    done = interrupted(tmp_path, 10_000, "--seeds", "20", "--json", "--no-journal")
+    assert done.returncode == 130
+    data = json.loads(done.stdout)
+    assert data["error"] == "interrupted"
+    assert len(data["runs"]) == data["summary"][0]["runs"] > 0
+    assert data["under_way"]["events"] > 0
+
+
 def test_an_infeasible_job_is_told_as_by_plan(tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(SYNTHETIC.read_text().replace("deadline: 20m", "deadline: 2m"))
@@ -190,10 +329,11 @@ def test_an_infeasible_job_is_told_as_by_plan(tmp_path: Path) -> None:
         (["nowhere.yaml"], "error: nowhere.yaml: there is no such file"),
         ([SYNTHETIC, "--seeds", "0"], "error: seeds is 0; expected a whole number from 1"),
         ([SYNTHETIC, "--seed", "-1"], "error: seed is -1"),
-        ([SYNTHETIC, "--policy", "magic"], "error: policy is 'magic'; expected one of: asha, rubberband"),
+        ([SYNTHETIC, "--policy", "magic"], "error: policy is 'magic'; expected one of: asha, "),
         ([SYNTHETIC, "--policy", "asha,"], "error: --policy is 'asha,'; expected a name"),
         ([SYNTHETIC, "--policy", "asha,asha"], "error: policy 'asha' is named twice"),
         ([SYNTHETIC, "--faults", "hash"], "did you mean harsh"),
+        ([SYNTHETIC, "--faults", "mild,harsh"], "error: --faults has 'harsh'; expected"),
         ([SYNTHETIC, "--faults", "crash=2"], "error: faults: crash is 2.0, expected a probability"),
         ([EXAMPLES / "resnet101.yaml"], "error: simulate needs `trainable`: "),
         ([SYNTHETIC, "--runs-folder", "/proc/none"], "cannot be made"),

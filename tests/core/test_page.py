@@ -35,7 +35,7 @@ def test_the_policy_of_the_page_trains_every_trial_to_the_end() -> None:
         }
     )
     plain = prepare(job)
-    fields = ("job", "policy", "terms", "tuning", "quote", "search")
+    fields = ("job", "policy", "choice", "terms", "tuning", "quote", "search")
     setup = OwnPolicy(**{name: getattr(plain, name) for name in fields}, create=names["create"])
     simulation = Simulation(setup, seed=0, journal=MemoryJournal(), record=unnamed(setup))
     simulation.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,12 +11,17 @@ from elastune.bodies.simulated import NO_FAULTS, Faults
 from elastune.core import Policy
 from elastune.errors import InfeasibleError
 from elastune.job import Job
+from elastune.job.search import SEARCHES
 from elastune.providers import NodeFaults
 from elastune.runs import RunSetup, prepare
 from tests.fire.restless import Restless
 
 LEARN = f"{Path(__file__).with_name('curves.py')}:learn"
 SAMPLES = 64
+# Seeds below are the experiments of the first two policies; those that once broke keep their numbers.
+ALL_POLICIES = 300_000
+FIRST_ALGORITHMS = ("sha", "sha", "sha", "hyperband", "asha", "asha")
+NEEDS_DEADLINE = ("seer", "e-hyperband", "e-grid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,24 +49,17 @@ class Experiment:
 
 def make_experiment(seed: int) -> Experiment:
     luck = random.Random(seed)
-    job = _job(luck)
+    job = _job(luck, _search if seed >= ALL_POLICIES else _first_search)
     setup = _prepare(job, luck)
     return Experiment(seed=seed, setup=setup, faults=_faults(luck))
 
 
-def _job(luck: random.Random) -> dict[str, object]:
+def _job(
+    luck: random.Random, make_search: Callable[[random.Random, int], dict[str, object]]
+) -> dict[str, object]:
     slots = luck.choice([1, 2, 3, 4, 4, 8])
-    algorithm = luck.choice(["sha", "sha", "sha", "hyperband", "asha", "asha"])
-    low = luck.choice([1, 1, 2, 3])
-    search: dict[str, object] = {
-        "algorithm": algorithm,
-        "min_iterations": low,
-        "max_iterations": low * luck.choice([1, 3, 9, 20]),
-        "eta": luck.choice([2, 3, 4]),
-        "min_slots_per_trial": luck.choice([1, 1, 1, 2]) if slots > 1 else 1,
-    }
-    if algorithm != "hyperband":
-        search["trials"] = luck.choice([1, 2, 5, 8, 12, 20])
+    search = make_search(luck, slots)
+    algorithm = search["algorithm"]
     nodes = luck.choice(["nodes", "max_nodes", "max_nodes", "max_nodes"])
     return {
         "trainable": LEARN,
@@ -90,6 +89,52 @@ def _job(luck: random.Random) -> dict[str, object]:
     }
 
 
+def _first_search(luck: random.Random, slots: int) -> dict[str, object]:
+    algorithm = luck.choice(FIRST_ALGORITHMS)
+    low = luck.choice([1, 1, 2, 3])
+    search: dict[str, object] = {
+        "algorithm": algorithm,
+        "min_iterations": low,
+        "max_iterations": low * luck.choice([1, 3, 9, 20]),
+        "eta": luck.choice([2, 3, 4]),
+        "min_slots_per_trial": luck.choice([1, 1, 1, 2]) if slots > 1 else 1,
+    }
+    if algorithm != "hyperband":
+        search["trials"] = luck.choice([1, 2, 5, 8, 12, 20])
+    return search
+
+
+def _search(luck: random.Random, slots: int) -> dict[str, object]:
+    algorithm = luck.choice(tuple(SEARCHES))
+    low = luck.choice([1, 1, 2, 3])
+    options: dict[str, object] = {
+        "min_iterations": low,
+        "max_iterations": low * luck.choice([1, 3, 9, 20]),
+        "eta": luck.choice([2, 3, 4]),
+        "trials": luck.choice([1, 2, 5, 8, 12, 20]),
+        "max_slots_per_trial": luck.choice([None, None, 2, 4, 8]),
+        "nu": luck.choice([2, 2, 3]),
+        "min_round": luck.choice([1.0, 30.0, 60.0, 300.0]),
+        "spend_leftover": luck.random() < 0.7,
+        "elimination": luck.choice(["global", "global", "bracket"]),
+        "speculative": luck.random() < 0.8,
+        "entrance": luck.choice(["deadline", "deadline", "always", 0.4]),
+        "reallocate": luck.random() < 0.8,
+        "profiled": luck.random() < 0.8,
+        "cooldown": luck.choice([0, 2, 5]),
+        "repeat": luck.random() < 0.2,
+        "interval": luck.choice([1, 2, 5]),
+        "quantile": luck.choice([0.1, 0.25, 0.5]),
+    }
+    fields = SEARCHES[algorithm].model_fields
+    return {
+        "algorithm": algorithm,
+        "min_slots_per_trial": luck.choice([1, 1, 1, 2]) if slots > 1 else 1,
+        **{key: value for key, value in options.items() if key in fields and value is not None},
+        **({"sampler": "random"} if algorithm in {"grid", "bohb"} else {}),
+    }
+
+
 def _profile(luck: random.Random) -> dict[str, object]:
     mean = luck.choice([1.0, 20.0, 60.0, 300.0])
     return {
@@ -116,6 +161,10 @@ def _prepare(data: dict[str, object], luck: random.Random) -> FireSetup:
     profile = data["profile"]
     assert isinstance(profile, dict)
     data["profile"] = {key: value for key, value in profile.items() if value is not None}
+    search = data["search"]
+    assert isinstance(search, dict)
+    if search["algorithm"] not in FIRST_ALGORITHMS:
+        return _fire_setup(_prepare_online(data, str(search["algorithm"]), luck), luck)
     job = Job.from_dict(data)
     free = prepare(job, samples=SAMPLES)
     quote = free.quote
@@ -132,8 +181,33 @@ def _prepare(data: dict[str, object], luck: random.Random) -> FireSetup:
         chosen = prepare(bounded, samples=SAMPLES)
     except InfeasibleError:
         chosen = free
+    return _fire_setup(chosen, luck)
+
+
+def _prepare_online(data: dict[str, object], algorithm: str, luck: random.Random) -> RunSetup:
+    """Limits by chance, and wider ones where the policy cannot keep those."""
+    deadline = luck.choice([200.0, 1000.0, 3000.0, 10_000.0])
+    budget = luck.choice([0.2, 1.0, 5.0, 20.0])
+    chance, limits = luck.random(), {}
+    if chance < 0.8 or algorithm in NEEDS_DEADLINE:
+        limits["deadline"] = deadline
+    if chance > 0.2:
+        limits["budget"] = budget
+    endless = bool(data["search"].get("repeat"))  # type: ignore[attr-defined]
+    yields = {"yields": luck.choice(sorted(limits))} if luck.random() < 0.3 and not endless else {}
+    for factor in (1.0, 4.0, 16.0, 64.0, 256.0):
+        wider = {key: value * factor for key, value in limits.items()}
+        try:
+            return prepare(Job.from_dict({**data, **wider, **yields}), samples=SAMPLES)
+        except InfeasibleError:
+            continue
+    raise AssertionError(f"{algorithm} finds no limits wide enough")
+
+
+def _fire_setup(chosen: RunSetup, luck: random.Random) -> FireSetup:
     restless = luck.randint(20, 120) if luck.random() < 0.25 else 0
-    fields = {name: getattr(chosen, name) for name in ("job", "policy", "terms", "tuning", "quote", "search")}
+    names = ("job", "policy", "choice", "terms", "tuning", "quote", "search")
+    fields = {name: getattr(chosen, name) for name in names}
     if restless:
         fields["terms"] = replace(fields["terms"], retries=2)
     return FireSetup(**fields, samples=SAMPLES, restless=restless)

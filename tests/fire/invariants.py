@@ -28,6 +28,8 @@ class Witness:
         self.formed: dict[int, tuple[int, int, float]] = {}
         """Gangs by trial: generation, slots, since when."""
         self.places: dict[int, set[str]] = {}
+        self.forks: dict[int, tuple[int, int]] = {}
+        """What was asked for: the parent and the iteration of its checkpoint."""
         self.slot_s = 0.0
         self.grants = 0
 
@@ -40,6 +42,10 @@ class Witness:
             case ev.TrialPaused() if self._is_present(event):
                 self.saved[event.trial] = self.iterations[event.trial]
                 self._dissolve(event.trial, event.at_s)
+            case ev.TrialsSampled():
+                for trial, _ in event.trials:
+                    if trial in self.forks:
+                        self.iterations[trial] = self.saved[trial] = self.forks[trial][1]
             case ev.NodesGranted():
                 self.grants += len(event.nodes)
             case ev.NodeLost():
@@ -53,6 +59,9 @@ class Witness:
             match command:
                 case do.Train():
                     self._form(command, at_s)
+                case do.Fork():
+                    assert 0 < command.iteration <= self.saved[command.parent], "no checkpoint to fork from"
+                    self.forks[command.trial] = command.parent, command.iteration
                 case do.Stop(trial=trial):
                     self._dissolve(trial, at_s)
 
@@ -85,6 +94,9 @@ class Witness:
             self.formed[train.trial] = (train.generation, len(train.gang), at_s)
             self.places[train.trial] = {slot.node for slot in train.gang}
             assert train.after_iteration == self.saved[train.trial], "a gang starts from what was not saved"
+            parent, iteration = self.forks.get(train.trial, (None, None))
+            loads_parent = parent if train.after_iteration == iteration else None
+            assert train.origin == loads_parent, "a fork loads its parent's checkpoint, until it has its own"
         else:
             assert held[:2] == (train.generation, len(train.gang)), "a gang changed without being dissolved"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from elastune.job.search import SEARCHES
 from elastune.job.section import Section
 from elastune.job.slot import SlotSection
 from elastune.job.trainable import CurvesSection
-from elastune.space import parse_space
+from elastune.space import FunctionSpace, RandomSampler, parse_space
 
 PAGE = (Path(__file__).parents[2] / "docs" / "job-file.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(yaml|json|text)\n(.*?)```", PAGE, re.DOTALL)
@@ -30,11 +31,28 @@ def test_the_first_example_is_a_job() -> None:
     assert Job.from_yaml_text(text).deadline == 1200.0
 
 
-def test_the_example_of_a_space_is_one() -> None:
-    text = next(text for _, text in BLOCKS if text.startswith("space:"))
-    document = read_yaml(text, "page").value
-    assert isinstance(document, dict)
-    assert len(parse_space(document["space"]).domains) == 8
+def test_the_examples_of_spaces_are_spaces() -> None:
+    counts = []
+    for text in (text for _, text in BLOCKS if text.startswith("space:")):
+        document = read_yaml(text, "page").value
+        assert isinstance(document, dict)
+        counts.append(len(parse_space(document["space"]).domains))
+    assert counts == [8, 5, 4]
+
+
+def test_the_example_of_start_configurations_goes_with_that_of_conditions() -> None:
+    starts = next(text for _, text in BLOCKS if text.startswith("start_configurations:"))
+    space = next(text for _, text in BLOCKS if text.startswith("space:\n  optimizer:"))
+    job = Job.from_yaml_text(BLOCKS[0][1] + space + starts)
+    assert job.start_configurations == ({"optimizer": "sgd", "lr": 0.1, "momentum": 0.9}, {"lr": 0.01})
+
+
+def test_the_example_of_a_function_suggests() -> None:
+    source = next(re.finditer(r"```python\n(def suggest.*?)```", PAGE, re.DOTALL))[1]
+    found: dict[str, Callable[..., object]] = {}
+    exec(source, found)
+    config = RandomSampler(FunctionSpace(function=found["suggest"], name="suggest"), seed=0).ask(0)
+    assert config["epochs"] == 5
 
 
 def test_both_forms_of_measurements_can_be_read(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from elastune.errors import JobError
 from elastune.job import Job, load_job
-from elastune.job.search import AshaSearch, PluginSearch
+from elastune.job.online_search import AshaSearch
+from elastune.job.search import PluginSearch
 from elastune.profiles import Constant
-from elastune.space import GridSampler, RandomSampler, TableSampler
+from elastune.space import GridSampler, RandomSampler, Space, TableSampler
 from elastune.spec import Mode
 from elastune.trainables import CurveFile
 from tests.job.example_jobs import job_data
@@ -62,13 +63,13 @@ def test_every_key_is_read() -> None:
         **job_data(
             name="resnet", trainable=accuracy, space=SPACE, metric="accuracy", mode="min", budget=5,
             yields="budget", slot={"gpus": 2}, seed=2**53 - 1, retries=3, checkpoint_every="5m",
-            cluster__provider="ec2", search__sampler="grid",
+            cluster__provider="simulated", search__sampler="grid",
             profile__checkpoint={"size": "500MB", "per_second": "250MB"},
         )
     )  # fmt: skip
     assert (job.name, job.mode, job.yields, job.slot.gpus) == ("resnet", Mode.MIN, "budget", 2)
     assert (job.seed, job.retries, job.checkpoint_every) == (2**53 - 1, 3, 300.0)
-    assert (job.cluster.provider, job.profile.transfer_s) == ("ec2", 2.0)
+    assert (job.cluster.provider, job.profile.transfer_s) == ("simulated", 2.0)
     assert job.search.sampler is not None
     assert job.search.sampler.kind == "grid"
 
@@ -119,7 +120,7 @@ def test_the_synthetic_trainable_brings_metric_mode_and_space() -> None:
 def test_the_job_comes_before_what_the_trainable_says() -> None:
     tuning = Job(**job_data(trainable="synthetic:hypersched", space=SPACE, mode="min")).tuning()
     assert tuning.mode is Mode.MIN
-    assert tuning.space is not None
+    assert isinstance(tuning.space, Space)
     assert tuning.space.to_plain() == SPACE | {"act": {"choice": ["relu", "tanh"]}}
 
 
@@ -174,7 +175,8 @@ def test_asha_has_no_plan_to_price() -> None:
     assert isinstance(job.search, AshaSearch)
     assert (job.search.trials, job.search.eta) == (None, 3)
     with pytest.raises(
-        JobError, match="asha decides while it runs and has no plan to price; use `elastune sim"
+        JobError,
+        match="asha decides while it runs and has no plan; for what it will take ask",
     ):
         job.to_problem()
 
@@ -223,9 +225,8 @@ def test_an_installed_policy_is_a_search_with_options_of_its_own(plugin: str) ->
 
 def test_an_unknown_algorithm_lists_the_installed_ones_too(plugin: str) -> None:
     text = complaint(search__algorithm="roulete")
-    assert (
-        "search.algorithm is 'roulete'; expected sha, hyperband, asha or roulette; did you mean 'rou" in text
-    )
+    assert "search.algorithm is 'roulete'; expected sha, hyperband, asha, seer" in text
+    assert text.endswith("e-grid or roulette; did you mean 'roulette'?")
     assert Job(**job_data()).to_problem().specs[0].name == "sha"
 
 
@@ -258,7 +259,10 @@ def test_an_unknown_algorithm_lists_the_installed_ones_too(plugin: str) -> None:
         ({"retries": "x"}, "retries is 'x'; expected a whole number from 0 to 1,000"),
         ({"checkpoint_every": 0}, "checkpoint_every is 0; expected a positive duration"),
         ({"cluster__provider": ""}, "cluster.provider is ''; expected a name"),
-        ({"search__sampler": "tabel"}, "search.sampler.kind is 'tabel'; expected random, grid or table; did"),
+        ({"cluster__provider": "simulatd"},
+         "cluster.provider is 'simulatd'; expected local or simulated; did you mean 'simulated'?"),
+        ({"search__sampler": "tabel"},
+         "search.sampler.kind is 'tabel'; expected random, grid, table, qmc, tpe or gp; did you mean"),
         ({"search__sampler": 5}, "search.sampler is 5; expected a mapping with keys of: kind, replace"),
         ({"search__sampler": {"kind": "grid", "replace": True}},
          "search.sampler.replace goes with table, not with grid"),

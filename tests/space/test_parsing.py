@@ -62,10 +62,13 @@ def test_a_space_survives_the_way_to_plain_data_and_back(space: Space) -> None:
         ({"lr": {"flaot": [0, 1]}}, "expected one of float, int and choice; did you mean 'float'?"),
         ({"lr": {"float": [0, 1], "int": [0, 1]}}, "expected one of float, int and choice"),
         ({"lr": {"float": [0, 1], "lg": True}}, "space.lr.lg is not an option of float; expected log, step"),
-        ({"n": {"int": [1, 8], "grid": 3}}, "space.n.grid is not an option of int; expected log or step"),
+        (
+            {"n": {"int": [1, 8], "grid": 3}},
+            "space.n.grid is not an option of int; expected log, step or when",
+        ),
         (
             {"n": {"choice": [1], "log": True}},
-            "space.n.log is not an option of choice; expected nothing else",
+            "space.n.log is not an option of choice; expected when",
         ),
         ({"lr": {"float": 1}}, "space.lr.float is 1; expected the two ends of a range, such as [1, 8]"),
         ({"lr": {"float": [1]}}, "space.lr.float is [1]; expected the two ends"),

@@ -165,3 +165,18 @@ def test_what_cannot_be_found_is_named_with_what_is_there(folder: Path, referenc
     with pytest.raises(JobError) as caught:
         open_trainable(reference, folder=folder, metric="accuracy")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5), np.array(0.5), np.int64(1), True, 0.5])
+def test_scalars_of_numpy_are_numbers(value: object) -> None:
+    for given in (value, {"accuracy": value, "confusion": np.eye(3), "names": ["a"]}):
+        (row,) = curve_of(lambda config, iteration, given=given: given).rows(1, 1)
+        assert list(row) == ["accuracy"]
+        assert type(row["accuracy"]) is float
+
+
+@pytest.mark.parametrize("value", [np.array([0.5]), np.eye(2), np.array("0.5 s"), [0.5], "0.5", None])
+def test_arrays_lists_and_texts_are_no_numbers(value: object) -> None:
+    for given in (value, {"accuracy": value}):
+        with pytest.raises(JobError, match=r"expected a number, or a mapping with the number 'accuracy'"):
+            curve_of(lambda config, iteration, given=given: given).rows(1, 1)

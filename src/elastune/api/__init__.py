@@ -5,6 +5,6 @@ loads in two thirds of the time.
 """
 
 from elastune.api.arguments import AnyJob, as_job
-from elastune.api.planning import plan
+from elastune.api.planning import plan, quote
 
-__all__ = ["AnyJob", "as_job", "plan"]
+__all__ = ["AnyJob", "as_job", "plan", "quote"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from elastune.errors import JobError
 from elastune.job import Job, load_job
+from elastune.wording import seen
 
 AnyJob = Job | Mapping[str, object] | str | Path
 
@@ -16,6 +17,8 @@ def as_job(job: AnyJob) -> Job:
         return job
     if isinstance(job, Mapping):
         return Job.from_dict(job)
+    if not isinstance(job, str | Path):
+        raise JobError(f"job is {seen(job)}; expected a Job, a mapping with its keys, or a job file's path")
     return load_job(job)
 
 

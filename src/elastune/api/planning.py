@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
 from elastune.api.arguments import AnyJob, as_job, whole
 from elastune.errors import JobError
+from elastune.job.choice import choose
 from elastune.planning import (
     DEFAULT_PLANNER,
     DEFAULT_SAMPLES,
@@ -13,9 +17,20 @@ from elastune.planning import (
     Request,
     make_quote,
 )
+from elastune.wording import either
+
+if TYPE_CHECKING:
+    from elastune.runs.quoting import PolicyQuote
 
 MOST_SAMPLES = 1_000_000
 MOST_SEED = 2**63 - 1
+_FOR_PLANS: dict[str, tuple[object, ...]] = {
+    "planner": (None, DEFAULT_PLANNER),
+    "objective": (None,),
+    "frontier": (None, False),
+    "compare": (None, False),
+}
+"""Options that only plans have, with the values that ask for nothing."""
 
 
 def plan(
@@ -28,11 +43,12 @@ def plan(
     frontier: bool = False,
     compare: bool = False,
 ) -> Quote:
-    """The best plan for a job: what it costs, when it ends, stage by stage.
+    """The best plan for a declared search: what it costs, when it ends, stage by stage.
 
     `job` is a `Job`, a mapping with its keys, or the path of a YAML file. `objective` is `cost` (least cost
     by the deadline) or `time` (least time for the budget); without it, cost unless the job has only a budget.
-    Raises `JobError` if the job is wrong and `InfeasibleError` if no plan keeps its limits.
+    Raises `JobError` if the job is wrong and `InfeasibleError` if no plan keeps its limits. For a search that
+    decides while it runs ask `quote`.
     """
     request = Request(
         planner=_known_planner(planner),
@@ -42,7 +58,29 @@ def plan(
         frontier=frontier,
         compare=compare,
     )
-    return make_quote(as_job(job).to_problem(), request)
+    given = as_job(job)
+    return replace(make_quote(given.to_problem(), request), why=str(choose(given)))
+
+
+def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
+    """What any job will take, whichever policy runs it; `elastune plan` prints this.
+
+    A declared search is planned, with the options of `plan`. Any other policy is rehearsed; of one that works
+    in rounds, such as SEER, the quote has the rounds.
+    """
+    given = as_job(job)
+    if choose(given).policy == "rubberband":
+        return plan(given, **options)
+    asked = [name for name in _FOR_PLANS if options.get(name) not in _FOR_PLANS[name]]
+    if asked:
+        name = given.search.algorithm
+        raise JobError(
+            f"{either(asked)} is for declared searches (sha, hyperband); {name} decides while it runs and "
+            "has no plans to choose from"
+        )
+    from elastune.runs.quoting import quote_policy  # noqa: PLC0415  loads all that a run needs
+
+    return quote_policy(given)
 
 
 def _known_planner(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,14 +11,25 @@ from pathlib import Path
 
 from elastune.api.arguments import AnyJob, as_job, whole
 from elastune.bodies.simulated import Faults, parse_faults
+from elastune.bodies.simulated.faults import write_faults
 from elastune.errors import JobError
 from elastune.job import Job
-from elastune.journal import AnyJournal, Journal, RunFolder, RunId, find_run
+from elastune.journal import AnyJournal, Journal, RunFolder, RunId, find_run, find_runs
 from elastune.runs import RunResult, RunSetup, predict, prepare
-from elastune.runs.campaign import Campaign, Christening, Contestant, Watch, check, simulate_all
+from elastune.runs.campaign import (
+    Campaign,
+    CampaignInterrupted,
+    Christening,
+    Contestant,
+    Watch,
+    check,
+    simulate_all,
+)
+from elastune.runs.gathering import CampaignStatus, gather, started_together
 from elastune.runs.listing import RunList, read_list
 from elastune.runs.reopening import RunStatus, reopen
-from elastune.runs.shelf import write_intent, write_result
+from elastune.runs.shelf import Intent, write_intent, write_result
+from elastune.wording import seen
 
 MOST_SEED = 2**53 - 1
 MOST_SEEDS = 100_000
@@ -48,7 +60,7 @@ def simulate(
 def simulate_many(
     job: AnyJob,
     *,
-    policies: Sequence[str] = (),
+    policies: Sequence[str] | str = (),
     seed: int | None = None,
     seeds: int = 1,
     faults: Faults | str = "none",
@@ -58,21 +70,34 @@ def simulate_many(
     """Several policies (without a name: the job's own) side by side, on the seeds `seed`, `seed` + 1, ...
 
     `folder` is where a folder for these runs is made, with their job, plan and journal; without it nothing is
-    written. `watch` is told now and then how far it is.
+    written. `watch` is told now and then how far it is. After Ctrl-C the `CampaignInterrupted` that is raised
+    has the runs that were complete.
     """
     chosen = _known_faults(faults)
-    contestants, numbers = _line_up(as_job(job), list(policies) or [None], seed, seeds)
+    contestants, numbers = _line_up(as_job(job), _names(policies), seed, seeds)
     run = _new_id()
     if folder is None:
         return _run(contestants, numbers, chosen, None, run=run, watch=watch)
     setup = contestants[0].setup
     kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=_now(), run=run)
     quote = next((each.setup.quote for each in contestants if each.setup.quote is not None), None)
-    write_intent(kept, setup.job, quote, {each.setup.policy: each.predicted for each in contestants})
+    predicted = {each.setup.policy: each.predicted for each in contestants}
+    intent = Intent(
+        seed=numbers[0], seeds=len(numbers), policies=tuple(predicted), faults=write_faults(chosen)
+    )
+    write_intent(kept, setup.job, intent, quote, predicted)
     journal = Journal.open(kept.journal, durable=False)
-    campaign = _run(contestants, numbers, chosen, journal, run=run, watch=watch)
-    write_result(kept, campaign.to_dict())
-    return replace(campaign, folder=kept)
+    try:
+        campaign = _run(contestants, numbers, chosen, journal, run=run, watch=watch)
+    except CampaignInterrupted as interrupted:
+        raise CampaignInterrupted(_kept(interrupted.campaign, kept)) from interrupted
+    return _kept(campaign, kept)
+
+
+def campaign_status(run: str | Path, *, folder: str | Path = RUNS_FOLDER) -> CampaignStatus | None:
+    """Runs that were started together, summed up; None: `run` means a single run, which `status` shows."""
+    found = find_runs(Path(folder), str(run))
+    return gather(found) if started_together(found) else None
 
 
 def list_runs(folder: str | Path = RUNS_FOLDER) -> RunList:
@@ -114,14 +139,29 @@ def _run(
     run: RunId,
     watch: Watch | None = None,
 ) -> Campaign:
-    christening = Christening(run=run, now_utc=_now)
+    christening = Christening(run=run, now_utc=_now, clock=time.monotonic)
     return simulate_all(
         contestants, seeds, faults=faults, journal=journal, christening=christening, watch=watch
     )
 
 
+def _kept(campaign: Campaign, folder: RunFolder) -> Campaign:
+    if campaign.runs:
+        write_result(folder, campaign.to_dict(), [run.digest for run in campaign.runs])
+    return replace(campaign, folder=folder)
+
+
+def _names(policies: Sequence[str] | str) -> Sequence[str | None]:
+    """A text is one name, not a sequence of letters."""
+    return [policies] if isinstance(policies, str) else list(policies) or [None]
+
+
 def _known_faults(faults: Faults | str) -> Faults:
-    return faults if isinstance(faults, Faults) else parse_faults(faults)
+    if isinstance(faults, Faults):
+        return faults
+    if not isinstance(faults, str):
+        raise JobError(f"faults is {seen(faults)}; expected text such as mild, or a Faults")
+    return parse_faults(faults)
 
 
 def _new_id() -> RunId:

@@ -12,6 +12,7 @@ import typer
 
 import elastune
 from elastune.cli.plan import plan_command
+from elastune.cli.report import report_command
 from elastune.cli.runs import runs_command
 from elastune.cli.simulate import simulate_command
 from elastune.cli.status import status_command
@@ -28,6 +29,7 @@ app.command("plan")(plan_command)
 app.command("simulate")(simulate_command)
 app.command("runs")(runs_command)
 app.command("status")(status_command)
+app.command("report")(report_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,12 +17,14 @@ _PATIENCE_S = 2.0
 
 
 class Meter:
-    """With several runs, how many are done; with one, virtual time against the predicted one."""
+    """With several runs, how many are done; with one, its virtual time against deadline or prediction."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_each: Callable[[], None] = lambda: None) -> None:
+        """`before_each` is called whenever there is progress, and may raise."""
         from rich.console import Console  # noqa: PLC0415
 
         self._console = Console(stderr=True)
+        self._before_each = before_each
         self._begun_s = time.monotonic()
         self._bar: Bar | None = None
         self._waiting = self._console.status("planning")
@@ -38,6 +41,7 @@ class Meter:
             self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
+        self._before_each()
         self._waiting.stop()
         if not self._console.is_terminal or time.monotonic() - self._begun_s < _PATIENCE_S:
             return
@@ -45,7 +49,7 @@ class Meter:
             self._bar = _make_bar(self._console)
         total: float
         if progress.runs == 1:
-            done, total = progress.now_s, max(progress.expected_s, progress.now_s)
+            done, total = progress.now_s, max(_end_s(progress), progress.now_s)
         else:
             within = progress.now_s / progress.expected_s if progress.expected_s else 0.0
             done, total = progress.done + min(within, 1.0), progress.runs
@@ -75,4 +79,12 @@ def _told(progress: Progress) -> str:
 
     if progress.runs > 1:
         return f"{progress.done} of {progress.runs} runs"
-    return f"{format_duration(progress.now_s)} of about {format_duration(progress.expected_s)}"
+    told = f"{format_duration(progress.now_s)}, about {format_duration(progress.expected_s)} expected"
+    if progress.deadline_s is None:
+        return told
+    return f"{told}, deadline {format_duration(progress.deadline_s)}"
+
+
+def _end_s(progress: Progress) -> float:
+    """What the bar is full at: a run may take longer than expected, hardly longer than its deadline."""
+    return progress.expected_s if progress.deadline_s is None else progress.deadline_s

@@ -6,7 +6,7 @@ import enum
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from elastune.cli.errors import errors_as_json
 
 if TYPE_CHECKING:
     from elastune.planning import Quote
+    from elastune.runs.quoting import PolicyQuote
 
 
 class PlannerName(enum.StrEnum):
@@ -62,35 +63,47 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
             frontier=frontier or plot is not None,
             compare=compare,
         )
-    shown = quote if frontier else replace(quote, frontier=None)
     if as_json:
-        typer.echo(json.dumps(shown.to_dict(), indent=2))
+        typer.echo(json.dumps(_shown(quote, frontier=frontier).to_dict(), indent=2))
     else:
-        _print(shown, plot)
+        _print(_shown(quote, frontier=frontier), plot)
 
 
-def _plan(job: Path, plot: Path | None, **options: Any) -> Quote:
+def _shown(quote: Quote | PolicyQuote, *, frontier: bool) -> Quote | PolicyQuote:
+    """The frontier may be there only for the plot."""
+    from elastune.planning import Quote  # noqa: PLC0415
+
+    return replace(quote, frontier=None) if isinstance(quote, Quote) and not frontier else quote
+
+
+def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
     from rich.console import Console  # noqa: PLC0415
 
-    from elastune.api import plan  # noqa: PLC0415
+    from elastune.api import quote as quote_job  # noqa: PLC0415
     from elastune.reports.plan_plot import check_plot_file, save_plot  # noqa: PLC0415
 
     if plot is not None:
         check_plot_file(plot)
     with Console(stderr=True).status("planning"):
-        quote = plan(job, **options)
+        quote = quote_job(job, **options)
         if plot is not None:
-            save_plot(quote, plot)
+            save_plot(cast("Quote", quote), plot)
     return quote
 
 
-def _print(quote: Quote, plot: Path | None) -> None:
+def _print(quote: Quote | PolicyQuote, plot: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415
 
+    from elastune.planning import Quote  # noqa: PLC0415
     from elastune.reports.plan_text import render_quote  # noqa: PLC0415
 
     console = Console(highlight=False)
     console.width = max(console.width, 80)  # a narrower terminal wraps lines, it does not cut numbers
-    console.print(render_quote(quote))
+    if isinstance(quote, Quote):
+        console.print(render_quote(quote))
+    else:
+        from elastune.reports.policy_text import render_policy_quote  # noqa: PLC0415
+
+        console.print(render_policy_quote(quote))
     if plot is not None:
         console.print(f"\nplot written to {plot}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +15,13 @@ from elastune.cli.errors import errors_as_json
 from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
 from elastune.cli.meter import Meter
 from elastune.cli.showing import show
-from elastune.errors import JobError
+from elastune.cli.stopping import INTERRUPTED, Stopping
+from elastune.errors import ExecutionError, JobError
+
+if TYPE_CHECKING:
+    from elastune.runs.campaign import Campaign
+
+_CUT = "interrupted; `runs` has those that are complete"
 
 
 def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
@@ -30,7 +37,10 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
         ),
     ] = None,
     faults: Annotated[
-        str, typer.Option(help="What goes wrong: none, mild, harsh, or key=value,... (lost_per_hour=0.2).")
+        str,
+        typer.Option(
+            help="What goes wrong: none, mild, harsh, key=value,... (lost_per_hour=0.2), or mild,crash=0.5."
+        ),
     ] = "none",
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     no_journal: Annotated[bool, typer.Option("--no-journal", help="Keep nothing on disk.")] = False,
@@ -39,24 +49,54 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
     """Run the whole experiment in virtual time, and hold what happens against what was predicted."""
     with errors_as_json(as_json):
         from elastune.api.running import simulate_many  # noqa: PLC0415
+        from elastune.runs.campaign import CampaignInterrupted  # noqa: PLC0415
 
         # What a trainable prints is not part of our output, least of all of the JSON.
-        with Meter() as meter, contextlib.redirect_stdout(sys.stderr):
-            campaign = simulate_many(
-                job,
-                policies=_names(policy),
-                seed=seed,
-                seeds=seeds,
-                faults=faults,
-                folder=None if no_journal else runs_folder,
-                watch=meter,
-            )
+        try:
+            with (
+                Stopping() as stopping,
+                Meter(stopping.check) as meter,
+                contextlib.redirect_stdout(sys.stderr),
+            ):
+                campaign = simulate_many(
+                    job,
+                    policies=_names(policy),
+                    seed=seed,
+                    seeds=seeds,
+                    faults=faults,
+                    folder=None if no_journal else runs_folder,
+                    watch=meter,
+                )
+        except CampaignInterrupted as interrupted:
+            _print(interrupted.campaign, as_json=as_json)
+            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt:
+            _say_nothing_ran(as_json=as_json)
+            raise typer.Exit(INTERRUPTED) from None
+    _print(campaign, as_json=as_json)
+    if all(run.standing.has_failed for run in campaign.runs):
+        raise typer.Exit(ExecutionError.exit_code)
+
+
+def _print(campaign: Campaign, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(campaign.to_dict(), indent=2))
+        told = campaign.to_dict()
+        if campaign.interrupted:
+            under_way = None if campaign.cut is None else asdict(campaign.cut)
+            told = {"error": "interrupted", "message": _CUT, "under_way": under_way, **told}
+        typer.echo(json.dumps(told, indent=2))
     else:
         from elastune.reports.simulation_text import render_campaign  # noqa: PLC0415
 
-        show(render_campaign(campaign, faults))
+        show(render_campaign(campaign))
+
+
+def _say_nothing_ran(*, as_json: bool) -> None:
+    message = "interrupted before the first run began; nothing is kept"
+    if as_json:
+        typer.echo(json.dumps({"error": "interrupted", "message": message}, indent=2))
+    else:
+        typer.echo(message, err=True)
 
 
 def _names(policy: str | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,16 @@ from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
 from elastune.cli.showing import show
 from elastune.errors import ExecutionError
 
+if TYPE_CHECKING:
+    from elastune.runs.gathering import CampaignStatus
+
 
 def status_command(
     run: Annotated[
         str,
         typer.Argument(
-            help="A run: its folder or journal, the start of its id, or last.", show_default=False
+            help="A run or several started together: folder or journal, the start of an id, or last.",
+            show_default=False,
         ),
     ],
     audit: Annotated[
@@ -28,8 +32,12 @@ def status_command(
 ) -> None:
     """Show where a run stands: time and money against limits and prediction, stages, trials, the best."""
     with errors_as_json(as_json):
-        from elastune.api.running import status  # noqa: PLC0415
+        from elastune.api.running import campaign_status, status  # noqa: PLC0415
 
+        together = None if audit else campaign_status(run, folder=runs_folder)
+        if together is not None:
+            _print_campaign(together, as_json=as_json)
+            return
         found = status(run, folder=runs_folder, audit=audit)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
@@ -37,5 +45,14 @@ def status_command(
         from elastune.reports.status_text import render_status  # noqa: PLC0415
 
         show(render_status(found))
-    if found.audit is not None and found.audit.deviation is not None:
+    if found.audit is not None and not found.audit.is_clean:
         raise typer.Exit(ExecutionError.exit_code)
+
+
+def _print_campaign(found: CampaignStatus, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        from elastune.reports.status_text import render_campaign_status  # noqa: PLC0415
+
+        show(render_campaign_status(found))

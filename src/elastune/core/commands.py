@@ -43,6 +43,18 @@ class Sample(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fork(Command):
+    """Draw a changed copy of the parent's configuration for a new trial.
+
+    It will go on from the parent's checkpoint of `iteration`, which is to be kept for it.
+    """
+
+    trial: TrialId
+    parent: TrialId
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestNodes(Command):
     """Ask the provider for nodes. The request's number is the idempotency token."""
 
@@ -72,6 +84,8 @@ class Train(Command):
     until_iteration: int
     until_s: float | None = None
     keep_above: float | None = None
+    origin: TrialId | None = None
+    """The trial whose checkpoint is loaded, for a fork that has none of its own yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +114,14 @@ class Stop(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTimer(Command):
-    """Wake the core at that time. A timer that is set again moves."""
+    """Wake the core at that time. A timer that is set again moves.
+
+    `fresh`: somebody is going to compare trials, so all rows up to that time are reported first.
+    """
 
     timer: str
     at_s: float
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +153,7 @@ class EndRun(Command):
 
 AnyCommand = (
     Sample
+    | Fork
     | RequestNodes
     | ReleaseNodes
     | Train

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from elastune.core import gangs, guards, manager, membership, seating, training
 from elastune.core.closing import close, end_run, last_call, run_out
-from elastune.core.commands import AnyCommand, Barrier, Ending, RequestNodes, Sample, SetTimer
+from elastune.core.commands import AnyCommand, Barrier, Ending, Fork, RequestNodes, Sample, SetTimer
 from elastune.core.events import (
     AnyEvent,
     BarrierPassed,
@@ -38,7 +38,6 @@ from elastune.core.trials import Trial
 from elastune.core.turn import Turn
 from elastune.core.wishes import Advice
 from elastune.errors import InvariantError
-from elastune.place import TrialId
 from elastune.planning.infeasible import Limit
 
 # A policy that is refused nodes may wish for fewer; one that insists is not asked for ever.
@@ -122,14 +121,12 @@ class Core:
                 gangs.stop(turn, trial)
         for timer, at_s in advice.timers.items():
             turn.set_timer(timer, at_s)
+        for timer, at_s in advice.reviews.items():
+            turn.set_timer(timer, at_s, fresh=True)
         for pool, stage in advice.barriers:
             state.barriers[pool, stage] = None
             turn.tell(Barrier(pool=pool, stage=stage))
-        if advice.sample:
-            first = len(state.trials) + len(state.sampling)
-            asked = tuple(TrialId(first + i) for i in range(advice.sample))
-            state.sampling.update(dict.fromkeys(asked))
-            turn.tell(Sample(trials=asked))
+        training.ask_for(turn, advice.sample, advice.fork)
         if advice.wishes is not None:
             seating.adopt(turn, advice.wishes)
 
@@ -177,6 +174,7 @@ class Core:
         if state.timers.get(event.timer, float("inf")) > event.at_s:
             return  # it was moved or cancelled while its ring was on the way
         del state.timers[event.timer]
+        state.fresh.pop(event.timer, None)
         match event.timer:
             case guards.DEADLINE_CALL:
                 last_call(turn, Limit.DEADLINE)
@@ -205,12 +203,15 @@ class Core:
         for room in state.rooms.values():
             for request, count in room.pool.asked.items():
                 turn.tell(RequestNodes(request=request, count=count))
-        if state.sampling:
-            turn.tell(Sample(trials=tuple(state.sampling)))
+        fresh = tuple(number for number in state.sampling if number not in state.forks)
+        if fresh:
+            turn.tell(Sample(trials=fresh))
+        for number, (parent, iteration) in state.forks.items():
+            turn.tell(Fork(trial=number, parent=parent, iteration=iteration))
         for pool, stage in state.barriers:
             turn.tell(Barrier(pool=pool, stage=stage))
         for timer, at_s in state.timers.items():
-            turn.tell(SetTimer(timer=timer, at_s=max(at_s, state.now_s)))
+            turn.tell(SetTimer(timer=timer, at_s=max(at_s, state.now_s), fresh=timer in state.fresh))
 
 
 def _is_barred(state: State) -> bool:

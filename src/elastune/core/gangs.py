@@ -52,6 +52,7 @@ def lend(turn: Turn, trial: Trial, wish: Wish) -> None:
             until_iteration=wish.until_iteration,
             until_s=until_s,
             keep_above=None if state.best is None else state.best.metric,
+            origin=trial.parent if trial.inherited and trial.iteration == trial.inherited else None,
         )
     )
 

@@ -49,6 +49,8 @@ class State:
         """Trials that have a gang."""
         self.sampling: dict[TrialId, None] = {}
         """Trials asked for and not yet drawn."""
+        self.forks: dict[TrialId, tuple[TrialId, int]] = {}
+        """Of those, forks: the parent and the iteration of its checkpoint."""
         self.exhausted = False
         self.rooms: dict[int, Pools] = {}
         self.where: dict[NodeId, Node] = {}
@@ -58,6 +60,8 @@ class State:
         self.wishes = Wishes()
         self.wished: dict[TrialId, Wish] = {}
         self.timers: dict[str, float] = {}
+        self.fresh: dict[str, None] = {}
+        """Timers before which all rows are reported."""
         self.barriers: dict[tuple[int, int], None] = {}
         """Barriers that have been called and not passed."""
         self.ledger = Ledger(terms.cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from elastune.core import gangs, rows, seating
+from elastune.core.commands import Fork, Sample
 from elastune.core.events import (
     GangStarted,
     LeaseEnd,
@@ -27,11 +28,43 @@ def sampled(turn: Turn, event: TrialsSampled) -> None:
             raise InvariantError(f"trial {number} is sampled twice")
         state.sampling.pop(number, None)
         trial = state.trials[number] = Trial(number, config)
+        if number in state.forks:
+            _inherit(state, trial, *state.forks.pop(number))
         if state.ended is not None:  # the answer came too late
             trial.step(Phase.STOPPED)
     if event.exhausted:
         state.exhausted = True
         state.sampling.clear()
+        state.forks.clear()
+
+
+def ask_for(turn: Turn, fresh: int, parents: tuple[TrialId, ...]) -> None:
+    """Have new trials drawn: fresh ones, and one forked from each of the parents."""
+    state = turn.state
+    if fresh:
+        first = len(state.trials) + len(state.sampling)
+        asked = tuple(TrialId(first + i) for i in range(fresh))
+        state.sampling.update(dict.fromkeys(asked))
+        turn.tell(Sample(trials=asked))
+    for parent in parents:
+        _fork(turn, state.trial(parent))
+
+
+def _fork(turn: Turn, parent: Trial) -> None:
+    """A new trial that goes on from the parent's last checkpoint."""
+    state = turn.state
+    if not parent.saved:
+        raise InvariantError(f"trial {parent.number} has no checkpoint to fork from")
+    number = TrialId(len(state.trials) + len(state.sampling))
+    state.sampling[number] = None
+    state.forks[number] = parent.number, parent.saved
+    turn.tell(Fork(trial=number, parent=parent.number, iteration=parent.saved))
+
+
+def _inherit(state: State, trial: Trial, parent: TrialId, iteration: int) -> None:
+    trial.parent, trial.inherited = parent, iteration
+    trial.values = state.trials[parent].values[:iteration]
+    trial.saved = iteration
 
 
 def started(turn: Turn, event: GangStarted) -> None:

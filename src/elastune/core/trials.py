@@ -35,6 +35,10 @@ class Trial:
 
     number: TrialId
     config: Config
+    parent: TrialId | None = None
+    """The trial that it was forked from; the values and the checkpoint up to there are the parent's."""
+    inherited: int = 0
+    """Iterations that the parent had done."""
     phase: Phase = Phase.SAMPLED
     generation: int = 0
     gang: Gang = ()

@@ -19,12 +19,15 @@ class Turn:
     def note(self, topic: str, text: str) -> None:
         self.commands.append(Note(topic=topic, text=text))
 
-    def set_timer(self, timer: str, at_s: float) -> None:
-        at_s = max(at_s, self.state.now_s)
-        if self.state.timers.get(timer) != at_s:
-            self.state.timers[timer] = at_s
-            self.tell(SetTimer(timer=timer, at_s=at_s))
+    def set_timer(self, timer: str, at_s: float, *, fresh: bool = False) -> None:
+        state, at_s = self.state, max(at_s, self.state.now_s)
+        if state.timers.get(timer) != at_s:
+            state.timers[timer] = at_s
+            if fresh:
+                state.fresh[timer] = None
+            self.tell(SetTimer(timer=timer, at_s=at_s, fresh=fresh))
 
     def cancel_timer(self, timer: str) -> None:
+        self.state.fresh.pop(timer, None)
         if self.state.timers.pop(timer, None) is not None:
             self.tell(CancelTimer(timer=timer))

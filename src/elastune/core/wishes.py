@@ -46,10 +46,14 @@ class Advice:
     wishes: Wishes | None = None
     sample: int = 0
     """New trials to draw."""
+    fork: tuple[TrialId, ...] = ()
+    """A new trial for each: a changed copy of this one, from its last checkpoint on."""
     stop: tuple[TrialId, ...] = ()
     barriers: tuple[tuple[int, int], ...] = ()
     """Stages to synchronise, as (pool, stage)."""
     timers: Mapping[str, float] = field(default_factory=dict)
+    reviews: Mapping[str, float] = field(default_factory=dict)
+    """Timers before which all rows are reported, for a policy that is going to compare trials."""
     concede: Limit | None = None
     """Give this limit up; the core agrees only if the job says that it yields."""
     notes: tuple[tuple[str, str], ...] = ()

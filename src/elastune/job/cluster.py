@@ -8,12 +8,21 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from elastune.cluster import Billing, ClusterTerms
 from elastune.job.latencies import Latency
-from elastune.job.quantities import Count, Duration, Money, SizeGb, Word
+from elastune.job.quantities import Count, Duration, Money, SizeGb, word
 from elastune.job.section import MisfitError, Section, one_of
 from elastune.profiles import Constant
+from elastune.providers import known_providers
 
 DEFAULT_MAX_NODES = 64
+# The machines at hand; it needs no registration.
+LOCAL = "local"
 _billing = one_of(*(kind.value for kind in Billing))
+
+
+def _provider(value: object) -> str:
+    """One that is installed. Only a name that is not ours has the installed packages looked through."""
+    name = word(value)
+    return name if name == LOCAL else one_of(LOCAL, *known_providers())(name)
 
 
 class ClusterSection(Section):
@@ -22,7 +31,7 @@ class ClusterSection(Section):
     slots_per_node: Count = Field(description="the slots of one node, such as 4 for a machine with 4 GPUs")
     max_nodes: Count | None = None
     nodes: Count | None = None
-    provider: Word = "local"
+    provider: Annotated[str, BeforeValidator(_provider)] = LOCAL
     price_per_hour: Money = Field(description="what one node costs per hour, such as 12.24")
     billing: Annotated[
         Billing, BeforeValidator(lambda value: value if isinstance(value, Billing) else _billing(value))

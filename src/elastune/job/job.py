@@ -10,12 +10,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection
 from elastune.job.complaints import InvalidJobError, describe
+from elastune.job.declared_search import DeclaredSearch, ShaSearch
 from elastune.job.document import read_yaml
 from elastune.job.latencies import LatencySection
 from elastune.job.profile import AnyProfile, CheckpointSection, ProfileSection
@@ -28,15 +37,15 @@ from elastune.job.quantities import (
     Word,
     run_name,
 )
-from elastune.job.sampler import SamplerSection
-from elastune.job.search import AnySearch, AshaSearch, DeclaredSearch, ShaSearch, search_class
+from elastune.job.sampler import SamplerSection, StartConfigurations
+from elastune.job.search import AnySearch, search_class, undeclared_search
 from elastune.job.section import MisfitError, Section, one_of
 from elastune.job.slot import SlotSection
 from elastune.job.text_files import read_text
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, written_in
 from elastune.job.tuning import Tuning, open_tuning
 from elastune.planning.problem import Limits, Problem
-from elastune.space import Sampler
+from elastune.space import Sampler, Space, StartError, check_starts
 from elastune.spec import Mode
 from elastune.trainables import CurveFile, Trainable, open_trainable
 from elastune.wording import seen
@@ -64,12 +73,24 @@ class Job(Section):
     seed: Seed = 0
     retries: Retries = 0
     checkpoint_every: PositiveDuration | None = None
+    start_configurations: StartConfigurations = ()
+
+    _undeclared: bool = PrivateAttr(default=False)
 
     def __init__(self, **sections: Any) -> None:
+        chosen = undeclared_search(sections) if sections.get("search") is None else None
+        if chosen is not None:
+            sections["search"] = {"algorithm": chosen}
         try:
             super().__init__(**sections)
         except ValidationError as error:
             raise InvalidJobError(describe(error, _sections(sections))) from None
+        self._undeclared = chosen is not None
+
+    @property
+    def declares_search(self) -> bool:
+        """Whether the job says how to search; else its limits have decided."""
+        return not self._undeclared
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, object], source: str = "job") -> Self:
@@ -100,6 +121,8 @@ class Job(Section):
             sections["profile"] = folder / profile
         if "trainable" in sections:
             sections["trainable"] = written_in(folder, sections["trainable"])
+        if isinstance(sections.get("space"), str):
+            sections["space"] = written_in(folder, sections["space"])
         try:
             return cls(**sections)
         except InvalidJobError as error:
@@ -155,31 +178,50 @@ class Job(Section):
         return self
 
     @model_validator(mode="after")
-    def _search_comes_to_an_end(self) -> Self:
-        endless = isinstance(self.search, AshaSearch) and self.search.trials is None
-        if endless and self.deadline is None and self.budget is None and not self._sampler().is_finite:
+    def _start_configurations_are_of_the_space(self) -> Self:
+        starts, trials = self.start_configurations, getattr(self.search, "trials", None)
+        if trials is not None and len(starts) > trials:
             raise MisfitError(
-                ("search", "trials"),
-                "is left out, and nothing else ends the search; expected trials, a deadline, a budget, "
-                "or search.sampler: grid or table",
+                ("start_configurations",), f"are {len(starts)}, but search.trials is {trials}; leave some out"
+            )
+        if isinstance(self.space, Space):
+            try:
+                check_starts(self.space, starts)
+            except StartError as error:
+                raise MisfitError(("start_configurations", *error.path), error.text) from None
+        return self
+
+    @model_validator(mode="after")
+    def _search_comes_to_an_end(self) -> Self:
+        limits = {"deadline": self.deadline, "budget": self.budget}
+        hard = [name for name, limit in limits.items() if limit is not None and name != self.yields]
+        if self.search.needs_a_limit and not hard and not self._sampler().is_finite:
+            left_out = "max_iterations" if self.search.algorithm in {"random", "grid"} else "trials"
+            also = f" ({self.yields} yields)" if self.yields else ""
+            raise MisfitError(
+                ("search", left_out),
+                f"is left out, and nothing else ends the search{also}; expected {left_out}, a deadline, a "
+                "budget, or search.sampler: grid or table",
             )
         return self
 
     def _sampler(self) -> SamplerSection:
         is_table = isinstance(self.trainable, CurveFile)
-        return self.search.sampler or SamplerSection(kind="table" if is_table else "random")
+        return self.search.sampler or SamplerSection(
+            kind="table" if is_table else self.search.default_sampler
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Plain data from which `from_dict` makes the same job."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"search"} if self._undeclared else None)
 
     def to_problem(self) -> Problem:
         """The job as the planners see it."""
         if not isinstance(self.search, DeclaredSearch):
             name = self.search.algorithm
             raise JobError(
-                f"search.algorithm is {name}: {name} decides while it runs and has no plan to price; "
-                "use `elastune simulate`"
+                f"search.algorithm is {name}: {name} decides while it runs and has no plan; for what it will "
+                "take ask `elastune plan` (in Python, `elastune.quote`)"
             )
         return Problem(
             specs=self.search.specs(),
@@ -192,7 +234,12 @@ class Job(Section):
     def tuning(self) -> Tuning:
         """The trainable, metric, mode, space and sampler that hold; opens the trainable, so ask once."""
         return open_tuning(
-            self.trainable, metric=self.metric, mode=self.mode, space=self.space, sampler=self._sampler()
+            self.trainable,
+            metric=self.metric,
+            mode=self.mode,
+            space=self.space,
+            sampler=self._sampler(),
+            starts=self.start_configurations,
         )
 
     def open_trainable(self) -> Trainable:

@@ -1,122 +1,44 @@
-"""The searches a job can name, one class each.
+"""The searches a job can name, and which one it means when it names none.
 
-A new algorithm is one more class here, in `AnySearch` and in `SEARCHES`. An algorithm of somebody else is
-known by the entry point under which it is installed; its options are its own.
+A new algorithm is one more class and its line in `SEARCHES`. An algorithm of somebody else is known by the
+entry point under which it is installed; its options are its own.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Union
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from elastune.job.quantities import Count, Eta, Iterations
-from elastune.job.sampler import AnySampler
-from elastune.job.section import MisfitError, Section
-from elastune.planning.problem import GangLimits
-from elastune.spec import Spec, hyperband, successive_halving
+from elastune.job.declared_search import DeclaredSearch, HyperbandSearch, ShaSearch
+from elastune.job.online_search import (
+    AshaSearch,
+    BohbSearch,
+    EGridSearch,
+    EHyperbandSearch,
+    GridSearch,
+    HyperSchedSearch,
+    PbtSearch,
+    RandomSearch,
+    SeerSearch,
+)
+from elastune.job.search_section import SearchSection
 
-# The first bracket of Hyperband starts about max_iterations / min_iterations trials.
-MOST_TRIALS = 1_000_000
-
+__all__ = [
+    "SEARCHES",
+    "AnySearch",
+    "DeclaredSearch",
+    "PluginSearch",
+    "SearchSection",
+    "known_algorithms",
+    "search_class",
+    "search_for",
+    "undeclared_search",
+]
 
 PLUGINS = "elastune.policies"
-
-
-class SearchSection(Section):
-    """What holds for every algorithm."""
-
-    algorithm: str
-    sampler: AnySampler | None = None
-    min_slots_per_trial: Count = 1
-    max_slots_per_trial: Count | None = None
-
-    @model_validator(mode="after")
-    def _slots_leave_a_choice(self) -> Self:
-        if self.max_slots_per_trial is not None and self.max_slots_per_trial < self.min_slots_per_trial:
-            raise MisfitError(
-                ("max_slots_per_trial",),
-                f"is {self.max_slots_per_trial}, less than min_slots_per_trial ({self.min_slots_per_trial})",
-            )
-        return self
-
-    def gang_limits(self) -> GangLimits:
-        return GangLimits(min_slots=self.min_slots_per_trial, max_slots=self.max_slots_per_trial)
-
-
-class HalvingSection(SearchSection):
-    """What Successive Halving and its relatives share."""
-
-    min_iterations: Iterations = 1
-    max_iterations: Iterations = Field(
-        description="the iterations that the best trial trains in all, such as 50"
-    )
-    eta: Eta = 3
-
-    @model_validator(mode="after")
-    def _iterations_leave_work(self) -> Self:
-        if self.max_iterations < self.min_iterations:
-            raise MisfitError(
-                ("max_iterations",),
-                f"is {self.max_iterations}, less than min_iterations ({self.min_iterations})",
-            )
-        return self
-
-
-class DeclaredSearch(HalvingSection, ABC):
-    """A search whose stages are known before it runs, so that it can be planned and priced."""
-
-    @abstractmethod
-    def specs(self) -> tuple[Spec, ...]:
-        """The declared stages; several specs run side by side."""
-
-
-class ShaSearch(DeclaredSearch):
-    """Successive Halving: `trials` configurations, the best 1/eta of them after every stage."""
-
-    algorithm: Literal["sha"] = Field(default="sha")
-    trials: Count = Field(description="the number of configurations to start, such as 32")
-
-    def specs(self) -> tuple[Spec, ...]:
-        return (
-            successive_halving(
-                trials=self.trials,
-                min_iterations=self.min_iterations,
-                max_iterations=self.max_iterations,
-                eta=self.eta,
-            ),
-        )
-
-
-class HyperbandSearch(DeclaredSearch):
-    """Hyperband: several brackets of Successive Halving side by side."""
-
-    algorithm: Literal["hyperband"] = Field(default="hyperband")
-
-    @model_validator(mode="after")
-    def _first_bracket_is_finite(self) -> Self:
-        if self.max_iterations > MOST_TRIALS * self.min_iterations:
-            raise MisfitError(
-                ("max_iterations",),
-                f"is more than {MOST_TRIALS:,} times min_iterations, and so many trials would start at once",
-            )
-        return self
-
-    def specs(self) -> tuple[Spec, ...]:
-        return hyperband(max_iterations=self.max_iterations, eta=self.eta, min_iterations=self.min_iterations)
-
-
-class AshaSearch(HalvingSection):
-    """Asynchronous Successive Halving: whoever is among the best 1/eta so far goes on at once.
-
-    Without `trials` it starts new ones for as long as the limits or the sampler allow.
-    """
-
-    algorithm: Literal["asha"] = Field(default="asha")
-    trials: Count | None = None
 
 
 class PluginSearch(SearchSection):
@@ -136,7 +58,45 @@ SEARCHES: dict[str, type[SearchSection]] = {
     "sha": ShaSearch,
     "hyperband": HyperbandSearch,
     "asha": AshaSearch,
+    "seer": SeerSearch,
+    "hypersched": HyperSchedSearch,
+    "bohb": BohbSearch,
+    "pbt": PbtSearch,
+    "random": RandomSearch,
+    "grid": GridSearch,
+    "e-hyperband": EHyperbandSearch,
+    "e-grid": EGridSearch,
 }
+
+
+def undeclared_search(job: Mapping[str, object]) -> str | None:
+    """The algorithm for a job that names none: SEER for two limits, HyperSched by a deadline on a fixed
+    cluster (DESIGN section 6). None: the job has to say."""
+    cluster = job.get("cluster")
+    fixed = isinstance(cluster, Mapping) and cluster.get("nodes") is not None
+    if job.get("deadline") is None:
+        return None
+    if job.get("budget") is not None:
+        return "seer"
+    return "hypersched" if fixed else None
+
+
+def search_for(algorithm: str, search: SearchSection, known: Mapping[str, object]) -> Mapping[str, object]:
+    """The options with which another algorithm runs on the same job: those that the two share, so that
+    both have the same eta and the same iterations.
+
+    `known` fills in what the job does not say but somebody knows, such as how long the curves are.
+    """
+    section = SEARCHES.get(algorithm)
+    if section is None or algorithm == search.algorithm:
+        return search.model_dump()
+    given = {key: value for key, value in search.model_dump().items() if value is not None}
+    shared = {**known, **given}
+    defaults = {
+        name: field.default for name, field in section.model_fields.items() if not field.is_required()
+    }
+    options = {key: shared.get(key, defaults.get(key)) for key in section.model_fields}
+    return {**options, "algorithm": algorithm}
 
 
 def known_algorithms() -> tuple[str, ...]:
@@ -162,11 +122,11 @@ def _tag(search: object) -> str | None:
     return found.__name__ if found else None
 
 
-AnySearch = Annotated[
-    Annotated[ShaSearch, Tag("ShaSearch")]
-    | Annotated[HyperbandSearch, Tag("HyperbandSearch")]
-    | Annotated[AshaSearch, Tag("AshaSearch")]
-    | Annotated[PluginSearch, Tag("PluginSearch")],
-    Discriminator(_tag),
-    Field(description="what to search, and how"),
-]
+if TYPE_CHECKING:
+    AnySearch = SearchSection
+else:
+    AnySearch = Annotated[
+        Union[tuple(Annotated[cls, Tag(cls.__name__)] for cls in (*SEARCHES.values(), PluginSearch))],  # noqa: UP007
+        Discriminator(_tag),
+        Field(description="what to search, and how"),
+    ]

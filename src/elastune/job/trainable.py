@@ -18,9 +18,11 @@ from pydantic import (
 
 from elastune.job.quantities import ExpectedError, Word, word
 from elastune.job.section import MisfitError, Section
-from elastune.space import Space, SpaceError, parse_space
+from elastune.space import AnySpace as OpenSpace
+from elastune.space import FunctionSpace, Space, SpaceError, parse_space
 from elastune.trainables import SYNTHETIC, CurveFile, Reference, located, possible
-from elastune.trainables.reference import CURVE_SUFFIXES
+from elastune.trainables.loading import load_function
+from elastune.trainables.reference import CURVE_SUFFIXES, Function
 from elastune.wording import did_you_mean
 
 
@@ -91,12 +93,39 @@ def _to_plain(reference: Reference) -> str | dict[str, object]:
         return {"curves": reference.path} | {
             key: value for key, value in options.items() if value is not None
         }
-    if isinstance(reference, str):
+    return reference if isinstance(reference, str) else _name_of(reference)
+
+
+def _name_of(function: Function) -> str:
+    return f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+SpaceReference = Space | str | Function
+"""A space that is written, or a function suggest(trial), itself or by its name."""
+
+
+def open_space(reference: SpaceReference) -> OpenSpace:
+    """Import the function if the space is one."""
+    if isinstance(reference, Space):
         return reference
-    return f"{reference.__module__}:{getattr(reference, '__qualname__', type(reference).__qualname__)}"
+    if isinstance(reference, str):
+        return FunctionSpace(function=load_function(reference), name=reference)
+    return FunctionSpace(function=reference, name=_name_of(reference))
 
 
-def _parse_space(written: object) -> Space:
+def _space_to_plain(reference: SpaceReference) -> object:
+    if isinstance(reference, Space):
+        return reference.to_plain()
+    return reference if isinstance(reference, str) else _name_of(reference)
+
+
+def _parse_space(written: object) -> SpaceReference:
+    if isinstance(written, str) and ":" in written:
+        return written
+    if isinstance(written, FunctionSpace):
+        return written.function
+    if callable(written):
+        return written
     try:
         return parse_space(written)
     except SpaceError as error:
@@ -109,4 +138,4 @@ AnyTrainable = Annotated[
     WrapValidator(_parse),
     PlainSerializer(_to_plain),
 ]
-AnySpace = Annotated[Space, PlainValidator(_parse_space), PlainSerializer(Space.to_plain)]
+AnySpace = Annotated[SpaceReference, PlainValidator(_parse_space), PlainSerializer(_space_to_plain)]

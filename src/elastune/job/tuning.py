@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from elastune.errors import JobError
-from elastune.job.sampler import SamplerSection
-from elastune.space import GridSampler, RandomSampler, Sampler, Space, TableSampler
+from elastune.job.sampler import Kind, SamplerSection
+from elastune.job.trainable import SpaceReference, open_space
+from elastune.space import (
+    AnySpace,
+    Configuration,
+    GridSampler,
+    ModelSampler,
+    QmcSampler,
+    RandomSampler,
+    Sampler,
+    StartingSampler,
+    TableSampler,
+)
 from elastune.spec import Mode
 from elastune.trainables import Reference, Trainable, open_trainable, possible
 
@@ -20,20 +31,41 @@ class Tuning:
     trainable: Trainable
     metric: str
     mode: Mode
-    space: Space | None
+    space: AnySpace | None
     sampler: SamplerSection
+    starts: tuple[Configuration, ...] = ()
+    """What the first trials get."""
 
-    def make_sampler(self, seed: int) -> Sampler:
-        if self.sampler.kind == "table":
-            if self.trainable.table is None:
-                raise JobError("search.sampler is table, but the trainable is no table of configurations")
-            return TableSampler(self.trainable.table, seed=seed, replace=self.sampler.replace)
-        if self.space is None:
+    def make_sampler(self, seed: int, *, learns: bool = True) -> Sampler:
+        """With `learns` false, what would learn draws at random: for rehearsals, which teach nothing."""
+        kind = self.sampler.kind
+        if kind == "table":
+            sampler = self._table_sampler(seed)
+        else:
+            sampler = self._space_sampler(seed, kind if learns or kind not in ("tpe", "gp") else "random")
+        return StartingSampler(sampler, self.starts) if self.starts else sampler
+
+    def _table_sampler(self, seed: int) -> Sampler:
+        if self.trainable.table is None:
+            raise JobError("search.sampler is table, but the trainable is no table of configurations")
+        return TableSampler(self.trainable.table, seed=seed, replace=self.sampler.replace)
+
+    def _space_sampler(self, seed: int, kind: Kind) -> Sampler:
+        space = self.space
+        if space is None:
             example = "{lr: {float: [1e-4, 1.0], log: true}}"
             raise JobError(f"space is missing; expected the hyperparameters to search, such as {example}")
-        return (
-            GridSampler(self.space) if self.sampler.kind == "grid" else RandomSampler(self.space, seed=seed)
-        )
+        match kind:
+            case "grid":
+                return GridSampler(space, seed=seed)
+            case "qmc":
+                return QmcSampler(space, seed=seed, sequence=self.sampler.sequence)
+            case "tpe" | "gp" as model:
+                return ModelSampler(
+                    space, seed=seed, mode=self.mode, model=model, startup=self.sampler.startup
+                )
+            case _:
+                return RandomSampler(space, seed=seed)
 
 
 def open_tuning(
@@ -41,8 +73,9 @@ def open_tuning(
     *,
     metric: str | None,
     mode: Mode | None,
-    space: Space | None,
+    space: SpaceReference | None,
     sampler: SamplerSection,
+    starts: tuple[Configuration, ...] = (),
 ) -> Tuning:
     """Open the trainable and settle what the job left to it."""
     if reference is None:
@@ -52,8 +85,9 @@ def open_tuning(
         trainable=trainable,
         metric=trainable.metric,
         mode=mode or trainable.mode or _default_mode(trainable.metric),
-        space=space or trainable.space,
+        space=trainable.space if space is None else open_space(space),
         sampler=sampler,
+        starts=starts,
     )
 
 

@@ -1,6 +1,6 @@
 """What happened in a run, event by event, kept so that it survives a crash; and the folders of runs."""
 
-from elastune.journal.finding import BrokenFolder, FoundRun, Listing, find_run, list_runs
+from elastune.journal.finding import BrokenFolder, FoundRun, Listing, find_run, find_runs, list_runs
 from elastune.journal.folders import RunFolder
 from elastune.journal.hashing import hash_lines
 from elastune.journal.memory import MemoryJournal
@@ -26,6 +26,7 @@ __all__ = [
     "Summary",
     "Writer",
     "find_run",
+    "find_runs",
     "hash_lines",
     "list_runs",
 ]

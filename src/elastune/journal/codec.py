@@ -1,7 +1,8 @@
 """Messages as canonical JSON lines, and back.
 
-One message, one line: keys sorted, no blanks, ASCII, every field written. The same message is the same line
-on every machine, so lines can be compared and hashed. JSON knows no NaN and no infinity; a metric that is
+One message, one line: keys sorted, no blanks, ASCII, every field written; those that came later only where
+they say something, so that old journals keep their lines. The same message is the same line on every
+machine, so lines can be compared and hashed. JSON knows no NaN and no infinity; a metric that is
 one is written as text.
 """
 
@@ -14,7 +15,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from elastune.core.commands import AnyCommand, Best, Ending
+from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train
 from elastune.core.events import AnyEvent, LeaseEnd, Row, Sampled
 from elastune.errors import ExecutionError
 from elastune.place import Slot
@@ -22,7 +23,15 @@ from elastune.place import Slot
 Message = AnyEvent | AnyCommand
 
 TYPES: dict[str, type[Any]] = {cls.__name__: cls for cls in get_args(Message)}
-_FIELDS = {cls: tuple(field.name for field in dataclasses.fields(cls)) for cls in TYPES.values()}
+_LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
+    Train: (("origin", None),),
+    SetTimer: (("fresh", False),),
+}
+"""Fields that the first journals did not have, with what was understood then."""
+_FIELDS = {
+    cls: tuple(field.name for field in dataclasses.fields(cls) if field.name not in dict(_LATER.get(cls, ())))
+    for cls in TYPES.values()
+}
 _READ = {cls: operator.attrgetter(*names) for cls, names in _FIELDS.items() if len(names) > 1}
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), allow_nan=False, default=dataclasses.asdict
@@ -50,6 +59,10 @@ def encode(message: Message) -> str:
     values = read(message) if read is not None else tuple(getattr(message, name) for name in names)
     data = dict(zip(names, values, strict=True))
     data["type"] = cls.__name__
+    for name, understood in _LATER.get(cls, ()):
+        value = getattr(message, name)
+        if value != understood:
+            data[name] = value
     try:
         return _dump(data)
     except ValueError:

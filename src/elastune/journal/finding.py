@@ -47,6 +47,15 @@ def list_runs(root: Path) -> Listing:
 
 def find_run(root: Path, text: str) -> FoundRun:
     """The run that `text` means. Never a guess: what fits several runs is an error that lists them."""
+    runs = find_runs(root, text)
+    if len(runs) > 1:
+        there = _listed(_told(found.record) for found in runs)
+        raise JobError(f"{runs[0].journal} holds several runs; name one of: {there}")
+    return runs[0]
+
+
+def find_runs(root: Path, text: str) -> Sequence[FoundRun]:
+    """The run that `text` means, or all runs of the one folder or journal that it means."""
     if text == "last":
         return _last(root)
     match = _ID_START.fullmatch(text)
@@ -63,7 +72,7 @@ def find_run(root: Path, text: str) -> FoundRun:
         )
     if path.is_dir():
         return _in_folder(RunFolder(path=path), None)
-    return _the_run(read_runs(RunFolder(path=path.parent), path), None)
+    return read_runs(RunFolder(path=path.parent), path)
 
 
 def read_runs(folder: RunFolder, journal: Path) -> list[FoundRun]:
@@ -74,7 +83,7 @@ def read_runs(folder: RunFolder, journal: Path) -> list[FoundRun]:
     return [FoundRun(folder=folder, journal=journal, record=record) for record in records]
 
 
-def _last(root: Path) -> FoundRun:
+def _last(root: Path) -> Sequence[FoundRun]:
     """Of the newest folder. Where it is broken the next one is not taken: `resume last` spends money."""
     folders = run_folders(root)
     if not folders:
@@ -87,21 +96,17 @@ def _last(root: Path) -> FoundRun:
             f"the last run, {broken.folder.path}, cannot be read: {broken.reason}; name a run by its id"
         )
     newest = listing.runs[0].folder
-    return _the_run([found for found in listing.runs if found.folder == newest], None)
+    return read_runs(newest, newest.journal)
 
 
-def _in_folder(folder: RunFolder, part: str | None) -> FoundRun:
-    return _the_run(read_runs(folder, folder.journal), part)
-
-
-def _the_run(runs: Sequence[FoundRun], part: str | None) -> FoundRun:
-    """The one run, or the one whose id ends with `part`."""
+def _in_folder(folder: RunFolder, part: str | None) -> Sequence[FoundRun]:
+    """All runs, or the one whose id ends with `part`."""
+    runs = read_runs(folder, folder.journal)
     fitting = [found for found in runs if part is None or found.record.run.endswith(part)]
-    if len(fitting) == 1:
-        return fitting[0]
-    problem = "holds several runs" if part is None else f"holds no run {part}"
-    there = _listed(_told(found.record) for found in runs)
-    raise JobError(f"{runs[0].journal} {problem}; name one of: {there}")
+    if not fitting:
+        there = _listed(_told(found.record) for found in runs)
+        raise JobError(f"{runs[0].journal} holds no run {part}; name one of: {there}")
+    return fitting
 
 
 def _the_one(text: str, folders: Sequence[RunFolder]) -> RunFolder:

@@ -70,6 +70,11 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
+    def simulation(self) -> Path:
+        """With which seeds, policies and faults a simulation was asked for."""
+        return self.path / "simulation.json"
+
+    @property
     def journal(self) -> Path:
         return self.path / "journal.sqlite"
 

@@ -24,8 +24,13 @@ class LineHash:
     def add(self, text: str, lines: int) -> None:
         """One event: its lines joined by newlines, without the last one's, and how many they are."""
         self._digest.update(f"{text}\n".encode())
-        self.events += 1
         self.lines += lines
+        self.events += 1  # last: where Ctrl-C came in between, the count tells
+
+    def copy(self) -> LineHash:
+        other = LineHash()
+        other._digest, other.events, other.lines = self._digest.copy(), self.events, self.lines
+        return other
 
     @property
     def sha256(self) -> str:

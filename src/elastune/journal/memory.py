@@ -22,6 +22,8 @@ class _Run:
     is_open: bool = True
 
     def store(self, rows: Sequence[Row], *, before: Head, after: Head) -> None:
+        if self.head == after:
+            return  # the same commit: it was interrupted when it was done, and is tried again
         if self.keeps_lines:
             self.rows.extend(rows)
         else:

@@ -178,12 +178,18 @@ class _Table:
         )
         with explained(self.label), connection.begin():
             if connection.execute(advance).rowcount != 1:
+                if self._head(connection) == after:
+                    return  # the same commit: it was interrupted when it was done, and is tried again
                 raise ExecutionError(
                     f"run {self.run} in the journal {self.label} is no longer at event {before.events}: "
                     "another process wrote to it, and a run has one writer at a time; stop this process, "
                     f"its events from {before.events + 1} on are not stored"
                 )
             connection.exec_driver_sql(self.insert, list(rows))
+
+    def _head(self, connection: sa.Connection) -> Head | None:
+        row = connection.execute(sa.select(schema.runs).where(schema.runs.c.run == self.run)).first()
+        return None if row is None else schema.to_head(row)
 
     def close(self) -> None:
         with explained(self.label):

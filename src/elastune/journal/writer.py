@@ -33,7 +33,8 @@ class Writer:
 
     Nothing is durable before `commit`, which stores all that was appended in one transaction; it happens by
     itself once `batch` lines wait (never, with None) and on `close`. A commit that fails changes nothing and
-    may be tried again. Leaving the `with` block commits also after an exception: the events did happen.
+    may be tried again. Leaving the `with` block commits also after an exception: the events did happen. A
+    KeyboardInterrupt may come anywhere, also in the middle of `append`: then the event counts.
     """
 
     __slots__ = ("_batch", "_closed", "_hash", "_rows", "_sink", "_stored", "run")
@@ -44,7 +45,7 @@ class Writer:
         self.run = run
         self._sink = sink
         self._hash = at
-        self._stored = at.head
+        self._stored = at.copy()
         self._rows: list[Row] = []
         self._batch = batch
         self._closed = False
@@ -68,20 +69,31 @@ class Writer:
         text = "\n".join(lines)
         if text.count("\n") != len(lines) - 1 or not all(lines):
             raise InvariantError(f"run {self.run}: event {number} needs lines, none empty or with a newline")
-        hashed.add(text, len(lines))
         event = lines[0]
         self._rows.append((self.run, number, event, text[len(event) + 1 :]))
+        hashed.add(text, len(lines))
         if self._batch is not None and hashed.lines - self._stored.lines >= self._batch:
             self.commit()
 
     def commit(self) -> None:
         """When this returns, everything appended so far survives a crash of this process."""
-        if not self._rows:
+        rows = [row for row in self._rows if row[1] > self._stored.events]
+        if not rows:
             return
+        if self._hash.events != rows[-1][1]:
+            self._hash = self._added_up(rows)
         head = self._hash.head
-        self._sink.store(self._rows, before=self._stored, after=head)
-        self._stored = head
+        self._sink.store(rows, before=self._stored.head, after=head)
+        self._stored = self._hash.copy()
         self._rows = []
+
+    def _added_up(self, rows: Sequence[Row]) -> LineHash:
+        """The hash anew from the last commit on: an interrupt left it behind the rows."""
+        hashed = self._stored.copy()
+        for _, _, event, commands in rows:
+            text = f"{event}\n{commands}" if commands else event
+            hashed.add(text, text.count("\n") + 1)
+        return hashed
 
     def close(self) -> None:
         if self._closed:

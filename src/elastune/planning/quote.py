@@ -67,6 +67,8 @@ class Quote:
     seed: int
     frontier: tuple[FrontierPoint, ...] | None = None
     comparison: Mapping[str, Forecast | None] | None = None
+    why: str = ""
+    """Why this policy, in words."""
 
     @property
     def stages(self) -> tuple[StageQuote, ...]:
@@ -97,6 +99,8 @@ class Quote:
         limits = self.problem.limits
         several = len(self.brackets) > 1
         data: dict[str, object] = {
+            "policy": "rubberband",
+            "why": self.why,
             "planner": self.planner,
             "objective": self.objective.value,
             "jct_seconds": self.jct_seconds,

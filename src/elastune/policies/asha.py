@@ -11,13 +11,13 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
-from elastune.errors import JobError
 from elastune.place import TrialId
+from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 from elastune.spec.mode import Mode
 
@@ -83,8 +83,8 @@ class Asha:
                 return self._trial_moved(state.trials[event.trial], state)
             case Progressed():
                 return self._trial_moved(state.trials[event.trial], state)
-            case NodeLost() | Resumed() if self.unsaved:
-                return self._train_again(state)
+            case NodeLost() | Resumed():
+                return self._gangs_lost(state)
             case _:
                 return None
 
@@ -104,14 +104,20 @@ class Asha:
         del self.rung_of[trial.number], self.wishes[rung][trial.number]
         return self._fill(state)
 
-    def _train_again(self, state: State) -> Advice | None:
-        """Trials whose gang was lost while it saved go once more to the rung that they had reached."""
+    def _gangs_lost(self, state: State) -> Advice | None:
+        """Trials whose gang was lost while it saved go once more to the rung that they had reached.
+
+        Unless they had saved before: then they are through, though nobody reports it.
+        """
+        over = [trial for trial in self.rung_of if state.trials[trial].phase.is_over]
+        for number in over:
+            del self.wishes[self.rung_of.pop(number)][number]
         lost = [t for t in self.unsaved if state.trials[t].activity is None and t not in self.rung_of]
         for number in lost:
             rung, trial = self.unsaved.pop(number), state.trials[number]
             if not (trial.phase.is_over or trial.has_done(self.rungs[rung].iterations)):
                 self._send(number, rung, state)
-        return self._fill(state) if lost else None
+        return self._fill(state) if lost or over else None
 
     def _fill(self, state: State) -> Advice:
         """Keep as many trials in training as there is room for."""
@@ -153,38 +159,15 @@ class Asha:
 
     def _room(self, state: State) -> int:
         """How many gangs the cluster holds that can be had and paid for."""
-        cluster, slots = state.terms.cluster, state.terms.gangs.min_slots
-        pool = state.pool()
-        short = 0 < pool.coming < pool.wanted
-        nodes = pool.coming if short else min(cluster.max_nodes, self._affordable(state))
-        if slots > cluster.slots_per_node:
-            return nodes // -(-slots // cluster.slots_per_node)
-        return nodes * (cluster.slots_per_node // slots)
-
-    def _affordable(self, state: State) -> int:
-        """So many nodes that the budget lasts until one trial has been trained to the end.
-
-        On more of them a small budget goes into boots and minimum charges, and no trial gets far.
-        """
-        terms = state.terms
-        slots, budget = terms.gangs.min_slots, state.limits.budget_usd
-        if budget is None or terms.cluster.fixed:
-            return terms.cluster.max_nodes
-        profile = terms.profile
-        training_s = self.rungs[self.top].iterations * profile.iteration.mean / profile.speedup.at(slots)
-        overhead_s = terms.cluster.init.mean + len(self.rungs) * (profile.startup.mean + profile.save.mean)
-        usd = state.ledger.node_usd(training_s + overhead_s)
-        per_gang = -(-slots // terms.cluster.slots_per_node)
-        return max(per_gang, int(budget / usd)) if usd else terms.cluster.max_nodes
+        most = steady_nodes(state, iterations=self.rungs[self.top].iterations, stops=len(self.rungs))
+        return gangs_on(nodes_at_hand(state, most), state.terms.gangs.min_slots, state.terms.cluster)
 
     def _nodes(self, state: State, gangs: int) -> int:
         """Nodes for so many gangs; a fixed cluster stays whole until the end."""
-        cluster, slots = state.terms.cluster, state.terms.gangs.min_slots
+        cluster = state.terms.cluster
         if cluster.fixed:
             return cluster.max_nodes
-        if slots > cluster.slots_per_node:
-            return gangs * -(-slots // cluster.slots_per_node)
-        return -(-gangs // (cluster.slots_per_node // slots))
+        return nodes_for(gangs, state.terms.gangs.min_slots, cluster)
 
 
 def rung_levels(min_iterations: int, max_iterations: int, eta: int) -> list[int]:
@@ -198,17 +181,10 @@ def rung_levels(min_iterations: int, max_iterations: int, eta: int) -> list[int]
 
 
 def create(setup: PolicySetup) -> Asha:
-    numbers = {
-        key: _whole(setup.search, key) for key in ("min_iterations", "max_iterations", "eta", "trials")
-    }
-    low, high, eta = (numbers[key] for key in ("min_iterations", "max_iterations", "eta"))
-    if low is None or high is None or eta is None:
-        raise JobError(
-            "asha needs search.max_iterations, and min_iterations and eta where they differ from 1 and 3"
-        )
-    return Asha(min_iterations=low, max_iterations=high, eta=eta, trials=numbers["trials"])
-
-
-def _whole(search: Mapping[str, object], key: str) -> int | None:
-    value = search.get(key)
-    return value if isinstance(value, int) else None
+    read = Options("asha", setup.search)
+    return Asha(
+        min_iterations=read.whole("min_iterations", 1),
+        max_iterations=read.whole("max_iterations"),
+        eta=read.whole("eta", 3),
+        trials=read.optional_whole("trials"),
+    )

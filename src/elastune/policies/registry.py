@@ -9,19 +9,43 @@ A policy of somebody else is a function of a `PolicySetup` registered in the gro
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 
-from elastune.core import Policy
+from elastune.core import Policy, RunTerms
 from elastune.errors import JobError
+from elastune.policies.outline import Outline
 from elastune.policies.setup import PolicyFactory, PolicySetup
 from elastune.wording import did_you_mean, several
 
 GROUP = "elastune.policies"
-_OURS = {"asha": "elastune.policies.asha", "rubberband": "elastune.policies.rubberband"}
+_OURS = {
+    name: f"elastune.policies.{name.replace('-', '_')}"
+    for name in (
+        "asha",
+        "bohb",
+        "e-grid",
+        "e-hyperband",
+        "grid",
+        "hyperband",
+        "hypersched",
+        "pbt",
+        "random",
+        "rubberband",
+        "seer",
+    )
+}
 
 
 def known_policies() -> tuple[str, ...]:
     return tuple(sorted({*_OURS, *(point.name for point in entry_points(group=GROUP))}))
+
+
+def outline_policy(name: str, search: Mapping[str, object], terms: RunTerms) -> Outline | None:
+    """What the policy means to do, where it knows beforehand."""
+    module = importlib.import_module(_OURS[name]) if name in _OURS else None
+    outline = getattr(module, "outline", None)
+    return None if outline is None else outline(search, terms)
 
 
 def make_policy(name: str, setup: PolicySetup) -> Policy:

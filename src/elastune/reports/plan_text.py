@@ -45,6 +45,8 @@ def _headline(quote: Quote) -> Text:
     else:
         text.append(" (no deadline and no budget: nothing is promised)")
     text.append(f"  [{quote.planner}]", style="dim")
+    if quote.why:
+        text.append(f"\n{quote.why}", style="dim")
     return text
 
 

@@ -13,14 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from elastune.journal import BrokenFolder
-from elastune.reports.tables import WiderIfRoom, number_table, stacked, titled
+from elastune.reports.tables import FirstThatFits, number_table, stacked, titled
 from elastune.runs.listing import RunLine, RunList, RunState
 from elastune.units import format_duration, format_usd, plural
 from elastune.wording import several
 
-_COLUMNS = ("run", "name", "when", "body", "policy", "seed", "state", "events", "time", "cost", "best")
-_WORDS = ("run", "name", "when", "body", "policy", "state")
-_IF_ROOM = ("body", "events")
+_COLUMNS = (
+    "run", "name", "when", "body", "policy", "seed", "faults", "state", "events", "time", "cost", "best",
+)  # fmt: skip
+_WORDS = ("run", "name", "when", "body", "policy", "faults", "state")
+# What is left out where there is no room, step by step.
+_IF_ROOM: tuple[tuple[str, ...], ...] = ((), ("body", "events"), ("body", "events", "when"))
 _STYLES = {
     RunState.COMPLETE: "green",
     RunState.RUNNING: "cyan",
@@ -43,18 +46,22 @@ def render_runs(listing: RunList, *, apart: bool, now_utc: datetime) -> Renderab
 
 def _table(listing: RunList, *, apart: bool, now_utc: datetime) -> RenderableType:
     groups = list(_groups(listing.runs, apart=apart))
-    table = WiderIfRoom(_rows(groups, now_utc, wide=True), _rows(groups, now_utc, wide=False))
+    table = FirstThatFits(*(_rows(groups, now_utc, without) for without in _IF_ROOM))
     if all(len(group) == 1 for group in groups):
         return table
     hint = "Runs started together share a line with the means of time, cost and best; --all shows each."
     return stacked([table, Text(hint, "dim")])
 
 
-def _rows(groups: Sequence[Sequence[RunLine]], now_utc: datetime, *, wide: bool) -> Table:
-    columns = [name for name in _COLUMNS if wide or name not in _IF_ROOM]
+def _rows(groups: Sequence[Sequence[RunLine]], now_utc: datetime, without: Sequence[str]) -> Table:
+    """Faults are a column only if there are any."""
+    wide = not without
+    calm = all(line.faults in (None, "none") for group in groups for line in group)
+    left_out = {*without, "faults"} if calm else set(without)
+    columns = [name for name in _COLUMNS if name not in left_out]
     table = number_table(columns, left=_WORDS, gap=2 if wide else 1)
     for column in table.columns:
-        if column.header == "name":
+        if column.header in {"name", "faults"}:
             column.max_width = 30 if wide else 10
             column.overflow = "ellipsis"
     for group in groups:
@@ -84,6 +91,7 @@ def _cells(lines: Sequence[RunLine], now_utc: datetime) -> Iterator[Text | str]:
     yield record.policy if len(policies) == 1 else f"{len(policies)} policies"
     seeds = sorted({line.record.seed for line in lines})
     yield f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
+    yield "" if oldest.faults in (None, "none") else str(oldest.faults)
     state, count = Counter(line.state for line in lines).most_common(1)[0]
     told = state.value if count == len(lines) else f"{count}/{len(lines)} {state.value}"
     yield Text(told, _STYLES.get(state, ""))

@@ -83,6 +83,12 @@ def facts(standing: Standing) -> Table:
         line = Text(sparkline(standing.growth, standing.actual.jct_seconds))
         line.append(f"  at most {peak} at once")
         rows.add_row("nodes", line)
+    if standing.down_s:
+        times = sum(remark.down_s > 0.0 for remark in standing.remarks)
+        down = f"down {plural(times, 'time')}, {format_duration(standing.down_s)} in all"
+        rows.add_row("driver", f"{down}; the run's clock stood still, the nodes were billed")
+    for warning in standing.warnings:
+        rows.add_row("beware", Text(warning, "bold yellow"))
     return rows
 
 
@@ -185,8 +191,9 @@ def _share_bar(shares: Shares) -> Text:
 
 def failure_table(failures: Sequence[Failure]) -> RenderableType:
     rows = number_table(("trials", "first", "error"), left=("error",))
+    rows.columns[-1].no_wrap, rows.columns[-1].overflow = False, "fold"
     for failure in failures[:_MOST_FAILURES]:
-        rows.add_row(f"{failure.trials}", f"{failure.trial}", Text(failure.error, overflow="ellipsis"))
+        rows.add_row(f"{failure.trials}", f"{failure.trial}", Text(failure.error))
     more = len(failures) - _MOST_FAILURES
     title = f"Failed: {plural(sum(failure.trials for failure in failures), 'trial')}"
     return titled(f"{title} ({more} more kinds of error)" if more > 0 else title, rows)

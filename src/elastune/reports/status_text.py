@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from elastune.reports.simulation_text import policy_reason, tell_ending
+from elastune.reports.simulation_text import (
+    policy_reason,
+    render_overview,
+    tell_ending,
+    tell_faults,
+    where_several,
+)
 from elastune.reports.standing_text import facts, failure_table, promise_table, remark_table, stage_table
-from elastune.reports.tables import fact_table, stacked, titled
+from elastune.reports.tables import fact_table, number_table, stacked, titled
+from elastune.runs.gathering import CampaignStatus, Unfinished
 from elastune.runs.listing import RunState
 from elastune.runs.reopening import Audit, RunStatus
 from elastune.runs.replay import Deviation
-from elastune.units import plural
+from elastune.runs.shelf import repeating
+from elastune.units import format_duration, plural
 
 _LAST_REMARKS = 8
 _LINE_AT_MOST = 300
+_MOST_UNFINISHED = 8
 
 
 def render_status(status: RunStatus) -> RenderableType:
     if status.audit is not None and status.audit.deviation is not None:
         return stacked([_headline(status), _deviation(status.audit.deviation, status.audit.agreed)])
     return stacked(_parts(status))
+
+
+def render_campaign_status(status: CampaignStatus) -> RenderableType:
+    """As `simulate` showed it, and what is not complete."""
+    overview = status.overview
+    parts: list[RenderableType] = []
+    if overview.runs:
+        parts += render_overview(overview)
+    else:
+        parts.append(Text(f"{overview.name}, simulated: none of {plural(overview.asked, 'run')} is complete"))
+    if status.unfinished:
+        parts.append(_unfinished_table(status.unfinished))
+    rows = where_several(overview) if overview.runs else fact_table()
+    if status.intent is not None and overview.folder is not None:
+        rows.add_row("repeat", repeating(overview.folder, status.intent))
+    parts.append(rows)
+    return stacked(parts)
+
+
+def _unfinished_table(runs: Sequence[Unfinished]) -> RenderableType:
+    table = number_table(("run", "policy", "seed", "state", "time"), left=("run", "policy", "state"))
+    for each in runs[:_MOST_UNFINISHED]:
+        table.add_row(each.run, each.policy, f"{each.seed}", each.state.value, format_duration(each.seconds))
+    more = len(runs) - _MOST_UNFINISHED
+    return titled("Not complete" + (f" ({more:,} more)" if more > 0 else ""), table)
 
 
 def _parts(status: RunStatus) -> Iterator[RenderableType]:
@@ -60,7 +94,7 @@ def _headline(status: RunStatus) -> Text:
     record, standing = status.record, status.standing
     text = Text.assemble((f"{record.run} {record.name}", "bold"), f", {record.body.value}: ")
     text.append(_tell_state(status), "bold")
-    text.append(f"  [seed {record.seed}]", "dim")
+    text.append(f"  [seed {record.seed}{tell_faults(status.faults)}]", "dim")
     text.append(f"\npolicy {policy_reason(status.job, standing.policy)}")
     return text
 
@@ -81,13 +115,21 @@ def _where(status: RunStatus) -> RenderableType:
     rows.add_row("started", f"{status.record.created_utc:%Y-%m-%d %H:%M:%S} UTC")
     rows.add_row("events", f"{status.standing.events:,}")
     rows.add_row("folder", f"{status.folder.path}")
+    if status.intent is not None:
+        rows.add_row("repeat", repeating(status.folder, status.intent))
     return rows
 
 
 def _agreement(audit: Audit) -> Text:
-    return Text(
-        f"audit: all {plural(audit.agreed, 'event')} agree with a replay, command by command", "green"
-    )
+    if not audit.is_clean:
+        return Text(
+            f"audit: the journal says that {plural(audit.stored.events, 'event')} with the hash "
+            f"{audit.stored.sha256[:12]} were written, but {audit.found.events:,} with "
+            f"{audit.found.sha256[:12]} are there: lines were changed or lost; restore it from a copy",
+            "bold red",
+        )
+    agreed = plural(audit.agreed, "event")
+    return Text(f"audit: all {agreed} agree with a replay, command by command, and with their hash", "green")
 
 
 def _deviation(deviation: Deviation, agreed: int) -> RenderableType:

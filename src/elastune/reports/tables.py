@@ -47,3 +47,18 @@ class WiderIfRoom:
         unbounded = options.update(max_width=10_000)
         fits = Measurement.get(console, unbounded, self.wide).maximum <= options.max_width
         yield self.wide if fits and not options.ascii_only else self.narrow
+
+
+class FirstThatFits:
+    """Of several renderings, the widest first, the first for which there is room; else the last."""
+
+    def __init__(self, *renderings: RenderableType) -> None:
+        self.renderings = renderings
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        unbounded = options.update(max_width=10_000)
+        for rendering in self.renderings[:-1]:
+            if Measurement.get(console, unbounded, rendering).maximum <= options.max_width:
+                yield rendering
+                return
+        yield self.renderings[-1]

@@ -1,18 +1,21 @@
 """Runs: a job, a policy, a body and a journal put together, and what came of them."""
 
+from elastune.job.choice import Choice, choose, choose_policy
 from elastune.runs.replay import Deviation, audit, replay
 from elastune.runs.result import BestTrial, Estimate, RunResult
-from elastune.runs.setup import RunSetup, choose_policy, prepare
+from elastune.runs.setup import RunSetup, prepare
 from elastune.runs.simulation import Simulation, predict
 
 __all__ = [
     "BestTrial",
+    "Choice",
     "Deviation",
     "Estimate",
     "RunResult",
     "RunSetup",
     "Simulation",
     "audit",
+    "choose",
     "choose_policy",
     "predict",
     "prepare",

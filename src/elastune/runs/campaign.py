@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from elastune.bodies.simulated import Faults
+from elastune.bodies.simulated.faults import write_faults
 from elastune.errors import JobError
 from elastune.journal import AnyJournal, Body, MemoryJournal, RunFolder, RunId, RunRecord
+from elastune.runs.overview import Overview
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.result import Estimate, RunResult
-from elastune.runs.setup import RunSetup, choose_policy
+from elastune.runs.setup import RunSetup
 from elastune.runs.simulation import Simulation
 from elastune.runs.standing import Standing, standing_of
-from elastune.runs.summary import PolicySummary, summarise
+from elastune.runs.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
+from elastune.units import plural
 
 
 class Progress(NamedTuple):
@@ -25,6 +28,7 @@ class Progress(NamedTuple):
     runs: int
     now_s: float
     expected_s: float
+    deadline_s: float | None = None
 
 
 Watch = Callable[[Progress], None]
@@ -32,10 +36,11 @@ Watch = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Christening:
-    """Where ids and dates come from; both are drawn at the edge."""
+    """Where ids and dates come from, and seconds in which a journal grows old; all are drawn at the edge."""
 
     run: RunId
     now_utc: Callable[[], datetime]
+    clock: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,19 @@ class SimulatedRun:
     result: RunResult
     standing: Standing
 
+    @property
+    def digest(self) -> RunDigest:
+        return digest_of(self.result.run or "", self.standing, self.result.journal_sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutRun:
+    """A run that was interrupted; what happened up to here is in its journal."""
+
+    run: RunId
+    events: int
+    now_s: float
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
@@ -59,8 +77,14 @@ class Campaign:
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...]
     runs: tuple[SimulatedRun, ...]
+    """Those that came to their end."""
+    faults: str = "none"
     folder: RunFolder | None = None
     """Where they are kept; None: nowhere, or in a journal of the caller."""
+    interrupted: bool = False
+    """Not all that was asked for is there."""
+    cut: CutRun | None = None
+    """The run that was under way then, unless it was between two."""
 
     @property
     def results(self) -> tuple[RunResult, ...]:
@@ -68,17 +92,24 @@ class Campaign:
 
     @property
     def summaries(self) -> tuple[PolicySummary, ...]:
-        return tuple(
-            summarise(
-                [run.standing for run in self.runs if run.result.policy == each.setup.policy],
-                mode=each.setup.terms.mode,
-            )
-            for each in self.contestants
+        return self.overview.summaries
+
+    @property
+    def overview(self) -> Overview:
+        digests = [run.digest for run in self.runs]
+        terms = [terms_of(each.setup, each.predicted) for each in self.contestants]
+        return Overview(
+            name=self.contestants[0].setup.job.name,
+            faults=self.faults,
+            runs=tuple(digest.run for digest in digests),
+            asked=len(self.seeds) * len(self.contestants),
+            summaries=summarise_all(terms, digests),
+            folder=self.folder,
         )
 
     def to_dict(self) -> dict[str, object]:
         """Of a single run what `RunResult.to_dict` has; of several all of those, and a summary."""
-        if len(self.runs) == 1:
+        if len(self.seeds) * len(self.contestants) == len(self.runs) == 1:
             return self.runs[0].result.to_dict()
         return {
             "runs": [result.to_dict() for result in self.results],
@@ -86,17 +117,37 @@ class Campaign:
         }
 
 
+class CampaignInterrupted(KeyboardInterrupt):
+    """Somebody pressed Ctrl-C; `campaign` has the runs that were complete by then."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        super().__init__("the simulation was interrupted")
+        self.campaign = campaign
+
+
 def check(setup: RunSetup, seed: int) -> None:
     """Raise what would be wrong with the first step, before anything is written."""
     setup.make_policy(seed)
-    setup.tuning.make_sampler(seed)
+    _check_there_are_enough(setup, setup.tuning.make_sampler(seed).size)
     limits = setup.terms.limits
     ends = limits.deadline_s is not None or limits.budget_usd is not None
-    counted = setup.quote is not None or setup.search.get("trials") is not None
-    if setup.policy != choose_policy(setup.job) and not (ends or counted or setup.tuning.sampler.is_finite):
+    if setup.needs_a_limit and not (ends or setup.tuning.sampler.is_finite):
         raise JobError(
-            f"with the policy {setup.policy} nothing ends this search; "
-            "expected search.trials, a deadline, a budget, or search.sampler: grid or table"
+            f"with the policy {setup.policy} nothing ends this search; expected search.trials or "
+            "max_iterations, a deadline, a budget, or search.sampler: grid or table"
+        )
+
+
+def _check_there_are_enough(setup: RunSetup, size: int | None) -> None:
+    """A plan for more trials than there are configurations would be priced wrongly."""
+    if setup.quote is None or size is None:
+        return
+    planned = sum(bracket.stages[0].trials for bracket in setup.quote.brackets)
+    if planned > size:
+        raise JobError(
+            f"the search starts {planned:,} trials, but the {setup.tuning.sampler.kind} has only "
+            f"{plural(size, 'configuration')}; expected at most {size:,} trials, or another search.sampler "
+            "(random, or {kind: table, replace: true} for a table)"
         )
 
 
@@ -109,47 +160,67 @@ def simulate_all(
     christening: Christening,
     watch: Watch | None = None,
 ) -> Campaign:
-    """Every policy on every seed. Without a journal nothing is kept."""
+    """Every policy on every seed. Without a journal nothing is kept.
+
+    Raises `CampaignInterrupted` with what is complete after a KeyboardInterrupt.
+    """
+    campaign = Campaign(
+        contestants=tuple(contestants), seeds=tuple(seeds), runs=(), faults=write_faults(faults)
+    )
     runs: list[SimulatedRun] = []
     count = len(contestants) * len(seeds)
-    for seed in seeds:
-        for each in contestants:
-            number = len(runs) + 1
-            record = RunRecord(
-                run=RunId(f"{christening.run}.{number}" if count > 1 else christening.run),
-                name=each.setup.job.name,
-                created_utc=christening.now_utc(),
-                body=Body.SIMULATED,
-                policy=each.setup.policy,
-                seed=seed,
-            )
-            expected_s = each.predicted.jct_seconds
-            tell = _teller(watch, number - 1, count, expected_s)
-            runs.append(_simulate(each, record, faults, journal or MemoryJournal(), tell))
-    return Campaign(contestants=tuple(contestants), seeds=tuple(seeds), runs=tuple(runs))
+    simulation: Simulation | None = None
+    try:
+        for seed in seeds:
+            for each in contestants:
+                simulation = None
+                tell = _teller(watch, len(runs), count, each)
+                record = RunRecord(
+                    run=RunId(f"{christening.run}.{len(runs) + 1}" if count > 1 else christening.run),
+                    name=each.setup.job.name,
+                    created_utc=christening.now_utc(),
+                    body=Body.SIMULATED,
+                    policy=each.setup.policy,
+                    seed=seed,
+                )
+                simulation = Simulation(
+                    each.setup, seed=seed, journal=journal or MemoryJournal(), record=record, faults=faults
+                )
+                simulation.run(tell, clock=christening.clock)
+                runs.append(_simulated(simulation, each.predicted))
+    except KeyboardInterrupt as interrupt:
+        cut = None if simulation is None else _cut(simulation)
+        raise CampaignInterrupted(
+            replace(campaign, runs=tuple(runs), interrupted=True, cut=cut)
+        ) from interrupt
+    return replace(campaign, runs=tuple(runs))
 
 
-def _teller(watch: Watch | None, done: int, runs: int, expected_s: float) -> Callable[[float], None] | None:
+def _cut(simulation: Simulation) -> CutRun:
+    events = simulation.writer.next_number - 1
+    return CutRun(run=simulation.record.run, events=events, now_s=simulation.body.now_s)
+
+
+def _teller(
+    watch: Watch | None, done: int, runs: int, contestant: Contestant
+) -> Callable[[float], None] | None:
     if watch is None:
         return None
-    watch(Progress(done, runs, 0.0, expected_s))
-    return lambda now_s: watch(Progress(done, runs, now_s, expected_s))
+    expected_s = contestant.predicted.jct_seconds
+    deadline_s = contestant.setup.terms.limits.deadline_s
+    watch(Progress(done, runs, 0.0, expected_s, deadline_s))
+    return lambda now_s: watch(Progress(done, runs, now_s, expected_s, deadline_s))
 
 
-def _simulate(
-    contestant: Contestant,
-    record: RunRecord,
-    faults: Faults,
-    journal: AnyJournal,
-    tell: Callable[[float], None] | None,
-) -> SimulatedRun:
-    setup, predicted = contestant.setup, contestant.predicted
-    simulation = Simulation(setup, seed=record.seed, journal=journal, record=record, faults=faults)
-    simulation.run(tell)
+def _simulated(simulation: Simulation, predicted: Estimate) -> SimulatedRun:
     remarks: list[Remark] = []
-    for _ in overheard(journal.read(record.run), remarks):
+    for _ in overheard(simulation.journal.read(simulation.record.run), remarks):
         pass
     standing = standing_of(
-        setup, simulation.core.state, seed=record.seed, predicted=predicted, remarks=remarks
+        simulation.setup,
+        simulation.core.state,
+        seed=simulation.seed,
+        predicted=predicted,
+        remarks=remarks,
     )
     return SimulatedRun(result=simulation.result(predicted), standing=standing)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from elastune.core import AnyCommand, AnyEvent, Core, State
 from elastune.journal import Writer
 from elastune.journal.codec import encode
 from elastune.place import NodeId
 from elastune.providers import Belief, Machine
+
+_EVENTS_PER_BEAT = 256
+_SECONDS_PER_BEAT = 0.25
 
 
 class Driver:
@@ -25,6 +29,23 @@ class Driver:
         if self.commit_each and commands:
             self.writer.commit()
         return commands
+
+
+class Beat:
+    """Now and then: four times per second by a clock, which only the edge has; without one, by events."""
+
+    def __init__(self, clock: Callable[[], float] | None) -> None:
+        self._clock = clock
+        self._next_s = -math.inf
+
+    def is_due(self, events: int) -> bool:
+        if self._clock is None:
+            return not events % _EVENTS_PER_BEAT
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return False
+        self._next_s = now_s + _SECONDS_PER_BEAT
+        return True
 
 
 def belief_of(state: State) -> Belief:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.core.commands import Ending, EndRun
-from elastune.errors import ElastuneError
+from elastune.errors import ElastuneError, JobError
 from elastune.journal import BrokenFolder, Entry, FoundRun, Journal, RunFolder, RunRecord, Summary, list_runs
 from elastune.journal.codec import decode
-from elastune.runs.shelf import read_costs
+from elastune.runs.shelf import Intent, read_costs, read_intent
 
 _END_MARK = '"type":"EndRun"'
 # Answers of the provider may come after the end. How far to look back for it, step by step.
@@ -42,6 +42,8 @@ class RunLine:
     cost: float | None
     """None: only a replay can tell."""
     best: float | None
+    faults: str | None = None
+    """As they were asked for; None: nobody wrote it down."""
 
     def to_dict(self) -> dict[str, object]:
         record = self.record
@@ -52,6 +54,7 @@ class RunLine:
             "body": record.body.value,
             "policy": record.policy,
             "seed": record.seed,
+            "faults": self.faults,
             "state": self.state.value,
             "events": self.events,
             "seconds": self.seconds,
@@ -78,9 +81,12 @@ class RunList:
 
 def read_list(root: Path) -> RunList:
     """What cannot be read is listed with its reason."""
+    if root.exists() and not root.is_dir():
+        raise JobError(f"{root} is a file; expected the folder in which runs are kept, such as elastune-runs")
     listing = list_runs(root)
     journals: dict[Path, Journal] = {}
     costs: dict[Path, dict[str, float]] = {}
+    intents: dict[Path, Intent | None] = {}
     lines: list[RunLine] = []
     broken = list(listing.broken)
     for found in listing.runs:
@@ -88,8 +94,8 @@ def read_list(root: Path) -> RunList:
         try:
             if found.journal not in journals:
                 journals[found.journal] = Journal.open(found.journal, read_only=True)
-                costs[path] = read_costs(found.folder)
-            lines.append(_line(found, journals[found.journal], costs[path]))
+                costs[path], intents[path] = read_costs(found.folder), read_intent(found.folder)
+            lines.append(_line(found, journals[found.journal], costs[path], intents[path]))
         except ElastuneError as error:
             broken.append(BrokenFolder(folder=found.folder, reason=str(error)))
     return RunList(root=root, runs=tuple(lines), broken=tuple(broken))
@@ -116,7 +122,7 @@ def find_end(journal: Journal, summary: Summary) -> tuple[EndRun | None, float]:
     return found or (None, _at_s(summary.last))
 
 
-def _line(found: FoundRun, journal: Journal, costs: dict[str, float]) -> RunLine:
+def _line(found: FoundRun, journal: Journal, costs: dict[str, float], intent: Intent | None) -> RunLine:
     summary = journal.summary(found.record.run)
     end, at_s = find_end(journal, summary)
     return RunLine(
@@ -127,6 +133,7 @@ def _line(found: FoundRun, journal: Journal, costs: dict[str, float]) -> RunLine
         seconds=at_s,
         cost=costs.get(summary.head.sha256),
         best=None if end is None or end.best is None else end.best.metric,
+        faults=None if intent is None else intent.faults,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -9,11 +10,15 @@ from dataclasses import dataclass
 
 from elastune.core import State
 from elastune.core.commands import Note
+from elastune.core.events import Resumed
 from elastune.journal import Entry
 from elastune.journal.codec import decode
+from elastune.units import format_duration
 
 # As the codec writes it. Looking for the text is a hundred times faster than reading every line.
 _NOTE_MARK = '"type":"Note"'
+_RESUMED_MARK = '"type":"Resumed"'
+_TRACEBACK = "Traceback (most recent call last):\n"
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 # Failures have a list of their own, with what they have in common.
 _TOLD_ELSEWHERE = "failed"
@@ -21,11 +26,13 @@ _TOLD_ELSEWHERE = "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """Something that the core or the policy thought worth telling, and when."""
+    """Something worth telling, mostly because the core or the policy thought so, and when."""
 
     at_s: float
     topic: str
     text: str
+    down_s: float = 0.0
+    """How long nobody was at the wheel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +45,12 @@ class Failure:
 
 
 def remarks_in(entry: Entry) -> Iterator[Remark]:
-    """The notes of one event, but for those about trials that failed."""
+    """The notes of one event, but for those about trials that failed; and that the driver was down."""
+    if _RESUMED_MARK in entry.event_line:
+        event = decode(entry.event_line)
+        if isinstance(event, Resumed):
+            text = f"Elastune was down for {format_duration(event.down_s)} and came back by its journal"
+            yield Remark(at_s=event.at_s, topic="driver", text=text, down_s=event.down_s)
     for line in entry.command_lines:
         if _NOTE_MARK in line:
             note = decode(line)
@@ -59,7 +71,21 @@ def failures_of(state: State) -> tuple[Failure, ...]:
     alike: dict[str, list[tuple[int, str]]] = {}
     for trial in state.trials.values():
         if trial.error is not None:
-            last_line = trial.error.strip().rpartition("\n")[2]
-            alike.setdefault(_NUMBER.sub("#", last_line), []).append((trial.number, last_line))
+            line = exception_line(trial.error)
+            alike.setdefault(_NUMBER.sub("#", line), []).append((trial.number, line))
     failures = [Failure(error=found[0][1], trial=found[0][0], trials=len(found)) for found in alike.values()]
     return tuple(sorted(failures, key=lambda failure: (-failure.trials, failure.trial)))
+
+
+def exception_line(error: str) -> str:
+    """Type and message of the exception that a traceback ends with; of another text, its first line.
+
+    A message may have many lines; the first one that says something is told.
+    """
+    _, mark, frames = error.strip().rpartition(_TRACEBACK)
+    lines = [line.rstrip() for line in frames.splitlines() if line.strip()]
+    if mark:
+        lines = list(itertools.dropwhile(lambda line: line.startswith(" "), lines)) or lines
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1].strip()}"
+    return lines[0] if lines else ""

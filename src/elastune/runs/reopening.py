@@ -6,21 +6,23 @@ is not opened, and a run can be looked at where its code and its curves are gone
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.core import Core
 from elastune.core.events import RunStarted
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
 from elastune.job import Job
-from elastune.journal import Entry, FoundRun, Journal, RunFolder, RunRecord
+from elastune.journal import Entry, FoundRun, Head, Journal, RunFolder, RunRecord, Summary
+from elastune.journal.hashing import hash_entries
 from elastune.runs.listing import RunState, find_end, state_of
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.replay import Deviation, audit, event_of, replay
 from elastune.runs.result import Estimate
 from elastune.runs.setup import RunSetup, prepare
-from elastune.runs.shelf import read_predicted
+from elastune.runs.shelf import Intent, read_intent, read_predicted, repeating
 from elastune.runs.standing import Standing, standing_of
 from elastune.trainables import SYNTHETIC
 
@@ -29,10 +31,19 @@ _ROWS_MARK = '"rows":[['
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """`agreed` events caused the same commands again; then comes the deviation, if there is one."""
+    """`agreed` events caused the same commands again; then comes the deviation, if there is one.
+
+    `stored` is how far the run got by the journal's own account, `found` what its lines add up to.
+    """
 
     agreed: int
     deviation: Deviation | None
+    stored: Head
+    found: Head
+
+    @property
+    def is_clean(self) -> bool:
+        return self.deviation is None and self.stored == self.found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +57,12 @@ class RunStatus:
     standing: Standing
     audit: Audit | None
     """None: nobody asked."""
+    intent: Intent | None = None
+    """With which seed, policy and faults this run was asked for; None: nobody wrote it down."""
+
+    @property
+    def faults(self) -> str | None:
+        return None if self.intent is None else self.intent.faults
 
     def to_dict(self) -> dict[str, object]:
         record, found = self.record, self.audit
@@ -58,6 +75,8 @@ class RunStatus:
             "state": self.state.value,
             "writer": self.writer,
             "folder": str(self.folder.path),
+            "faults": self.faults,
+            "repeat": None if self.intent is None else repeating(self.folder, self.intent),
             **self.standing.to_dict(),
         }
         if found is not None:
@@ -71,6 +90,7 @@ class RunStatus:
                     "journalled": list(deviation.journalled),
                     "replayed": list(deviation.replayed),
                 },
+                "sha256": {"stored": found.stored.sha256, "found": found.found.sha256},
             }
         return data
 
@@ -80,11 +100,15 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
     journal = Journal.open(found.journal, read_only=True)
     run = found.record.run
     summary = journal.summary(run)
+    if summary.last is None and summary.writer is not None:
+        raise ExecutionError(
+            f"run {run} has no events yet: {summary.writer} is about to start it; look again in a moment"
+        )
     if summary.last is None:
         raise ExecutionError(f"run {run} has no events: its process ended before the first one was stored")
-    setup = _setup(found.record, journal)
+    setup = setup_of(found.record, journal)
     remarks: list[Remark] = []
-    core, deviation = _taken_in(
+    core, deviation = taken_in(
         setup.make_core(found.record.seed), overheard(journal.read(run), remarks), run, audited=audited
     )
     end, _ = find_end(journal, summary)
@@ -99,16 +123,35 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
             setup,
             core.state,
             seed=found.record.seed,
-            predicted=_predicted(setup, found.folder),
+            predicted=predicted_for(setup, found.folder),
             remarks=remarks,
         ),
-        audit=Audit(agreed=agreed, deviation=deviation) if audited else None,
+        audit=Audit(
+            agreed=agreed, deviation=deviation, stored=summary.head, found=_added_up(journal, summary)
+        )
+        if audited
+        else None,
+        intent=_intent(found),
     )
 
 
-def _taken_in(
+def _added_up(journal: Journal, summary: Summary) -> Head:
+    """Of what was stored by then: somebody may write on meanwhile."""
+    entries = journal.read(summary.record.run)
+    return hash_entries(itertools.islice(entries, summary.head.events)).head
+
+
+def _intent(found: FoundRun) -> Intent | None:
+    """Of this run, where the folder has several."""
+    whole = read_intent(found.folder)
+    record = found.record
+    return whole and replace(whole, seed=record.seed, seeds=1, policies=(record.policy,))
+
+
+def taken_in(
     core: Core, entries: Iterable[Entry], run: str, *, audited: bool
 ) -> tuple[Core, Deviation | None]:
+    """A fresh core, brought to where the entries end or, if they are audited, deviate."""
     try:
         if audited:
             deviation = audit(core, entries)
@@ -121,7 +164,8 @@ def _taken_in(
         ) from error
 
 
-def _setup(record: RunRecord, journal: Journal) -> RunSetup:
+def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
+    """What the run was set up with, from its first event."""
     first = next(journal.read(record.run))
     started = event_of(first)
     if not isinstance(started, RunStarted):
@@ -158,7 +202,7 @@ def _only_metric(entries: Iterable[Entry]) -> str:
     return "metric"  # no row, so no name is needed
 
 
-def _predicted(setup: RunSetup, folder: RunFolder) -> Estimate | None:
+def predicted_for(setup: RunSetup, folder: RunFolder) -> Estimate | None:
     if setup.quote is not None:
         return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
     return read_predicted(folder, setup.policy)

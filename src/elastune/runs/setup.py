@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from elastune.core import Core, Policy, RunTerms
+from elastune.core import Core, Policy, RunTerms, State
 from elastune.errors import InfeasibleError
 from elastune.job import Job
-from elastune.job.search import DeclaredSearch, ShaSearch
+from elastune.job.choice import Choice, choose
+from elastune.job.declared_search import DeclaredSearch, ShaSearch
+from elastune.job.sampler import SamplerSection
+from elastune.job.search import SEARCHES, search_for
 from elastune.job.tuning import Tuning
 from elastune.planning import (
     DEFAULT_SAMPLES,
@@ -21,7 +24,10 @@ from elastune.planning import (
     make_quote,
     try_quote,
 )
-from elastune.policies import PolicySetup, make_policy
+from elastune.policies import Outline, PolicySetup, make_policy, outline_policy
+from elastune.space import parse_space
+from elastune.spec import Mode
+from elastune.trainables.unknown import UnknownTrainable
 
 # A plan in the middle of a run is made while nodes wait and cost money: fewer samples, a tenth of the time.
 REPLAN_SAMPLES = 512
@@ -37,6 +43,8 @@ class RunSetup:
     tuning: Tuning
     quote: Quote | None
     """None: the policy decides while it runs and has no plan."""
+    choice: Choice
+    """Why this policy."""
     search: Mapping[str, object]
     samples: int = DEFAULT_SAMPLES
     _plans: dict[tuple[Problem, Objective | None], Quote | None] = field(default_factory=dict)
@@ -47,6 +55,16 @@ class RunSetup:
     def make_policy(self, seed: int) -> Policy:
         setup = PolicySetup(search=self.search, quote=self.quote, planner=self.plan, seed=seed)
         return make_policy(self.policy, setup)
+
+    @property
+    def needs_a_limit(self) -> bool:
+        """Whether it goes on for ever unless a limit or the sampler ends it."""
+        section = SEARCHES.get(self.policy)
+        return section is not None and section.model_construct(None, **self.search).needs_a_limit
+
+    def outline(self) -> Outline | None:
+        """What a policy in rounds means to do."""
+        return outline_policy(self.policy, self.search, self.terms)
 
     def plan(self, problem: Problem, objective: Objective | None) -> Quote | None:
         """Another plan for what is left. Replays ask for the same ones again, so they are kept."""
@@ -62,10 +80,21 @@ class RunSetup:
         return self._plans[key]
 
 
-def prepare(job: Job, policy: str | None = None, *, samples: int = DEFAULT_SAMPLES) -> RunSetup:
-    """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits."""
-    tuning = job.tuning()
-    chosen = policy or choose_policy(job)
+def prepare(
+    job: Job,
+    policy: str | None = None,
+    *,
+    samples: int = DEFAULT_SAMPLES,
+    trainable_needed: bool = True,
+) -> RunSetup:
+    """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits.
+
+    Without `trainable_needed` a job that names none is taken as one of which nothing is known: for a quote.
+    """
+    choice = choose(job, policy)
+    chosen = choice.policy
+    tuning = job.tuning() if trainable_needed or job.trainable is not None else _anything(job)
+    tuning = _with_sampler_of(chosen, job, tuning)
     cluster = job.cluster.to_terms()
     terms = RunTerms(
         metric=tuning.metric,
@@ -81,10 +110,44 @@ def prepare(job: Job, policy: str | None = None, *, samples: int = DEFAULT_SAMPL
     if chosen == "rubberband":
         quote = _quote(_problem(job), terms.yields, Request(samples=samples, seed=job.seed))
         terms = replace(terms, limits=quote.problem.limits)
-    search = job.search.model_dump()
-    return RunSetup(
-        job=job, policy=chosen, terms=terms, tuning=tuning, quote=quote, search=search, samples=samples
+    search = search_for(chosen, job.search, _known(tuning))
+    setup = RunSetup(
+        job=job,
+        policy=chosen,
+        choice=choice,
+        terms=terms,
+        tuning=tuning,
+        quote=quote,
+        search=search,
+        samples=samples,
     )
+    setup.make_policy(job.seed).start(State(terms))  # a policy that cannot keep the limits says so here
+    return setup
+
+
+def _anything(job: Job) -> Tuning:
+    """For a job without a trainable: any metric, any configuration."""
+    metric = job.metric or "metric"
+    return Tuning(
+        trainable=UnknownTrainable(metric),
+        metric=metric,
+        mode=job.mode or Mode.MAX,
+        space=parse_space({"x": {"float": [0.0, 1.0]}}),
+        sampler=SamplerSection(kind="random"),
+    )
+
+
+def _with_sampler_of(policy: str, job: Job, tuning: Tuning) -> Tuning:
+    """A job that names no sampler leaves it to the policy that runs, as BOHB has its model."""
+    section = SEARCHES.get(policy)
+    if section is None or job.search.sampler is not None or tuning.sampler.kind == "table":
+        return tuning
+    return replace(tuning, sampler=SamplerSection(kind=section.default_sampler))
+
+
+def _known(tuning: Tuning) -> dict[str, object]:
+    """What the trainable knows about a search that the job does not describe."""
+    return {"max_iterations": tuning.trainable.longest}
 
 
 def _quote(problem: Problem, yields: Limit | None, request: Request) -> Quote:
@@ -97,11 +160,6 @@ def _quote(problem: Problem, yields: Limit | None, request: Request) -> Quote:
     limits = problem.limits
     loose = limits.without_deadline() if yields is Limit.DEADLINE else limits.without_budget()
     return make_quote(replace(problem, limits=loose), request)
-
-
-def choose_policy(job: Job) -> str:
-    """A declared search is planned and follows its plan; any other algorithm is a policy by its own name."""
-    return "rubberband" if isinstance(job.search, DeclaredSearch) else job.search.algorithm
 
 
 def _problem(job: Job) -> Problem:

@@ -1,4 +1,4 @@
-"""What a run's folder holds beside its journal: the job, the plan, what was predicted, what came of it.
+"""What a run's folder holds beside its journal: what was asked for, planned and predicted, what came of it.
 
 Only the journal is the truth. The other files can be made from it again; they spare a replay, and are
 believed only where they bear the hash of the journal's lines.
@@ -7,7 +7,9 @@ believed only where they bear the hash of the journal's lines.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
@@ -17,18 +19,37 @@ from elastune.job import Job
 from elastune.journal import RunFolder
 from elastune.planning import Quote
 from elastune.runs.result import Estimate
+from elastune.runs.summary import RunDigest
 from elastune.trainables import located
 from elastune.trainables.reference import CURVE_SUFFIXES
 
 _PREDICTED = "predicted.json"
 _RESULT = "result.json"
+_DIGESTS = "runs.json"
 
 
-def write_intent(folder: RunFolder, job: Job, quote: Quote | None, predicted: Mapping[str, Estimate]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What a simulation was asked for beside its job, whose own seed and policy may be others."""
+
+    seed: int
+    seeds: int
+    policies: tuple[str, ...]
+    faults: str
+
+    @property
+    def runs(self) -> int:
+        return self.seeds * len(self.policies)
+
+
+def write_intent(
+    folder: RunFolder, job: Job, intent: Intent, quote: Quote | None, predicted: Mapping[str, Estimate]
+) -> None:
     """Before the first run: what was asked for, planned, and predicted for each policy."""
     _write(
         folder.job, yaml.safe_dump(_seen_from_anywhere(job.to_dict()), sort_keys=False, allow_unicode=True)
     )
+    _write(folder.simulation, _json(asdict(intent)))
     if quote is not None:
         _write(folder.plan, _json(quote.to_dict()))
     estimates = {
@@ -37,9 +58,71 @@ def write_intent(folder: RunFolder, job: Job, quote: Quote | None, predicted: Ma
     _write(folder.report / _PREDICTED, _json(estimates))
 
 
-def write_result(folder: RunFolder, result: Mapping[str, object]) -> None:
-    """After the last run: what `elastune simulate --json` prints."""
+def write_result(folder: RunFolder, result: Mapping[str, object], digests: Iterable[RunDigest]) -> None:
+    """After the last run: what `elastune simulate --json` prints, and what a summary needs of each run."""
     _write(folder.report / _RESULT, _json(result))
+    _write(folder.report / _DIGESTS, _json({"runs": [asdict(digest) for digest in digests]}))
+
+
+def read_intent(folder: RunFolder) -> Intent | None:
+    """None: the runs are no simulation, or an older version made the folder."""
+    match _read(folder.simulation):
+        case {
+            "seed": int(seed),
+            "seeds": int(seeds),
+            "policies": [str(), *_] as policies,
+            "faults": str(faults),
+        }:
+            return Intent(seed=seed, seeds=seeds, policies=tuple(map(str, policies)), faults=faults)
+        case _:
+            return None
+
+
+def repeating(folder: RunFolder, intent: Intent) -> str:
+    """The command that does the same again."""
+    words = ["elastune", "simulate", str(folder.job), "--seed", f"{intent.seed}"]
+    words += ["--seeds", f"{intent.seeds}"] if intent.seeds > 1 else []
+    words += ["--policy", ",".join(intent.policies)]
+    words += ["--faults", intent.faults] if intent.faults != "none" else []
+    return shlex.join(words)
+
+
+def read_digests(folder: RunFolder) -> dict[str, RunDigest]:
+    """By the hash of the journal's lines."""
+    runs = _read(folder.report / _DIGESTS).get("runs")
+    digests = [_digest(run) for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
+    return {digest.journal_sha256: digest for digest in digests if digest is not None}
+
+
+def _digest(data: dict[str, object]) -> RunDigest | None:
+    """None: another version wrote it."""
+    match data:
+        case {
+            "run": str(run),
+            "policy": str(policy),
+            "seed": int(seed),
+            "journal_sha256": str(journal_sha256),
+            "actual": {"jct_seconds": int() | float() as jct_seconds, "cost": int() | float() as cost},
+            "best": int() | float() | None as best,
+            "ending": str(ending),
+            "topics": list(topics),
+            "trials": int(trials),
+            "failed_trials": int(failed_trials),
+        }:
+            return RunDigest(
+                run=run,
+                policy=policy,
+                seed=seed,
+                journal_sha256=journal_sha256,
+                actual=Estimate(jct_seconds=jct_seconds, cost=cost),
+                best=best,
+                ending=ending,
+                topics=tuple(map(str, topics)),
+                trials=trials,
+                failed_trials=failed_trials,
+            )
+        case _:
+            return None
 
 
 def read_predicted(folder: RunFolder, policy: str) -> Estimate | None:

@@ -15,7 +15,7 @@ from elastune.core.events import RunStarted
 from elastune.errors import InvariantError
 from elastune.journal import AnyJournal, Body, MemoryJournal, RunId, RunRecord, Writer
 from elastune.profiles import Constant
-from elastune.runs.driver import Driver, belief_of
+from elastune.runs.driver import Beat, Driver, belief_of
 from elastune.runs.replay import replay
 from elastune.runs.result import Estimate, RunResult, best_of, count_phases
 from elastune.runs.setup import RunSetup
@@ -47,6 +47,7 @@ class Simulation:
         faults: Faults = NO_FAULTS,
         trainable: Trainable | None = None,
     ) -> None:
+        """`trainable` instead of the job's own: for a rehearsal, in which nobody learns."""
         self.setup = setup
         self.seed = seed
         self.journal = journal
@@ -55,7 +56,7 @@ class Simulation:
         self.body = SimulatedBody(
             setup.terms,
             trainable=trainable or setup.tuning.trainable,
-            sampler=setup.tuning.make_sampler(seed),
+            sampler=setup.tuning.make_sampler(seed, learns=trainable is None),
             seed=seed,
             checkpoint_every_s=setup.job.checkpoint_every,
             faults=faults,
@@ -69,13 +70,21 @@ class Simulation:
     def core(self) -> Core:
         return self.driver.core
 
-    def run(self, progress: Progress | None = None) -> None:
-        """To the end. The journal is closed and durable then, also if something goes wrong."""
+    def run(self, progress: Progress | None = None, *, clock: Callable[[], float] | None = None) -> None:
+        """To the end. The journal is closed and durable then, also if something goes wrong.
+
+        By `clock`, which counts real seconds, others see now and then in the journal how far the run is.
+        """
+        beat = Beat(clock)
         try:
             self.start()
+            self.writer.commit()
             while self.step():
-                if progress is not None and not self.core.state.events % 256:
-                    progress(self.body.now_s)
+                if beat.is_due(self.core.state.events):
+                    if clock is not None:
+                        self.writer.commit()
+                    if progress is not None:
+                        progress(self.body.now_s)
         finally:
             self.writer.close()
 
@@ -127,8 +136,9 @@ class Simulation:
 
     def _come_back(self) -> None:
         """A new driver, which knows nothing but the journal."""
-        self.writer.close()
+        self.writer.commit()
         core = replay(self.setup.make_core(self.seed), self.journal.read(self.record.run))
+        self.writer.close()  # as late as this: who looks meanwhile must not find a run without a writer
         self.writer = self.journal.resume(self.record.run)
         self.driver = self._drive(core)
         down_s = float(self._rng.exponential(self.faults.driver_down_s))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from elastune.core import Ending, State
@@ -16,8 +16,10 @@ from elastune.planning import Limits, Quote, StageQuote
 from elastune.runs.remarks import Failure, Remark, failures_of
 from elastune.runs.result import BestTrial, Estimate, best_of, count_phases
 from elastune.runs.setup import RunSetup
+from elastune.units import plural
 
 _ROUNDING = 1e-9
+_MANY_FAILED = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,22 @@ class Standing:
     shares: Shares | None
     failures: tuple[Failure, ...]
     remarks: tuple[Remark, ...]
+    warnings: tuple[str, ...] = ()
+    """What should not be overlooked, though the run may be complete."""
+
+    @property
+    def down_s(self) -> float:
+        """How long the driver was down in all. The run's clock stood still, the bill did not."""
+        return sum(remark.down_s for remark in self.remarks)
+
+    @property
+    def has_failed(self) -> bool:
+        """It is over, and there is nothing to show for it."""
+        return self.ending is Ending.FAILED or (self.ending is not None and self.trials == self.failed > 0)
+
+    @property
+    def failed(self) -> int:
+        return sum(failure.trials for failure in self.failures)
 
     @property
     def keeps_deadline(self) -> bool | None:
@@ -101,6 +119,7 @@ class Standing:
             "budget": limits["budget_usd"],
             "confidence": limits["confidence"],
             "ending": None if self.ending is None else self.ending.value,
+            "down_seconds": self.down_s,
             "growth": [{"at_seconds": at_s, "nodes": nodes} for at_s, nodes in self.growth],
             "stages": [_stage_to_dict(stage) for stage in self.stages],
             "remarks": [
@@ -118,6 +137,13 @@ def _stage_to_dict(stage: StageStanding) -> dict[str, object]:
 def keeps(value: float, limit: float | None) -> bool | None:
     """None: there is no such limit."""
     return None if limit is None else value <= limit * (1 + _ROUNDING)
+
+
+def promise_of(quote: Quote | None) -> Estimate | None:
+    """What a plan does not exceed with the job's confidence."""
+    if quote is None:
+        return None
+    return Estimate(jct_seconds=quote.jct_quantile_seconds, cost=quote.cost_quantile)
 
 
 def standing_of(
@@ -145,9 +171,7 @@ def standing_of(
         limits=setup.terms.limits,
         conceded=tuple(sorted(limit.value for limit in state.conceded)),
         predicted=predicted,
-        promised=None
-        if quote is None
-        else Estimate(jct_seconds=quote.jct_quantile_seconds, cost=quote.cost_quantile),
+        promised=promise_of(quote),
         actual=Estimate(jct_seconds=at_s, cost=state.ledger.accrued_usd(state.now_s)),
         ending=state.ended,
         best=best_of(state),
@@ -156,20 +180,42 @@ def standing_of(
         iterations=state.iterations,
         events=state.events,
         nodes=_nodes_now(state),
-        growth=_growth(ledger),
+        growth=_growth(state.ledger),
         brackets=() if quote is None else tuple(bracket.name for bracket in quote.brackets),
         stages=stages,
         shares=_shares(ledger.stages, size),
         failures=failures_of(state),
         remarks=tuple(remarks),
+        warnings=tuple(_warnings(setup, state)),
     )
 
 
+def is_many(failed: int, trials: int) -> bool:
+    """So many trials failed that the search was another one than was asked for."""
+    return failed > 0 and failed >= _MANY_FAILED * trials
+
+
+def _warnings(setup: RunSetup, state: State) -> Iterator[str]:
+    trials = len(state.trials)
+    failed = sum(trial.error is not None for trial in state.trials.values())
+    if is_many(failed, trials):
+        yield f"{failed:,} of {plural(trials, 'trial')} failed: the best model is the best of the others"
+    asked = setup.search.get("trials")
+    if state.exhausted and isinstance(asked, int) and trials < asked:
+        yield (
+            f"{asked:,} trials were asked for, but there are only {trials:,} configurations; "
+            "the search ended early"
+        )
+
+
 def _up_to_now(state: State) -> Ledger:
-    """The ledger books a span of time when it ends. In the middle of a run, a copy is closed as of now."""
+    """The ledger books a span of time, and a minimum charge, when it ends. In the middle of a run, a copy is
+    closed as if all nodes were released now; that is what `accrued_usd` counts, too."""
     if state.ended is not None:
         return state.ledger
     ledger = copy.deepcopy(state.ledger)
+    for node in state.where:
+        ledger.end(node, state.now_s)
     ledger.close(state.now_s)
     return ledger
 

@@ -2,40 +2,111 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from elastune.space.quantile import steps
-from elastune.space.sampler import Configuration
-from elastune.space.space import Domain, Scalar, Space, SpaceError
+from elastune.space.sampler import AnySpace, Configuration
+from elastune.space.space import Distribution, Domain, Draw, Scalar, Space, SpaceError
+from elastune.space.space_sampler import SpaceSampler
 
 _MOST_POINTS = 1_000_000
+_MOST_BRANCHES = 100_000
 
 
-class GridSampler:
+class GridSampler(SpaceSampler):
     """The product of all points; the last hyperparameter changes fastest.
 
     The combinations are counted, not listed: a trial's number is read as a number with one digit per
-    hyperparameter, so that a grid of billions costs nothing until it is asked.
+    hyperparameter, so that a grid of billions costs nothing until it is asked. Only the values on which
+    conditions depend are gone through; each of their combinations is a branch with a product of its own.
     """
 
-    def __init__(self, space: Space) -> None:
-        self._template = dict.fromkeys(space.entries) | space.constants
-        self._points = [(name, _points(name, domain)) for name, domain in reversed(space.domains.items())]
-        self.size = math.prod(len(points) for _, points in self._points)
+    def __init__(self, space: AnySpace, *, seed: int = 0) -> None:
+        if not isinstance(space, Space):
+            raise SpaceError(
+                (),
+                f"is the function {space.name}, and a grid needs points that can be counted; write the space "
+                "as hyperparameters by name, or choose another search.sampler",
+            )
+        super().__init__(space, seed=seed)
+        self._entries = space.entries
+        self._points = {name: _points(name, domain) for name, domain in space.domains.items()}
+        self._parents = {each.parent for domain in space.domains.values() for each in domain.when}
+        self._branches = list(self._go_through(space))
+        sizes = (math.prod(len(self._points[name]) for name in free) for _, free in self._branches)
+        self._ends = list(itertools.accumulate(sizes))
+
+    @property
+    def size(self) -> int:
+        return self._ends[-1]
 
     def ask(self, trial: int) -> Configuration | None:
         if trial >= self.size:
             return None
-        configuration = self._template.copy()
-        rest = trial
-        for name, points in self._points:
+        branch = bisect.bisect_right(self._ends, trial)
+        settled, free = self._branches[branch]
+        values = dict(settled)
+        rest = trial - (self._ends[branch - 1] if branch else 0)
+        for name in reversed(free):
+            points = self._points[name]
             rest, position = divmod(rest, len(points))
-            configuration[name] = points[position]
-        return configuration
+            values[name] = points[position]
+        return {name: values[name] for name in self._entries if name in values}
+
+    def position(self, configuration: Configuration) -> int | None:
+        """The trial that would get this configuration; None: it is no point of the grid."""
+        for branch, (settled, free) in enumerate(self._branches):
+            if configuration.keys() != settled.keys() | set(free):
+                continue
+            if any(configuration[name] != value for name, value in settled.items()):
+                continue
+            number = 0
+            for name in free:
+                points = self._points[name]
+                if configuration[name] not in points:
+                    return None
+                number = number * len(points) + points.index(configuration[name])
+            return number + (self._ends[branch - 1] if branch else 0)
+        return None
+
+    def draw(self, trial: int) -> Draw:
+        """A point by chance, for what a given configuration leaves open."""
+        rng = np.random.default_rng((self._seed, trial))
+
+        def draw(name: str, _: Distribution) -> Scalar:
+            points = self._points[name]
+            return points[int(rng.random() * len(points))]
+
+        return draw
+
+    def _go_through(self, space: Space) -> Iterator[tuple[Mapping[str, Scalar], tuple[str, ...]]]:
+        """For each combination of the values that conditions depend on: it, and what else is there then."""
+        parents = [(name, each) for name, each in space.in_order.items() if name in self._parents]
+        if math.prod(len(self._points[name]) for name, _ in parents) > _MOST_BRANCHES:
+            names = " and ".join(name for name, _ in parents)
+            raise SpaceError(
+                (), f"has conditions on {names}, which have more than {_MOST_BRANCHES:,} points together"
+            )
+        branches: list[dict[str, Scalar]] = [space.constants]
+        for name, domain in parents:
+            branches = [
+                longer
+                for branch in branches
+                for longer in (
+                    [{**branch, name: point} for point in self._points[name]]
+                    if domain.is_active(branch)
+                    else [branch]
+                )
+            ]
+        others = [(name, each) for name, each in space.domains.items() if name not in self._parents]
+        for branch in branches:
+            yield branch, tuple(name for name, domain in others if domain.is_active(branch))
 
 
 def _points(name: str, domain: Domain) -> Sequence[Scalar]:

@@ -1,5 +1,7 @@
 """How a space is written: `{lr: {float: [1e-4, 1.0], log: true}, act: [relu, tanh], epochs: 5}`.
 
+Also taken: distributions of Optuna, and ranges of Ray Tune as objects or as text.
+
 Everything that Optuna would refuse or silently change is refused or settled here, with a message that names
 the place; so the distributions that come out behave the same whoever samples from them.
 """
@@ -8,15 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from numbers import Integral, Real
+from typing import Any
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from elastune.space.space import Domain, Scalar, Space, SpaceError
+from elastune.space import ray_style
+from elastune.space.conditions import checked
+from elastune.space.space import Condition, Domain, Scalar, Space, SpaceError
 from elastune.wording import did_you_mean, either, seen
 
-_OPTIONS = {"float": ("log", "step", "grid"), "int": ("log", "step"), "choice": ()}
+_OPTIONS = {
+    "float": ("log", "step", "grid", "when"),
+    "int": ("log", "step", "when"),
+    "choice": ("when",),
+    "grid_search": ("when",),
+}
+_KINDS = ("float", "int", "choice")
 _FORMS = "{float: [1e-4, 1.0], log: true}, {int: [1, 8]}, a list of choices or a constant"
 # Wider, and the difference of the two ends overflows; no hyperparameter is so large.
 _MOST = 1e300
@@ -28,16 +40,24 @@ Path = tuple[str, ...]
 
 
 def parse_space(written: object) -> Space:
-    """The space that was written; a `Space` and Optuna's own distributions are taken as they are."""
+    """The space that was written; a `Space` and Optuna's own distributions are taken as they are.
+
+    A space that is a function is not written; that is a `FunctionSpace`.
+    """
     if isinstance(written, Space):
         return written
     if not isinstance(written, Mapping) or not written:
         example = "{lr: {float: [1e-4, 1.0], log: true}}"
         raise SpaceError((), f"is {seen(written)}; expected hyperparameters by name, such as {example}")
-    return Space({str(name): _entry((str(name),), value) for name, value in written.items()})
+    return Space(checked({str(name): _entry((str(name),), value) for name, value in written.items()}))
 
 
-def _entry(path: Path, written: object) -> Domain | Scalar:
+def parse_domain(name: str, written: Mapping[str, object]) -> Domain:
+    """One range or choice."""
+    return _domain((name,), written)
+
+
+def _entry(path: Path, written: object) -> Domain | Scalar:  # noqa: PLR0911  one case per form
     match written:
         case Domain():
             return written
@@ -47,27 +67,49 @@ def _entry(path: Path, written: object) -> Domain | Scalar:
             return _choice(path, written)
         case Mapping():
             return _domain(path, written)
+        case str() if (call := ray_style.from_text(path, written)) is not None:
+            return _domain(path, call)
         case None:
             raise SpaceError(path, f"is empty; expected {_FORMS}")
+        case _ if ray_style.is_ray(written):
+            return _domain(path, ray_style.from_object(path, written))
         case _:
-            return _scalar(path, written)
+            return parse_scalar(path, written)
 
 
-def _domain(path: Path, written: Mapping[object, object]) -> Domain:
+def _domain(path: Path, written: Mapping[Any, object]) -> Domain:
     options = {str(key): value for key, value in written.items()}
     kinds = [kind for kind in _OPTIONS if kind in options]
     if len(kinds) != 1:
-        hint = "".join(did_you_mean(key, _OPTIONS) for key in options) if not kinds else ""
+        hint = "".join(did_you_mean(key, _KINDS) for key in options) if not kinds else ""
         raise SpaceError(path, f"is {seen(options)}; expected one of float, int and choice{hint}")
     kind = kinds[0]
     for key in options:
         if key not in (kind, *_OPTIONS[kind]):
-            known = either(_OPTIONS[kind]) if _OPTIONS[kind] else "nothing else"
-            hint = did_you_mean(key, _OPTIONS[kind])
+            known, hint = either(_OPTIONS[kind]), did_you_mean(key, _OPTIONS[kind])
             raise SpaceError((*path, key), f"is not an option of {kind}; expected {known}{hint}")
-    if kind == "choice":
-        return _choice((*path, kind), options[kind])
-    return _float(path, options) if kind == "float" else _int(path, options)
+    when = _when((*path, "when"), options["when"]) if "when" in options else ()
+    if kind == "float":
+        return replace(_float(path, options), when=when)
+    return replace(_int(path, options) if kind == "int" else _choice((*path, kind), options[kind]), when=when)
+
+
+def _when(path: Path, written: object) -> tuple[Condition, ...]:
+    """For each parent a value or a list of values; all have to be met."""
+    if not isinstance(written, Mapping) or not written:
+        raise SpaceError(path, f"is {seen(written)}; expected conditions by name, such as {{optimizer: sgd}}")
+    conditions = []
+    for parent, value in written.items():
+        place = (*path, str(parent))
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        if not values:
+            raise SpaceError(place, "is []; expected a value, or a list of values")
+        conditions.append(Condition(str(parent), tuple(_choice_value(place, each) for each in values)))
+    return tuple(conditions)
+
+
+def _choice_value(path: Path, value: object) -> Scalar:
+    return None if value is None else parse_scalar(path, value)
 
 
 def _choice(path: Path, written: object) -> Domain:
@@ -75,7 +117,7 @@ def _choice(path: Path, written: object) -> Domain:
         raise SpaceError(path, f"is {seen(written)}; expected a list of values, such as [0.9, 0.95, 0.99]")
     choices: list[Scalar] = []
     for position, value in enumerate(written):
-        choice = None if value is None else _scalar((*path, str(position)), value)
+        choice = _choice_value((*path, str(position)), value)
         if choice in choices:
             equal = choices[choices.index(choice)]
             raise SpaceError(
@@ -151,7 +193,8 @@ def _flag(path: Path, value: object) -> bool:
     return value
 
 
-def _scalar(path: Path, value: object) -> Scalar:
+def parse_scalar(path: Path, value: object) -> Scalar:
+    """Text, true or false, or a finite number."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):

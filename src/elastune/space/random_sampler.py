@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from elastune.space.quantile import quantile
-from elastune.space.sampler import Configuration
+from elastune.space.sampler import AnySpace, Configuration
 from elastune.space.space import Space
+from elastune.space.space_sampler import ShareSampler
 
 
-class RandomSampler:
+class RandomSampler(ShareSampler):
     """One uniform number per hyperparameter, from a generator seeded by (seed, trial)."""
 
-    size = None
-
-    def __init__(self, space: Space, *, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, space: AnySpace, *, seed: int) -> None:
+        super().__init__(space, seed=seed)
+        self._is_plain = isinstance(space, Space) and not space.is_conditional
         # All names in the written order; asking fills in what is drawn.
-        self._template = dict.fromkeys(space.entries) | space.constants
-        self._quantiles = [(name, quantile(each)) for name, each in space.distributions.items()]
+        self._template = dict.fromkeys(space.entries) | space.constants if isinstance(space, Space) else {}
+
+    def shares(self, trial: int) -> list[float]:
+        shares: list[float] = np.random.default_rng((self._seed, trial)).random(self._count).tolist()
+        return shares
 
     def ask(self, trial: int) -> Configuration:
-        shares = np.random.default_rng((self._seed, trial)).random(len(self._quantiles)).tolist()
+        if not self._is_plain:
+            return self._space.configure(self.draw(trial))
+        # The same without a call per hyperparameter: large searches ask for a million configurations.
         configuration = self._template.copy()
-        for (name, value_at), share in zip(self._quantiles, shares, strict=True):
+        for (name, value_at), share in zip(self._quantiles.items(), self.shares(trial), strict=True):
             configuration[name] = value_at(share)
         return configuration

@@ -6,8 +6,10 @@ space is written is `parsing`; which values are drawn from it is left to the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import ClassVar
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -15,26 +17,49 @@ from elastune.errors import JobError
 
 Scalar = str | int | float | bool | None
 Distribution = FloatDistribution | IntDistribution | CategoricalDistribution
+Draw = Callable[[str, Distribution], Scalar]
+"""Gives the hyperparameter of this name a value of this distribution."""
 
 
 class SpaceError(JobError):
     """A space is wrong. `path` leads to the place inside it; `text` goes on after the path."""
 
+    root: ClassVar[str] = "space"
+
     def __init__(self, path: tuple[str, ...], text: str) -> None:
-        super().__init__(f"{'.'.join(('space', *path))} {text}")
+        super().__init__(f"{'.'.join((self.root, *path))} {text}")
         self.path = path
         self.text = text
 
     def __reduce__(self) -> tuple[type[SpaceError], tuple[tuple[str, ...], str]]:
-        return SpaceError, (self.path, self.text)
+        return type(self), (self.path, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Met while the hyperparameter `parent` is there and has one of these values."""
+
+    parent: str
+    values: tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """The values of one hyperparameter. `grid` is how many of them a grid takes from a continuous range."""
+    """The values of one hyperparameter. `grid` is how many of them a grid takes from a continuous range.
+
+    It is there when all conditions of `when` are met.
+    """
 
     distribution: Distribution
     grid: int | None = None
+    when: tuple[Condition, ...] = ()
+
+    def is_active(self, values: Mapping[str, Scalar]) -> bool:
+        """Whether it is there beside these values; those of its parents must be settled."""
+        return all(
+            condition.parent in values and values[condition.parent] in condition.values
+            for condition in self.when
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +81,30 @@ class Space:
         """What an Optuna study asks for; constants are no part of it."""
         return {name: domain.distribution for name, domain in self.domains.items()}
 
+    @property
+    def is_conditional(self) -> bool:
+        return any(domain.when for domain in self.domains.values())
+
+    @property
+    def in_order(self) -> dict[str, Domain]:
+        """The domains, each after those that its conditions ask for; else as written."""
+        domains = self.domains
+        if not self.is_conditional:
+            return domains
+        graph = {
+            name: [condition.parent for condition in domain.when if condition.parent in domains]
+            for name, domain in domains.items()
+        }
+        return {name: domains[name] for name in TopologicalSorter(graph).static_order()}
+
+    def configure(self, draw: Draw) -> dict[str, Scalar]:
+        """A configuration, in the written order, whose values `draw` gives; what is not active is absent."""
+        values = self.constants
+        for name, domain in self.in_order.items():
+            if domain.is_active(values):
+                values[name] = draw(name, domain.distribution)
+        return {name: values[name] for name in self.entries if name in values}
+
     def to_plain(self) -> dict[str, object]:
         """Plain data from which `parse_space` makes the same space."""
         return {
@@ -73,4 +122,5 @@ def _domain_to_plain(domain: Domain) -> dict[str, object]:
             options = {"int": [low, high], "log": log or None, "step": step if step > 1 else None}
         case FloatDistribution(low=lowest, high=highest, log=log, step=width):
             options = {"float": [lowest, highest], "log": log or None, "step": width, "grid": domain.grid}
+    options["when"] = {each.parent: list(each.values) for each in domain.when} or None
     return {key: value for key, value in options.items() if value is not None}

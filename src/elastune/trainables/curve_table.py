@@ -87,6 +87,10 @@ class CurveTable:
             seconds=recording.seconds,
         )
 
+    @property
+    def longest(self) -> int:
+        return max(curve.length for curves in self.found.values() for curve in curves)
+
     def curve(self, config: Configuration, seed: tuple[int, int]) -> TableCurve:
         """Of a configuration that was trained more than once, the seed chooses the training."""
         try:

@@ -32,6 +32,7 @@ class FunctionTrainable:
     mode: None = None
     space: None = None
     table: None = None
+    longest: None = None
 
     @classmethod
     def of(cls, function: Function, metric: str | None, *, name: str) -> FunctionTrainable:
@@ -55,13 +56,9 @@ class FunctionTrainable:
 
     def as_row(self, metrics: object) -> Row:
         """A number is the metric; of a mapping all numbers count, and the metric must be among them."""
-        row: dict[str, float] = {}
-        if isinstance(metrics, Mapping):
-            row = {
-                str(key): float(value) for key, value in metrics.items() if isinstance(value, SupportsFloat)
-            }
-        elif isinstance(metrics, SupportsFloat):
-            row = {self.metric: float(metrics)}
+        given = metrics if isinstance(metrics, Mapping) else {self.metric: metrics}
+        numbers = ((str(key), _number(value)) for key, value in given.items())
+        row = {key: value for key, value in numbers if value is not None}
         if self.metric not in row:
             expected = f"a number, or a mapping with the number {self.metric!r}"
             raise JobError(f"{self.name} gave {seen(metrics)}; expected {expected}")
@@ -125,6 +122,16 @@ class GeneratorCurve:
             self.length = len(self._rows)
         else:
             self._running = running
+
+
+def _number(value: object) -> float | None:
+    """Of numpy and torch, scalars and arrays without dimensions; None: it is no number."""
+    if not isinstance(value, SupportsFloat) or getattr(value, "ndim", None) not in (None, 0):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):  # an array of texts, say
+        return None
 
 
 def _check_arguments(function: Function, names: tuple[str, ...], name: str) -> None:

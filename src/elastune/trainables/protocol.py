@@ -53,6 +53,11 @@ class Trainable(Protocol):
         """All configurations that there are; None: any can be trained."""
         ...
 
+    @property
+    def longest(self) -> int | None:
+        """The most iterations that make sense to train; None: nobody knows."""
+        ...
+
     def curve(self, config: Configuration, seed: tuple[int, int]) -> Curve:
         """`seed` is the seed of the run and the number of the trial, for curves that are random."""
         ...

@@ -51,6 +51,7 @@ class HyperSchedFunction:
     metric = _METRIC
     mode = Mode.MAX
     table = None
+    longest = 500
     space: Space = parse_space({name: {"float": [0.0, 1.0]} for name in ("b0_rank", "b1", "b2")})
 
     def curve(self, config: Configuration, seed: tuple[int, int]) -> HyperSchedCurve:

@@ -30,6 +30,7 @@ class UnknownTrainable:
     mode: Mode | None = None
     space: Space | None = None
     table: Sequence[Configuration] | None = None
+    longest: int | None = None
 
     def __init__(self, metric: str) -> None:
         self.metric = metric

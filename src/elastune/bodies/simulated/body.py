@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -134,15 +135,17 @@ class SimulatedBody:
                     del self.gangs[trial]
             case do.Sample(trials=trials):
                 self._at(self.now_s, lambda: [self._sample(trials)])
+            case do.Fork(trial=trial, parent=parent):
+                self._at(self.now_s, lambda: [self._fork(trial, parent)])
             case do.RequestNodes(request=request, count=count):
                 self.cloud.request(request, count)
                 self._watch()
             case do.ReleaseNodes(nodes=nodes):
                 self.cloud.release(nodes)
                 self._watch()
-            case do.SetTimer(timer=timer, at_s=at_s):
+            case do.SetTimer(timer=timer, at_s=at_s, fresh=fresh):
                 self._timers[timer] = at_s
-                self._at(at_s, lambda: self._ring(timer, at_s), last=True)
+                self._at(at_s, lambda: self._ring(timer, at_s, fresh=fresh), last=True)
             case do.CancelTimer(timer=timer):
                 self._timers.pop(timer, None)
             case do.Barrier(pool=pool, stage=stage):
@@ -203,6 +206,21 @@ class SimulatedBody:
             drawn.append(ev.Sampled(trial, config))
         return ev.TrialsSampled(at_s=self.now_s, trials=tuple(drawn))
 
+    def _teach(self, trial: TrialId, rows: Iterable[ev.Row]) -> None:
+        """Tell a sampler that learns what is reported to the core."""
+        if self._sampler.learns:
+            for row in rows:
+                value = row.metrics.get(self._terms.metric, math.nan)
+                if math.isfinite(value):
+                    self._sampler.tell(trial, row.iteration, value)
+
+    def _fork(self, trial: TrialId, parent: TrialId) -> AnyEvent:
+        config = self._sampler.fork(trial, self._configs[parent])
+        if config is None:
+            return ev.TrialsSampled(at_s=self.now_s, trials=(), exhausted=True)
+        self._configs[trial] = config
+        return ev.TrialsSampled(at_s=self.now_s, trials=(ev.Sampled(trial, config),))
+
     def _curve(self, trial: TrialId) -> Curve:
         if trial not in self._curves:
             self._curves[trial] = self._trainable.curve(self._configs[trial], (self._seed, trial))
@@ -214,8 +232,13 @@ class SimulatedBody:
         """Timers ring after all else of their instant: who is done at the deadline itself is in time."""
         heapq.heappush(self._agenda, (at_s, last, next(self._order), happen))
 
-    def _ring(self, timer: str, at_s: float) -> Iterable[AnyEvent]:
-        if self._timers.get(timer) == at_s:
+    def _ring(self, timer: str, at_s: float, *, fresh: bool) -> Iterable[AnyEvent]:
+        if self._timers.get(timer) != at_s:
+            return
+        if fresh:
+            for trial, gang in tuple(self.gangs.items()):
+                yield from self._flush(trial, gang)
+        if self._timers.get(timer) == at_s:  # news may have moved it
             del self._timers[timer]
             yield ev.TimerFired(at_s=self.now_s, timer=timer)
 
@@ -242,6 +265,7 @@ class SimulatedBody:
         if self.gangs.get(trial) is not gang or gang.version != version:
             return
         rows, saved = gang.report(self.now_s, gang.done(self.now_s))
+        self._teach(trial, rows)
         yield ev.Progressed(
             at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
         )
@@ -252,6 +276,7 @@ class SimulatedBody:
         """What is known so far: the gang may not live to the end of its iteration."""
         if self.gangs.get(trial) is gang and gang.training:
             rows, saved = gang.report(self.now_s, gang.done(self.now_s))
+            self._teach(trial, rows)
             if rows or saved:
                 yield ev.Progressed(
                     at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
@@ -263,6 +288,7 @@ class SimulatedBody:
         gang.halt()
         stop, generation = gang.stop_at, gang.lease.generation
         rows, saved = gang.report(self.now_s, stop.iteration)
+        self._teach(trial, rows)
         if stop.reason is None:
             del self.gangs[trial]
             yield ev.TrialCrashed(

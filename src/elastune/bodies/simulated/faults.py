@@ -1,12 +1,14 @@
 """What may go wrong in a simulated run, and how to say it on the command line.
 
-`--faults mild`, `--faults harsh`, or `--faults lost_per_hour=0.2,refused=0.1,crash=0.02`.
+`--faults mild`, `--faults harsh`, `--faults lost_per_hour=0.2,refused=0.1,crash=0.02`, or a preset and what
+differs from it: `--faults mild,crash=0.5`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from elastune.errors import JobError
@@ -35,6 +37,8 @@ class Faults:
 
 
 NO_FAULTS = Faults()
+_OWN = tuple(each.name for each in dataclasses.fields(Faults) if each.name != "nodes")
+_KNOWN = (*_OWN, *(each.name for each in dataclasses.fields(NodeFaults)))
 PRESETS = {
     "none": NO_FAULTS,
     "mild": Faults(
@@ -56,20 +60,38 @@ PRESETS = {
 
 
 def parse_faults(text: str) -> Faults:
-    """From a preset's name or `key=value,...`."""
-    if text in PRESETS:
-        return PRESETS[text]
-    own = {f.name: f for f in dataclasses.fields(Faults) if f.name != "nodes"}
-    known = [*own, *(f.name for f in dataclasses.fields(NodeFaults))]
+    """From a preset's name, `key=value,...`, or a preset and what differs from it: `mild,crash=0.5`."""
+    first, *others = (part.strip() for part in text.split(","))
+    if first in PRESETS:
+        return _changed(PRESETS[first], _read(others))
+    return _changed(NO_FAULTS, _read([first, *others]))
+
+
+def write_faults(faults: Faults) -> str:
+    """As `parse_faults` reads it, as short as can be."""
+    values = _flat(faults)
+    ways: list[str] = []
+    for name, preset in PRESETS.items():
+        usual = _flat(preset)
+        changes = [f"{key}={value}" for key, value in values.items() if value != usual[key]]
+        ways.append(",".join(changes if changes and preset == NO_FAULTS else [name, *changes]))
+    return min((way for way in ways if "=None" not in way), key=len)
+
+
+def _flat(faults: Faults) -> dict[str, float | None]:
+    return {name: getattr(faults, name) for name in _OWN} | dataclasses.asdict(faults.nodes)
+
+
+def _read(parts: Iterable[str]) -> dict[str, float]:
     given: dict[str, float] = {}
-    for part in text.split(","):
+    for part in parts:
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in known or not equals:
-            near = nearest(key, [*known, *PRESETS])
-            hint = f" (did you mean {near}?)" if near else ""
+        if key not in _KNOWN or not equals:
+            near = nearest(key, [*_KNOWN, *PRESETS])
+            hint = f" (did you mean {near}?)" if near not in (None, key) else ""
             raise JobError(
-                f"--faults has {part.strip()!r}{hint}; expected {', '.join(PRESETS)}, or key=value with "
-                f"the keys {', '.join(known)}"
+                f"--faults has {part!r}{hint}; expected {', '.join(PRESETS)}, or key=value with the keys "
+                f"{', '.join(_KNOWN)}; a preset may come first: mild,crash=0.5"
             )
         if key in given:
             raise JobError(f"--faults has {key} twice; expected each key once")
@@ -77,5 +99,10 @@ def parse_faults(text: str) -> Faults:
             given[key] = int(value) if key == "capacity" else float(value)
         except ValueError:
             raise JobError(f"--faults: {key} is {value!r}, expected a number") from None
-    nodes = NodeFaults(**{key: value for key, value in given.items() if key not in own})  # type: ignore[arg-type]
-    return Faults(nodes=nodes, **{key: value for key, value in given.items() if key in own})
+    return given
+
+
+def _changed(faults: Faults, given: Mapping[str, float]) -> Faults:
+    nodes = {key: value for key, value in given.items() if key not in _OWN}
+    own = {key: value for key, value in given.items() if key in _OWN}
+    return dataclasses.replace(faults, nodes=dataclasses.replace(faults.nodes, **nodes), **own)  # type: ignore[arg-type]

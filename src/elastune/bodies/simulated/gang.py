@@ -21,6 +21,8 @@ from elastune.spec.mode import Mode
 from elastune.trainables import Curve
 
 _ROUNDING = 1e-9
+# Leases may reach far beyond what there is time for.
+_PIECE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,13 @@ class SimulatedGang:
     def plan(self, now_s: float) -> Stop:
         """Work the lease out to where it ends."""
         lease = self.lease
-        self._extend(lease.until_iteration)
+        while (more := self._extend(lease.until_iteration)) and not self._is_late(lease.until_s):
+            pass
         last = min(self.first - 1 + len(self.ends), lease.until_iteration)
         reason: LeaseEnd | None = LeaseEnd.REACHED
-        if last < lease.until_iteration:
+        if more:
+            reason = LeaseEnd.TIME
+        elif last < lease.until_iteration:
             reason = LeaseEnd.RETURNED if self.fails_in is None else None
         if lease.until_s is not None:
             in_time = self._last_in_time(now_s, last, lease.until_s)
@@ -162,11 +167,16 @@ class SimulatedGang:
                 return iteration - 1
         return last
 
-    def _extend(self, until: int) -> None:
-        """Know what happens up to an iteration."""
+    def _is_late(self, until_s: float | None) -> bool:
+        """What is known goes beyond the lease."""
+        return until_s is not None and self.clock_s > until_s
+
+    def _extend(self, until: int) -> bool:
+        """Know what happens up to an iteration, a piece at a time; True: there is more to know."""
         have = self.first - 1 + len(self.ends)
         if until <= have or self.fails_in is not None:
-            return
+            return False
+        goal, until = until, min(until, have + _PIECE)
         rows = self._rows(have + 1, until)
         measured = self.curve.seconds(have + 1, have + len(rows)) if rows else None
         if measured is None:
@@ -180,6 +190,7 @@ class SimulatedGang:
             self._consider_save(iteration, row)
         self.metrics.extend(rows)
         self.expected.extend(expected)
+        return until < goal and len(rows) == until - have
 
     def _rows(self, first: int, last: int) -> Sequence[Mapping[str, float]]:
         if self.crash_after is not None and self.crash_after < last:

@@ -1,0 +1,107 @@
+"""Jobs as mappings in, outcomes out: many seeds of many jobs, in one process or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from benchmarks.reporting import Track
+from elastune.core import State, Trial
+from elastune.errors import InfeasibleError
+from elastune.job import Job
+from elastune.journal import MemoryJournal
+from elastune.runs import RunSetup, Simulation, prepare
+from elastune.runs.simulation import unnamed
+from elastune.spec import Mode
+
+JobDict = Mapping[str, object]
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much is measured."""
+
+    seeds: int
+    processes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one run. `best` is None where no trial ever had a value."""
+
+    best: float | None
+    last: float | None
+    """The best final value of those that trained in the last round, where there are rounds."""
+    best_iterations: int
+    trials: int
+    iterations: int
+    seconds: float
+    usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(Generic[K]):
+    key: K
+    job: JobDict
+
+
+def simulate_all(tasks: Sequence[Task[K]], effort: Effort, track: Track) -> dict[K, tuple[Outcome, ...]]:
+    """Every job on the same seeds. Nothing comes of a job whose policy finds no room in its limits."""
+    seeds = range(effort.seeds)
+    if effort.processes == 1:
+        return {task.key: simulate(task.job, seeds) for task in track(tasks)}
+    with ProcessPoolExecutor(effort.processes) as pool:
+        futures = [pool.submit(simulate, task.job, seeds) for task in tasks]
+        return {task.key: future.result() for task, future in track(list(zip(tasks, futures, strict=True)))}
+
+
+def simulate(job: JobDict, seeds: Sequence[int]) -> tuple[Outcome, ...]:
+    try:
+        setup = prepare(Job.from_dict(job))
+    except InfeasibleError:
+        return tuple(_NOTHING for _ in seeds)
+    return tuple(_run(setup, seed) for seed in seeds)
+
+
+_NOTHING = Outcome(best=None, last=None, best_iterations=0, trials=0, iterations=0, seconds=0.0, usd=0.0)
+
+
+def _run(setup: RunSetup, seed: int) -> Outcome:
+    simulation = Simulation(setup, seed=seed, journal=MemoryJournal(keeps_lines=False), record=unnamed(setup))
+    state = simulation.core.state
+    look_s = _middle_of_last_round_s(setup)
+    finalists: list[Trial] = []
+    simulation.start()
+    while simulation.step():
+        if simulation.body.now_s >= look_s:
+            finalists, look_s = list(state.living()), math.inf
+    simulation.writer.close()
+    return Outcome(
+        best=None if state.best is None else state.best.metric,
+        last=_best_final(finalists, state),
+        best_iterations=0 if state.best is None else state.best.iteration,
+        trials=len(state.trials),
+        iterations=state.iterations,
+        seconds=state.ended_s or 0.0,
+        usd=state.ledger.accrued_usd(state.now_s),
+    )
+
+
+def _middle_of_last_round_s(setup: RunSetup) -> float:
+    """Of a policy that thinks in rounds, one after the other; of the others, never."""
+    outline = setup.outline()
+    if outline is None or any(each.track for each in outline.rounds):
+        return math.inf
+    seconds = [each.seconds for each in outline.rounds]
+    return sum(seconds[:-1]) + seconds[-1] / 2
+
+
+def _best_final(trials: Sequence[Trial], state: State) -> float | None:
+    finals = [trial.values[-1] for trial in trials if trial.values and trial.error is None]
+    if not finals:
+        return None
+    return max(finals) if state.terms.mode is Mode.MAX else min(finals)

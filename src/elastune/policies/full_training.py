@@ -1,0 +1,104 @@
+"""Random and grid search: every trial trains to the end, in the order in which it was drawn.
+
+The slots are shared evenly, so that as many trials as possible train at once; where trials are more, the next
+one comes when one is done. With one trial it is SEER's baseline `random` (section 6.3): a configuration by
+chance, on all slots that the budget pays for until the deadline.
+"""
+
+from __future__ import annotations
+
+import math
+
+from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core.events import (
+    LeaseEnd,
+    LeaseEnded,
+    NodeLost,
+    NodesRefused,
+    Progressed,
+    Resumed,
+    TrialPaused,
+    TrialsSampled,
+)
+from elastune.place import TrialId
+from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.options import Options
+from elastune.policies.setup import PolicySetup
+
+# Who has no last iteration trains so many at a time, and then so many more.
+_AT_A_TIME = 1_000
+
+
+class FullTraining:
+    def __init__(self, *, trials: int | None, max_iterations: int | None) -> None:
+        self.trials = trials
+        self.max_iterations = max_iterations
+        self.to_draw: float = math.inf if trials is None else trials
+        self.training: dict[TrialId, None] = {}
+        self.sampling = 0
+        self.slots = 1
+
+    def start(self, state: State) -> Advice:
+        nodes = steady_nodes(state, iterations=self.max_iterations or 1)
+        gangs, cluster = state.terms.gangs, state.terms.cluster
+        share = nodes * cluster.slots_per_node // (self.trials or 1) if self.trials else gangs.min_slots
+        self.slots = max(gangs.min_slots, min(share, gangs.max_slots or share))
+        if self.slots > cluster.slots_per_node:  # a larger gang takes whole nodes: use them
+            whole = self.slots // cluster.slots_per_node * cluster.slots_per_node
+            self.slots = max(whole, gangs.min_slots)
+        return self._fill(state)
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        match event:
+            case TrialsSampled():
+                self.sampling = 0
+                if event.exhausted:
+                    self.to_draw = 0
+                self.training.update(dict.fromkeys(trial for trial, _ in event.trials))
+                return self._fill(state)
+            case LeaseEnded(reason=LeaseEnd.REACHED) if not self._is_through(state.trials[event.trial]):
+                return self._fill(state)
+            case Progressed() | TrialPaused() if state.trials[event.trial].phase.is_over:
+                return self._fill(state)
+            case NodeLost() | NodesRefused() | Vetoed() | Resumed():
+                return self._fill(state)
+            case _:
+                return None
+
+    def _fill(self, state: State) -> Advice:
+        for number in [n for n in self.training if state.trials[n].phase.is_over]:
+            del self.training[number]
+        cluster = state.terms.cluster
+        most = steady_nodes(state, iterations=self.max_iterations or 1)
+        room = gangs_on(nodes_at_hand(state, most), self.slots, cluster)
+        sample = 0
+        if not self.sampling:
+            sample = self.sampling = int(max(0, min(room - len(self.training), self.to_draw)))
+            self.to_draw -= sample
+        busy = len(self.training) + self.sampling
+        nodes = cluster.max_nodes if cluster.fixed else nodes_for(busy, self.slots, cluster)
+        wishes = tuple(self._wish(state.trials[number]) for number in self.training)
+        return Advice(
+            wishes=Wishes(trials=wishes, nodes={0: min(nodes, most)}),
+            sample=sample,
+            done=None if busy else Ending.COMPLETE if state.best else Ending.FAILED,
+        )
+
+    def _wish(self, trial: Trial) -> Wish:
+        if self.max_iterations is not None:
+            return Wish(trial.number, self.slots, self.max_iterations, final=True)
+        steps = trial.iteration // _AT_A_TIME + 1
+        return Wish(trial.number, self.slots, steps * _AT_A_TIME)
+
+    def _is_through(self, trial: Trial) -> bool:
+        if trial.phase.is_over or trial.returned:
+            return True
+        return self.max_iterations is not None and trial.has_done(self.max_iterations)
+
+
+def make(name: str, setup: PolicySetup) -> FullTraining:
+    read = Options(name, setup.search)
+    trials = read.optional_whole("trials")
+    if name == "random" and trials is None:
+        trials = 1
+    return FullTraining(trials=trials, max_iterations=read.optional_whole("max_iterations"))

@@ -1,0 +1,125 @@
+"""Hyperband as it was published (Li et al. 2018): synchronous, one bracket after the other, on steady nodes.
+
+A baseline: it knows neither deadline nor budget, and whoever waits at a barrier wastes slots. (A job that
+declares Hyperband and has a limit is planned and run by `rubberband`.) Trials are drawn when there is a place
+for them, so that a sampler that learns knows what has been seen so far: that is BOHB.
+"""
+
+from __future__ import annotations
+
+from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
+from elastune.core.events import (
+    BarrierPassed,
+    NodeLost,
+    NodesRefused,
+    Progressed,
+    Resumed,
+    TrialPaused,
+    TrialsSampled,
+)
+from elastune.place import TrialId
+from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.options import Options
+from elastune.policies.setup import PolicySetup
+from elastune.spec import Spec, hyperband
+
+
+class Hyperband:
+    def __init__(self, specs: tuple[Spec, ...], *, repeat: bool) -> None:
+        self.specs = specs
+        self.repeat = repeat
+        self.bracket = 0
+        self.stage = 0
+        self.stages = 0
+        """Barriers so far, in all brackets."""
+        self.to_draw = specs[0].stages[0].trials
+        self.alive: list[TrialId] = []
+        self.sampling = 0
+        self.meeting = False
+        self.exhausted = False
+
+    def start(self, state: State) -> Advice:
+        return self._go_on(state)
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        match event:
+            case TrialsSampled():
+                self.sampling = 0
+                if event.exhausted:
+                    self.to_draw, self.exhausted = 0, True
+                self.alive += [trial for trial, _ in event.trials]
+                return self._go_on(state)
+            case Progressed() | TrialPaused() if self._is_met(event.trial, state):
+                return self._go_on(state)
+            case NodeLost() | Resumed() | NodesRefused() | Vetoed():
+                return self._go_on(state)
+            case BarrierPassed():
+                return self._promote(state)
+            case _:
+                return None
+
+    @property
+    def _goal(self) -> int:
+        """Iterations in all at the end of the stage."""
+        return sum(stage.iterations for stage in self.specs[self.bracket].stages[: self.stage + 1])
+
+    def _is_met(self, number: TrialId, state: State) -> bool:
+        """Has trained to the stage's end and is saved, or is out."""
+        trial = state.trials[number]
+        return trial.phase.is_over or (trial.activity is None and trial.has_done(self._goal))
+
+    def _go_on(self, state: State, stop: tuple[TrialId, ...] = ()) -> Advice:
+        cluster, slots = state.terms.cluster, state.terms.gangs.min_slots
+        most = steady_nodes(state, iterations=self.specs[0].stages[-1].iterations)
+        room = gangs_on(nodes_at_hand(state, most), slots, cluster)
+        going = [number for number in self.alive if not self._is_met(number, state)]
+        sample = 0
+        if not (self.sampling or self.meeting):
+            sample = self.sampling = max(0, min(room - len(going), self.to_draw))
+            self.to_draw -= sample
+        barriers: tuple[tuple[int, int], ...] = ()
+        if not (going or self.sampling or self.to_draw or self.meeting):
+            self.meeting, barriers = True, ((0, self.stages),)
+            self.stages += 1
+        busy = min(room, len(going) + self.sampling) or 1
+        nodes = cluster.max_nodes if cluster.fixed else min(most, nodes_for(busy, slots, cluster))
+        final = self.stage == len(self.specs[self.bracket].stages) - 1
+        living = [number for number in self.alive if not state.trials[number].phase.is_over]
+        wishes = tuple(Wish(number, slots, self._goal, final=final) for number in living)
+        return Advice(
+            wishes=Wishes(trials=wishes, nodes={0: nodes}), sample=sample, barriers=barriers, stop=stop
+        )
+
+    def _promote(self, state: State) -> Advice:
+        """The best go on; after the last stage, the next bracket."""
+        self.meeting = False
+        trials = [state.trials[number] for number in self.alive]
+        going = state.rank([trial for trial in trials if not trial.phase.is_over and trial.values])
+        stages = self.specs[self.bracket].stages
+        self.stage += 1
+        if self.stage < len(stages) and going:
+            kept = going[: stages[self.stage].trials]
+            self.alive = [trial.number for trial in kept]
+            return self._go_on(state, tuple(trial.number for trial in going[len(kept) :]))
+        self.bracket, self.stage, self.alive = self.bracket + 1, 0, []
+        if self.repeat and self.bracket == len(self.specs):
+            self.bracket = 0
+        if self.bracket == len(self.specs) or self.exhausted:
+            self.bracket = len(self.specs) - 1
+            return Advice(done=Ending.COMPLETE if state.best else Ending.FAILED)
+        self.to_draw = self.specs[self.bracket].stages[0].trials
+        return self._go_on(state)
+
+
+def make(name: str, setup: PolicySetup) -> Hyperband:
+    read = Options(name, setup.search)
+    specs = hyperband(
+        max_iterations=read.whole("max_iterations"),
+        eta=read.whole("eta", 3),
+        min_iterations=read.whole("min_iterations", 1),
+    )
+    return Hyperband(specs, repeat=read.flag("repeat", default=False))
+
+
+def create(setup: PolicySetup) -> Hyperband:
+    return make("hyperband", setup)

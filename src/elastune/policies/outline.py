@@ -1,0 +1,108 @@
+"""What a policy that thinks in rounds means to do, for people and programs to look at before the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from elastune.core import RunTerms
+from elastune.policies.tariff import Leg, Tariff
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundOutline:
+    """`gangs` counts the trials by their slots."""
+
+    track: int
+    number: int
+    seconds: float
+    gangs: Mapping[int, int]
+    nodes: int
+    usd: float
+
+    @property
+    def trials(self) -> int:
+        return sum(self.gangs.values())
+
+    @property
+    def slots(self) -> int:
+        return sum(slots * count for slots, count in self.gangs.items())
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "track": self.track,
+            "round": self.number,
+            "seconds": self.seconds,
+            "trials": self.trials,
+            "slots": self.slots,
+            "slots_per_trial": {str(slots): count for slots, count in self.gangs.items()},
+            "nodes": self.nodes,
+            "cost": self.usd,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BracketOutline:
+    """SEER's bracket: what of the budget is its share."""
+
+    slots_per_trial: int
+    trials: int
+    budget_usd: float
+    slot_seconds: float
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "slots_per_trial": self.slots_per_trial,
+            "trials": self.trials,
+            "budget": self.budget_usd,
+            "slot_minutes": self.slot_seconds / 60.0,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """`seconds` and `usd` of everything, boots and the last save included."""
+
+    seconds: float
+    usd: float
+    rounds: tuple[RoundOutline, ...]
+    brackets: tuple[BracketOutline, ...] = ()
+    extra_trials: int = 0
+    spends_leftover: bool = False
+    first_round_s: float | None = None
+    """Of training, without start-up."""
+
+    def to_dict(self) -> dict[str, object]:
+        tracks = {each.track for each in self.rounds}
+        most = max((each.number for each in self.rounds), default=0)
+        return {
+            "rounds": most,
+            "first_round_seconds": self.first_round_s,
+            "brackets": [bracket.to_dict() for bracket in self.brackets],
+            "extra_trials": self.extra_trials,
+            "tracks": len(tracks),
+            "stages": [each.to_dict() for each in self.rounds],
+        }
+
+
+def outline_of(terms: RunTerms, tracks: Sequence[Sequence[Leg]]) -> Outline:
+    tariff = Tariff.of(terms)
+    rounds = tuple(
+        RoundOutline(
+            track=track,
+            number=number + 1,
+            seconds=leg.seconds,
+            gangs=dict(sorted(Counter(leg.gangs).items())),
+            nodes=tariff.nodes_for(leg.gangs),
+            usd=tariff.price_usd([[leg]], booted=True),
+        )
+        for track, legs in enumerate(tracks)
+        for number, leg in enumerate(legs)
+    )
+    return Outline(
+        seconds=tariff.boot_s + tariff.seconds(tracks) + tariff.save_s,
+        usd=tariff.price_usd(tracks),
+        rounds=rounds,
+        first_round_s=max(0.0, tracks[0][0].seconds - tariff.start_s),
+    )

@@ -1,0 +1,121 @@
+"""Population Based Training (Jaderberg et al. 2017; Cerebro section 4.2): the worst copy the best, and vary.
+
+All trials of a population train `interval` iterations; then those of the worst `quantile`, and those that
+failed, stop, and each is replaced by a fork of one of the best `quantile`: the weights of its last
+checkpoint, its configuration with changes. The population meets at a barrier between generations, so that
+trials are compared after equal training also where they take turns on few slots.
+"""
+
+from __future__ import annotations
+
+import random
+
+from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core.events import (
+    BarrierPassed,
+    NodeLost,
+    NodesRefused,
+    Progressed,
+    Resumed,
+    TrialPaused,
+    TrialsSampled,
+)
+from elastune.place import TrialId
+from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.options import Options
+from elastune.policies.setup import PolicySetup
+
+
+class Pbt:
+    def __init__(
+        self, *, trials: int, interval: int, max_iterations: int, quantile: float, seed: int
+    ) -> None:
+        self.size = trials
+        self.interval = interval
+        self.max_iterations = max_iterations
+        self.quantile = quantile
+        self.luck = random.Random(seed)  # noqa: S311
+        self.generation = 0
+        self.population: list[TrialId] = []
+        self.expected = trials
+        """Trials, new or forked, that are being drawn."""
+        self.meeting = False
+
+    def start(self, state: State) -> Advice:
+        return self._go_on(state, sample=self.size)
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        match event:
+            case TrialsSampled():
+                self.population += [trial for trial, _ in event.trials]
+                self.expected = 0 if event.exhausted else self.expected - len(event.trials)
+                return self._go_on(state)
+            case Progressed() | TrialPaused() if self._is_met(event.trial, state):
+                return self._go_on(state)
+            case NodeLost() | Resumed() | NodesRefused() | Vetoed():
+                return self._go_on(state)
+            case BarrierPassed():
+                return self._next_generation(state)
+            case _:
+                return None
+
+    @property
+    def _goal(self) -> int:
+        return min(self.max_iterations, (self.generation + 1) * self.interval)
+
+    def _is_met(self, number: TrialId, state: State) -> bool:
+        trial = state.trials[number]
+        return trial.phase.is_over or (trial.activity is None and trial.has_done(self._goal))
+
+    def _go_on(self, state: State, *, sample: int = 0) -> Advice:
+        barriers: tuple[tuple[int, int], ...] = ()
+        if not (self.expected or self.meeting) and all(self._is_met(n, state) for n in self.population):
+            self.meeting, barriers = True, ((0, self.generation),)
+        return Advice(wishes=self._wishes(state), sample=sample, barriers=barriers)
+
+    def _wishes(self, state: State) -> Wishes:
+        cluster, limits = state.terms.cluster, state.terms.gangs
+        most = steady_nodes(state, iterations=self.max_iterations)
+        share = nodes_at_hand(state, most) * cluster.slots_per_node // self.size
+        slots = max(limits.min_slots, min(share, limits.max_slots or share, cluster.slots_per_node))
+        room = gangs_on(nodes_at_hand(state, most), slots, cluster)
+        final = self._goal == self.max_iterations
+        living = [number for number in self.population if not state.trials[number].phase.is_over]
+        busy = min(room, len(living) + self.expected) or 1
+        nodes = cluster.max_nodes if cluster.fixed else min(most, nodes_for(busy, slots, cluster))
+        wishes = tuple(Wish(number, slots, self._goal, final=final) for number in living)
+        return Wishes(trials=wishes, nodes={0: nodes})
+
+    def _next_generation(self, state: State) -> Advice:
+        """Exploit and explore."""
+        self.meeting = False
+        living = [state.trials[number] for number in self.population]
+        ranked = state.rank([trial for trial in living if not trial.phase.is_over and trial.values])
+        self.generation += 1
+        if not ranked or self.generation * self.interval >= self.max_iterations:
+            return Advice(done=Ending.COMPLETE if state.best else Ending.FAILED)
+        parents, losers = self._choose(ranked)
+        forks = tuple(self.luck.choice(parents).number for _ in range(self._missing(ranked, losers)))
+        self.population = [trial.number for trial in ranked if trial not in losers]
+        self.expected = len(forks)
+        return Advice(wishes=self._wishes(state), stop=tuple(trial.number for trial in losers), fork=forks)
+
+    def _choose(self, ranked: list[Trial]) -> tuple[list[Trial], list[Trial]]:
+        """Who is copied, and who makes room; nobody is both."""
+        count = min(max(1, int(self.quantile * len(ranked))), len(ranked) // 2)
+        saved = [trial for trial in ranked[: max(1, count)] if trial.saved]
+        return saved, ranked[len(ranked) - count :] if saved else []
+
+    def _missing(self, ranked: list[Trial], losers: list[Trial]) -> int:
+        return len(losers) + (self.size - len(ranked) if ranked[0].saved else 0)
+
+
+def create(setup: PolicySetup) -> Pbt:
+    read = Options("pbt", setup.search)
+    return Pbt(
+        trials=read.whole("trials", 8),
+        interval=read.whole("interval", 5),
+        max_iterations=read.whole("max_iterations"),
+        quantile=read.number("quantile", 0.25),
+        seed=setup.seed,
+    )

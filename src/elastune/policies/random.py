@@ -1,0 +1,10 @@
+"""Random search; see `full_training`."""
+
+from __future__ import annotations
+
+from elastune.policies.full_training import FullTraining, make
+from elastune.policies.setup import PolicySetup
+
+
+def create(setup: PolicySetup) -> FullTraining:
+    return make("random", setup)

@@ -1,0 +1,278 @@
+"""Rounds of training by the clock: at the end of each the best go on, with other slots, and the rest stop.
+
+SEER, elastic Hyperband and elastic grid search differ in the rounds that they make of a deadline and a
+budget, and in who goes on; how rounds are run is the same. All nodes are there before the first round
+begins, so that every trial has the same time. A round ends when its time is over, not when its trials have
+done some work: nobody waits for a straggler. What was spent beyond the plan, time or money, makes the rounds
+still to come shorter; their trials stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from elastune.core import Advice, AnyEvent, Ending, RunTerms, State, Trial, Vetoed, Wish, Wishes
+from elastune.core.events import (
+    LeaseEnd,
+    LeaseEnded,
+    NodesReady,
+    Progressed,
+    TimerFired,
+    TrialPaused,
+    TrialsSampled,
+)
+from elastune.place import TrialId
+from elastune.policies.tariff import Leg, Tariff
+
+_BOOT = "rounds:boot"  # also in a pattern of `handle`, which takes no names
+_ROUND = "round:"
+# A boot that takes longer than the plan allows for holds the others up only for so long.
+_PATIENCE_S = 1.0
+# The last round ends before the last call, and not at the same instant.
+_IN_TIME = 1 - 1e-6
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Tracks run side by side; in each, one round follows the other."""
+
+    tracks: tuple[tuple[Leg, ...], ...]
+
+
+@dataclass(slots=True)
+class Track:
+    legs: list[Leg]
+    """Those not over; the first is the present one."""
+    alive: list[TrialId] = field(default_factory=list)
+    """Best first; each has the gang of its place in the present round."""
+    gangs: tuple[int, ...] = ()
+    number: int = 0
+    """Of the present round."""
+    ends_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Who goes on after a round, best first, and the gangs for them."""
+
+    kept: list[Trial]
+    gangs: tuple[int, ...]
+
+
+Selection = Callable[[Track, list[Trial], State], Cut]
+"""Takes the trials of a track that can go on, best first."""
+
+
+class Rounds:
+    """`schedule` makes the rounds of what the job allows; `select` says who goes on."""
+
+    def __init__(
+        self, schedule: Callable[[RunTerms], Schedule], select: Selection, *, max_iterations: int | None
+    ) -> None:
+        self.schedule = schedule
+        self.select = select
+        self.max_iterations = max_iterations
+        self.tracks: list[Track] = []
+        self.nodes = 0
+        self.begun = False
+        self.sampled = False
+        self.stages = 0
+        """Rounds that are over, on all tracks."""
+
+    def start(self, state: State) -> Advice:
+        tariff = Tariff.of(state.terms)
+        schedule = self.schedule(state.terms)
+        self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
+        self.nodes = tariff.nodes_held(schedule.tracks)
+        return Advice(
+            wishes=Wishes(nodes={0: self.nodes}, steady=False),
+            sample=sum(len(track.gangs) for track in self.tracks),
+            timers={_BOOT: state.now_s + tariff.boot_s + _PATIENCE_S},
+        )
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        match event:
+            case TrialsSampled():
+                self._enter([trial for trial, _ in event.trials])
+                return self._begin(state) or self._end_if_empty(state)
+            case NodesReady() | TimerFired(timer="rounds:boot"):
+                return self._begin(state)
+            case TimerFired(timer=timer) if timer.startswith(_ROUND):
+                return self._end_round(int(timer.removeprefix(_ROUND)), state)
+            case LeaseEnded(reason=LeaseEnd.REACHED) if not self._is_through(state.trials[event.trial]):
+                return self._advice(state)
+            case Progressed() | TrialPaused() if self._is_through(state.trials[event.trial]):
+                return self._end_if_empty(state)
+            case _:
+                return None
+
+    # Beginning.
+
+    def _enter(self, drawn: list[TrialId]) -> None:
+        self.sampled = True
+        for track in self.tracks:  # if the space is exhausted the last ones get fewer
+            track.alive = drawn[: len(track.gangs)]
+            del drawn[: len(track.gangs)]
+
+    def _begin(self, state: State) -> Advice | None:
+        """When all nodes are up or, if some are late, at least one is."""
+        pool = state.pool()
+        is_late = _BOOT not in state.timers
+        ready = pool.ready >= self.nodes or (is_late and pool.ready > 0)
+        if self.begun or not self.sampled or not ready:
+            return None
+        self.begun = True
+        self._fit(state)
+        return self._advice(state)
+
+    # Rounds.
+
+    def _end_round(self, number: int, state: State) -> Advice | None:
+        track = self.tracks[number]
+        if track.ends_s is None:
+            return None
+        track.ends_s = None
+        del track.legs[0]
+        track.number += 1
+        living = [state.trials[trial] for trial in track.alive if not state.trials[trial].phase.is_over]
+        ranked = state.rank(living)
+        stopped: list[Trial] = []
+        if track.legs and ranked:
+            cut = self.select(track, ranked, state)
+            stopped = [trial for trial in living if trial not in cut.kept]
+            track.alive, track.gangs = [trial.number for trial in cut.kept], cut.gangs
+            track.legs[0] = replace(track.legs[0], gangs=cut.gangs)
+        else:
+            track.legs, track.alive = [], []
+        self._fit(state)
+        advice = self._advice(state, stop=tuple(trial.number for trial in stopped))
+        if advice.done is not None:
+            return advice
+        self.stages += 1
+        return replace(advice, barriers=((0, self.stages - 1),))
+
+    def rest(self, state: State) -> list[list[Leg]]:
+        """What is still to come, for the tracks that train with what is left of the present round."""
+        tracks = []
+        for track in self.tracks:
+            legs = list(track.legs)
+            if legs and track.ends_s is not None:
+                legs[0] = replace(legs[0], seconds=max(0.0, track.ends_s - state.now_s))
+            tracks.append(legs)
+        return [legs for legs in tracks if legs]
+
+    def _fit(self, state: State) -> None:
+        """Shorten the rounds to come so that they end in time and can be paid, and set their ends."""
+        tariff, rest = Tariff.of(state.terms), self.rest(state)
+        share = 1.0
+        seconds, left_s = tariff.seconds(rest), state.time_left_s
+        if left_s is not None and seconds > 0.0:
+            share = min(share, max(0.0, left_s - tariff.save_s) / seconds * _IN_TIME)
+        usd, left_usd = tariff.price_usd(rest, booted=True), state.money_left_usd
+        if left_usd is not None and usd > 0.0:
+            share = min(share, max(0.0, left_usd - self._lag_usd(tariff, rest, state)) / usd)
+        for track in self.tracks:
+            if track.legs and track.ends_s is None:
+                track.legs = [replace(leg, seconds=leg.seconds * share) for leg in track.legs]
+                track.ends_s = state.now_s + track.legs[0].seconds
+        self.nodes = tariff.nodes_held(self.rest(state))
+
+    def _lag_usd(self, tariff: Tariff, rest: Sequence[Sequence[Leg]], state: State) -> float:
+        """Nodes that are to go wait for the iteration that is being trained on them."""
+        surplus = max(0, len(state.where) - tariff.nodes_held(rest))
+        return tariff.cluster.node_usd_per_s * surplus * tariff.profile.iteration.mean
+
+    # Wishes.
+
+    def _advice(self, state: State, *, stop: Sequence[TrialId] = ()) -> Advice:
+        over = all(not track.legs for track in self.tracks)
+        wishes = [] if over else [wish for track in self.tracks for wish in self._wishes(track, state)]
+        wishes.sort(key=lambda wish: -wish.slots)
+        reviews = {
+            f"{_ROUND}{number}": track.ends_s
+            for number, track in enumerate(self.tracks)
+            if track.ends_s is not None
+        }
+        done = None
+        if over or not self._open(state):
+            done = Ending.COMPLETE if state.best or any(t.values for t in state.living()) else Ending.FAILED
+        return Advice(
+            wishes=Wishes(trials=tuple(wishes), nodes={0: self.nodes}, steady=False),
+            stop=tuple(stop),
+            reviews=reviews,
+            done=done,
+        )
+
+    def _wishes(self, track: Track, state: State) -> list[Wish]:
+        if track.ends_s is None:
+            return []
+        wishes = []
+        for number, slots in zip(track.alive, track.gangs, strict=False):
+            trial = state.trials[number]
+            if not trial.phase.is_over:
+                until, final = self._until(trial, slots, track.ends_s - state.now_s, state)
+                wishes.append(Wish(number, slots, until, final=final))
+        return wishes
+
+    def _until(self, trial: Trial, slots: int, seconds: float, state: State) -> tuple[int, bool]:
+        """Further than it can get in this round; a faster one gets a longer lease when it comes there."""
+        profile = state.terms.profile
+        each_s = profile.iteration.mean / profile.speedup.at(slots)
+        most = 2 * int(seconds / each_s) + 8 if each_s else 1_000
+        until = trial.iteration + most
+        wish = state.wished.get(trial.number)
+        if wish is not None and wish.until_iteration > trial.iteration and wish.slots == slots:
+            until = max(until, wish.until_iteration)
+        if self.max_iterations is None:
+            return until, False
+        return min(until, self.max_iterations), until >= self.max_iterations
+
+    def _open(self, state: State) -> list[TrialId]:
+        """Trials that can still train."""
+        return [
+            number
+            for track in self.tracks
+            for number in track.alive
+            if not self._is_through(state.trials[number])
+        ]
+
+    def _is_through(self, trial: Trial) -> bool:
+        if trial.phase.is_over or trial.returned:
+            return True
+        return self.max_iterations is not None and trial.has_done(self.max_iterations)
+
+    def _end_if_empty(self, state: State) -> Advice | None:
+        """All failed, or all have trained to the end: nobody waits for the clock."""
+        if not self.sampled or self._open(state):
+            return None
+        if any(trial.activity is not None for trial in state.living()):
+            return None  # they save first
+        return self._advice(state)
+
+
+def keep_best(track: Track, ranked: list[Trial], _: State) -> Cut:
+    """As many as the next round has gangs for."""
+    gangs = track.legs[0].gangs
+    return Cut(kept=ranked[: len(gangs)], gangs=gangs)
+
+
+def affords(terms: RunTerms, tracks: Sequence[Sequence[Leg]]) -> bool:
+    """Whether the cluster holds these rounds, and the budget pays for them."""
+    tariff, budget = Tariff.of(terms), terms.limits.budget_usd
+    if tariff.nodes_held(tracks) > terms.cluster.max_nodes:
+        return False
+    return budget is None or tariff.price_usd(tracks) <= budget * (1 + _ROUNDING)
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `most` that fits, if all smaller ones do; 0 if none does."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,278 @@
+"""SEER: the best model for a deadline and a budget (Dunlap et al. 2021).
+
+Brackets with 1, 2, 4, ... slots per trial start together; every round is eta times as long as the one before
+and keeps one trial of eta; the better a trial, the more slots it gets next. `spec.seer` has the arithmetic,
+`rounds` runs it. Deviations, each switchable:
+
+- Time and money are net of boots, whole nodes, start-ups and saves, so that the limits hold. Where those are
+  nothing the numbers are the paper's.
+- `elimination: global` (default) keeps the best trials over all brackets, as many as the paper; its own rule
+  (`bracket`) drops every trial of a bracket that has fewer than eta^k of them, though the best have just been
+  moved there.
+- The paper can have any number of machines. Where `max_nodes` cannot hold the first round, fewer trials
+  start, and `min_round` is raised where that uses more of the money.
+- `spend_leftover`: rounding leaves a quarter of the budget unused. It goes into more trials, in every round
+  at most as many as the paper has, and then into more slots for the best ones of the later rounds.
+- The best checkpoint of all trials is returned, not only of the last round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from elastune.core import RunTerms, State, Trial
+from elastune.errors import InfeasibleError, JobError
+from elastune.policies.options import Options
+from elastune.policies.outline import BracketOutline, Outline, outline_of
+from elastune.policies.rounds import Cut, Rounds, Schedule, Track, affords, largest
+from elastune.policies.setup import PolicySetup
+from elastune.policies.tariff import Leg, Tariff
+from elastune.spec.seer import SeerShape, SeerTerms, shape_seer
+from elastune.units import format_duration, format_usd
+
+# Budgets are tried in steps of two percent, then the step that fits is refined.
+_STEP = 0.98
+_REFINEMENTS = 30
+_LEAST_SHARE = 1e-3
+# Where the cluster cannot hold so many trials at once, longer first rounds are tried too.
+_LONGER = 1.1
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeerPlan:
+    """`extra` more trials of the fewest slots join the first round, for money that would be left over."""
+
+    shape: SeerShape
+    tariff: Tariff
+    legs: tuple[Leg, ...]
+    extra: int
+
+    @property
+    def usd(self) -> float:
+        return self.tariff.price_usd([self.legs])
+
+    @property
+    def seconds(self) -> float:
+        tariff = self.tariff
+        return tariff.boot_s + tariff.seconds([self.legs]) + tariff.save_s
+
+
+class Seer:
+    """How SEER chooses; `rounds` asks."""
+
+    def __init__(self, options: Mapping[str, object]) -> None:
+        read = Options("seer", options)
+        self.eta = read.whole("eta", 4)
+        self.nu = read.whole("nu", 2)
+        self.min_round_s = read.number("min_round", 60.0)
+        self.spend_leftover = read.flag("spend_leftover", default=True)
+        self.by_bracket = read.choice("elimination", ("global", "bracket")) == "bracket"
+        self.max_iterations = read.optional_whole("max_iterations")
+        self.plan: SeerPlan | None = None
+
+    def schedule(self, terms: RunTerms) -> Schedule:
+        self.plan = self.find_plan(terms)
+        return Schedule(tracks=(self.plan.legs,))
+
+    def find_plan(self, terms: RunTerms) -> SeerPlan:
+        """Rounds that can be paid and that the cluster holds."""
+        limits = terms.limits
+        if limits.deadline_s is None and limits.budget_usd is None:
+            raise JobError("seer needs a deadline, a budget, or both: they decide what it does")
+        tariff = Tariff.of(terms)
+        most = self._most(terms, tariff)
+        longest_s = tariff.time_left_s(limits.deadline_s, 1) if limits.deadline_s is not None else math.inf
+        plan, min_round_s = None, self.min_round_s
+        while min_round_s <= longest_s * (1 + _ROUNDING):
+            other, crowded = self._largest(terms, tariff, most, min_round_s)
+            if other is None and not crowded:
+                break  # longer rounds cost no less
+            if other is not None and (plan is None or _is_better(other, plan)):
+                plan = other
+            if not crowded or (other is not None and other.shape.rounds == 1):
+                break
+            min_round_s *= _LONGER
+        if plan is None:
+            raise InfeasibleError(self._complain(terms, tariff))
+        return self._with_leftover(terms, plan) if self.spend_leftover else plan
+
+    def _largest(
+        self, terms: RunTerms, tariff: Tariff, most: float, min_round_s: float
+    ) -> tuple[SeerPlan | None, bool]:
+        """The largest budget whose rounds can be paid, with everything around them, and that the cluster
+        holds; and whether more could be paid if it held more."""
+        crowded = False
+
+        def attempt(share: float) -> SeerPlan | None:
+            nonlocal crowded
+            plan = self._plan(terms, tariff, most * share, min_round_s)
+            budget = terms.limits.budget_usd
+            if plan is None or (budget is not None and plan.usd > budget * (1 + _ROUNDING)):
+                return None
+            if tariff.nodes_held([plan.legs]) > terms.cluster.max_nodes:
+                crowded = True
+                return None
+            return plan
+
+        share, plan = 1.0, attempt(1.0)
+        while plan is None and share > _LEAST_SHARE:
+            share *= _STEP
+            plan = attempt(share)
+        if plan is None or share == 1.0:
+            return plan, crowded
+        low, high = share, share / _STEP
+        for _ in range(_REFINEMENTS):
+            middle = (low + high) / 2
+            better = attempt(middle)
+            low, high, plan = (low, middle, plan) if better is None else (middle, high, better)
+        return plan, crowded
+
+    def select(self, track: Track, ranked: list[Trial], state: State) -> Cut:
+        if self.plan is None:
+            raise JobError("seer has no plan")
+        gangs = self.plan.shape.gangs(track.number)
+        kept = self._best_by_bracket(track, ranked) if self.by_bracket else ranked
+        kept = kept[: len(gangs)]
+        if not self.spend_leftover:
+            return Cut(kept=kept, gangs=gangs)
+        others = [trial for trial in ranked if trial not in kept]
+        purse = _Purse(track, state)
+        extra = largest(min(len(others), len(gangs)), lambda count: purse.pays(purse.joined(gangs, count)))
+        return Cut(kept=kept + others[:extra], gangs=purse.widened(purse.joined(gangs, extra), self.nu))
+
+    def _best_by_bracket(self, track: Track, ranked: list[Trial]) -> list[Trial]:
+        """The letter of Algorithm 1, line 9: each bracket keeps the best of its own."""
+        plan, slots_of = self.plan, dict(zip(track.alive, track.gangs, strict=False))
+        room = {b.slots: b.left(self.eta, track.number) for b in plan.shape.brackets} if plan else {}
+        kept = []
+        for trial in ranked:
+            slots = slots_of.get(trial.number, 0)
+            if room.get(slots, 0):
+                room[slots] -= 1
+                kept.append(trial)
+        return kept
+
+    def _most(self, terms: RunTerms, tariff: Tariff) -> float:
+        """Slot seconds that money or, without a budget, the cluster could give."""
+        limits, cluster = terms.limits, terms.cluster
+        most = math.inf
+        if limits.budget_usd is not None and cluster.slot_usd_per_s > 0.0:
+            most = limits.budget_usd / cluster.slot_usd_per_s
+        if limits.deadline_s is not None:
+            seconds = max(0.0, tariff.time_left_s(limits.deadline_s, 1))
+            most = min(most, cluster.max_nodes * cluster.slots_per_node * seconds)
+        if math.isinf(most):
+            raise JobError("seer needs a deadline: on nodes that cost nothing a budget is no limit")
+        return most
+
+    def _plan(self, terms: RunTerms, tariff: Tariff, slot_s: float, min_round_s: float) -> SeerPlan | None:
+        """What SEER makes of so many slot seconds."""
+        deadline_s = terms.limits.deadline_s
+        slots = terms.cluster.max_nodes * terms.cluster.slots_per_node
+        shape = shape_seer(
+            lambda rounds: math.inf if deadline_s is None else tariff.time_left_s(deadline_s, rounds),
+            slot_s,
+            SeerTerms(
+                eta=self.eta,
+                nu=self.nu,
+                min_round=min_round_s,
+                min_slots=terms.gangs.min_slots,
+                max_slots=min(terms.gangs.max_slots or slots, slots),
+            ),
+        )
+        if shape is None or not shape.brackets:
+            return None
+        legs = tuple(tariff.leg(k, shape.duration(k), shape.gangs(k)) for k in range(shape.rounds))
+        return SeerPlan(shape=shape, tariff=tariff, legs=legs, extra=0)
+
+    def _with_leftover(self, terms: RunTerms, plan: SeerPlan) -> SeerPlan:
+        first = plan.legs[0]
+
+        def with_extra(extra: int) -> SeerPlan:
+            gangs = first.gangs + (terms.gangs.min_slots,) * extra
+            return replace(plan, legs=(replace(first, gangs=gangs), *plan.legs[1:]), extra=extra)
+
+        return with_extra(largest(len(first.gangs), lambda extra: affords(terms, [with_extra(extra).legs])))
+
+    def _complain(self, terms: RunTerms, tariff: Tariff) -> str:
+        """What would fit: one round of one trial on the fewest nodes."""
+        least = Leg(seconds=self.min_round_s + tariff.start_s, gangs=(terms.gangs.min_slots,))
+        seconds = tariff.boot_s + least.seconds + tariff.save_s
+        usd = tariff.price_usd([[least]])
+        given = [
+            f"a deadline of {format_duration(terms.limits.deadline_s)}" if terms.limits.deadline_s else "",
+            f"a budget of {format_usd(terms.limits.budget_usd)}" if terms.limits.budget_usd else "",
+        ]
+        return (
+            f"seer: {' and '.join(text for text in given if text)} are not enough for one round of one "
+            f"trial; with min_round {format_duration(self.min_round_s)}, boot, start-up and save it takes "
+            f"{format_duration(seconds)} and {format_usd(usd)}. Give more, or lower search.min_round"
+        )
+
+
+class _Purse:
+    """What is left for a round, and what of it a change of its gangs would cost."""
+
+    def __init__(self, track: Track, state: State) -> None:
+        self.tariff = Tariff.of(state.terms)
+        self.limits = state.terms.gangs
+        self.legs = track.legs
+        self.left_usd = state.money_left_usd
+        self.nodes = len(state.where)
+
+    def joined(self, gangs: tuple[int, ...], extra: int) -> tuple[int, ...]:
+        """Trials that are next in line, with the fewest slots."""
+        return gangs + (self.limits.min_slots,) * extra
+
+    def widened(self, gangs: tuple[int, ...], nu: int) -> tuple[int, ...]:
+        """More slots for the best, step by step, where they are faster with them."""
+        sizes, speedup = list(gangs), self.tariff.profile.speedup
+        most = self.limits.max_slots or self.nodes * self.tariff.cluster.slots_per_node
+        for place in range(len(sizes)):
+            while sizes[place] * nu <= most and speedup.at(sizes[place] * nu) > speedup.at(sizes[place]):
+                wider = [*sizes[:place], sizes[place] * nu, *sizes[place + 1 :]]
+                if not self.pays(tuple(wider)):
+                    break
+                sizes = wider
+        return tuple(sizes)
+
+    def pays(self, gangs: tuple[int, ...]) -> bool:
+        """On the nodes that are there: new ones would have to boot."""
+        if self.tariff.nodes_for(gangs) > self.nodes:
+            return False
+        legs = [replace(self.legs[0], gangs=gangs), *self.legs[1:]]
+        return self.left_usd is None or self.tariff.price_usd([legs], booted=True) <= self.left_usd
+
+
+def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:
+    """Rounds that compare trials are better than one that does not; then, those that use more money."""
+    return (plan.shape.rounds > 1, plan.usd) > (than.shape.rounds > 1, than.usd)
+
+
+def outline(search: Mapping[str, object], terms: RunTerms) -> Outline:
+    plan = Seer(search).find_plan(terms)
+    usd_per_s = terms.cluster.slot_usd_per_s
+    brackets = tuple(
+        BracketOutline(
+            slots_per_trial=bracket.slots,
+            trials=bracket.trials,
+            budget_usd=bracket.budget * usd_per_s,
+            slot_seconds=bracket.budget,
+        )
+        for bracket in plan.shape.brackets
+    )
+    return replace(
+        outline_of(terms, [plan.legs]),
+        brackets=brackets,
+        extra_trials=plan.extra,
+        spends_leftover=bool(search.get("spend_leftover", True)),
+        first_round_s=plan.shape.first_round,
+    )
+
+
+def create(setup: PolicySetup) -> Rounds:
+    seer = Seer(setup.search)
+    return Rounds(seer.schedule, seer.select, max_iterations=seer.max_iterations)

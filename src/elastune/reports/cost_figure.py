@@ -1,0 +1,131 @@
+"""Money: over time against budget and plan, and where it went, stage by stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from elastune.cluster import Billing
+from elastune.reports.look import (
+    ACTIVITY_COLOURS,
+    BLUE,
+    INK,
+    LIMIT,
+    drawing,
+    in_dollars,
+    mark_deadline,
+    new_figure,
+    time_axis,
+)  # fmt: skip
+from elastune.reports.stage_names import stage_name
+from elastune.runs.history_reading import Memoir
+from elastune.runs.history_series import planned_money
+from elastune.runs.standing import StageStanding
+from elastune.units import format_usd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from elastune.reports.look import TimeAxis
+
+_MOST_STAGES = 24
+_LEAST_BARS = 4
+_NEAR = 2.5
+
+
+def draw_cost(memoir: Memoir) -> Figure:
+    standing = memoir.status.standing
+    plan = planned_money(memoir.plan)
+    predicted = standing.predicted
+    ends_s = [plan[-1][0] if plan else None, None if predicted is None else predicted.jct_seconds]
+    end_s = memoir.history.end_s
+    if standing.ending is None and plan:
+        end_s = max(end_s, plan[-1][0])
+    time = time_axis(end_s, standing.limits.deadline_s, *ends_s)
+    stages = [stage for stage in standing.stages if stage.shares is not None]
+    with drawing():
+        figure = new_figure(max(3.5, 1.6 + 0.25 * min(len(stages), _MOST_STAGES)))
+        money, ledger = figure.subplots(1, 2, width_ratios=(1.35, 1))
+        _draw_money(money, memoir, plan, time)
+        _draw_ledger(ledger, memoir, stages)
+        handles, labels = ledger.get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower right",
+            ncols=5,
+            fontsize=8.5,
+            handlelength=1.0,
+            columnspacing=1.2,
+        )
+    return figure
+
+
+def _draw_money(axes: Axes, memoir: Memoir, plan: list[tuple[float, float]], time: TimeAxis) -> None:
+    history, standing = memoir.history, memoir.status.standing
+    predicted = standing.predicted
+    points = [(time(min(at_s, history.end_s)), usd) for at_s, usd in history.money] or [(0.0, 0.0)]
+    times, paid = zip(*points, strict=True)
+    axes.plot(times, paid, color=BLUE, linewidth=1.8, zorder=3, label=f"paid {format_usd(paid[-1])}")
+    axes.fill_between(times, paid, color=BLUE, alpha=0.10, linewidth=0)
+    if plan:
+        course = [(time(at_s), usd) for at_s, usd in plan]
+        label = f"planned {format_usd(course[-1][1])}"
+        axes.plot(*zip(*course, strict=True), color=INK, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
+    elif predicted is not None:
+        label = f"predicted {format_usd(predicted.cost)}"
+        point = ([time(predicted.jct_seconds)], [predicted.cost])
+        axes.plot(*point, "D", color=INK, markersize=5, zorder=5, label=label)
+    top = max([paid[-1], *(usd for _, usd in plan), 0.0 if predicted is None else predicted.cost])
+    top = _draw_budget(axes, standing.limits.budget_usd, top)
+    mark_deadline(axes, time, standing.limits.deadline_s)
+    time.frame(axes)
+    axes.set_ylim(0, top * 1.14 or 1.0)
+    in_dollars(axes.yaxis)
+    # Below the curve: money that is spent only grows, so that corner is free.
+    axes.legend(loc="lower right", labelcolor="linecolor", fontsize=9)
+    axes.set_title("Money over time")
+
+
+def _draw_budget(axes: Axes, budget: float | None, top: float) -> float:
+    """Returns how high the figure has to be. A budget far above is told and not drawn."""
+    if budget is None:
+        return top
+    near = budget <= _NEAR * top
+    if near:
+        axes.axhline(budget, color=LIMIT, linewidth=1.2, linestyle=(0, (1, 1.5)))
+    axes.annotate(
+        f"budget {format_usd(budget)}" + ("" if near else " ↑"), (0.01, budget if near else 0.98),
+        xycoords=("axes fraction", "data" if near else "axes fraction"), xytext=(0, 3 if near else 0),
+        textcoords="offset points", ha="left", va="bottom" if near else "top", fontsize=8.5, color=LIMIT,
+    )  # fmt: skip
+    return max(top, budget) if near else top
+
+
+def _draw_ledger(axes: Axes, memoir: Memoir, stages: list[StageStanding]) -> None:
+    """Dollars by what slots did, where whole nodes are billed; else shares of the slot time."""
+    standing = memoir.status.standing
+    billed = memoir.terms.cluster.billing is Billing.INSTANCE and standing.actual.cost > 0
+    shown = stages[:_MOST_STAGES]
+    lefts = [0.0] * len(shown)
+    rows = range(len(shown))
+    for activity, colour in ACTIVITY_COLOURS.items():
+        widths = [
+            getattr(stage.shares, activity) * (stage.actual.cost if billed else 100.0) for stage in shown
+        ]
+        axes.barh(rows, widths, left=lefts, height=0.72, color=colour, label=activity, linewidth=0)
+        lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
+    several = len(standing.brackets) > 1
+    names = [stage_name(stage, standing.brackets, long=not several) for stage in shown]
+    axes.set_yticks(rows, names if len(stages) > 1 or standing.brackets else ["whole run"] * len(shown))
+    axes.set_ylim(max(len(shown), _LEAST_BARS) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+    if billed:
+        in_dollars(axes.xaxis)
+    else:
+        axes.set_xlabel("% of the slot time")
+    title = "Where it went" if billed else "What became of the slot time"
+    title += ", by bracket and stage" if several else ""
+    axes.set_title(title if len(shown) == len(stages) else f"{title}: {len(shown)} of {len(stages)}")

@@ -1,0 +1,96 @@
+"""The quote of a policy that decides while it runs, for the terminal."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from elastune.policies.outline import BracketOutline, Outline, RoundOutline
+from elastune.reports.tables import number_table, stacked
+from elastune.runs.quoting import PolicyQuote
+from elastune.units import format_duration, format_percent, format_usd, plural
+
+
+def render_policy_quote(quote: PolicyQuote) -> RenderableType:
+    parts: list[RenderableType] = [_headline(quote)]
+    outline = quote.outline
+    if outline is not None:
+        if outline.brackets:
+            parts.append(_brackets(outline.brackets))
+        parts.append(_rounds(outline))
+        if outline.spends_leftover:
+            first = f"{plural(outline.extra_trials, 'more trial')} in the first round and, later, " * bool(
+                outline.extra_trials
+            )
+            parts.append(Text(f"money left over goes into {first}trials that are next in line", "dim"))
+    parts.append(_totals(quote))
+    return stacked(parts)
+
+
+def _headline(quote: PolicyQuote) -> Text:
+    limits = [
+        f"a deadline of {format_duration(quote.limits.deadline_s)}" if quote.limits.deadline_s else "",
+        f"a budget of {format_usd(quote.limits.budget_usd)}" if quote.limits.budget_usd else "",
+    ]
+    given = " and ".join(limit for limit in limits if limit)
+    text = Text.assemble(("The best model", "bold"), f" for {given}" if given else "")
+    if not given:
+        text.append(" (no deadline and no budget: nothing is promised)")
+    return text.append(f"\n{quote.choice}", "dim")
+
+
+def _brackets(brackets: tuple[BracketOutline, ...]) -> Table:
+    table = number_table(("bracket", "slots/trial", "trials", "slot minutes", "budget"))
+    for number, bracket in enumerate(brackets, start=1):
+        table.add_row(
+            f"{number}",
+            f"{bracket.slots_per_trial}",
+            f"{bracket.trials:,}",
+            f"{bracket.slot_seconds / 60:,.1f}",
+            format_usd(bracket.budget_usd),
+        )
+    return table
+
+
+def _rounds(outline: Outline) -> Table:
+    several = len({each.track for each in outline.rounds}) > 1
+    first = ("bracket", "round") if several else ("round",)
+    table = number_table((*first, "trials", "of slots", "slots", "nodes", "time", "cost"))
+    for each in outline.rounds:
+        name = (f"{each.track + 1}", f"{each.number}") if several else (f"{each.number}",)
+        table.add_row(
+            *name,
+            f"{each.trials:,}",
+            _gangs(each),
+            f"{each.slots:,}",
+            f"{each.nodes:,}",
+            format_duration(each.seconds),
+            format_usd(each.usd),
+        )
+    return table
+
+
+def _gangs(each: RoundOutline) -> str:
+    """`8x1 4x2`: eight trials of one slot, four of two."""
+    return " ".join(f"{count:,}x{slots}" for slots, count in each.gangs.items())
+
+
+def _totals(quote: PolicyQuote) -> Text:
+    predicted, limits = quote.predicted, quote.limits
+    text = Text.assemble(
+        "expected to end after ",
+        (format_duration(predicted.jct_seconds), "bold"),
+        _share(predicted.jct_seconds, limits.deadline_s, "the deadline"),
+        " and to cost ",
+        (format_usd(predicted.cost), "bold"),
+        _share(predicted.cost, limits.budget_usd, "the budget"),
+    )
+    count = (limits.deadline_s is not None) + (limits.budget_usd is not None)
+    hard = ("", "\nthe limit is hard: ", "\nboth limits are hard: ")[count]
+    promise = f"{hard}the run ends before it, with the best model so far" if hard else ""
+    return text.append(f", by rehearsals on unknown curves{promise}", "dim")
+
+
+def _share(value: float, limit: float | None, name: str) -> str:
+    return "" if limit is None else f" ({format_percent(value / limit)} of {name})"

@@ -1,0 +1,142 @@
+"""`elastune.report`: from runs to a page and pictures on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elastune.api.running import RUNS_FOLDER
+from elastune.errors import JobError
+from elastune.journal import FoundRun, find_runs
+from elastune.reports.comparison_figure import draw_best_over_time, draw_outcomes
+from elastune.reports.comparison_page import comparison_page
+from elastune.reports.cost_figure import draw_cost
+from elastune.reports.curves_figure import draw_curves
+from elastune.reports.gantt_figure import draw_gantt
+from elastune.reports.key_figures import compared_figures, run_figures
+from elastune.reports.look import check_matplotlib, to_png, to_svg
+from elastune.reports.markup import Markup
+from elastune.reports.nodes_figure import draw_nodes
+from elastune.reports.page import picture
+from elastune.reports.run_page import run_page
+from elastune.runs.history_comparison import compare
+from elastune.runs.history_reading import remember
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Tell = Callable[[str], None]
+_RUN_CAPTIONS = {
+    "nodes": "Nodes held, booting ones hatched; dashed, where there is one, the plan at the beginning.",
+    "gantt": "Every row is a slot. A number is a trial; a gang on several slots is as high as they are.",
+    "curves": "Grey: all trials, a point where each ended. The steps are the best model with a checkpoint.",
+    "cost": "Left: what had been paid, minimum charges included. Right: the same by what slots were doing.",
+}
+_COMPARISON_CAPTIONS = {
+    "comparison": "From when every run has a model; a run that has ended keeps the model it has.",
+    "outcomes": "A point is a run. Under the name of a policy: its mean time and cost.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was written, and the numbers that matter."""
+
+    page: Path
+    pictures: Mapping[str, Path]
+    figures: Mapping[str, object]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.page, *self.pictures.values())
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "page": str(self.page),
+            "pictures": {name: str(path) for name, path in self.pictures.items()},
+            **self.figures,
+        }
+
+
+def report(
+    *runs: str | Path,
+    folder: str | Path | None = None,
+    runs_folder: str | Path = RUNS_FOLDER,
+    tell: Tell = lambda _: None,
+) -> Report:
+    """Draw a run, or compare several: a page that needs nothing but itself, and pictures beside it.
+
+    A run is a path, the start of an id, or `last`; a folder that holds several runs means all of them. The
+    files go to `folder`, or else into the run's own `report`. `tell` hears what is being done.
+    """
+    check_matplotlib("a report")
+    found = _find(Path(runs_folder), [str(run) for run in runs])
+    into = Path(folder) if folder is not None else _home(Path(runs_folder), found)
+    if len(found) == 1:
+        return _report_run(found[0], into, tell)
+    return _report_comparison(found, into, tell)
+
+
+def _find(root: Path, names: Sequence[str]) -> list[FoundRun]:
+    """Each run once, in the order in which they were named."""
+    if not names:
+        raise JobError("no run is named; expected the path of a run, the start of an id, or last")
+    found = [each for name in names for each in find_runs(root, name)]
+    return list({(each.journal.resolve(), each.record.run): each for each in found}.values())
+
+
+def _home(root: Path, found: Sequence[FoundRun]) -> Path:
+    """A run of many does not take the place of the page that compares them all."""
+    folders = list(dict.fromkeys(each.folder.path for each in found))
+    report_folder = found[0].folder.report
+    if len(folders) == 1:
+        run = found[0].record.run
+        return report_folder / run if len(found) == 1 and "." in run else report_folder
+    names = [each.folder.run or each.folder.path.name for each in found]
+    ids = list(dict.fromkeys(names))
+    more = [f"{len(ids) - 3}-more"] if len(ids) > 3 else []
+    return root / "-".join(["report", *ids[:3], *more])
+
+
+def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
+    tell("reading the journal")
+    memoir = remember(found)
+    drawers = {"nodes": draw_nodes, "gantt": draw_gantt, "curves": draw_curves, "cost": draw_cost}
+    shown: dict[str, Markup] = {}
+    pictures: dict[str, Path] = {}
+    for name, draw in drawers.items():
+        tell(f"drawing {name}")
+        shown[name], pictures[name] = _publish(draw(memoir), name, _RUN_CAPTIONS[name], into)
+    page = _write(into / "index.html", run_page(memoir, shown).encode())
+    return Report(page=page, pictures=pictures, figures=run_figures(memoir))
+
+
+def _report_comparison(found: Sequence[FoundRun], into: Path, tell: Tell) -> Report:
+    comparison = compare(found, tell)
+    drawers = {"comparison": draw_best_over_time, "outcomes": draw_outcomes}
+    shown: dict[str, Markup] = {}
+    pictures: dict[str, Path] = {}
+    for name, draw in drawers.items():
+        tell(f"drawing {name}")
+        shown[name], pictures[name] = _publish(draw(comparison), name, _COMPARISON_CAPTIONS[name], into)
+    page = _write(into / "index.html", comparison_page(comparison, shown).encode())
+    return Report(page=page, pictures=pictures, figures=compared_figures(comparison))
+
+
+def _publish(figure: Figure, name: str, caption: str, into: Path) -> tuple[Markup, Path]:
+    """A figure for the page, and as a file."""
+    png = to_png(figure)
+    return picture(name, to_svg(figure, name), png, caption), _write(into / f"{name}.png", png)
+
+
+def _write(path: Path, data: bytes) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise JobError(
+            f"{path} cannot be written: {error.strerror}; choose another folder with --out"
+        ) from error
+    return path

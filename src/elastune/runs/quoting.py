@@ -1,0 +1,61 @@
+"""The price of a search that decides while it runs: what it means to do, and what rehearsals of it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elastune.job import Job
+from elastune.job.choice import Choice
+from elastune.planning import Limits
+from elastune.policies import Outline
+from elastune.runs.result import Estimate
+from elastune.runs.setup import RunSetup, prepare
+from elastune.runs.simulation import predict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyQuote:
+    """`predicted` are means; the limits are kept whatever happens, by ending the run."""
+
+    choice: Choice
+    limits: Limits
+    predicted: Estimate
+    max_nodes: int
+    outline: Outline | None
+    """The rounds, of a policy that knows them beforehand."""
+
+    @property
+    def jct_seconds(self) -> float:
+        return self.predicted.jct_seconds
+
+    @property
+    def cost(self) -> float:
+        return self.predicted.cost
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data with the keys that programs may rely on."""
+        return {
+            "policy": self.choice.policy,
+            "why": str(self.choice),
+            "jct_seconds": self.predicted.jct_seconds,
+            "cost": self.predicted.cost,
+            "deadline_seconds": self.limits.deadline_s,
+            "budget": self.limits.budget_usd,
+            "max_nodes": self.max_nodes,
+            **({} if self.outline is None else self.outline.to_dict()),
+        }
+
+
+def quote_policy(job: Job, policy: str | None = None) -> PolicyQuote:
+    """Raises `InfeasibleError` if the policy cannot keep the limits."""
+    return quote_of(prepare(job, policy, trainable_needed=False))
+
+
+def quote_of(setup: RunSetup) -> PolicyQuote:
+    return PolicyQuote(
+        choice=setup.choice,
+        limits=setup.terms.limits,
+        predicted=predict(setup),
+        max_nodes=setup.terms.cluster.max_nodes,
+        outline=setup.outline(),
+    )

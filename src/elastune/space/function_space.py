@@ -1,0 +1,99 @@
+"""A space that is a function: `def suggest(trial): lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)`.
+
+As in Optuna, the function asks for one hyperparameter after the other and may let the answers decide what it
+asks for next. What it returns, if anything, are constants by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from elastune.errors import JobError
+from elastune.space.parsing import parse_domain, parse_scalar
+from elastune.space.space import Distribution, Draw, Scalar, SpaceError
+from elastune.wording import seen
+
+MOST_SUGGESTED = 1_000
+
+
+class SuggestingTrial:
+    """What the function is called with: the part of Optuna's `Trial` that suggests values."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self._distributions: dict[str, Distribution] = {}
+        self._values: dict[str, Scalar] = {}
+
+    @property
+    def params(self) -> dict[str, Scalar]:
+        """The values suggested so far."""
+        return dict(self._values)
+
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        return dict(self._distributions)
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
+    ) -> float:
+        written = {"float": [low, high], "log": log} | ({} if step is None else {"step": step})
+        value = self._suggest(name, written)
+        assert isinstance(value, float)
+        return value
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
+        value = self._suggest(name, {"int": [low, high], "step": step, "log": log})
+        assert isinstance(value, int)
+        return value
+
+    def suggest_categorical(self, name: str, choices: Sequence[Scalar]) -> Scalar:
+        return self._suggest(name, {"choice": list(choices)})
+
+    def _suggest(self, name: str, written: Mapping[str, object]) -> Scalar:
+        distribution = parse_domain(name, written).distribution
+        if name in self._values:
+            if distribution != self._distributions[name]:
+                raise SpaceError((name,), "is suggested twice, from different ranges; expected one range")
+            return self._values[name]
+        if len(self._values) == MOST_SUGGESTED:
+            raise SpaceError((name,), f"is one too many; a function suggests {MOST_SUGGESTED:,} at most")
+        self._distributions[name] = distribution
+        self._values[name] = self._draw(name, distribution)
+        return self._values[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSpace:
+    """`name` is how errors speak of the function. It must suggest the same for the same answers."""
+
+    function: Callable[..., object]
+    name: str
+
+    def configure(self, draw: Draw) -> dict[str, Scalar]:
+        """A configuration, in the order of the suggestions, whose values `draw` gives."""
+        trial = SuggestingTrial(draw)
+        try:
+            returned = self.function(trial)
+        except JobError:
+            raise
+        except Exception as error:
+            raise JobError(
+                f"space: {self.name} failed with {type(error).__name__}: {error}; expected a function of a "
+                "trial that calls its suggest_float, suggest_int and suggest_categorical"
+            ) from error
+        return trial.params | self._constants(returned, trial.params)
+
+    def _constants(self, returned: object, values: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        if returned is None:
+            return {}
+        if not isinstance(returned, Mapping):
+            raise JobError(
+                f"space: {self.name} returned {seen(returned)}; expected nothing, or constants by name"
+            )
+        # Often all values are returned, the suggested ones too.
+        return {
+            str(name): parse_scalar((str(name),), value)
+            for name, value in returned.items()
+            if str(name) not in values
+        }
