@@ -123,7 +123,7 @@ def _alexnet(source: Path, folder: Path) -> CurveSet:
 def _write(
     path: Path, name: str, metric: str, losses: Array, rest: Mapping[str, Array], *, worst: float
 ) -> CurveSet:
-    np.savez(path, **{metric: losses}, **rest)
+    np.savez(path, **{metric: losses, **rest})  # type: ignore[arg-type]  # no array is called allow_pickle
     seconds = np.full(losses.shape, ITERATION_S)
     losses = np.where(np.logical_and.accumulate(np.isfinite(losses), axis=1), losses, np.nan)
     return CurveSet(

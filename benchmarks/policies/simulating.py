@@ -47,15 +47,19 @@ class Outcome:
 class Task(Generic[K]):
     key: K
     job: JobDict
+    first_seed: int = 0
 
 
 def simulate_all(tasks: Sequence[Task[K]], effort: Effort, track: Track) -> dict[K, tuple[Outcome, ...]]:
-    """Every job on the same seeds. Nothing comes of a job whose policy finds no room in its limits."""
-    seeds = range(effort.seeds)
+    """Every job on its seeds. Nothing comes of a job whose policy finds no room in its limits."""
+
+    def seeds(task: Task[K]) -> range:
+        return range(task.first_seed, task.first_seed + effort.seeds)
+
     if effort.processes == 1:
-        return {task.key: simulate(task.job, seeds) for task in track(tasks)}
+        return {task.key: simulate(task.job, seeds(task)) for task in track(tasks)}
     with ProcessPoolExecutor(effort.processes) as pool:
-        futures = [pool.submit(simulate, task.job, seeds) for task in tasks]
+        futures = [pool.submit(simulate, task.job, seeds(task)) for task in tasks]
         return {task.key: future.result() for task, future in track(list(zip(tasks, futures, strict=True)))}
 
 
@@ -65,6 +69,15 @@ def simulate(job: JobDict, seeds: Sequence[int]) -> tuple[Outcome, ...]:
     except InfeasibleError:
         return tuple(_NOTHING for _ in seeds)
     return tuple(_run(setup, seed) for seed in seeds)
+
+
+def is_feasible(job: JobDict) -> bool:
+    """Whether a declared search can be planned within its limits; it needs no trainable."""
+    try:
+        prepare(Job.from_dict(job), trainable_needed=False)
+    except InfeasibleError:
+        return False
+    return True
 
 
 _NOTHING = Outcome(best=None, last=None, best_iterations=0, trials=0, iterations=0, seconds=0.0, usd=0.0)

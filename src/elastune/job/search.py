@@ -128,5 +128,8 @@ else:
     AnySearch = Annotated[
         Union[tuple(Annotated[cls, Tag(cls.__name__)] for cls in (*SEARCHES.values(), PluginSearch))],  # noqa: UP007
         Discriminator(_tag),
-        Field(description="what to search, and how"),
+        Field(
+            description="what to search, and how; it can be left out with a deadline and a budget, or with a "
+            "deadline and cluster.nodes"
+        ),
     ]

@@ -20,7 +20,7 @@ from elastune.policies.tariff import Leg, Tariff
 # What SEER's authors gave the winner where nothing else was said.
 _MOST_SLOTS = 4
 _STEP = 0.97
-_SHORTEST = 1e-3
+_SHORTEST_S = 1e-3
 
 
 def schedule(terms: RunTerms) -> Schedule:
@@ -35,7 +35,7 @@ def schedule(terms: RunTerms) -> Schedule:
     def legs(trials: int) -> tuple[Leg, ...]:
         return tariff.leg(0, half_s, (least,) * trials), tariff.leg(1, half_s, (most,))
 
-    while half_s > _SHORTEST * deadline_s:
+    while half_s > max(_SHORTEST_S, tariff.profile.iteration.mean):
         trials = largest(slots // least, lambda count: affords(terms, [legs(count)]))
         if trials:
             return Schedule(tracks=(legs(trials),))
@@ -44,8 +44,8 @@ def schedule(terms: RunTerms) -> Schedule:
         else:
             half_s *= _STEP
     raise InfeasibleError(
-        "e-grid: the limits leave no room for one trial: boots, start-ups and saves take all of the time or "
-        "the money. Give more of what is short"
+        "e-grid: the limits leave no room for one iteration of one trial in each half; boots, start-ups and "
+        "saves take all of the time or the money. Give more of what is short"
     )
 
 

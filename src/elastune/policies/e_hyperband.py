@@ -5,7 +5,8 @@ brackets together can be paid; bracket s starts `ceil((s_max + 1) / (s + 1) * et
 them when they have had `R * eta^-s`, ... , `R` of it. Net of boots, whole nodes, start-ups and saves.
 
 Hyperband goes through its brackets again and again. Here that is side by side, too: every bracket starts as
-many times the trials as the budget pays for. Once each, large budgets stay unused (6 % of 64 slots for 15 min).
+many times the trials as the budget pays for. Once each, large budgets stay unused (94 % of 64 slots for 15
+iterations).
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class EHyperband:
     def _repeated(self, longest_s: float, terms: RunTerms, tariff: Tariff) -> tuple[tuple[Leg, ...], ...]:
         most = terms.cluster.max_nodes * terms.cluster.slots_per_node
         parts = largest(
-            most * _PARTS, lambda parts: affords(terms, self._tracks(longest_s, terms, tariff, parts / _PARTS))
+            most * _PARTS,
+            lambda parts: affords(terms, self._tracks(longest_s, terms, tariff, parts / _PARTS)),
         )
         return self._tracks(longest_s, terms, tariff, max(parts, _PARTS) / _PARTS)
 

@@ -95,8 +95,6 @@ class HyperSched:
         self.since_s: dict[TrialId, float] = {}
         self.sampling = 0
         self.nodes = 0
-        self.told = Advice()
-        """The last advice. Most pauses change nothing, and to place all gangs anew takes its time."""
 
     def start(self, state: State) -> Advice:
         self.nodes = steady_nodes(state, iterations=min(self.max_iterations, 1_000))
@@ -118,10 +116,7 @@ class HyperSched:
                 self._count_time(event)
                 arrived = self._arrived(state.trials[event.trial], state)
                 return self._schedule(state) if arrived else None
-            case TrialPaused():
-                told, advice = self.told, self._schedule(state)
-                return None if advice == told and not advice.sample else advice
-            case NodeLost() | NodesReady() | NodesRefused() | Resumed() | Vetoed():
+            case TrialPaused() | NodeLost() | NodesReady() | NodesRefused() | Resumed() | Vetoed():
                 return self._schedule(state)
             case TimerFired(timer=timer) if timer == _REVIEW:
                 return self._schedule(state)
@@ -161,13 +156,12 @@ class HyperSched:
         if idle and not any(trial.activity is not None for trial in state.living()):
             done = Ending.COMPLETE if state.best else Ending.FAILED
         nodes = self.nodes if state.terms.cluster.fixed or not idle else 0
-        self.told = Advice(
+        return Advice(
             wishes=Wishes(trials=wishes, nodes={0: nodes}, steady=False),
             sample=sample,
             reviews=reviews,
             done=done,
         )
-        return self.told
 
     def _failed_rung(self, trial: Trial) -> SeenRung | None:
         """The highest rung at which the trial is not among the best, if it should not be past it."""
@@ -200,13 +194,14 @@ class HyperSched:
 
     def _may_enter(self, state: State) -> bool:
         left_s = self._time_left_s(state)
-        if not self.live:
-            return left_s > 0.0
-        if self.entrance == "always":
-            return True
         if isinstance(self.entrance, float):
             deadline = state.limits.deadline_s
             return deadline is None or state.now_s < self.entrance * deadline
+        if not self.live:  # nobody to lose by it, if there is time for one more to reach a rung
+            rung_s = self._overhead_s(state) + self.rungs[0].iterations * self._epoch_s(1, state)
+            return not state.trials or rung_s < left_s
+        if self.entrance == "always":
+            return True
         epoch_s = state.terms.profile.iteration.mean
         furthest = max(self.live, key=lambda number: (state.trials[number].iteration, -number))
         longest_s = self.trained_s.get(furthest, 0.0)
@@ -240,7 +235,8 @@ class HyperSched:
             return {}
         left_s, again_s = self._time_left_s(state), math.inf
         ranked = self._best_first(state)
-        for (number, held), share in zip(ranked, self._shares(len(ranked), state), strict=True):
+        shares = self._shares(len(ranked) + self.sampling, state)  # those on their way have theirs, too
+        for (number, held), share in zip(ranked, shares, strict=False):
             if share <= held or not self._pays(held, share, left_s, state):
                 continue
             owed = self.cooldown - (state.trials[number].iteration - self.resized_at[number])
@@ -254,8 +250,8 @@ class HyperSched:
     def _shares(self, count: int, state: State) -> list[int]:
         """Slots for each of so many, the best first.
 
-        Where the nodes cannot hold even shares without scattering gangs (12 of 5 slots on 16 nodes of 4), they
-        grow in steps of what divides a node and of whole nodes.
+        Where the nodes cannot hold even shares without scattering gangs (12 of 5 slots on 16 nodes of 4),
+        they grow in steps of what divides a node and of whole nodes.
         """
         slots, least = self._slots(state), state.terms.gangs.min_slots
         per_node, nodes_for = state.terms.cluster.slots_per_node, Tariff.of(state.terms).nodes_for

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from elastune.core import Ending
 from elastune.job import Job
-from elastune.job.choice import choose_policy
+from elastune.job.choice import choose, choose_policy
 from elastune.reports.standing_text import (
     Formatter,
     facts,
@@ -67,12 +67,7 @@ def render_overview(overview: Overview) -> Iterator[RenderableType]:
 
 
 def policy_reason(job: Job, policy: str) -> str:
-    if policy != choose_policy(job):
-        return f"{policy}, as asked"
-    algorithm = job.search.algorithm
-    if policy == algorithm:
-        return f"{policy}, because search.algorithm names it"
-    return f"{policy}, because a search was declared ({algorithm})"
+    return str(choose(job, None if policy == choose_policy(job) else policy))
 
 
 def tell_ending(ending: Ending) -> str:

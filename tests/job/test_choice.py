@@ -1,0 +1,73 @@
+"""Which policy runs is decided by what the job says, and it is told why."""
+
+from __future__ import annotations
+
+import pytest
+
+from elastune.errors import JobError
+from elastune.job import Job
+from elastune.job.choice import choose
+
+BASE: dict[str, object] = {
+    "profile": {"iteration": "10s"},
+    "cluster": {"slots_per_node": 4, "max_nodes": 8, "price_per_hour": 10},
+}
+FIXED: dict[str, object] = {"slots_per_node": 4, "nodes": 8, "price_per_hour": 10}
+SHA = {"algorithm": "sha", "trials": 8, "max_iterations": 9}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"search": SHA, "deadline": "1h"},
+            "RubberBand, because sha was declared with a deadline: least cost",
+        ),
+        (
+            {"search": SHA, "deadline": "1h", "budget": 9},
+            "RubberBand, because sha was declared with a deadline: least cost by then within the budget",
+        ),
+        (
+            {"search": SHA, "budget": 9},
+            "RubberBand, because sha was declared with a budget: least time for it",
+        ),
+        ({"search": SHA}, "RubberBand, because sha was declared; without a deadline or a budget nothing is"),
+        (
+            {"deadline": "1h", "budget": 9},
+            "SEER, because a deadline and a budget were given and no search was declared",
+        ),
+        (
+            {"deadline": "1h", "cluster": FIXED},
+            "HyperSched, because a deadline and a fixed cluster were given and no search was declared",
+        ),
+        (
+            {"deadline": "1h", "budget": 9, "cluster": FIXED},
+            "SEER, because a deadline and a budget were given and no search was declared",
+        ),
+        (
+            {"search": {"algorithm": "asha", "max_iterations": 9}, "deadline": "1h", "budget": 9},
+            "ASHA, because search.algorithm names it",
+        ),
+    ],
+)
+def test_the_first_rule_that_matches(given: dict[str, object], told: str) -> None:
+    assert str(choose(Job.from_dict({**BASE, **given}))).startswith(told)
+
+
+def test_what_is_asked_for_beside_the_job_wins() -> None:
+    job = Job.from_dict({**BASE, "deadline": "1h", "budget": 9})
+    assert str(choose(job, "asha")) == "ASHA, because it was asked for"
+
+
+@pytest.mark.parametrize("given", [{}, {"deadline": "1h"}, {"budget": 9}])
+def test_a_job_that_leaves_it_open_has_to_say(given: dict[str, object]) -> None:
+    with pytest.raises(JobError, match="search is missing; expected what to search, and how"):
+        Job.from_dict({**BASE, **given})
+
+
+def test_a_job_without_a_search_comes_back_without_one() -> None:
+    job = Job.from_dict({**BASE, "deadline": "1h", "budget": 9})
+    data = job.to_dict()
+    assert "search" not in data
+    assert Job.from_dict(data) == job
+    assert not Job.from_dict(data).declares_search
