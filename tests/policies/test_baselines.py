@@ -170,6 +170,14 @@ class TestEHyperband:
         run = rehearse(job, seed=1)
         assert run.usd <= 300.0
 
+    def test_a_fixed_cluster_gets_no_more_trials_than_it_has_slots(self) -> None:
+        cluster = {"slots_per_node": 2, "nodes": 4, "price_per_hour": 1}
+        search = {"algorithm": "e-hyperband", "min_round": "10s"}
+        job = job_of(profile={"iteration": 1.0}, cluster=cluster, search=search, deadline="10m", budget=300)
+        setup = prepare(job, samples=16)
+        first = [r for r in outline_e_hyperband(setup.search, setup.terms).rounds if r.number == 1]
+        assert sum(r.slots for r in first) <= 8
+
     def test_too_little_says_so(self) -> None:
         with pytest.raises(InfeasibleError, match="e-hyperband: the limits leave no room"):
             prepare(job_of(**PLAIN, search={"algorithm": "e-hyperband"}, deadline="50s"), samples=16)

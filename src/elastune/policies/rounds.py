@@ -261,7 +261,7 @@ def keep_best(track: Track, ranked: list[Trial], _: State) -> Cut:
 def affords(terms: RunTerms, tracks: Sequence[Sequence[Leg]]) -> bool:
     """Whether the cluster holds these rounds, and the budget pays for them."""
     tariff, budget = Tariff.of(terms), terms.limits.budget_usd
-    if tariff.nodes_held(tracks) > terms.cluster.max_nodes:
+    if tariff.nodes_needed(tracks) > terms.cluster.max_nodes:
         return False
     return budget is None or tariff.price_usd(tracks) <= budget * (1 + _ROUNDING)
 

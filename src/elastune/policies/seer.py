@@ -112,7 +112,7 @@ class Seer:
             budget = terms.limits.budget_usd
             if plan is None or (budget is not None and plan.usd > budget * (1 + _ROUNDING)):
                 return None
-            if tariff.nodes_held([plan.legs]) > terms.cluster.max_nodes:
+            if tariff.nodes_needed([plan.legs]) > terms.cluster.max_nodes:
                 crowded = True
                 return None
             return plan

@@ -77,11 +77,13 @@ class Tariff:
             _fill(spare, per_node, size, left, fresh)
         return nodes
 
-    def nodes_held(self, tracks: Sequence[Sequence[Leg]]) -> int:
-        """At the start, by everybody together; nodes that a later round needs are held until then."""
-        if self.cluster.fixed:
-            return self.cluster.max_nodes
+    def nodes_needed(self, tracks: Sequence[Sequence[Leg]]) -> int:
+        """By everybody together, at most."""
         return max((nodes for _, nodes, _ in self._intervals(tracks)), default=0)
+
+    def nodes_held(self, tracks: Sequence[Sequence[Leg]]) -> int:
+        """At the start; nodes that a later round needs are held until then, a fixed cluster always."""
+        return self.cluster.max_nodes if self.cluster.fixed else self.nodes_needed(tracks)
 
     def price_usd(self, tracks: Sequence[Sequence[Leg]], *, booted: bool = False) -> float:
         """Legs of one track follow each other, tracks run side by side; with the last save."""
