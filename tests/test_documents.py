@@ -65,7 +65,7 @@ def test_the_other_commands_of_the_readme_print_what_it_shows(folder: Path) -> N
                 printed = printed[: len(shown)]
             assert printed == shown
             checked += 1
-    assert checked == 7
+    assert checked == 10
     assert (folder / "plan.png").exists()
 
 
