@@ -14,8 +14,8 @@ from benchmarks.running import run_named
 
 # By experiment: as many as its runs are cheap.
 SEEDS = {
-    "speculative": 10,
-    "entrance": 10,
+    "speculative": 20,
+    "entrance": 20,
     "allocation": 100,
     "profiling": 100,
     "sensitivity": 100,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from benchmarks.reporting import Track
-from elastune.core import State, Trial
+from elastune.core import Phase, State, Trial
 from elastune.errors import InfeasibleError
 from elastune.job import Job
 from elastune.journal import MemoryJournal
@@ -91,7 +91,7 @@ def _run(setup: RunSetup, seed: int) -> Outcome:
     simulation.start()
     while simulation.step():
         if simulation.body.now_s >= look_s:
-            finalists, look_s = list(state.living()), math.inf
+            finalists, look_s = _not_eliminated(state), math.inf
     simulation.writer.close()
     return Outcome(
         best=None if state.best is None else state.best.metric,
@@ -102,6 +102,11 @@ def _run(setup: RunSetup, seed: int) -> Outcome:
         seconds=state.ended_s or 0.0,
         usd=state.ledger.accrued_usd(state.now_s),
     )
+
+
+def _not_eliminated(state: State) -> list[Trial]:
+    """Also those that have trained to the end of their curve, which are often the best."""
+    return [trial for trial in state.trials.values() if trial.phase is not Phase.STOPPED]
 
 
 def _middle_of_last_round_s(setup: RunSetup) -> float:

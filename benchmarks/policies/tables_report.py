@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from matplotlib.figure import Figure
 
-from benchmarks.plotting import INK, Look, entitle, grid_of_axes, legend_below, plain_ticks
+from benchmarks.plotting import FAINT, INK, Look, entitle, grid_of_axes, legend_below, plain_ticks
 from benchmarks.policies.averages import Average
 from benchmarks.policies.contestants import CONTESTANTS
 from benchmarks.policies.drawing import draw_scores
@@ -36,7 +38,10 @@ LOOKS = {
 def report(study: Study) -> Report:
     return Report(
         tables=(_main_table(study), _switches(study), _by_table(study)),
-        figures={"tables": _draw_means(study), "tables-budgets": _draw_budgets(study)},
+        figures={
+            "tables": draw_means({name: study.regret(name) for name in _ranked(study)}),
+            "tables-budgets": _draw_budgets(study),
+        },
     )
 
 
@@ -116,43 +121,42 @@ def _short(value: Average) -> str:
     return f"{value.mean:.1f}"
 
 
-def _draw_means(study: Study) -> Figure:
-    """A bar per policy; a diamond is what the study found."""
-    names = _ranked(study)[::-1]
+def draw_means(regrets: Mapping[str, Average]) -> Figure:
+    """A bar per policy, the best on top; a diamond is what the study found."""
+    names = sorted(regrets, key=lambda name: -regrets[name].mean)
     figure, axes = grid_of_axes(1, 1, width=7.5, height=3.4)
     panel = axes[0][0]
     for place, name in enumerate(names):
-        regret, look = study.regret(name), LOOKS[name]
-        panel.barh(place, regret.mean, xerr=regret.se, color=look.colour, height=0.62, alpha=0.9, capsize=3)
-        panel.text(
-            regret.mean + regret.se + 0.8, place, f"{regret.mean:.1f}", va="center", fontsize=9, color=INK
-        )
+        regret, look = regrets[name], LOOKS[name]
+        panel.barh(place, regret.mean, color=look.colour, height=0.66)
+        panel.errorbar(regret.mean, place, xerr=regret.se, color=INK, capsize=3, elinewidth=1.0)
+        panel.text(0.8, place, f"{regret.mean:.1f}", va="center", fontsize=9, color="white", weight="bold")
     known = [(STUDY[name], place) for place, name in enumerate(names) if name in STUDY]
     panel.scatter(
         *zip(*known, strict=True),
         marker="D",
-        s=34,
+        s=30,
         facecolor="white",
         edgecolor=INK,
         zorder=3,
-        label="the study (other deadlines and budgets)",
+        label="the study, with deadlines and budgets of its own",
     )
     panel.set_yticks(range(len(names)), [LOOKS[name].label for name in names])
     panel.grid(axis="y", visible=False)
-    panel.grid(axis="x", color="#d9d9d9", linewidth=0.7)
+    panel.grid(axis="x", color=FAINT, linewidth=0.7)
     panel.set_xlabel("regret, % of the range of final values (less is better)")
-    panel.legend(loc="lower right", frameon=False, fontsize=9)
+    panel.legend(loc="upper right", frameon=False, fontsize=9)
     return figure
 
 
 def _draw_budgets(study: Study) -> Figure:
     figure, axes = grid_of_axes(1, len(study.deadlines_min), height=3.8, width=10.0, share_y="row")
     for panel, deadline in zip(axes[0], study.deadlines_min, strict=True):
-        for name in _ranked(study):
-            if name == "random":
-                continue
+        names = [name for name in _ranked(study) if name != "random"]
+        for place, name in enumerate(names):
+            aside = 2.0 ** (0.07 * (place - len(names) / 2))  # so that no bar hides another
             regrets = [study.regret(name, Part(slots=slots, deadline_min=deadline)) for slots in study.slots]
-            draw_scores(panel, study.slots, regrets, look=LOOKS[name])
+            draw_scores(panel, [slots * aside for slots in study.slots], regrets, look=LOOKS[name])
         panel.set_xscale("log", base=2)
         plain_ticks(panel, study.slots)
         panel.set_xlabel("budget, slots until the deadline")

@@ -18,6 +18,7 @@ and keeps one trial of eta; the better a trial, the more slots it gets next. `sp
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,12 +33,13 @@ from elastune.policies.tariff import Leg, Tariff
 from elastune.spec.seer import SeerShape, SeerTerms, shape_seer
 from elastune.units import format_duration, format_usd
 
+_KEYS = ("elimination", "eta", "max_iterations", "min_round", "nu", "spend_leftover")
 # Budgets are tried in steps of two percent, then the step that fits is refined.
 _STEP = 0.98
 _REFINEMENTS = 30
 _LEAST_SHARE = 1e-3
 # Where the cluster cannot hold so many trials at once, longer first rounds are tried too.
-_LONGER = 1.1
+_LONGER = 1.2
 _ROUNDING = 1e-9
 
 
@@ -65,6 +67,7 @@ class Seer:
 
     def __init__(self, options: Mapping[str, object]) -> None:
         read = Options("seer", options)
+        self.options = tuple(sorted((key, value) for key, value in options.items() if key in _KEYS))
         self.eta = read.whole("eta", 4)
         self.nu = read.whole("nu", 2)
         self.min_round_s = read.number("min_round", 60.0)
@@ -74,7 +77,7 @@ class Seer:
         self.plan: SeerPlan | None = None
 
     def schedule(self, terms: RunTerms) -> Schedule:
-        self.plan = self.find_plan(terms)
+        self.plan = _plan_of(self.options, terms)
         return Schedule(tracks=(self.plan.legs,))
 
     def find_plan(self, terms: RunTerms) -> SeerPlan:
@@ -213,6 +216,12 @@ class Seer:
         )
 
 
+@functools.lru_cache(maxsize=256)
+def _plan_of(options: tuple[tuple[str, object], ...], terms: RunTerms) -> SeerPlan:
+    """Kept, because every rehearsal and every replay of a run begins with it."""
+    return Seer(dict(options)).find_plan(terms)
+
+
 class _Purse:
     """What is left for a round, and what of it a change of its gangs would cost."""
 
@@ -253,7 +262,7 @@ def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:
 
 
 def outline(search: Mapping[str, object], terms: RunTerms) -> Outline:
-    plan = Seer(search).find_plan(terms)
+    plan = _plan_of(Seer(search).options, terms)
     usd_per_s = terms.cluster.slot_usd_per_s
     brackets = tuple(
         BracketOutline(
