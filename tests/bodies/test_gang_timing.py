@@ -271,3 +271,19 @@ def test_an_iteration_takes_as_long_however_the_lease_is_cut(cut: float) -> None
     parts.tell(lease(9))
     parts.tell(lease(6), at_s=cut)
     assert whole.ends_s() == parts.ends_s()
+
+
+def test_a_crash_beyond_a_revocation_is_still_to_come() -> None:
+    """Worked out beyond the stop, it did not happen; after another lease it happens in its iteration."""
+
+    def breaks_late(config: Mapping[str, float], iteration: int) -> float:
+        if iteration == 5:
+            raise ZeroDivisionError("at the fifth")
+        return 1.0
+
+    shop = Workshop(profile(), breaks_late)
+    shop.tell(lease(20))
+    shop.tell(REVOKE, at_s=15.0)
+    shop.tell(lease(20, after=2), at_s=25.0)
+    told = [message for _, message in shop.log()]
+    assert told[2:] == ["trial 0 waits, revoked 2..2", "trial 0 crashes 3..4"]

@@ -13,7 +13,7 @@ import pytest
 from elastune.bodies.simulated import NO_FAULTS, Faults
 from elastune.core import Core, Ending
 from elastune.core import events as ev
-from elastune.errors import ExecutionError, InvariantError, JobError
+from elastune.errors import ExecutionError, InfeasibleError, InvariantError, JobError
 from elastune.job import Job
 from elastune.journal import AnyJournal, Body, Entry, Journal, MemoryJournal, RunId, RunRecord
 from elastune.runs import RunSetup, Simulation, audit, choose_policy, predict, prepare, replay
@@ -198,12 +198,21 @@ class TestResults:
         with pytest.raises(InvariantError, match="has not ended"):
             run.result(predict(run.setup))
 
-    def test_without_a_plan_a_prediction_is_a_calm_simulation(self) -> None:
-        noisy = setup_of(search=ASHA, profile__iteration=NOISE, profile__spread=0.3)
-        calm = setup_of(search=ASHA)
-        assert predict(noisy) == predict(calm)
-        state = run_quickly(calm, seed=0)
-        assert predict(calm).jct_seconds == pytest.approx(state.ended_s, rel=0.2)
+    @pytest.mark.parametrize("search", [ASHA, {"algorithm": "pbt", "trials": 8, "max_iterations": 20}])
+    def test_without_a_plan_a_prediction_is_the_mean_of_simulations(self, search: dict[str, object]) -> None:
+        """With the noise: whoever waits for the slowest waits longer than the mean."""
+        noisy = setup_of(search=search, profile__iteration=NOISE, profile__spread=0.3)
+        states = [run_quickly(noisy, seed=seed) for seed in range(20, 40)]
+        mean_s = math.fsum(state.ended_s or 0.0 for state in states) / len(states)
+        mean_usd = math.fsum(state.ledger.accrued_usd(state.now_s) for state in states) / len(states)
+        assert predict(noisy).jct_seconds == pytest.approx(mean_s, rel=0.1)
+        assert predict(noisy).cost == pytest.approx(mean_usd, rel=0.1)
+
+    def test_limits_that_leave_no_iteration_are_told_before_the_run(self) -> None:
+        with pytest.raises(
+            InfeasibleError, match=r"asha: not one iteration would be trained within a deadline"
+        ):
+            predict(setup_of(search=ASHA, deadline=1.0))
 
     def test_a_prediction_does_not_train(self) -> None:
         def explodes(config: Mapping[str, float], iteration: int) -> float:

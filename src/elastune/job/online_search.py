@@ -131,15 +131,18 @@ class PbtSearch(SearchSection):
 
 
 class RandomSearch(SearchSection):
-    """So many configurations, each trained to the end. One alone is SEER's baseline."""
+    """So many configurations, each trained to the end; as many as the limits allow if `trials` is left out.
+
+    Without `max_iterations`, one alone: SEER's baseline.
+    """
 
     algorithm: Literal["random"] = Field(default="random")
-    trials: Count = 1
+    trials: Count | None = None
     max_iterations: Iterations | None = None
 
     @property
     def needs_a_limit(self) -> bool:
-        return self.max_iterations is None
+        return self.max_iterations is None or self.trials is None
 
 
 class GridSearch(SearchSection):

@@ -85,18 +85,18 @@ def search_for(algorithm: str, search: SearchSection, known: Mapping[str, object
     """The options with which another algorithm runs on the same job: those that the two share, so that
     both have the same eta and the same iterations.
 
-    `known` fills in what the job does not say but somebody knows, such as how long the curves are.
+    `known` fills in what the algorithm needs and the job does not say, such as how long the curves are.
     """
     section = SEARCHES.get(algorithm)
     if section is None or algorithm == search.algorithm:
         return search.model_dump()
     given = {key: value for key, value in search.model_dump().items() if value is not None}
-    shared = {**known, **given}
-    defaults = {
-        name: field.default for name, field in section.model_fields.items() if not field.is_required()
-    }
-    options = {key: shared.get(key, defaults.get(key)) for key in section.model_fields}
-    return {**options, "algorithm": algorithm}
+    options: dict[str, object] = {"algorithm": algorithm}
+    for key, field in section.model_fields.items():
+        if key != "algorithm":
+            fallback = known.get(key) if field.is_required() else field.default
+            options[key] = given.get(key, fallback)
+    return options
 
 
 def known_algorithms() -> tuple[str, ...]:

@@ -43,3 +43,14 @@ def nodes_at_hand(state: State, most: int) -> int:
     """`most`, or as many as have come where the provider or the guards refused the others."""
     pool = state.pool()
     return pool.coming if 0 < pool.coming < pool.wanted else most
+
+
+def even_slots(nodes: int, trials: int, state: State) -> int:
+    """The most slots per trial with which as many train at once as with the fewest: sizes that do not fill a
+    node would leave some of them waiting."""
+    gangs, cluster = state.terms.gangs, state.terms.cluster
+    least = gangs.min_slots
+    at_once = min(trials, gangs_on(nodes, least, cluster))
+    most = min(gangs.max_slots or nodes * cluster.slots_per_node, nodes * cluster.slots_per_node)
+    fitting = (size for size in range(most, least, -1) if gangs_on(nodes, size, cluster) >= at_once)
+    return next(fitting, least)

@@ -41,31 +41,39 @@ class EHyperband:
         tariff = Tariff.of(terms)
         longest_s = tariff.time_left_s(deadline_s, 1)
         while longest_s >= self.min_round_s * (1 - _ROUNDING):
-            tracks = self._tracks(longest_s, terms, tariff)
+            brackets = math.floor(math.log(longest_s / self.min_round_s * (1 + _ROUNDING), self.eta)) + 1
+            while brackets > 1 and self._is_crowded(longest_s, brackets, terms, tariff):
+                brackets -= 1
+            tracks = self._tracks(longest_s, brackets, terms, tariff)
             in_time = tariff.boot_s + tariff.seconds(tracks) + tariff.save_s <= deadline_s * (1 + _ROUNDING)
             if in_time and affords(terms, tracks):
-                return Schedule(tracks=self._repeated(longest_s, terms, tariff))
+                return Schedule(tracks=self._repeated(longest_s, brackets, terms, tariff))
             longest_s *= _STEP
         raise InfeasibleError(
             "e-hyperband: the limits leave no room for one bracket of one round of "
             f"{format_duration(self.min_round_s)}. Give more time or money, or lower search.min_round"
         )
 
-    def _repeated(self, longest_s: float, terms: RunTerms, tariff: Tariff) -> tuple[tuple[Leg, ...], ...]:
+    def _is_crowded(self, longest_s: float, brackets: int, terms: RunTerms, tariff: Tariff) -> bool:
+        needed = tariff.nodes_needed(self._tracks(longest_s, brackets, terms, tariff))
+        return needed > terms.cluster.max_nodes
+
+    def _repeated(
+        self, longest_s: float, brackets: int, terms: RunTerms, tariff: Tariff
+    ) -> tuple[tuple[Leg, ...], ...]:
         most = terms.cluster.max_nodes * terms.cluster.slots_per_node
         parts = largest(
             most * _PARTS,
-            lambda parts: affords(terms, self._tracks(longest_s, terms, tariff, parts / _PARTS)),
+            lambda parts: affords(terms, self._tracks(longest_s, brackets, terms, tariff, parts / _PARTS)),
         )
-        return self._tracks(longest_s, terms, tariff, max(parts, _PARTS) / _PARTS)
+        return self._tracks(longest_s, brackets, terms, tariff, max(parts, _PARTS) / _PARTS)
 
     def _tracks(
-        self, longest_s: float, terms: RunTerms, tariff: Tariff, times: float = 1.0
+        self, longest_s: float, brackets: int, terms: RunTerms, tariff: Tariff, times: float = 1.0
     ) -> tuple[tuple[Leg, ...], ...]:
-        eta, slots = self.eta, terms.gangs.min_slots
-        most = math.floor(math.log(longest_s / self.min_round_s * (1 + _ROUNDING), eta))
+        eta, slots, most = self.eta, terms.gangs.min_slots, brackets - 1
         tracks = []
-        for s in range(max(0, most), -1, -1):
+        for s in range(most, -1, -1):
             trials = math.ceil(times * (most + 1) / (s + 1) * eta**s - _ROUNDING)
             ends = [longest_s / eta ** (s - k) for k in range(s + 1)]
             rounds = [end - begin for begin, end in zip([0.0, *ends], ends, strict=False)]

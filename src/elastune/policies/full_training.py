@@ -21,7 +21,7 @@ from elastune.core.events import (
     TrialsSampled,
 )
 from elastune.place import TrialId
-from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_for, steady_nodes
 from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 
@@ -40,12 +40,7 @@ class FullTraining:
 
     def start(self, state: State) -> Advice:
         nodes = steady_nodes(state, iterations=self.max_iterations or 1)
-        gangs, cluster = state.terms.gangs, state.terms.cluster
-        share = nodes * cluster.slots_per_node // (self.trials or 1) if self.trials else gangs.min_slots
-        self.slots = max(gangs.min_slots, min(share, gangs.max_slots or share))
-        if self.slots > cluster.slots_per_node:  # a larger gang takes whole nodes: use them
-            whole = self.slots // cluster.slots_per_node * cluster.slots_per_node
-            self.slots = max(whole, gangs.min_slots)
+        self.slots = even_slots(nodes, self.trials, state) if self.trials else state.terms.gangs.min_slots
         return self._fill(state)
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
@@ -98,7 +93,7 @@ class FullTraining:
 
 def make(name: str, setup: PolicySetup) -> FullTraining:
     read = Options(name, setup.search)
-    trials = read.optional_whole("trials")
-    if name == "random" and trials is None:
+    trials, longest = read.optional_whole("trials"), read.optional_whole("max_iterations")
+    if name == "random" and trials is None and longest is None:
         trials = 1
-    return FullTraining(trials=trials, max_iterations=read.optional_whole("max_iterations"))
+    return FullTraining(trials=trials, max_iterations=longest)

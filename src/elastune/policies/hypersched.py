@@ -157,11 +157,16 @@ class HyperSched:
             done = Ending.COMPLETE if state.best else Ending.FAILED
         nodes = self.nodes if state.terms.cluster.fixed or not idle else 0
         return Advice(
-            wishes=Wishes(trials=wishes, nodes={0: nodes}, steady=False),
+            wishes=Wishes(trials=wishes, nodes={0: nodes}, steady=self._is_steady(state)),
             sample=sample,
             reviews=reviews,
             done=done,
         )
+
+    def _is_steady(self, state: State) -> bool:
+        """While all have the fewest slots nobody moves, which spares the placement controller."""
+        least = state.terms.gangs.min_slots
+        return all(slots == least for slots in self.live.values())
 
     def _failed_rung(self, trial: Trial) -> SeenRung | None:
         """The highest rung at which the trial is not among the best, if it should not be past it."""
@@ -178,7 +183,11 @@ class HyperSched:
         least = state.terms.gangs.min_slots
         free = self._slots(state) - sum(self.live.values()) - self.sampling * least
         entering = 0
-        while free - entering * least >= least and self._may_enter(state):
+        while (
+            free - entering * least >= least
+            and self._can_be_placed(entering + 1, state)
+            and self._may_enter(state)
+        ):
             promoted = self._promotable(state)
             if promoted is not None:
                 self._enter(promoted, state)
@@ -191,6 +200,14 @@ class HyperSched:
             self.sampling = entering
             self.trials_left -= entering
         return entering
+
+    def _can_be_placed(self, more: int, state: State) -> bool:
+        """Where gangs of the fewest slots do not fill a node, free slots are not always of use."""
+        cluster, least = state.terms.cluster, state.terms.gangs.min_slots
+        if cluster.slots_per_node % least == 0:
+            return True
+        gangs = [*self.live.values(), *[least] * (more + self.sampling)]
+        return Tariff.of(state.terms).nodes_for(gangs) <= self._slots(state) // cluster.slots_per_node
 
     def _may_enter(self, state: State) -> bool:
         left_s = self._time_left_s(state)
@@ -236,12 +253,15 @@ class HyperSched:
         left_s, again_s = self._time_left_s(state), math.inf
         ranked = self._best_first(state)
         shares = self._shares(len(ranked) + self.sampling, state)  # those on their way have theirs, too
-        for (number, held), share in zip(ranked, shares, strict=False):
+        free = self._slots(state) - sum(self.live.values()) - self.sampling * state.terms.gangs.min_slots
+        for (number, held), even in zip(ranked, shares, strict=False):
+            share = min(even, held + max(0, free))
             if share <= held or not self._pays(held, share, left_s, state):
                 continue
             owed = self.cooldown - (state.trials[number].iteration - self.resized_at[number])
             if owed < 0 or state.trials[number].activity is None:
                 self.live[number] = share
+                free -= share - held
                 self.resized_at[number] = state.trials[number].iteration
             else:
                 again_s = min(again_s, (owed + 1) * self._epoch_s(held, state))

@@ -70,8 +70,26 @@ class Outline:
     brackets: tuple[BracketOutline, ...] = ()
     extra_trials: int = 0
     spends_leftover: bool = False
+    has_useless_gangs: bool = False
+    """Trials get slots that make them no faster, by the profile."""
+    is_hasty: bool = False
+    """The first round is over before an iteration on the fewest slots is."""
     first_round_s: float | None = None
     """Of training, without start-up."""
+
+    @property
+    def around_s(self) -> float:
+        """Before the first round and after the last."""
+        tracks = {each.track for each in self.rounds}
+        return self.seconds - max(
+            (sum(each.seconds for each in self.rounds if each.track == track) for track in tracks),
+            default=0.0,
+        )
+
+    @property
+    def around_usd(self) -> float:
+        """What is paid beside the rounds: boots, the last save, slots of whole nodes that nobody uses."""
+        return self.usd - sum(each.usd for each in self.rounds)
 
     def to_dict(self) -> dict[str, object]:
         tracks = {each.track for each in self.rounds}
@@ -87,7 +105,7 @@ class Outline:
 
 
 def outline_of(terms: RunTerms, tracks: Sequence[Sequence[Leg]]) -> Outline:
-    tariff = Tariff.of(terms)
+    tariff, speedup, least = Tariff.of(terms), terms.profile.speedup, terms.gangs.min_slots
     rounds = tuple(
         RoundOutline(
             track=track,
@@ -95,14 +113,19 @@ def outline_of(terms: RunTerms, tracks: Sequence[Sequence[Leg]]) -> Outline:
             seconds=leg.seconds,
             gangs=dict(sorted(Counter(leg.gangs).items())),
             nodes=tariff.nodes_for(leg.gangs),
-            usd=tariff.price_usd([[leg]], booted=True),
+            usd=tariff.leg_usd(leg, shared=len(tracks) > 1),
         )
         for track, legs in enumerate(tracks)
         for number, leg in enumerate(legs)
     )
+    first_s = max(0.0, min(track[0].seconds for track in tracks) - tariff.start_s)
     return Outline(
         seconds=tariff.boot_s + tariff.seconds(tracks) + tariff.save_s,
         usd=tariff.price_usd(tracks),
         rounds=rounds,
-        first_round_s=max(0.0, tracks[0][0].seconds - tariff.start_s),
+        has_useless_gangs=any(
+            speedup.at(size) <= speedup.at(least) for leg in tracks[0] for size in leg.gangs if size > least
+        ),
+        is_hasty=first_s < terms.profile.iteration.mean / speedup.at(least),
+        first_round_s=first_s,
     )

@@ -21,7 +21,7 @@ from elastune.core.events import (
     TrialsSampled,
 )
 from elastune.place import TrialId
-from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_for, steady_nodes
 from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 
@@ -74,10 +74,9 @@ class Pbt:
         return Advice(wishes=self._wishes(state), sample=sample, barriers=barriers)
 
     def _wishes(self, state: State) -> Wishes:
-        cluster, limits = state.terms.cluster, state.terms.gangs
+        cluster = state.terms.cluster
         most = steady_nodes(state, iterations=self.max_iterations)
-        share = nodes_at_hand(state, most) * cluster.slots_per_node // self.size
-        slots = max(limits.min_slots, min(share, limits.max_slots or share, cluster.slots_per_node))
+        slots = even_slots(nodes_at_hand(state, most), self.size, state)
         room = gangs_on(nodes_at_hand(state, most), slots, cluster)
         final = self._goal == self.max_iterations
         living = [number for number in self.population if not state.trials[number].phase.is_over]

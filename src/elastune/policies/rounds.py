@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from elastune.cluster import Billing
 from elastune.core import Advice, AnyEvent, Ending, RunTerms, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import (
     LeaseEnd,
@@ -22,6 +23,8 @@ from elastune.core.events import (
     TrialPaused,
     TrialsSampled,
 )
+from elastune.core.trials import Activity
+from elastune.errors import InfeasibleError
 from elastune.place import TrialId
 from elastune.policies.tariff import Leg, Tariff
 
@@ -92,7 +95,7 @@ class Rounds:
             timers={_BOOT: state.now_s + tariff.boot_s + _PATIENCE_S},
         )
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
         match event:
             case TrialsSampled():
                 self._enter([trial for trial, _ in event.trials])
@@ -103,14 +106,17 @@ class Rounds:
                 return self._end_round(int(timer.removeprefix(_ROUND)), state)
             case LeaseEnded(reason=LeaseEnd.REACHED) if not self._is_through(state.trials[event.trial]):
                 return self._advice(state)
+            case LeaseEnded(reason=LeaseEnd.TIME) if self._is_last_to_stop(state):
+                return replace(self._advice(state), done=Ending.COMPLETE)
             case Progressed() | TrialPaused() if self._is_through(state.trials[event.trial]):
-                return self._end_if_empty(state)
+                return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
             case _:
                 return None
 
     # Beginning.
 
     def _enter(self, drawn: list[TrialId]) -> None:
+        """Those for whom there is no place are left in the list."""
         self.sampled = True
         for track in self.tracks:  # if the space is exhausted the last ones get fewer
             track.alive = drawn[: len(track.gangs)]
@@ -124,8 +130,30 @@ class Rounds:
         if self.begun or not self.sampled or not ready:
             return None
         self.begun = True
+        stop = self._make_do(state, pool.ready) if pool.ready < self.nodes else []
         self._fit(state)
-        return self._advice(state)
+        return self._advice(state, stop=stop)
+
+    def _make_do(self, state: State, nodes: int) -> list[TrialId]:
+        """Other rounds for the nodes that came; returns the trials for which they have no place."""
+        terms, tariff = state.terms, Tariff.of(state.terms)
+        left_s, left_usd = state.time_left_s, state.money_left_usd
+        boot_usd = nodes * tariff.boot_s * terms.cluster.node_usd_per_s  # which has been paid
+        limits = replace(
+            state.limits,
+            deadline_s=None if left_s is None else left_s + tariff.boot_s,
+            budget_usd=None if left_usd is None else left_usd + boot_usd,
+        )
+        cluster = replace(terms.cluster, max_nodes=nodes)
+        try:
+            schedule = self.schedule(replace(terms, cluster=cluster, limits=limits))
+        except InfeasibleError:
+            return []
+        drawn = [trial for track in self.tracks for trial in track.alive]
+        self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
+        self.nodes = tariff.nodes_held(schedule.tracks)
+        self._enter(drawn)
+        return drawn
 
     # Rounds.
 
@@ -142,8 +170,8 @@ class Rounds:
         if track.legs and ranked:
             cut = self.select(track, ranked, state)
             stopped = [trial for trial in living if trial not in cut.kept]
-            track.alive, track.gangs = [trial.number for trial in cut.kept], cut.gangs
-            track.legs[0] = replace(track.legs[0], gangs=cut.gangs)
+            track.alive, track.gangs = [trial.number for trial in cut.kept], cut.gangs[: len(cut.kept)]
+            track.legs[0] = replace(track.legs[0], gangs=track.gangs)
         else:
             track.legs, track.alive = [], []
         self._fit(state)
@@ -164,25 +192,31 @@ class Rounds:
         return [legs for legs in tracks if legs]
 
     def _fit(self, state: State) -> None:
-        """Shorten the rounds to come so that they end in time and can be paid, and set their ends."""
+        """Set the ends of the rounds that begin, shortened so that all to come end in time and can be paid.
+
+        Those after them keep their planned length: what is saved on the way is theirs.
+        """
         tariff, rest = Tariff.of(state.terms), self.rest(state)
         share = 1.0
         seconds, left_s = tariff.seconds(rest), state.time_left_s
         if left_s is not None and seconds > 0.0:
             share = min(share, max(0.0, left_s - tariff.save_s) / seconds * _IN_TIME)
-        usd, left_usd = tariff.price_usd(rest, booted=True), state.money_left_usd
+        usd, left_usd = tariff.price_usd(rest, booted=True), money_for(state, tariff, rest)
         if left_usd is not None and usd > 0.0:
             share = min(share, max(0.0, left_usd - self._lag_usd(tariff, rest, state)) / usd)
         for track in self.tracks:
             if track.legs and track.ends_s is None:
-                track.legs = [replace(leg, seconds=leg.seconds * share) for leg in track.legs]
-                track.ends_s = state.now_s + track.legs[0].seconds
+                track.ends_s = state.now_s + track.legs[0].seconds * share
         self.nodes = tariff.nodes_held(self.rest(state))
 
     def _lag_usd(self, tariff: Tariff, rest: Sequence[Sequence[Leg]], state: State) -> float:
-        """Nodes that are to go wait for the iteration that is being trained on them."""
+        """Nodes that are to go wait where a trial that stays is in the middle of an iteration."""
+        if tariff.cluster.billing is Billing.FUNCTION:
+            return 0.0
         surplus = max(0, len(state.where) - tariff.nodes_held(rest))
-        return tariff.cluster.node_usd_per_s * surplus * tariff.profile.iteration.mean
+        staying = tariff.nodes_for(size for track in self.tracks if track.legs for size in track.gangs)
+        iteration_s = tariff.profile.iteration.mean / 2
+        return tariff.cluster.node_usd_per_s * min(surplus, staying) * iteration_s
 
     # Wishes.
 
@@ -197,7 +231,8 @@ class Rounds:
         }
         done = None
         if over or not self._open(state):
-            done = Ending.COMPLETE if state.best or any(t.values for t in state.living()) else Ending.FAILED
+            hopeful = state.best or any(t.values or t.activity is not None for t in state.living())
+            done = Ending.COMPLETE if hopeful else Ending.FAILED
         return Advice(
             wishes=Wishes(trials=tuple(wishes), nodes={0: self.nodes}, steady=False),
             stop=tuple(stop),
@@ -243,6 +278,27 @@ class Rounds:
             return True
         return self.max_iterations is not None and trial.has_done(self.max_iterations)
 
+    def _is_last_to_stop(self, state: State) -> bool:
+        """In the last round nobody has time for one more iteration."""
+        if any(len(track.legs) > 1 for track in self.tracks) or state.best is None:
+            return False
+        busy = {Activity.STARTING, Activity.TRAINING}
+        return not any(state.trials[number].activity in busy for number in state.held)
+
+    def _give_back(self, trial: Trial, state: State) -> Advice | None:
+        """A trial is over before its round is, and with it the need for its slots."""
+        for track in self.tracks:
+            if trial.number in track.alive and trial.phase.is_over and track.legs:
+                place = track.alive.index(trial.number)
+                track.alive = track.alive[:place] + track.alive[place + 1 :]
+                track.gangs = track.gangs[:place] + track.gangs[place + 1 :]
+                track.legs[0] = replace(track.legs[0], gangs=track.gangs)
+                needed = Tariff.of(state.terms).nodes_held(self.rest(state))
+                if self.begun and needed < self.nodes:
+                    self.nodes = needed
+                    return self._advice(state)
+        return None
+
     def _end_if_empty(self, state: State) -> Advice | None:
         """All failed, or all have trained to the end: nobody waits for the clock."""
         if not self.sampled or self._open(state):
@@ -250,6 +306,20 @@ class Rounds:
         if any(trial.activity is not None for trial in state.living()):
             return None  # they save first
         return self._advice(state)
+
+
+def money_for(state: State, tariff: Tariff, rest: Sequence[Sequence[Leg]]) -> float | None:
+    """What is left for rounds to come, less the minimum charges that nodes still owe when they go."""
+    left_usd, cluster = state.money_left_usd, tariff.cluster
+    if left_usd is None or cluster.billing is Billing.FUNCTION:
+        return left_usd
+    going = max(0, len(state.where) - tariff.nodes_held(rest))
+    rest_s = tariff.seconds(rest)
+    owed_s = 0.0
+    for place, node in enumerate(sorted(state.where.values(), key=lambda node: node.born_s)):
+        age_s = state.now_s - node.born_s + (0.0 if place < going else rest_s)
+        owed_s += max(0.0, cluster.minimum_charge_s - age_s)
+    return left_usd - owed_s * cluster.node_usd_per_s
 
 
 def keep_best(track: Track, ranked: list[Trial], _: State) -> Cut:

@@ -27,7 +27,7 @@ from elastune.core import RunTerms, State, Trial
 from elastune.errors import InfeasibleError, JobError
 from elastune.policies.options import Options
 from elastune.policies.outline import BracketOutline, Outline, outline_of
-from elastune.policies.rounds import Cut, Rounds, Schedule, Track, affords, largest
+from elastune.policies.rounds import Cut, Rounds, Schedule, Track, affords, largest, money_for
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Leg, Tariff
 from elastune.spec.seer import SeerShape, SeerTerms, shape_seer
@@ -95,7 +95,7 @@ class Seer:
                 break  # longer rounds cost no less
             if other is not None and (plan is None or _is_better(other, plan)):
                 plan = other
-            if not crowded or (other is not None and other.shape.rounds == 1):
+            if not crowded:
                 break
             min_round_s *= _LONGER
         if plan is None:
@@ -139,7 +139,7 @@ class Seer:
         gangs = self.plan.shape.gangs(track.number)
         kept = self._best_by_bracket(track, ranked) if self.by_bracket else ranked
         kept = kept[: len(gangs)]
-        if not self.spend_leftover:
+        if not self.spend_leftover or self.by_bracket:  # other gangs than its own would leave the bracket
             return Cut(kept=kept, gangs=gangs)
         others = [trial for trial in ranked if trial not in kept]
         purse = _Purse(track, state)
@@ -229,7 +229,7 @@ class _Purse:
         self.tariff = Tariff.of(state.terms)
         self.limits = state.terms.gangs
         self.legs = track.legs
-        self.left_usd = state.money_left_usd
+        self.state = state
         self.nodes = len(state.where)
 
     def joined(self, gangs: tuple[int, ...], extra: int) -> tuple[int, ...]:
@@ -253,7 +253,8 @@ class _Purse:
         if self.tariff.nodes_for(gangs) > self.nodes:
             return False
         legs = [replace(self.legs[0], gangs=gangs), *self.legs[1:]]
-        return self.left_usd is None or self.tariff.price_usd([legs], booted=True) <= self.left_usd
+        left_usd = money_for(self.state, self.tariff, [legs])
+        return left_usd is None or self.tariff.price_usd([legs], booted=True) <= left_usd
 
 
 def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:

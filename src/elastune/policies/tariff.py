@@ -113,6 +113,14 @@ class Tariff:
         fresh = 0 if booted else held[0]
         return node_s * cluster.node_usd_per_s + fresh * cluster.data_usd_per_node
 
+    def leg_usd(self, leg: Leg, *, shared: bool) -> float:
+        """One round alone, on nodes that are up; `shared` with other tracks: it pays for its slots."""
+        cluster = self.cluster
+        if shared or cluster.billing is Billing.FUNCTION:
+            return leg.seconds * sum(leg.gangs) * cluster.slot_usd_per_s
+        nodes = cluster.max_nodes if cluster.fixed else self.nodes_for(leg.gangs)
+        return leg.seconds * nodes * cluster.node_usd_per_s
+
     def seconds(self, tracks: Sequence[Sequence[Leg]]) -> float:
         """Until the last round is over, from when the first can begin."""
         return max((sum(leg.seconds for leg in track) for track in tracks), default=0.0)

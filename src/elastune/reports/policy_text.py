@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -24,8 +26,22 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
                 outline.extra_trials
             )
             parts.append(Text(f"money left over goes into {first}trials that are next in line", "dim"))
+        parts += [Text(warning, "yellow") for warning in _warnings(outline)]
     parts.append(_totals(quote))
     return stacked(parts)
+
+
+def _warnings(outline: Outline) -> Iterator[str]:
+    if outline.has_useless_gangs:
+        yield (
+            "the profile says that more slots make this training no faster (profile.speedup), yet some "
+            "trials get more; with search.max_slots_per_trial: 1 more trials would start"
+        )
+    if outline.is_hasty:
+        yield (
+            "the first round is shorter than an iteration on the fewest slots: trials would be compared "
+            "before they have a value; raise search.min_round to an iteration or two"
+        )
 
 
 def _headline(quote: PolicyQuote) -> Text:
@@ -68,6 +84,10 @@ def _rounds(outline: Outline) -> Table:
             format_duration(each.seconds),
             format_usd(each.usd),
         )
+    blank = [""] * (len(table.columns) - 3)
+    around = "boot, save" if not several else "boot, save, idle"
+    table.add_row(around, *blank, format_duration(outline.around_s), format_usd(outline.around_usd))
+    table.add_row("all", *blank, format_duration(outline.seconds), format_usd(outline.usd), style="bold")
     return table
 
 
@@ -86,9 +106,16 @@ def _totals(quote: PolicyQuote) -> Text:
         (format_usd(predicted.cost), "bold"),
         _share(predicted.cost, limits.budget_usd, "the budget"),
     )
+    text.append(
+        f"\nabout {plural(round(quote.trials), 'trial')} on at most {plural(quote.peak_nodes, 'node')}"
+    )
     count = (limits.deadline_s is not None) + (limits.budget_usd is not None)
-    hard = ("", "\nthe limit is hard: ", "\nboth limits are hard: ")[count]
-    promise = f"{hard}the run ends before it, with the best model so far" if hard else ""
+    hard = (
+        "",
+        "\nthe limit is hard: the run ends before it",
+        "\nboth limits are hard: the run ends before them",
+    )[count]
+    promise = f"{hard}, with the best model so far" if hard else ""
     return text.append(f", by rehearsals on unknown curves{promise}", "dim")
 
 

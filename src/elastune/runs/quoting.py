@@ -10,7 +10,7 @@ from elastune.planning import Limits
 from elastune.policies import Outline
 from elastune.runs.result import Estimate
 from elastune.runs.setup import RunSetup, prepare
-from elastune.runs.simulation import predict
+from elastune.runs.simulation import rehearse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,9 @@ class PolicyQuote:
     choice: Choice
     limits: Limits
     predicted: Estimate
-    max_nodes: int
+    trials: float
+    """In the mean of the rehearsals."""
+    peak_nodes: int
     outline: Outline | None
     """The rounds, of a policy that knows them beforehand."""
 
@@ -41,7 +43,8 @@ class PolicyQuote:
             "cost": self.predicted.cost,
             "deadline_seconds": self.limits.deadline_s,
             "budget": self.limits.budget_usd,
-            "max_nodes": self.max_nodes,
+            "trials": self.trials,
+            "peak_nodes": self.peak_nodes,
             **({} if self.outline is None else self.outline.to_dict()),
         }
 
@@ -52,10 +55,12 @@ def quote_policy(job: Job, policy: str | None = None) -> PolicyQuote:
 
 
 def quote_of(setup: RunSetup) -> PolicyQuote:
+    rehearsed = rehearse(setup)
     return PolicyQuote(
         choice=setup.choice,
         limits=setup.terms.limits,
-        predicted=predict(setup),
-        max_nodes=setup.terms.cluster.max_nodes,
+        predicted=rehearsed.estimate,
+        trials=rehearsed.trials,
+        peak_nodes=rehearsed.peak_nodes,
         outline=setup.outline(),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from elastune.core import Core, Policy, RunTerms, State
-from elastune.errors import InfeasibleError
+from elastune.errors import InfeasibleError, JobError
 from elastune.job import Job
 from elastune.job.choice import Choice, choose
 from elastune.job.declared_search import DeclaredSearch, ShaSearch
@@ -169,6 +169,9 @@ def _problem(job: Job) -> Problem:
     keys = ("trials", "min_iterations", "max_iterations", "eta", "min_slots_per_trial", "max_slots_per_trial")
     search = job.search.model_dump()
     if not all(search.get(key) for key in keys[:4]):
-        return job.to_problem()  # which says why not
+        raise JobError(
+            "rubberband follows the plan of a declared search, and the job declares none; add, say, "
+            "search: {algorithm: sha, trials: 32, max_iterations: 50}"
+        )
     sister = ShaSearch(**{key: search[key] for key in keys})
     return job.model_copy(update={"search": sister}).to_problem()

@@ -199,7 +199,8 @@ def _warnings(setup: RunSetup, state: State) -> Iterator[str]:
     trials = len(state.trials)
     failed = sum(trial.error is not None for trial in state.trials.values())
     if is_many(failed, trials):
-        yield f"{failed:,} of {plural(trials, 'trial')} failed: the best model is the best of the others"
+        rest = "" if failed == trials else ": the best model is the best of the others"
+        yield f"{failed:,} of {plural(trials, 'trial')} failed{rest}"
     asked = setup.search.get("trials")
     if state.exhausted and isinstance(asked, int) and trials < asked:
         yield (

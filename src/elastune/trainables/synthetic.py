@@ -19,6 +19,7 @@ from elastune.trainables.protocol import Row
 from elastune.wording import seen
 
 _SCALE = 0.1
+_LAST_RANK = 0.9999
 _METRIC = "score"
 
 
@@ -63,8 +64,9 @@ class HyperSchedFunction:
 
 
 def _at_rank(rank: float) -> float:
-    """The quantile of the exponential distribution; its last one, infinite, is a curve at its limit."""
-    return -_SCALE * math.log1p(-rank) if rank < 1.0 else math.inf
+    """The quantile of the exponential distribution, up to the best of ten thousand: the last one is infinite,
+    and whoever clips a rank to 1 would find a model that has learnt everything after one iteration."""
+    return -_SCALE * math.log1p(-min(rank, _LAST_RANK))
 
 
 def _number(config: Configuration, name: str) -> float:

@@ -80,6 +80,8 @@ class SimulatedGang:
         self.saves: deque[tuple[float, int, bool]] = deque()
         """Background saves in order: (durable at, iteration, regular)."""
         self.best = lease.keep_above
+        self.marks: list[tuple[int, float, float | None]] = [(0, 0.0, self.best)]
+        """After which iteration the last regular save and the best value became what they are."""
 
     def train(self, now_s: float) -> None:
         """Begin to train, or go on after a wait."""
@@ -87,6 +89,7 @@ class SimulatedGang:
         self.clock_s = now_s
         if not self.ends:
             self.saved_s = now_s
+            self.marks = [(0, now_s, self.best)]
 
     def done(self, now_s: float) -> int:
         """Iterations that have ended."""
@@ -123,6 +126,17 @@ class SimulatedGang:
             del track[keep:]
         while self.saves and self.saves[-1][1] > self.stop_at.iteration:
             self.saves.pop()
+        self._forget_beyond(self.stop_at.iteration)
+
+    def _forget_beyond(self, last: int) -> None:
+        """What iterations that did not happen would have caused."""
+        if self.fails_in is not None and self.fails_in > last + 1:
+            self.fails_in, self.error = None, ""
+        if self.bad is not None and self.bad > last:
+            self.bad = None
+        while len(self.marks) > 1 and self.marks[-1][0] > last:
+            self.marks.pop()
+        _, self.saved_s, self.best = self.marks[-1]
 
     def next_report_s(self) -> float | None:
         """When to report before the stop: a regular save is durable, or a metric is none."""
@@ -228,3 +242,4 @@ class SimulatedGang:
             self.saved_s = at_s
         if regular or is_best:
             self.saves.append((at_s + rule.save_s, iteration, regular))
+            self.marks.append((iteration, self.saved_s, self.best))
