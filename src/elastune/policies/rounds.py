@@ -24,7 +24,7 @@ from elastune.core.events import (
     TrialsSampled,
 )
 from elastune.core.trials import Activity
-from elastune.errors import InfeasibleError
+from elastune.errors import InfeasibleError, JobError
 from elastune.place import TrialId
 from elastune.policies.tariff import Leg, Tariff
 
@@ -147,7 +147,7 @@ class Rounds:
         cluster = replace(terms.cluster, max_nodes=nodes)
         try:
             schedule = self.schedule(replace(terms, cluster=cluster, limits=limits))
-        except InfeasibleError:
+        except (InfeasibleError, JobError):  # a limit that its arithmetic needs may have been given up
             return []
         drawn = [trial for track in self.tracks for trial in track.alive]
         self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
