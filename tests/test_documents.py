@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLANNING = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
 SIMULATING = ROOT / "docs" / "simulating.md"
+POLICIES = ROOT / "docs" / "policies.md"
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -76,6 +77,14 @@ def test_the_python_examples_run(code: str, folder: Path, monkeypatch: pytest.Mo
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "example", "exec"), {})
     assert printed.getvalue().strip()
+
+
+def test_the_page_about_policies_shows_what_happens(tmp_path: Path) -> None:
+    """If the numbers have changed for a good reason: python -m tests.documents docs/policies.md"""
+    commands = list(run_page(POLICIES, tmp_path))
+    assert len(commands) == 2
+    for each in commands:
+        assert each.shown == each.fitted(), each.command
 
 
 def test_the_page_about_simulating_shows_what_happens(

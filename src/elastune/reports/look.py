@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, ordered so that neighbours differ in lightness too.
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999933", "#7F5BA8")
+PALETTE = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00",
+    "#999933", "#7F5BA8", "#882255", "#44AA99", "#8A6D3B", "#6B7A8F",
+)  # fmt: skip
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILION = PALETTE[:6]
 # Each is used for one thing only, so that a page can replace it.
 INK, MUTED, RULE, PAPER, LIMIT, HELD = "#24292F", "#68707A", "#DADFE4", "#FFFFFE", "#B3261E", "#E9ECEF"

@@ -23,7 +23,14 @@ _COLUMNS = (
 )  # fmt: skip
 _WORDS = ("run", "name", "when", "body", "policy", "faults", "state")
 # What is left out where there is no room, step by step.
-_IF_ROOM: tuple[tuple[str, ...], ...] = ((), ("body", "events"), ("body", "events", "when"))
+_IF_ROOM: tuple[tuple[str, ...], ...] = (
+    (),
+    ("body", "events"),
+    ("body", "events", "when"),
+    ("body", "events", "when", "seed"),
+    ("body", "events", "when", "seed", "faults"),
+    ("body", "events", "when", "seed", "faults", "name"),
+)
 _STYLES = {
     RunState.COMPLETE: "green",
     RunState.RUNNING: "cyan",
