@@ -13,6 +13,9 @@ from elastune.reports.tables import number_table, stacked
 from elastune.runs.quoting import PolicyQuote
 from elastune.units import format_duration, format_percent, format_usd, plural
 
+# Sums of floats are not exact.
+_NOTHING_USD = 1e-6
+
 
 def render_policy_quote(quote: PolicyQuote) -> RenderableType:
     parts: list[RenderableType] = [_headline(quote)]
@@ -86,7 +89,8 @@ def _rounds(outline: Outline) -> Table:
         )
     blank = [""] * (len(table.columns) - 3)
     around = "boot, save" if not several else "boot, save, idle"
-    table.add_row(around, *blank, format_duration(outline.around_s), format_usd(outline.around_usd))
+    if outline.around_s > 0.0 or outline.around_usd > _NOTHING_USD:
+        table.add_row(around, *blank, format_duration(outline.around_s), format_usd(outline.around_usd))
     table.add_row("all", *blank, format_duration(outline.seconds), format_usd(outline.usd), style="bold")
     return table
 
