@@ -242,3 +242,13 @@ def test_a_policy_that_is_not_known_is_said_to_be_so() -> None:
 def test_rubberband_needs_a_plan() -> None:
     with pytest.raises(JobError):
         prepare(asha(search__trials=None, deadline=100.0), "rubberband")
+
+
+def test_when_nobody_comes_any_more_the_best_is_trained_to_the_end() -> None:
+    """8 trials by thirds are 8, 2 and none."""
+    run = rehearse(job_of(search={"algorithm": "asha", "trials": 8, "max_iterations": 27, "eta": 3}), seed=1)
+    trained = sorted(trial.iteration for trial in run.state.trials.values())
+    assert trained[-1] == 27
+    assert trained[:6] == [1] * 6
+    assert run.state.best is not None
+    assert run.state.best.iteration == 27

@@ -81,9 +81,7 @@ def test_a_round_shorter_than_an_iteration_is_pointed_out() -> None:
 
 
 def test_nothing_in_time_is_told() -> None:
-    with pytest.raises(
-        InfeasibleError, match="not one iteration would be trained within a deadline"
-    ):
+    with pytest.raises(InfeasibleError, match="not one iteration would be trained within a deadline"):
         quoted(search={"algorithm": "asha", "max_iterations": 9}, profile={"iteration": "1h"})
 
 

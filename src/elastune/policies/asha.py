@@ -3,7 +3,8 @@
 A trial trains to the next rung, is paused there, and is promoted when it is among the best 1/eta of those
 that reached the rung. A free place goes to a promotion at the highest rung that has one, else to a new
 trial. There are no barriers. Each rung keeps its own queue: a trial that waits at a rung is never sent
-through a lower one again (see DESIGN section 11 on `start_next_trial`).
+through a lower one again (see DESIGN section 11 on `start_next_trial`). Beyond the paper: when there is
+nothing else left to do, the best trial goes on until one is trained to the end.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import heapq
 import math
 from dataclasses import dataclass, field
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Phase, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
 from elastune.place import TrialId
 from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
@@ -65,6 +66,8 @@ class Asha:
         self.unsaved: dict[TrialId, int] = {}
         """Trials that have reached a rung and still save, with the rung."""
         self.sampling = 0
+        self.is_through = False
+        """Somebody was trained to the end."""
 
     def start(self, state: State) -> Advice:
         return self._fill(state)
@@ -101,6 +104,8 @@ class Asha:
             value = trial.values[-1]
             level.record(-value if state.terms.mode is Mode.MAX else value, trial.number)
             self.unsaved[trial.number] = rung
+        elif trial.phase is Phase.FINISHED:
+            self.is_through = True
         del self.rung_of[trial.number], self.wishes[rung][trial.number]
         return self._fill(state)
 
@@ -110,6 +115,7 @@ class Asha:
         Unless they had saved before: then they are through, though nobody reports it.
         """
         over = [trial for trial in self.rung_of if state.trials[trial].phase.is_over]
+        self.is_through |= any(state.trials[trial].phase is Phase.FINISHED for trial in over)
         for number in over:
             del self.wishes[self.rung_of.pop(number)][number]
         lost = [t for t in self.unsaved if state.trials[t].activity is None and t not in self.rung_of]
@@ -129,6 +135,8 @@ class Asha:
             sample = int(min(room - len(self.rung_of), self.trials_left))
             self.sampling = sample = max(0, sample)
             self.trials_left -= sample
+        if not (self.rung_of or self.sampling):
+            self._finish(state)
         busy = len(self.rung_of) + self.sampling
         return Advice(
             wishes=Wishes(trials=self._wishes(), nodes={0: self._nodes(state, busy)}),
@@ -152,6 +160,19 @@ class Asha:
                 self._send(trial, rung + 1, state)
                 return True
         return False
+
+    def _finish(self, state: State) -> None:
+        """Nobody comes any more to be compared with: the best of the highest rung goes on, and somebody is
+        trained to the end. (8 trials by thirds are 8, 2 and none; ASHA proper would stop there.)"""
+        if self.is_through:
+            return
+        for number in range(self.top - 1, -1, -1):
+            waiting = self.rungs[number].waiting
+            while waiting:
+                _, trial = heapq.heappop(waiting)
+                if not state.trials[trial].phase.is_over:
+                    self._send(trial, number + 1, state)
+                    return
 
     def _wishes(self) -> tuple[Wish, ...]:
         """Higher rungs first: where places are short, the better trials have them."""
