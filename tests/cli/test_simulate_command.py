@@ -44,7 +44,7 @@ def test_a_run_is_told_from_the_policy_to_where_it_is_kept(tmp_path: Path) -> No
     assert done.stderr == ""
     told = done.stdout
     assert told.startswith("synthetic, simulated: complete  [seed 0]\n")
-    assert "policy rubberband, because a search was declared (sha)" in told
+    assert "policy RubberBand, because sha was declared with a deadline: least cost by then" in told
     assert re.search(r"time +18m19s +18m51s +18m\d\ds +[+-]\d\.\d% +20m00s +kept", told)
     assert re.search(r"cost +\$6\.24 +\$6\.38 +\$6\.\d\d +[+-]\d\.\d% +none", told)
     assert "after 1,000 iterations: trial" in told
@@ -119,7 +119,7 @@ def test_without_a_journal_nothing_is_written_and_as_much_is_told(tmp_path: Path
 def test_an_asynchronous_search_has_no_plan_and_a_prediction_all_the_same(tmp_path: Path) -> None:
     told = run("simulate", ASHA, cwd=tmp_path).stdout
     assert told.startswith("asha, simulated: stopped at the deadline  [seed 0]\n")
-    assert "policy asha, because search.algorithm names it" in told
+    assert "policy ASHA, because search.algorithm names it" in told
     assert re.search(r"time +20m00s +(20m00s|19m\d\ds) +[+-]0\.\d% +20m00s +kept", told)
     assert not the_folder(tmp_path / "elastune-runs").plan.exists()
 

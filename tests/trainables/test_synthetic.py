@@ -48,9 +48,13 @@ def test_it_is_an_endless_curve_without_seconds(trainable: Trainable) -> None:
     assert scores == sorted(scores)
 
 
-def test_the_last_rank_is_a_curve_at_its_limit(trainable: Trainable) -> None:
-    curve = trainable.curve({"b0_rank": 1.0, "b1": 0.0, "b2": 1.0}, (0, 0))
-    assert curve.rows(1, 2) == [{"score": 0.995}, {"score": 0.995}]
+def test_the_last_rank_is_the_best_of_ten_thousand_and_not_infinite(trainable: Trainable) -> None:
+    """Whoever clips a rank to 1, as PBT does, would else have learnt everything after one iteration."""
+    last, nearly = (
+        trainable.curve({"b0_rank": rank, "b1": 0.0, "b2": 1.0}, (0, 0)).rows(1, 3) for rank in (1.0, 0.9999)
+    )
+    assert last == nearly
+    assert last[0]["score"] < 0.1
 
 
 @pytest.mark.parametrize("config", [{}, {"b0": "x", "b1": 0, "b2": 0}, {"b0": -1, "b1": 0, "b2": 0}])
