@@ -65,7 +65,10 @@ class FullTraining:
             del self.training[number]
         cluster = state.terms.cluster
         most = steady_nodes(state, iterations=self.max_iterations or 1)
-        room = gangs_on(nodes_at_hand(state, most), self.slots, cluster)
+        at_hand = nodes_at_hand(state, most)
+        if not gangs_on(at_hand, self.slots, cluster):  # fewer nodes came than one gang was to have
+            self.slots = max(state.terms.gangs.min_slots, min(self.slots, at_hand * cluster.slots_per_node))
+        room = gangs_on(at_hand, self.slots, cluster)
         sample = 0
         if not self.sampling:
             sample = self.sampling = int(max(0, min(room - len(self.training), self.to_draw)))
