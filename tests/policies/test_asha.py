@@ -18,7 +18,7 @@ from elastune.errors import JobError
 from elastune.job import Job
 from elastune.place import TrialId
 from elastune.policies import PolicySetup, make_policy
-from elastune.policies.asha import Rung, rung_levels
+from elastune.policies.rungs import Rung, rung_levels
 from elastune.providers import NodeFaults
 from elastune.runs import prepare
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse

@@ -12,7 +12,8 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.job import Job
 from elastune.place import TrialId
-from elastune.policies.hypersched import HyperSched, SeenRung
+from elastune.policies.hypersched import HyperSched
+from elastune.policies.rungs import SeenRung
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
 BASE: dict[str, object] = {

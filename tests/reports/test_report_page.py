@@ -17,9 +17,9 @@ from elastune.reports.gantt_layout import lay_out
 from elastune.reports.look import time_axis
 from elastune.reports.markup import Cell, Markup, table, tag
 from elastune.runs.campaign import Campaign
-from elastune.runs.history_comparison import compare, mean_of
-from elastune.runs.history_reading import Memoir, remember
-from elastune.runs.history_series import NodeCount, node_counts, planned_money, planned_nodes
+from elastune.runs.history.comparison import compare, mean_of
+from elastune.runs.history.reading import Memoir, remember
+from elastune.runs.history.series import NodeCount, node_counts, planned_money, planned_nodes
 from tests.cli.commands import SYNTHETIC
 from tests.cli.test_runs_command import beginning_of
 from tests.reports.pages import Page

@@ -13,8 +13,8 @@ from elastune.core import State
 from elastune.core.trials import Activity
 from elastune.journal import Journal, MemoryJournal
 from elastune.runs import Simulation, prepare, replay
-from elastune.runs.history import History, history_of
-from elastune.runs.history_terms import HistoryTerms
+from elastune.runs.history.book import History, history_of
+from elastune.runs.history.terms import HistoryTerms
 from elastune.runs.simulation import unnamed
 from tests.cli.commands import ASHA, SYNTHETIC
 from tests.fire.experiments import make_experiment

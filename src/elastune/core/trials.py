@@ -75,3 +75,9 @@ class Trial:
 
     def has_done(self, until_iteration: int) -> bool:
         return self.returned or len(self.values) >= until_iteration
+
+    def is_through(self, most_iterations: int | None) -> bool:
+        """Nothing is left to train; None: there is no last iteration."""
+        if self.phase.is_over or self.returned:
+            return True
+        return most_iterations is not None and self.has_done(most_iterations)

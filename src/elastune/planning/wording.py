@@ -1,22 +1,29 @@
-"""What is said when no plan keeps the limits."""
+"""Limits in words, and what is said when no plan keeps them."""
 
 from __future__ import annotations
 
 from elastune.planning.forecast import Forecast
 from elastune.planning.infeasible import Diagnosis, Limit, Remedy
+from elastune.planning.problem import Limits
 from elastune.units import format_confidence, format_duration, format_usd, plural, write_duration
+
+
+def tell_limits(limits: Limits, *, article: str = "a") -> str:
+    """`a deadline of 20m00s and a budget of $30.00`; nothing if there is neither."""
+    told = []
+    if limits.deadline_s is not None:
+        told.append(f"{article} deadline of {format_duration(limits.deadline_s)}")
+    if limits.budget_usd is not None:
+        told.append(f"{article} budget of {format_usd(limits.budget_usd)}")
+    return " and ".join(told)
 
 
 def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
     """What was asked, what binds, and what would fit, in a few lines."""
     limits = diagnosis.limits
-    asked = []
-    if limits.deadline_s is not None:
-        asked.append(f"the deadline of {format_duration(limits.deadline_s)}")
-    if limits.budget_usd is not None:
-        asked.append(f"the budget of {format_usd(limits.budget_usd)}")
+    asked = tell_limits(limits, article="the")
     sure = f"with {format_confidence(limits.confidence)} confidence"
-    what = f"keeps {' and '.join(asked)} {sure}" if asked else "fits the cluster"
+    what = f"keeps {asked} {sure}" if asked else "fits the cluster"
     lines = [f"the {planner} planner finds no plan that {what}.", _tell_binding(diagnosis)]
     if diagnosis.fastest is not None:
         lines.append(f"  fastest plan:  {_promise(diagnosis.fastest, limits.confidence)}")

@@ -9,48 +9,17 @@ nothing else left to do, the best trial goes on until one is trained to the end.
 
 from __future__ import annotations
 
-import bisect
 import heapq
 import math
-from dataclasses import dataclass, field
 
 from elastune.core import Advice, AnyEvent, Ending, Phase, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
 from elastune.place import TrialId
-from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.options import Options
+from elastune.policies.rungs import Rung, rung_levels
 from elastune.policies.setup import PolicySetup
 from elastune.spec.mode import Mode
-
-
-@dataclass(slots=True)
-class Rung:
-    """Trials that trained `iterations` iterations, and which of them wait for promotion."""
-
-    iterations: int
-    reached: list[tuple[float, TrialId]] = field(default_factory=list)
-    """Best first; values are negated where more is better."""
-    waiting: list[tuple[float, TrialId]] = field(default_factory=list)
-    """A heap of those not promoted."""
-    known: set[TrialId] = field(default_factory=set)
-
-    def record(self, score: float, trial: TrialId) -> None:
-        """Once: a trial that comes a second time, after a loss, has had its say."""
-        if trial in self.known:
-            return
-        self.known.add(trial)
-        bisect.insort(self.reached, (score, trial))
-        heapq.heappush(self.waiting, (score, trial))
-
-    def promote(self, eta: int) -> TrialId | None:
-        """The best trial that waits, if it is among the best 1/eta."""
-        if not self.waiting:
-            return None
-        best = self.waiting[0]
-        if bisect.bisect_left(self.reached, best) >= len(self.reached) // eta:
-            return None
-        heapq.heappop(self.waiting)
-        return best[1]
 
 
 class Asha:
@@ -139,7 +108,10 @@ class Asha:
             self._finish(state)
         busy = len(self.rung_of) + self.sampling
         return Advice(
-            wishes=Wishes(trials=self._wishes(), nodes={0: self._nodes(state, busy)}),
+            wishes=Wishes(
+                trials=self._wishes(),
+                nodes={0: nodes_wanted(busy, state.terms.gangs.min_slots, state.terms.cluster)},
+            ),
             sample=sample,
             done=None if busy else Ending.COMPLETE if state.best or self.unsaved else Ending.FAILED,
         )
@@ -182,23 +154,6 @@ class Asha:
         """How many gangs the cluster holds that can be had and paid for."""
         most = steady_nodes(state, iterations=self.rungs[self.top].iterations, stops=len(self.rungs))
         return gangs_on(nodes_at_hand(state, most), state.terms.gangs.min_slots, state.terms.cluster)
-
-    def _nodes(self, state: State, gangs: int) -> int:
-        """Nodes for so many gangs; a fixed cluster stays whole until the end."""
-        cluster = state.terms.cluster
-        if cluster.fixed:
-            return cluster.max_nodes
-        return nodes_for(gangs, state.terms.gangs.min_slots, cluster)
-
-
-def rung_levels(min_iterations: int, max_iterations: int, eta: int) -> list[int]:
-    """r, r eta, r eta^2, ... and at last R itself."""
-    levels = []
-    level = min_iterations
-    while level < max_iterations:
-        levels.append(level)
-        level *= eta
-    return [*levels, max_iterations]
 
 
 def create(setup: PolicySetup) -> Asha:

@@ -19,6 +19,11 @@ def nodes_for(gangs: int, slots: int, cluster: ClusterTerms) -> int:
     return -(-gangs // (cluster.slots_per_node // slots))
 
 
+def nodes_wanted(gangs: int, slots: int, cluster: ClusterTerms) -> int:
+    """Nodes for so many gangs; a fixed cluster stays whole until the end."""
+    return cluster.max_nodes if cluster.fixed else nodes_for(gangs, slots, cluster)
+
+
 def steady_nodes(state: State, *, iterations: int, stops: int = 1) -> int:
     """So many nodes that the budget lasts: until the deadline or, where there is none, until one trial has
     been trained to the end.

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 
 from elastune.core import RunTerms
 from elastune.errors import InfeasibleError, JobError
+from elastune.policies.affording import affords, largest
 from elastune.policies.options import Options
 from elastune.policies.outline import Outline, outline_of
-from elastune.policies.rounds import Rounds, Schedule, affords, keep_best, largest
+from elastune.policies.rounds import Rounds, Schedule, keep_best
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Leg, Tariff
 from elastune.units import format_duration

@@ -21,7 +21,7 @@ from elastune.core.events import (
     TrialsSampled,
 )
 from elastune.place import TrialId
-from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 
@@ -51,7 +51,9 @@ class FullTraining:
                     self.to_draw = 0
                 self.training.update(dict.fromkeys(trial for trial, _ in event.trials))
                 return self._fill(state)
-            case LeaseEnded(reason=LeaseEnd.REACHED) if not self._is_through(state.trials[event.trial]):
+            case LeaseEnded(reason=LeaseEnd.REACHED) if not state.trials[event.trial].is_through(
+                self.max_iterations
+            ):
                 return self._fill(state)
             case Progressed() | TrialPaused() if state.trials[event.trial].phase.is_over:
                 return self._fill(state)
@@ -74,7 +76,7 @@ class FullTraining:
             sample = self.sampling = int(max(0, min(room - len(self.training), self.to_draw)))
             self.to_draw -= sample
         busy = len(self.training) + self.sampling
-        nodes = cluster.max_nodes if cluster.fixed else nodes_for(busy, self.slots, cluster)
+        nodes = nodes_wanted(busy, self.slots, cluster)
         wishes = tuple(self._wish(state.trials[number]) for number in self.training)
         return Advice(
             wishes=Wishes(trials=wishes, nodes={0: min(nodes, most)}),
@@ -87,11 +89,6 @@ class FullTraining:
             return Wish(trial.number, self.slots, self.max_iterations, final=True)
         steps = trial.iteration // _AT_A_TIME + 1
         return Wish(trial.number, self.slots, steps * _AT_A_TIME)
-
-    def _is_through(self, trial: Trial) -> bool:
-        if trial.phase.is_over or trial.returned:
-            return True
-        return self.max_iterations is not None and trial.has_done(self.max_iterations)
 
 
 def make(name: str, setup: PolicySetup) -> FullTraining:

@@ -18,7 +18,7 @@ from elastune.core.events import (
     TrialsSampled,
 )
 from elastune.place import TrialId
-from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 from elastune.spec import Spec, hyperband
@@ -82,7 +82,7 @@ class Hyperband:
             self.meeting, barriers = True, ((0, self.stages),)
             self.stages += 1
         busy = min(room, len(going) + self.sampling) or 1
-        nodes = cluster.max_nodes if cluster.fixed else min(most, nodes_for(busy, slots, cluster))
+        nodes = min(most, nodes_wanted(busy, slots, cluster))
         final = self.stage == len(self.specs[self.bracket].stages) - 1
         living = [number for number in self.alive if not state.trials[number].phase.is_over]
         wishes = tuple(Wish(number, slots, self._goal, final=final) for number in living)

@@ -17,10 +17,8 @@ The time left is that of the money, where it runs out first.
 
 from __future__ import annotations
 
-import bisect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import (
@@ -35,42 +33,14 @@ from elastune.core.events import (
     TrialsSampled,
 )
 from elastune.place import TrialId
-from elastune.policies.asha import rung_levels
 from elastune.policies.capacity import nodes_at_hand, steady_nodes
 from elastune.policies.options import Options
+from elastune.policies.rungs import SeenRung, rung_levels
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Tariff
 from elastune.spec.mode import Mode
 
 _REVIEW = "hypersched:review"
-
-
-@dataclass(slots=True)
-class SeenRung:
-    """`scores` of all that came here, best first; negated where more is better."""
-
-    iterations: int
-    scores: list[float] = field(default_factory=list)
-    of: dict[TrialId, float] = field(default_factory=dict)
-    waiting: list[tuple[float, TrialId]] = field(default_factory=list)
-    """Paused here, and not promoted since; best first."""
-
-    def record(self, trial: TrialId, score: float) -> None:
-        if trial not in self.of:
-            self.of[trial] = score
-            bisect.insort(self.scores, score)
-
-    def is_among_best(self, trial: TrialId, eta: int, *, speculative: bool) -> bool:
-        """Among the best 1/eta of those seen: rounded up, so that the first goes on, or down."""
-        count = len(self.scores)
-        best = -(-count // eta) if speculative else count // eta
-        return best > 0 and self.of[trial] <= self.scores[best - 1]
-
-    def pause(self, trial: TrialId) -> None:
-        entry = self.of[trial], trial
-        place = bisect.bisect_left(self.waiting, entry)
-        if self.waiting[place : place + 1] != [entry]:
-            self.waiting.insert(place, entry)
 
 
 class HyperSched:

@@ -21,7 +21,7 @@ from elastune.core.events import (
     TrialsSampled,
 )
 from elastune.place import TrialId
-from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_for, steady_nodes
+from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 
@@ -81,7 +81,7 @@ class Pbt:
         final = self._goal == self.max_iterations
         living = [number for number in self.population if not state.trials[number].phase.is_over]
         busy = min(room, len(living) + self.expected) or 1
-        nodes = cluster.max_nodes if cluster.fixed else min(most, nodes_for(busy, slots, cluster))
+        nodes = min(most, nodes_wanted(busy, slots, cluster))
         wishes = tuple(Wish(number, slots, self._goal, final=final) for number in living)
         return Wishes(trials=wishes, nodes={0: nodes})
 

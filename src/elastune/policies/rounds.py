@@ -26,6 +26,7 @@ from elastune.core.events import (
 from elastune.core.trials import Activity
 from elastune.errors import InfeasibleError, JobError
 from elastune.place import TrialId
+from elastune.policies.affording import money_for
 from elastune.policies.tariff import Leg, Tariff
 
 _BOOT = "rounds:boot"  # also in a pattern of `handle`, which takes no names
@@ -34,7 +35,6 @@ _ROUND = "round:"
 _PATIENCE_S = 1.0
 # The last round ends before the last call, and not at the same instant.
 _IN_TIME = 1 - 1e-6
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +104,13 @@ class Rounds:
                 return self._begin(state)
             case TimerFired(timer=timer) if timer.startswith(_ROUND):
                 return self._end_round(int(timer.removeprefix(_ROUND)), state)
-            case LeaseEnded(reason=LeaseEnd.REACHED) if not self._is_through(state.trials[event.trial]):
+            case LeaseEnded(reason=LeaseEnd.REACHED) if not state.trials[event.trial].is_through(
+                self.max_iterations
+            ):
                 return self._advice(state)
             case LeaseEnded(reason=LeaseEnd.TIME) if self._is_last_to_stop(state):
                 return replace(self._advice(state), done=Ending.COMPLETE)
-            case Progressed() | TrialPaused() if self._is_through(state.trials[event.trial]):
+            case Progressed() | TrialPaused() if state.trials[event.trial].is_through(self.max_iterations):
                 return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
             case _:
                 return None
@@ -270,13 +272,8 @@ class Rounds:
             number
             for track in self.tracks
             for number in track.alive
-            if not self._is_through(state.trials[number])
+            if not state.trials[number].is_through(self.max_iterations)
         ]
-
-    def _is_through(self, trial: Trial) -> bool:
-        if trial.phase.is_over or trial.returned:
-            return True
-        return self.max_iterations is not None and trial.has_done(self.max_iterations)
 
     def _is_last_to_stop(self, state: State) -> bool:
         """In the last round nobody has time for one more iteration."""
@@ -308,41 +305,7 @@ class Rounds:
         return self._advice(state)
 
 
-def money_for(state: State, tariff: Tariff, rest: Sequence[Sequence[Leg]]) -> float | None:
-    """What is left for rounds to come, less the minimum charges that nodes still owe when they go."""
-    left_usd, cluster = state.money_left_usd, tariff.cluster
-    if left_usd is None or cluster.billing is Billing.FUNCTION:
-        return left_usd
-    going = max(0, len(state.where) - tariff.nodes_held(rest))
-    rest_s = tariff.seconds(rest)
-    owed_s = 0.0
-    for place, node in enumerate(sorted(state.where.values(), key=lambda node: node.born_s)):
-        age_s = state.now_s - node.born_s + (0.0 if place < going else rest_s)
-        owed_s += max(0.0, cluster.minimum_charge_s - age_s)
-    return left_usd - owed_s * cluster.node_usd_per_s
-
-
 def keep_best(track: Track, ranked: list[Trial], _: State) -> Cut:
     """As many as the next round has gangs for."""
     gangs = track.legs[0].gangs
     return Cut(kept=ranked[: len(gangs)], gangs=gangs)
-
-
-def affords(terms: RunTerms, tracks: Sequence[Sequence[Leg]]) -> bool:
-    """Whether the cluster holds these rounds, and the budget pays for them."""
-    tariff, budget = Tariff.of(terms), terms.limits.budget_usd
-    if tariff.nodes_needed(tracks) > terms.cluster.max_nodes:
-        return False
-    return budget is None or tariff.price_usd(tracks) <= budget * (1 + _ROUNDING)
-
-
-def largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `most` that fits, if all smaller ones do; 0 if none does."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low

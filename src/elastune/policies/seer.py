@@ -24,10 +24,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from elastune.core import RunTerms, State, Trial
-from elastune.errors import InfeasibleError, JobError
+from elastune.errors import InfeasibleError, InvariantError, JobError
+from elastune.planning.wording import tell_limits
+from elastune.policies.affording import affords, largest
+from elastune.policies.leftover import Purse
 from elastune.policies.options import Options
 from elastune.policies.outline import BracketOutline, Outline, outline_of
-from elastune.policies.rounds import Cut, Rounds, Schedule, Track, affords, largest, money_for
+from elastune.policies.rounds import Cut, Rounds, Schedule, Track
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Leg, Tariff
 from elastune.spec.seer import SeerShape, SeerTerms, shape_seer
@@ -135,14 +138,14 @@ class Seer:
 
     def select(self, track: Track, ranked: list[Trial], state: State) -> Cut:
         if self.plan is None:
-            raise JobError("seer has no plan")
+            raise InvariantError("seer is asked to choose before it has a plan")
         gangs = self.plan.shape.gangs(track.number)
         kept = self._best_by_bracket(track, ranked) if self.by_bracket else ranked
         kept = kept[: len(gangs)]
         if not self.spend_leftover or self.by_bracket:  # other gangs than its own would leave the bracket
             return Cut(kept=kept, gangs=gangs)
         others = [trial for trial in ranked if trial not in kept]
-        purse = _Purse(track, state)
+        purse = Purse(track.legs, state)
         extra = largest(min(len(others), len(gangs)), lambda count: purse.pays(purse.joined(gangs, count)))
         return Cut(kept=kept + others[:extra], gangs=purse.widened(purse.joined(gangs, extra), self.nu))
 
@@ -205,12 +208,8 @@ class Seer:
         least = Leg(seconds=self.min_round_s + tariff.start_s, gangs=(terms.gangs.min_slots,))
         seconds = tariff.boot_s + least.seconds + tariff.save_s
         usd = tariff.price_usd([[least]])
-        given = [
-            f"a deadline of {format_duration(terms.limits.deadline_s)}" if terms.limits.deadline_s else "",
-            f"a budget of {format_usd(terms.limits.budget_usd)}" if terms.limits.budget_usd else "",
-        ]
         return (
-            f"seer: {' and '.join(text for text in given if text)} are not enough for one round of one "
+            f"seer: {tell_limits(terms.limits)} are not enough for one round of one "
             f"trial; with min_round {format_duration(self.min_round_s)}, boot, start-up and save it takes "
             f"{format_duration(seconds)} and {format_usd(usd)}. Give more, or lower search.min_round"
         )
@@ -220,41 +219,6 @@ class Seer:
 def _plan_of(options: tuple[tuple[str, object], ...], terms: RunTerms) -> SeerPlan:
     """Kept, because every rehearsal and every replay of a run begins with it."""
     return Seer(dict(options)).find_plan(terms)
-
-
-class _Purse:
-    """What is left for a round, and what of it a change of its gangs would cost."""
-
-    def __init__(self, track: Track, state: State) -> None:
-        self.tariff = Tariff.of(state.terms)
-        self.limits = state.terms.gangs
-        self.legs = track.legs
-        self.state = state
-        self.nodes = len(state.where)
-
-    def joined(self, gangs: tuple[int, ...], extra: int) -> tuple[int, ...]:
-        """Trials that are next in line, with the fewest slots."""
-        return gangs + (self.limits.min_slots,) * extra
-
-    def widened(self, gangs: tuple[int, ...], nu: int) -> tuple[int, ...]:
-        """More slots for the best, step by step, where they are faster with them."""
-        sizes, speedup = list(gangs), self.tariff.profile.speedup
-        most = self.limits.max_slots or self.nodes * self.tariff.cluster.slots_per_node
-        for place in range(len(sizes)):
-            while sizes[place] * nu <= most and speedup.at(sizes[place] * nu) > speedup.at(sizes[place]):
-                wider = [*sizes[:place], sizes[place] * nu, *sizes[place + 1 :]]
-                if not self.pays(tuple(wider)):
-                    break
-                sizes = wider
-        return tuple(sizes)
-
-    def pays(self, gangs: tuple[int, ...]) -> bool:
-        """On the nodes that are there: new ones would have to boot."""
-        if self.tariff.nodes_for(gangs) > self.nodes:
-            return False
-        legs = [replace(self.legs[0], gangs=gangs), *self.legs[1:]]
-        left_usd = money_for(self.state, self.tariff, [legs])
-        return left_usd is None or self.tariff.price_usd([legs], booted=True) <= left_usd
 
 
 def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:

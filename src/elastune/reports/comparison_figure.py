@@ -17,7 +17,7 @@ from elastune.reports.look import (
     new_figure,
     time_axis,
 )
-from elastune.runs.history_comparison import ComparedRun, Comparison, Party, mean_of
+from elastune.runs.history.comparison import ComparedRun, Comparison, Party, mean_of
 from elastune.units import format_duration, format_usd
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from elastune.reports.markup import Cell, Content, Markup, joined, table, tag
 from elastune.reports.page import page, section
-from elastune.runs.history_comparison import Comparison, Mean, Party
-from elastune.runs.history_series import node_counts
+from elastune.runs.history.comparison import Comparison, Mean, Party
+from elastune.runs.history.series import node_counts
 from elastune.spec.mode import Mode
 from elastune.units import format_duration, format_usd, plural
 

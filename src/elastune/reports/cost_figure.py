@@ -17,8 +17,8 @@ from elastune.reports.look import (
     time_axis,
 )  # fmt: skip
 from elastune.reports.stage_names import stage_name
-from elastune.runs.history_reading import Memoir
-from elastune.runs.history_series import planned_money
+from elastune.runs.history.reading import Memoir
+from elastune.runs.history.series import planned_money
 from elastune.runs.standing import StageStanding
 from elastune.units import format_usd
 

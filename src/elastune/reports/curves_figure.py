@@ -17,8 +17,8 @@ from elastune.reports.look import (
     new_figure,
     time_axis,
 )
-from elastune.runs.history import History
-from elastune.runs.history_reading import Memoir
+from elastune.runs.history.book import History
+from elastune.runs.history.reading import Memoir
 from elastune.spec.mode import Mode
 from elastune.units import plural
 

@@ -21,8 +21,8 @@ from elastune.reports.look import (
     new_figure,
     time_axis,
 )  # fmt: skip
-from elastune.runs.history_nodes import NodeLife
-from elastune.runs.history_reading import Memoir
+from elastune.runs.history.nodes import NodeLife
+from elastune.runs.history.reading import Memoir
 from elastune.units import plural
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from elastune.core.trials import Activity
 from elastune.place import NodeId, TrialId
-from elastune.runs.history import History
-from elastune.runs.history_gangs import GangLife
-from elastune.runs.history_nodes import NodeLife
+from elastune.runs.history.book import History
+from elastune.runs.history.gangs import GangLife
+from elastune.runs.history.nodes import NodeLife
 
 MOST_ROWS = 160
 # What is shorter than this share of the run cannot be seen.

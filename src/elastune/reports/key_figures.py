@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from elastune.runs.history_comparison import Comparison, Mean
-from elastune.runs.history_reading import Memoir
+from elastune.runs.history.comparison import Comparison, Mean
+from elastune.runs.history.reading import Memoir
 
 
 def run_figures(memoir: Memoir) -> dict[str, object]:

@@ -17,8 +17,8 @@ from elastune.reports.look import (
     new_figure,
     time_axis,
 )
-from elastune.runs.history_reading import Memoir
-from elastune.runs.history_series import node_counts, planned_nodes
+from elastune.runs.history.reading import Memoir
+from elastune.runs.history.series import node_counts, planned_nodes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

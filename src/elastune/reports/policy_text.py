@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elastune.planning.wording import tell_limits
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
 from elastune.reports.tables import number_table, stacked
 from elastune.runs.quoting import PolicyQuote
@@ -48,11 +49,7 @@ def _warnings(outline: Outline) -> Iterator[str]:
 
 
 def _headline(quote: PolicyQuote) -> Text:
-    limits = [
-        f"a deadline of {format_duration(quote.limits.deadline_s)}" if quote.limits.deadline_s else "",
-        f"a budget of {format_usd(quote.limits.budget_usd)}" if quote.limits.budget_usd else "",
-    ]
-    given = " and ".join(limit for limit in limits if limit)
+    given = tell_limits(quote.limits)
     text = Text.assemble(("The best model", "bold"), f" for {given}" if given else "")
     if not given:
         text.append(" (no deadline and no budget: nothing is promised)")

@@ -21,8 +21,8 @@ from elastune.reports.markup import Markup
 from elastune.reports.nodes_figure import draw_nodes
 from elastune.reports.page import picture
 from elastune.reports.run_page import run_page
-from elastune.runs.history_comparison import compare
-from elastune.runs.history_reading import remember
+from elastune.runs.history.comparison import compare
+from elastune.runs.history.reading import remember
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

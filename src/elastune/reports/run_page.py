@@ -9,7 +9,7 @@ from elastune.reports.markup import Content, Markup, joined, tag
 from elastune.reports.page import card, page, section
 from elastune.reports.run_tables import failure_list, job_text, remark_list, stage_table, trial_table
 from elastune.reports.simulation_text import policy_reason, tell_ending, tell_faults
-from elastune.runs.history_reading import Memoir
+from elastune.runs.history.reading import Memoir
 from elastune.runs.listing import RunState
 from elastune.runs.standing import Standing
 from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural

@@ -11,8 +11,8 @@ from elastune.core.events import Config
 from elastune.place import TrialId
 from elastune.reports.markup import Cell, Content, Markup, table, tag
 from elastune.reports.stage_names import stage_name
-from elastune.runs.history_reading import Memoir
-from elastune.runs.history_trials import TrialCourse
+from elastune.runs.history.reading import Memoir
+from elastune.runs.history.trials import TrialCourse
 from elastune.runs.standing import Shares
 from elastune.spec.mode import Mode
 from elastune.units import format_duration, format_usd, plural

@@ -8,9 +8,9 @@ from elastune.job import Job
 from elastune.job.choice import Choice
 from elastune.planning import Limits
 from elastune.policies import Outline
+from elastune.runs.rehearsing import rehearse
 from elastune.runs.result import Estimate
 from elastune.runs.setup import RunSetup, prepare
-from elastune.runs.simulation import rehearse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

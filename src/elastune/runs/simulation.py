@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
 from elastune.bodies.simulated import NO_FAULTS, Faults, SimulatedBody
-from elastune.core import AnyCommand, AnyEvent, Core, State
+from elastune.core import AnyCommand, AnyEvent, Core
 from elastune.core.events import RunStarted
-from elastune.errors import InfeasibleError, InvariantError
-from elastune.journal import AnyJournal, Body, MemoryJournal, RunId, RunRecord, Writer
-from elastune.policies.tariff import Leg, Tariff
+from elastune.errors import InvariantError
+from elastune.journal import AnyJournal, Body, RunId, RunRecord, Writer
 from elastune.runs.driver import Beat, Driver, belief_of
 from elastune.runs.replay import replay
 from elastune.runs.result import Estimate, RunResult, best_of, count_phases
 from elastune.runs.setup import RunSetup
 from elastune.trainables import Trainable
-from elastune.trainables.unknown import UnknownTrainable
-from elastune.units import format_duration, format_usd
 
 _DRIVER_LUCK = 104
-# How far an asynchronous search goes is a matter of luck, so a prediction is the mean of several.
-_MOST_REHEARSALS = 16
-_REHEARSED_EVENTS = 20_000
-# Where luck decides little, as for SEER's rounds by the clock, a few say it all.
-_FEWEST_REHEARSALS = 3
-_AGREEMENT = 0.01
 Progress = Callable[[float], None]
 """Told the virtual time now and then."""
 
@@ -154,78 +144,6 @@ class Simulation:
     def _next_death(self) -> float:
         rate = self.faults.driver_per_hour
         return self.body.now_s + float(self._rng.exponential(3600.0 / rate)) if rate else math.inf
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsals:
-    """Means over simulations of a policy of which nobody knows what it will see."""
-
-    estimate: Estimate
-    trials: float
-    peak_nodes: int
-
-
-def predict(setup: RunSetup) -> Estimate:
-    """What the run is expected to take: by its plan or, where there is none, by rehearsals."""
-    if setup.quote is not None:
-        return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
-    return rehearse(setup).estimate
-
-
-def rehearse(setup: RunSetup) -> Rehearsals:
-    """Simulations without faults, on learning curves of which nothing is known but that they rank the trials
-    at random. Raises `InfeasibleError` if the limits leave no time for a single iteration.
-    """
-    outcomes: list[tuple[float, float]] = []
-    trials, events, peak, iterations = 0, 0, 0, 0
-    while len(outcomes) < _MOST_REHEARSALS and (not outcomes or events < _REHEARSED_EVENTS):
-        state = _rehearse(setup, setup.job.seed + len(outcomes))
-        outcomes.append((state.ended_s or 0.0, state.ledger.accrued_usd(state.now_s)))
-        trials, events = trials + len(state.trials), events + state.events
-        iterations += state.iterations
-        peak = max([peak, *(stage.nodes for stage in state.ledger.stages)])
-        if len(outcomes) >= _FEWEST_REHEARSALS and _agree(outcomes):
-            break
-    if not iterations:
-        raise InfeasibleError(_tell_too_little(setup))
-    seconds, usd = (sum(values) / len(values) for values in zip(*outcomes, strict=True))
-    estimate = Estimate(jct_seconds=seconds, cost=usd)
-    return Rehearsals(estimate=estimate, trials=trials / len(outcomes), peak_nodes=peak)
-
-
-def _tell_too_little(setup: RunSetup) -> str:
-    """What one iteration of one trial takes, with everything around it."""
-    terms = setup.terms
-    tariff, least = Tariff.of(terms), terms.gangs.min_slots
-    iteration_s = terms.profile.iteration.mean / terms.profile.speedup.at(least)
-    leg = Leg(seconds=tariff.start_s + iteration_s, gangs=(least,))
-    seconds = tariff.boot_s + leg.seconds + tariff.save_s
-    limits = [
-        f"a deadline of {format_duration(terms.limits.deadline_s)}" if terms.limits.deadline_s else "",
-        f"a budget of {format_usd(terms.limits.budget_usd)}" if terms.limits.budget_usd else "",
-    ]
-    given = " and ".join(limit for limit in limits if limit) or "what the job allows"
-    usd = format_usd(tariff.price_usd([[leg]]))
-    return (
-        f"{setup.policy}: not one iteration would be trained within {given}. The first one takes "
-        f"{format_duration(seconds)} (boot, start-up, iteration, save) and {usd}"
-    )
-
-
-def _agree(outcomes: Sequence[tuple[float, float]]) -> bool:
-    return all(max(values) <= min(values) * (1 + _AGREEMENT) for values in zip(*outcomes, strict=True))
-
-
-def _rehearse(setup: RunSetup, seed: int) -> State:
-    simulation = Simulation(
-        setup,
-        seed=seed,
-        journal=MemoryJournal(keeps_lines=False),
-        record=unnamed(setup),
-        trainable=UnknownTrainable(setup.terms.metric),
-    )
-    simulation.run()
-    return simulation.core.state
 
 
 def unnamed(setup: RunSetup) -> RunRecord:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from elastune.errors import JobError
 from elastune.journal import FoundRun, RunRecord
 from elastune.planning import Limits
-from elastune.runs.history import History
-from elastune.runs.history_reading import recall, terms_of
-from elastune.runs.history_terms import HistoryTerms
+from elastune.runs.history.book import History
+from elastune.runs.history.reading import recall, terms_of
+from elastune.runs.history.terms import HistoryTerms
 from elastune.runs.reopening import RunStatus, reopen
 from elastune.runs.result import Estimate
 from elastune.runs.standing import keeps

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from elastune.runs.history import History
-from elastune.runs.history_reading import PlannedStage
+from elastune.runs.history.book import History
+from elastune.runs.history.reading import PlannedStage
 
 
 class NodeCount(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from elastune.core.commands import Fork
 from elastune.core.events import Config, Progressed, TrialCrashed, TrialsSampled
 from elastune.place import TrialId
-from elastune.runs.history_terms import HistoryTerms
+from elastune.runs.history.terms import HistoryTerms
 
 
 class Point(NamedTuple):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from elastune.core.events import RunStarted
 from elastune.job import Job
 from elastune.journal import FoundRun, Journal, RunFolder
-from elastune.runs.history import History, history_of
-from elastune.runs.history_terms import HistoryTerms
+from elastune.runs.history.book import History, history_of
+from elastune.runs.history.terms import HistoryTerms
 from elastune.runs.reopening import RunStatus, reopen
 from elastune.runs.replay import event_of
 

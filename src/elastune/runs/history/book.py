@@ -16,10 +16,10 @@ from elastune.core.events import AnyEvent
 from elastune.journal import Entry
 from elastune.journal.codec import Message, decode
 from elastune.place import NodeId, TrialId
-from elastune.runs.history_gangs import GangBook, GangLife
-from elastune.runs.history_nodes import NodeBook, NodeLife, Refusal
-from elastune.runs.history_terms import HistoryTerms
-from elastune.runs.history_trials import BestStep, TrialBook, TrialCourse
+from elastune.runs.history.gangs import GangBook, GangLife
+from elastune.runs.history.nodes import NodeBook, NodeLife, Refusal
+from elastune.runs.history.terms import HistoryTerms
+from elastune.runs.history.trials import BestStep, TrialBook, TrialCourse
 from elastune.runs.remarks import Remark, remarks_in
 from elastune.runs.replay import event_of
 

@@ -1,0 +1,77 @@
+"""Where trials of Successive Halving are compared: the rungs of ASHA, and of HyperSched, which looks back."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+from dataclasses import dataclass, field
+
+from elastune.place import TrialId
+
+
+def rung_levels(min_iterations: int, max_iterations: int, eta: int) -> list[int]:
+    """r, r eta, r eta^2, ... and at last R itself."""
+    levels = []
+    level = min_iterations
+    while level < max_iterations:
+        levels.append(level)
+        level *= eta
+    return [*levels, max_iterations]
+
+
+@dataclass(slots=True)
+class Rung:
+    """Trials that trained `iterations` iterations, and which of them wait for promotion."""
+
+    iterations: int
+    reached: list[tuple[float, TrialId]] = field(default_factory=list)
+    """Best first; values are negated where more is better."""
+    waiting: list[tuple[float, TrialId]] = field(default_factory=list)
+    """A heap of those not promoted."""
+    known: set[TrialId] = field(default_factory=set)
+
+    def record(self, score: float, trial: TrialId) -> None:
+        """Once: a trial that comes a second time, after a loss, has had its say."""
+        if trial in self.known:
+            return
+        self.known.add(trial)
+        bisect.insort(self.reached, (score, trial))
+        heapq.heappush(self.waiting, (score, trial))
+
+    def promote(self, eta: int) -> TrialId | None:
+        """The best trial that waits, if it is among the best 1/eta."""
+        if not self.waiting:
+            return None
+        best = self.waiting[0]
+        if bisect.bisect_left(self.reached, best) >= len(self.reached) // eta:
+            return None
+        heapq.heappop(self.waiting)
+        return best[1]
+
+
+@dataclass(slots=True)
+class SeenRung:
+    """`scores` of all that came here, best first; negated where more is better."""
+
+    iterations: int
+    scores: list[float] = field(default_factory=list)
+    of: dict[TrialId, float] = field(default_factory=dict)
+    waiting: list[tuple[float, TrialId]] = field(default_factory=list)
+    """Paused here, and not promoted since; best first."""
+
+    def record(self, trial: TrialId, score: float) -> None:
+        if trial not in self.of:
+            self.of[trial] = score
+            bisect.insort(self.scores, score)
+
+    def is_among_best(self, trial: TrialId, eta: int, *, speculative: bool) -> bool:
+        """Among the best 1/eta of those seen: rounded up, so that the first goes on, or down."""
+        count = len(self.scores)
+        best = -(-count // eta) if speculative else count // eta
+        return best > 0 and self.of[trial] <= self.scores[best - 1]
+
+    def pause(self, trial: TrialId) -> None:
+        entry = self.of[trial], trial
+        place = bisect.bisect_left(self.waiting, entry)
+        if self.waiting[place : place + 1] != [entry]:
+            self.waiting.insert(place, entry)
