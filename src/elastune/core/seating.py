@@ -51,6 +51,8 @@ def settle(turn: Turn, trial: Trial) -> None:
         gangs.revoke(turn, trial)
     elif not _is_in_place(state, trial, wish):
         gangs.revoke(turn, trial, resizing=True)
+        if trial.activity is None and state.wishes.steady:  # it had just begun and had nothing to save
+            wait_again(turn, trial)
     elif (
         trial.activity is Activity.WAITING
         or trial.revoked
