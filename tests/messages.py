@@ -26,6 +26,8 @@ def _say_event(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912  one lin
             return f"trial {event.trial} waits, {event.reason.value}{_rows(event)}"
         case ev.TrialCrashed():
             return f"trial {event.trial} crashes{_rows(event)}"
+        case ev.GangLost():
+            return f"trial {event.trial} loses its gang{_rows(event)}"
         case ev.Progressed():
             return f"trial {event.trial} reports{_rows(event)}"
         case ev.GangStarted():
@@ -55,6 +57,8 @@ def _say_event(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912  one lin
             return "begins"
         case ev.StopAsked():
             return f"stop asked: {event.reason}"
+        case ev.RestAsked():
+            return f"rest asked: {event.reason}"
         case ev.Resumed():
             return f"resumed after {event.down_s:g}"
 
@@ -86,6 +90,8 @@ def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911, PLR0912
             return f"-> barrier {command.stage} of pool {command.pool}"
         case do.Note():
             return f"-> note {command.topic}: {command.text}"
+        case do.Rest():
+            return "-> rest"
         case do.EndRun(best=best):
             what = "nothing" if best is None else f"{best.metric:g} of trial {best.trial}"
             return f"-> end, {command.reason.value}, with {what}"

@@ -13,7 +13,7 @@ from elastune.core import Phase, State, Trial
 from elastune.errors import InfeasibleError
 from elastune.job import Job
 from elastune.journal import MemoryJournal
-from elastune.runs import RunSetup, Simulation, prepare
+from elastune.runs import Purpose, RunSetup, Simulation, prepare
 from elastune.runs.simulation import unnamed
 from elastune.spec import Mode
 
@@ -74,7 +74,7 @@ def simulate(job: JobDict, seeds: Sequence[int]) -> tuple[Outcome, ...]:
 def is_feasible(job: JobDict) -> bool:
     """Whether a declared search can be planned within its limits; it needs no trainable."""
     try:
-        prepare(Job.from_dict(job), trainable_needed=False)
+        prepare(Job.from_dict(job), purpose=Purpose.QUOTE)
     except InfeasibleError:
         return False
     return True

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from elastune.api import plan, quote
     from elastune.api.running import list_runs, simulate, simulate_many, status
+    from elastune.api.tuning import stop, tune
+    from elastune.checkpoints import load_checkpoint
     from elastune.errors import ElastuneError, InfeasibleError, JobError
     from elastune.job import Job, load_job
     from elastune.planning import NoPlanError, Objective, Quote
     from elastune.reports.reporting import report
     from elastune.runs import RunResult
+    from elastune.training import Trainable, Worker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,8 +34,11 @@ __all__ = [
     "Objective",
     "Quote",
     "RunResult",
+    "Trainable",
+    "Worker",
     "__version__",
     "list_runs",
+    "load_checkpoint",
     "load_job",
     "plan",
     "quote",
@@ -40,6 +46,8 @@ __all__ = [
     "simulate",
     "simulate_many",
     "status",
+    "stop",
+    "tune",
 ]
 
 # Loaded on first use, so that `import elastune` and `elastune --help` stay fast.
@@ -52,7 +60,10 @@ _HOMES = {
     "Objective": "elastune.planning",
     "Quote": "elastune.planning",
     "RunResult": "elastune.runs",
+    "Trainable": "elastune.training",
+    "Worker": "elastune.training",
     "list_runs": "elastune.api.running",
+    "load_checkpoint": "elastune.checkpoints",
     "load_job": "elastune.job",
     "plan": "elastune.api",
     "quote": "elastune.api",
@@ -60,6 +71,8 @@ _HOMES = {
     "simulate": "elastune.api.running",
     "simulate_many": "elastune.api.running",
     "status": "elastune.api.running",
+    "stop": "elastune.api.tuning",
+    "tune": "elastune.api.tuning",
 }
 
 

@@ -20,6 +20,9 @@ LEARN = f"{Path(__file__).with_name('curves.py')}:learn"
 SAMPLES = 64
 # Seeds below are the experiments of the first two policies; those that once broke keep their numbers.
 ALL_POLICIES = 300_000
+# From here on some experiments may stop early and some workers are killed; streams of their own leave the
+# rest to the same luck.
+MAY_STOP_EARLY = 600_000
 FIRST_ALGORITHMS = ("sha", "sha", "sha", "hyperband", "asha", "asha")
 NEEDS_DEADLINE = ("seer", "e-hyperband", "e-grid")
 
@@ -43,6 +46,7 @@ class Experiment:
     def __str__(self) -> str:
         job = self.setup.job
         limits = f"deadline {job.deadline}, budget {job.budget}, yields {job.yields}"
+        limits += "" if job.stop_when is None else f", stop when {job.stop_when}"
         policy = "restless" if self.setup.restless else self.setup.policy
         return f"experiment {self.seed}: {policy}, {limits}, {self.faults}"
 
@@ -50,8 +54,12 @@ class Experiment:
 def make_experiment(seed: int) -> Experiment:
     luck = random.Random(seed)
     job = _job(luck, _search if seed >= ALL_POLICIES else _first_search)
+    job |= _stop_when(seed, str(job["mode"])) if seed >= MAY_STOP_EARLY else {}
     setup = _prepare(job, luck)
-    return Experiment(seed=seed, setup=setup, faults=_faults(luck))
+    faults = _faults(luck)
+    if seed >= MAY_STOP_EARLY:
+        faults = replace(faults, killed=random.Random(f"killed {seed}").choice([0.0, 0.0, 0.05, 0.3]))
+    return Experiment(seed=seed, setup=setup, faults=faults)
 
 
 def _job(
@@ -133,6 +141,15 @@ def _search(luck: random.Random, slots: int) -> dict[str, object]:
         **{key: value for key, value in options.items() if key in fields and value is not None},
         **({"sampler": "random"} if algorithm in {"grid", "bohb"} else {}),
     }
+
+
+def _stop_when(seed: int, mode: str) -> dict[str, object]:
+    luck = random.Random(f"stop_when {seed}")
+    if luck.random() < 0.3:
+        return {}
+    easy = luck.choice([0.1, 0.3, 0.6, 0.8, 2.0])
+    target = f"score {luck.choice(['>=', '>'])} {easy}"
+    return {"stop_when": target if mode == "max" else f"score {luck.choice(['<=', '<'])} {1 - easy}"}
 
 
 def _profile(luck: random.Random) -> dict[str, object]:

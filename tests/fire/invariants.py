@@ -85,7 +85,7 @@ class Witness:
         for iteration in event.saved:
             if iteration <= self.iterations[event.trial]:
                 self.saved[event.trial] = max(self.saved[event.trial], iteration)
-        if isinstance(event, ev.TrialCrashed):
+        if isinstance(event, ev.TrialCrashed | ev.GangLost):
             self._dissolve(event.trial, event.at_s)
 
     def _form(self, train: do.Train, at_s: float) -> None:
@@ -114,6 +114,7 @@ class Witness:
         self._check_iterations(state)
         self._check_money(state)
         self._check_nodes(state)
+        self._check_target(state)
         if state.ended is not None:
             self._check_end(state)
 
@@ -164,6 +165,12 @@ class Witness:
         most = state.terms.cluster.max_nodes
         assert state.nodes_committed <= most, f"{state.nodes_committed} nodes of {most}"
         assert len(self.simulation.body.cloud.provider.live()) <= most
+
+    def _check_target(self, state: State) -> None:
+        target, best = state.terms.target, state.best
+        reached = target is not None and best is not None and target.is_reached_by(best.metric)
+        assert not reached or state.closing is not None, f"the run goes on though {best} is enough: {target}"
+        assert reached or state.closing is not do.Ending.TARGET, f"{best} does not reach {target}"
 
     def _check_end(self, state: State) -> None:
         deadline = state.terms.limits.deadline_s

@@ -58,6 +58,12 @@ def test_random_experiments_with_faults_keep_every_invariant(block: int) -> None
         _endures(seed)
 
 
+@pytest.mark.parametrize("block", range(4))
+def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int) -> None:
+    for seed in range(600_000 + 20 * block, 600_000 + 20 * (block + 1)):
+        _endures(seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(40))
 def test_many_random_experiments_keep_every_invariant(block: int) -> None:

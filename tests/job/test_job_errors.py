@@ -117,7 +117,7 @@ def complaint(data: object) -> str:
         ({"dedline": "5m"}, "dedline is not a key of a job; did you mean 'deadline'?"),
         ({"trials": 5}, "trials is not a key of a job; did you mean 'search.trials'?"),
         ({"zzz": 5},
-         "zzz is not a key of a job; expected one of: name, trainable, space, metric, mode, search,"),
+         "zzz is not a key of a job; expected one of: name, trainable, space, stop_when, metric, mode,"),
         ({"a\nb": 5}, "'a\\nb' is not a key of a job"),
     ],
 )  # fmt: skip

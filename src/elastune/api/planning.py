@@ -59,7 +59,8 @@ def plan(
         compare=compare,
     )
     given = as_job(job)
-    return replace(make_quote(given.to_problem(), request), why=str(choose(given)))
+    stop_when = None if given.stop_when is None else str(given.stop_when)
+    return replace(make_quote(given.to_problem(), request), why=str(choose(given)), stop_when=stop_when)
 
 
 def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:

@@ -54,7 +54,7 @@ def simulate(
     chosen = _known_faults(faults)
     contestants, seeds = _line_up(as_job(job), [policy], seed, 1)
     kept = None if journal is None else Journal.open(journal, durable=False)
-    return _run(contestants, seeds, chosen, kept, run=_new_id()).results[0]
+    return _run(contestants, seeds, chosen, kept, run=new_id()).results[0]
 
 
 def simulate_many(
@@ -75,11 +75,11 @@ def simulate_many(
     """
     chosen = _known_faults(faults)
     contestants, numbers = _line_up(as_job(job), _names(policies), seed, seeds)
-    run = _new_id()
+    run = new_id()
     if folder is None:
         return _run(contestants, numbers, chosen, None, run=run, watch=watch)
     setup = contestants[0].setup
-    kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=_now(), run=run)
+    kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=now_utc(), run=run)
     quote = next((each.setup.quote for each in contestants if each.setup.quote is not None), None)
     predicted = {each.setup.policy: each.predicted for each in contestants}
     intent = Intent(
@@ -139,7 +139,7 @@ def _run(
     run: RunId,
     watch: Watch | None = None,
 ) -> Campaign:
-    christening = Christening(run=run, now_utc=_now, clock=time.monotonic)
+    christening = Christening(run=run, now_utc=now_utc, clock=time.monotonic)
     return simulate_all(
         contestants, seeds, faults=faults, journal=journal, christening=christening, watch=watch
     )
@@ -164,9 +164,9 @@ def _known_faults(faults: Faults | str) -> Faults:
     return parse_faults(faults)
 
 
-def _new_id() -> RunId:
+def new_id() -> RunId:
     return RunId(secrets.token_hex(3))
 
 
-def _now() -> datetime:
+def now_utc() -> datetime:
     return datetime.now(UTC)

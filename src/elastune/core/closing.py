@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from elastune.core import gangs, guards, manager, seating
-from elastune.core.commands import Ending, EndRun
+from elastune.core.commands import Ending, EndRun, Rest
 from elastune.core.lifecycle import Phase
 from elastune.core.trials import Activity
 from elastune.core.turn import Turn
@@ -23,6 +23,34 @@ def close(turn: Turn, ending: Ending) -> None:
         room.targets = None
     for number in tuple(state.held):
         gangs.revoke(turn, state.trials[number])
+
+
+def rest(turn: Turn) -> None:
+    """Save what runs. Unlike at the end, all that is wished for stays."""
+    state = turn.state
+    state.resting = True
+    for number in tuple(state.held):
+        if state.trials[number].activity is not Activity.SAVING:
+            seating.give_way(turn, state.trials[number])
+
+
+def rest_if_quiet(turn: Turn) -> None:
+    """Once everything is saved and the last node is given back, the driver may go."""
+    state = turn.state
+    if state.resting and not (state.held or state.nodes_committed):
+        turn.tell(Rest())
+
+
+def stop_if_reached(turn: Turn) -> None:
+    """Wind up once the best model, whose checkpoint is durable, is as good as was asked for."""
+    state = turn.state
+    target, best = state.terms.target, state.best
+    if target is None or best is None or state.closing is not None:
+        return
+    if target.is_reached_by(best.metric):
+        reached = f"trial {best.trial} has {best.metric:g} after iteration {best.iteration}"
+        turn.note("target", f"{target}: {reached}")
+        close(turn, Ending.TARGET)
 
 
 def last_call(turn: Turn, limit: Limit) -> None:

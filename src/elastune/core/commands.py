@@ -16,6 +16,7 @@ class Ending(enum.StrEnum):
     """Why a run is over."""
 
     COMPLETE = "complete"
+    TARGET = "target"  # a model is as good as the job asks for
     DEADLINE = "deadline"
     BUDGET = "budget"
     STOPPED = "stopped"
@@ -146,6 +147,11 @@ class Note(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rest(Command):
+    """Everything is saved and given back; the driver may go. The run is not over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndRun(Command):
     reason: Ending
     best: Best | None
@@ -164,5 +170,6 @@ AnyCommand = (
     | CancelTimer
     | Barrier
     | Note
+    | Rest
     | EndRun
 )

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elastune.core import gangs, guards, manager, membership, seating, training
-from elastune.core.closing import close, end_run, last_call, run_out
+from elastune.core.closing import (
+    close,
+    end_run,
+    last_call,
+    rest,
+    rest_if_quiet,
+    run_out,
+    stop_if_reached,
+)
 from elastune.core.commands import AnyCommand, Barrier, Ending, Fork, RequestNodes, Sample, SetTimer
 from elastune.core.events import (
     AnyEvent,
@@ -23,6 +31,7 @@ from elastune.core.events import (
     NodesReady,
     NodesRefused,
     Progressed,
+    RestAsked,
     Resumed,
     RunStarted,
     StopAsked,
@@ -63,6 +72,7 @@ class Core:
         concerned = self._happens(turn, event)
         if state.ended is not None:
             return turn.commands
+        stop_if_reached(turn)
         self._ask_policy(turn, event, concerned)
         return turn.commands
 
@@ -99,12 +109,13 @@ class Core:
             vetoes += manager.reconcile(turn)  # packing may have emptied nodes
         if advice is not None and advice.done is not None:
             close(turn, advice.done)
-        if state.closing is None and _is_stuck(state):
+        if state.closing is None and not state.resting and _is_stuck(state):
             run_out(turn, Limit.DEADLINE)
         if state.closing is not None and not state.held:
             end_run(turn, state.closing)
             return []
         guards.watch_money(turn)
+        rest_if_quiet(turn)
         return vetoes
 
     def _take_advice(self, turn: Turn, advice: Advice) -> None:
@@ -163,6 +174,10 @@ class Core:
                 if self.state.closing is None and self.state.ended is None:
                     turn.note("stop", event.reason)
                     close(turn, Ending.STOPPED)
+            case RestAsked():
+                if self.state.closing is None and not self.state.resting:
+                    turn.note("rest", event.reason)
+                    rest(turn)
             case Resumed():
                 self._resumed(turn, event)
             case RunStarted():
@@ -192,6 +207,7 @@ class Core:
         """No gang survived the driver. Whatever was asked for and not answered is asked for again."""
         state = self.state
         state.ledger.down(event.down_s)
+        state.resting = False
         for number in tuple(state.held):
             gangs.dissolve(turn, state.trials[number])
             seating.wait_again(turn, state.trials[number])

@@ -144,6 +144,13 @@ class TrialCrashed(Progressed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GangLost(Progressed):
+    """The gang is gone and the user's code is not to blame: somebody killed a worker, say."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPaused(Event):
     """The state after the last iteration is durable and the slots are free."""
 
@@ -172,6 +179,13 @@ class StopAsked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestAsked(Event):
+    """A person wants to go on later: all is saved and given back; `Resumed` ends the rest."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
     """The driver is back after `down_s` and has listed what is alive. No gang survived.
 
@@ -195,10 +209,12 @@ AnyEvent = (
     | GangStarted
     | LeaseEnded
     | TrialCrashed
+    | GangLost
     | Progressed
     | TrialPaused
     | TimerFired
     | BarrierPassed
     | StopAsked
+    | RestAsked
     | Resumed
 )

@@ -26,7 +26,7 @@ def reconcile(turn: Turn) -> list[Vetoed]:
     vetoes = []
     for room in state.rooms.values():
         pool = room.pool
-        pool.wanted = 0 if state.closing else state.wishes.nodes.get(pool.number, 0)
+        pool.wanted = 0 if state.closing or state.resting else state.wishes.nodes.get(pool.number, 0)
         if pool.coming < pool.wanted:
             if pool.retry_s is not None and state.now_s < pool.retry_s:
                 continue

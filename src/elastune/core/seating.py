@@ -49,10 +49,8 @@ def settle(turn: Turn, trial: Trial) -> None:
         return
     if wish is None or state.closing or not _is_open(state, trial, wish):
         gangs.revoke(turn, trial)
-    elif not _is_in_place(state, trial, wish):
-        gangs.revoke(turn, trial, resizing=True)
-        if trial.activity is None and state.wishes.steady:  # it had just begun and had nothing to save
-            wait_again(turn, trial)
+    elif state.resting or not _is_in_place(state, trial, wish):
+        give_way(turn, trial)
     elif (
         trial.activity is Activity.WAITING
         or trial.revoked
@@ -62,10 +60,17 @@ def settle(turn: Turn, trial: Trial) -> None:
         gangs.lend(turn, trial, wish)
 
 
+def give_way(turn: Turn, trial: Trial) -> None:
+    """The gang leaves its slots, to come back elsewhere."""
+    gangs.revoke(turn, trial, resizing=True)
+    if trial.number not in turn.state.held and turn.state.wishes.steady:
+        wait_again(turn, trial)  # it had just begun and had nothing to save
+
+
 def fill(turn: Turn) -> None:
     """Give free slots to those that wait for them, best first."""
     state = turn.state
-    if state.closing:
+    if state.closing or state.resting:
         return
     for room in state.rooms.values():
         if not state.wishes.steady:

@@ -68,6 +68,8 @@ class State:
         self.best: Best | None = None
         self.closing: Ending | None = None
         """The run winds up: nothing new starts, what runs is saved."""
+        self.resting = False
+        """Nothing starts until the run is resumed; what runs is saved, and all nodes go."""
         self.called = False
         """The last call has come, but all that is left is to save and to meet: that may still end well."""
         self.ended: Ending | None = None

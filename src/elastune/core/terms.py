@@ -9,6 +9,7 @@ from elastune.planning.infeasible import Limit
 from elastune.planning.problem import GangLimits, Limits
 from elastune.profiles import Profile
 from elastune.spec.mode import Mode
+from elastune.spec.target import Target
 
 # Saves are short beside the run they end; three standard deviations cost little and are seldom too few.
 _CAUTION_SDS = 3.0
@@ -29,6 +30,8 @@ class RunTerms:
     gangs: GangLimits = field(default_factory=GangLimits)
     retries: int = 0
     """How often a trial that crashed by its own fault is tried again."""
+    target: Target | None = None
+    """The run ends as soon as a model with a durable checkpoint reaches it. None: only as the policy says."""
 
     @property
     def save_allowance_s(self) -> float:

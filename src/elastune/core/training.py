@@ -5,6 +5,7 @@ from __future__ import annotations
 from elastune.core import gangs, rows, seating
 from elastune.core.commands import Fork, Sample
 from elastune.core.events import (
+    GangLost,
     GangStarted,
     LeaseEnd,
     LeaseEnded,
@@ -19,6 +20,8 @@ from elastune.core.trials import Activity, Trial
 from elastune.core.turn import Turn
 from elastune.errors import InvariantError
 from elastune.place import TrialId
+
+MOST_KILLS = 3
 
 
 def sampled(turn: Turn, event: TrialsSampled) -> None:
@@ -83,6 +86,9 @@ def progressed(turn: Turn, event: Progressed) -> Trial | None:
     if isinstance(event, TrialCrashed):
         _crashed(turn, trial, error or event.error)
         return None
+    if isinstance(event, GangLost):
+        _lost(turn, trial, error or event.error)
+        return None
     if error is not None:
         _fail(turn, trial, error)
         gangs.stop(turn, trial)
@@ -112,6 +118,17 @@ def _present(state: State, number: TrialId, generation: int) -> Trial | None:
     """The trial, if the news is of its present gang."""
     trial = state.trial(number)
     return trial if trial.generation == generation and trial.activity is not None else None
+
+
+def _lost(turn: Turn, trial: Trial, error: str) -> None:
+    """Not the trial's fault, unless it happens to this trial again and again: some need too much memory."""
+    trial.killed += 1
+    if trial.killed > MOST_KILLS:
+        _crashed(turn, trial, error)
+        return
+    turn.note("worker", f"trial {trial.number} goes on from iteration {trial.saved}: {error}")
+    gangs.dissolve(turn, trial)
+    seating.wait_again(turn, trial)
 
 
 def _crashed(turn: Turn, trial: Trial, error: str) -> None:

@@ -57,6 +57,8 @@ class Trial:
     late_after_s: float | None = None
     """A lease up to this time was too short for one more iteration; a longer one may do."""
     crashes: int = 0
+    killed: int = 0
+    """How often its gang went though neither its code nor a machine did."""
     lost: int = 0
     """How often a machine took its gang away."""
     error: str | None = None

@@ -14,7 +14,7 @@ from elastune.profiles import Constant
 from elastune.providers import known_providers
 
 DEFAULT_MAX_NODES = 64
-# The machines at hand; it needs no registration.
+# The machines at hand.
 LOCAL = "local"
 _billing = one_of(*(kind.value for kind in Billing))
 
@@ -22,7 +22,7 @@ _billing = one_of(*(kind.value for kind in Billing))
 def _provider(value: object) -> str:
     """One that is installed. Only a name that is not ours has the installed packages looked through."""
     name = word(value)
-    return name if name == LOCAL else one_of(LOCAL, *known_providers())(name)
+    return name if name == LOCAL else one_of(*known_providers())(name)
 
 
 class ClusterSection(Section):

@@ -39,19 +39,25 @@ from elastune.job.quantities import (
 )
 from elastune.job.sampler import SamplerSection, StartConfigurations
 from elastune.job.search import AnySearch, search_class, undeclared_search
+from elastune.job.search_section import Flag
 from elastune.job.section import MisfitError, Section, one_of
 from elastune.job.slot import SlotSection
+from elastune.job.storage import Storage, storage_in
+from elastune.job.target import AnyTarget, misfit
 from elastune.job.text_files import read_text
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, written_in
-from elastune.job.tuning import Tuning, open_tuning
+from elastune.job.tuning import Tuning, open_tuning, unopened_tuning
 from elastune.planning.problem import Limits, Problem
 from elastune.space import Sampler, Space, StartError, check_starts
-from elastune.spec import Mode
+from elastune.spec import Mode, Target
 from elastune.trainables import CurveFile, Trainable, open_trainable
 from elastune.wording import seen
 
 Limit = Annotated[Literal["deadline", "budget"], BeforeValidator(one_of("deadline", "budget"))]
+Kept = Annotated[Literal["best", "all"], BeforeValidator(one_of("best", "all"))]
 _ONE_CPU = SlotSection(cpus=1)
+# Left out of a job's data where they say nothing, so that the journals of jobs without them do not change.
+_LATER_KEYS = ("stop_when", "storage", "hang_after", "pickles", "keep_checkpoints")
 
 
 class Job(Section):
@@ -60,7 +66,8 @@ class Job(Section):
     name: Annotated[str, BeforeValidator(run_name)] = "job"
     trainable: AnyTrainable | None = None
     space: AnySpace | None = None
-    metric: Word | None = None
+    stop_when: AnyTarget | None = None
+    metric: Word | None = Field(default=None, validate_default=True)
     mode: Annotated[Mode, BeforeValidator(one_of("max", "min"))] | None = None
     search: AnySearch
     deadline: PositiveDuration | None = None
@@ -73,6 +80,10 @@ class Job(Section):
     seed: Seed = 0
     retries: Retries = 0
     checkpoint_every: PositiveDuration | None = None
+    keep_checkpoints: Kept = "best"
+    storage: Storage | None = None
+    pickles: Flag = False
+    hang_after: PositiveDuration | None = None
     start_configurations: StartConfigurations = ()
 
     _undeclared: bool = PrivateAttr(default=False)
@@ -123,10 +134,18 @@ class Job(Section):
             sections["trainable"] = written_in(folder, sections["trainable"])
         if isinstance(sections.get("space"), str):
             sections["space"] = written_in(folder, sections["space"])
+        if "storage" in sections:
+            sections["storage"] = storage_in(folder, sections["storage"])
         try:
             return cls(**sections)
         except InvalidJobError as error:
             raise InvalidJobError(error.complaints, source, line_of) from None
+
+    @field_validator("metric", mode="after")
+    @classmethod
+    def _stop_when_names_the_metric(cls, written: str | None, info: ValidationInfo) -> str | None:
+        target = info.data.get("stop_when")
+        return target.metric if written is None and isinstance(target, Target) else written
 
     @field_validator("profile", mode="before")
     @classmethod
@@ -159,6 +178,13 @@ class Job(Section):
     def _what_yields_is_there(self) -> Self:
         if self.yields and getattr(self, self.yields) is None:
             raise MisfitError(("yields",), f"is {self.yields}, but the job has no {self.yields}")
+        return self
+
+    @model_validator(mode="after")
+    def _target_is_of_the_metric(self) -> Self:
+        wrong = None if self.stop_when is None else misfit(self.stop_when, self.metric, self.mode)
+        if wrong:
+            raise MisfitError(("stop_when",), wrong)
         return self
 
     @model_validator(mode="after")
@@ -213,7 +239,9 @@ class Job(Section):
 
     def to_dict(self) -> dict[str, object]:
         """Plain data from which `from_dict` makes the same job."""
-        return self.model_dump(mode="json", exclude={"search"} if self._undeclared else None)
+        fields = type(self).model_fields
+        silent = {key for key in _LATER_KEYS if getattr(self, key) == fields[key].default}
+        return self.model_dump(mode="json", exclude=silent | {"search"} if self._undeclared else silent)
 
     def to_problem(self) -> Problem:
         """The job as the planners see it."""
@@ -235,6 +263,16 @@ class Job(Section):
         """The trainable, metric, mode, space and sampler that hold; opens the trainable, so ask once."""
         return open_tuning(
             self.trainable,
+            metric=self.metric,
+            mode=self.mode,
+            space=self.space,
+            sampler=self._sampler(),
+            starts=self.start_configurations,
+        )
+
+    def unopened_tuning(self) -> Tuning:
+        """The same from the job alone: for a training that is imported only where it runs."""
+        return unopened_tuning(
             metric=self.metric,
             mode=self.mode,
             space=self.space,

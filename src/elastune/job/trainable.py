@@ -21,8 +21,8 @@ from elastune.job.section import MisfitError, Section
 from elastune.space import AnySpace as OpenSpace
 from elastune.space import FunctionSpace, Space, SpaceError, parse_space
 from elastune.trainables import SYNTHETIC, CurveFile, Reference, located, possible
-from elastune.trainables.loading import load_function
 from elastune.trainables.reference import CURVE_SUFFIXES, Function
+from elastune.training.loading import load
 from elastune.wording import did_you_mean
 
 
@@ -109,7 +109,7 @@ def open_space(reference: SpaceReference) -> OpenSpace:
     if isinstance(reference, Space):
         return reference
     if isinstance(reference, str):
-        return FunctionSpace(function=load_function(reference), name=reference)
+        return FunctionSpace(function=load(reference), name=reference)
     return FunctionSpace(function=reference, name=_name_of(reference))
 
 

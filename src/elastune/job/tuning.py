@@ -1,4 +1,8 @@
-"""What a job tunes, once its trainable is open: the parts that only a run needs and a plan does not."""
+"""What a job tunes: the parts that only a run needs and a plan does not.
+
+For a simulation the trainable is opened and settles what the job left to it. For a real run it is code that
+is imported only where it trains; then all that is not the training comes from the job.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ from elastune.space import (
     TableSampler,
 )
 from elastune.spec import Mode
-from elastune.trainables import Reference, Trainable, open_trainable, possible
+from elastune.trainables import SYNTHETIC, CurveFile, Reference, Trainable, open_trainable, possible
+from elastune.trainables.unknown import UnknownTrainable
 
 _LOSSES = ("loss", "error")
 
@@ -29,6 +34,7 @@ class Tuning:
     """`space` is the job's, or else the trainable's own; a table of configurations needs none."""
 
     trainable: Trainable
+    """Where a simulation gets its metrics from; of a real training nothing is known."""
     metric: str
     mode: Mode
     space: AnySpace | None
@@ -89,6 +95,34 @@ def open_tuning(
         sampler=sampler,
         starts=starts,
     )
+
+
+def unopened_tuning(
+    *,
+    metric: str | None,
+    mode: Mode | None,
+    space: SpaceReference | None,
+    sampler: SamplerSection,
+    starts: tuple[Configuration, ...] = (),
+) -> Tuning:
+    """What the job says by itself. A space that is a function is imported, the trainable is not."""
+    if metric is None:
+        raise JobError("metric is missing; expected the name of what the trainable reports, such as accuracy")
+    return Tuning(
+        trainable=UnknownTrainable(metric),
+        metric=metric,
+        mode=mode or _default_mode(metric),
+        space=None if space is None else open_space(space),
+        sampler=sampler,
+        starts=starts,
+    )
+
+
+def is_code(reference: Reference | None) -> bool:
+    """Whether a trainable is a class or a function, and not what Elastune reads or brings itself."""
+    if reference is None or isinstance(reference, CurveFile):
+        return False
+    return not isinstance(reference, str) or reference not in SYNTHETIC
 
 
 def _default_mode(metric: str) -> Mode:

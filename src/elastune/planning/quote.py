@@ -69,6 +69,8 @@ class Quote:
     comparison: Mapping[str, Forecast | None] | None = None
     why: str = ""
     """Why this policy, in words."""
+    stop_when: str | None = None
+    """What may end the run earlier than planned."""
 
     @property
     def stages(self) -> tuple[StageQuote, ...]:
@@ -122,6 +124,8 @@ class Quote:
                 for stage in bracket.stages
             ],
         }
+        if self.stop_when is not None:
+            data["stop_when"] = self.stop_when
         if self.frontier is not None:
             data["frontier"] = [asdict(point) for point in self.frontier]
         if self.comparison is not None:

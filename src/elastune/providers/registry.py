@@ -14,6 +14,7 @@ from elastune.cluster import ClusterTerms
 from elastune.errors import JobError
 from elastune.providers.protocol import Provider
 from elastune.providers.simulated import SimulatedProvider
+from elastune.wording import seen
 
 GROUP = "elastune.providers"
 
@@ -47,7 +48,27 @@ def simulate(setting: Setting) -> Provider:
     )
 
 
-_BUILT_IN: Mapping[str, ProviderFactory] = {"simulated": simulate}
+def stay_local(setting: Setting) -> Provider:
+    """Ray nodes on this machine. What one slot is, is an option; to be opened before use."""
+    from elastune.providers.local import LocalProvider  # noqa: PLC0415 - it needs Setting
+
+    unknown = setting.options.keys() - {"slot_cpus", "slot_gpus"}
+    if unknown:
+        raise JobError(
+            f"the local provider has the options slot_cpus and slot_gpus, but was given "
+            f"{', '.join(sorted(unknown))}"
+        )
+    amounts = {name: _count(name, value) for name, value in setting.options.items()}
+    return LocalProvider(setting, **amounts)
+
+
+def _count(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise JobError(f"{name} is {seen(value)}, expected a whole number from 0 on")
+    return value
+
+
+_BUILT_IN: Mapping[str, ProviderFactory] = {"local": stay_local, "simulated": simulate}
 
 
 def known_providers() -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def run_figures(memoir: Memoir) -> dict[str, object]:
         "budget": standing.limits.budget_usd,
         "keeps_deadline": standing.keeps_deadline,
         "keeps_budget": standing.keeps_budget,
-        "best": None if standing.best is None else asdict(standing.best),
+        "best": None if standing.best is None else standing.best.to_dict(),
         "trials": standing.trials,
         "nodes": len(history.nodes),
         "nodes_lost": sum(life.lost for life in history.nodes),

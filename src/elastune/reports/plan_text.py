@@ -96,6 +96,8 @@ def _totals(quote: Quote) -> Table:
         cost += f" (budget {format_usd(limits.budget_usd)})"
     rows.add_row("finish", finish)
     rows.add_row("cost", cost)
+    if quote.stop_when is not None:
+        rows.add_row("or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that")
     rows.add_row("nodes", f"at most {quote.peak_nodes} at once")
     rows.add_row("how good", _how_good(quote))
     if quote.planner != "static":

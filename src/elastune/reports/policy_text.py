@@ -110,6 +110,8 @@ def _totals(quote: PolicyQuote) -> Text:
     text.append(
         f"\nabout {plural(round(quote.trials), 'trial')} on at most {plural(quote.peak_nodes, 'node')}"
     )
+    if quote.stop_when is not None:
+        text.append(f"\nor earlier, as soon as a model has {quote.stop_when}; the numbers are without that")
     count = (limits.deadline_s is not None) + (limits.budget_usd is not None)
     hard = (
         "",

@@ -68,7 +68,7 @@ def _state(memoir: Memoir) -> tuple[str, str]:
     status = memoir.status
     ending = status.standing.ending
     if ending is not None:
-        tones = {Ending.COMPLETE: "good", Ending.FAILED: "bad"}
+        tones = {Ending.COMPLETE: "good", Ending.TARGET: "good", Ending.FAILED: "bad"}
         return tell_ending(ending).partition(":")[0], tones.get(ending, "muted")
     if status.state is RunState.RUNNING:
         return "running", "muted"

@@ -33,6 +33,7 @@ _IF_ROOM: tuple[tuple[str, ...], ...] = (
 )
 _STYLES = {
     RunState.COMPLETE: "green",
+    RunState.TARGET: "green",
     RunState.RUNNING: "cyan",
     RunState.FAILED: "red",
     RunState.INTERRUPTED: "yellow",

@@ -29,9 +29,10 @@ from elastune.runs.summary import Figures, PolicySummary
 from elastune.spec.mode import Mode
 from elastune.units import format_confidence, format_duration, format_usd, plural
 
-_MOST_REMARKS = 8
+MOST_REMARKS = 8
 _ENDINGS = {
     Ending.COMPLETE: "complete",
+    Ending.TARGET: "reached the target",
     Ending.DEADLINE: "stopped at the deadline",
     Ending.BUDGET: "stopped at the budget",
     Ending.STOPPED: "stopped by request",
@@ -99,8 +100,8 @@ def _one(campaign: Campaign) -> Iterator[RenderableType]:
         yield failure_table(standing.failures)
     if standing.remarks:
         count = len(standing.remarks)
-        title = "Notes" if count <= _MOST_REMARKS else f"Notes, the first {_MOST_REMARKS} of {count:,}"
-        yield remark_table(standing.remarks[:_MOST_REMARKS], title)
+        title = "Notes" if count <= MOST_REMARKS else f"Notes, the first {MOST_REMARKS} of {count:,}"
+        yield remark_table(standing.remarks[:MOST_REMARKS], title)
 
 
 def _figures_table(summaries: Sequence[PolicySummary], *, sd: bool) -> Table:

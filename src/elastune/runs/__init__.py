@@ -4,7 +4,7 @@ from elastune.job.choice import Choice, choose, choose_policy
 from elastune.runs.rehearsing import predict
 from elastune.runs.replay import Deviation, audit, replay
 from elastune.runs.result import BestTrial, Estimate, RunResult
-from elastune.runs.setup import RunSetup, prepare
+from elastune.runs.setup import Purpose, RunSetup, prepare
 from elastune.runs.simulation import Simulation
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Choice",
     "Deviation",
     "Estimate",
+    "Purpose",
     "RunResult",
     "RunSetup",
     "Simulation",

@@ -23,6 +23,7 @@ class RunState(enum.StrEnum):
     """How a run ended, or that it did not."""
 
     COMPLETE = "complete"
+    TARGET = "target"
     DEADLINE = "deadline"
     BUDGET = "budget"
     STOPPED = "stopped"

@@ -10,7 +10,7 @@ from elastune.planning import Limits
 from elastune.policies import Outline
 from elastune.runs.rehearsing import rehearse
 from elastune.runs.result import Estimate
-from elastune.runs.setup import RunSetup, prepare
+from elastune.runs.setup import Purpose, RunSetup, prepare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,8 @@ class PolicyQuote:
     peak_nodes: int
     outline: Outline | None
     """The rounds, of a policy that knows them beforehand."""
+    stop_when: str | None = None
+    """What may end the run earlier than predicted."""
 
     @property
     def jct_seconds(self) -> float:
@@ -45,13 +47,14 @@ class PolicyQuote:
             "budget": self.limits.budget_usd,
             "trials": self.trials,
             "peak_nodes": self.peak_nodes,
+            **({} if self.stop_when is None else {"stop_when": self.stop_when}),
             **({} if self.outline is None else self.outline.to_dict()),
         }
 
 
 def quote_policy(job: Job, policy: str | None = None) -> PolicyQuote:
     """Raises `InfeasibleError` if the policy cannot keep the limits."""
-    return quote_of(prepare(job, policy, trainable_needed=False))
+    return quote_of(prepare(job, policy, purpose=Purpose.QUOTE))
 
 
 def quote_of(setup: RunSetup) -> PolicyQuote:
@@ -63,4 +66,5 @@ def quote_of(setup: RunSetup) -> PolicyQuote:
         trials=rehearsed.trials,
         peak_nodes=rehearsed.peak_nodes,
         outline=setup.outline(),
+        stop_when=None if setup.terms.target is None else str(setup.terms.target),
     )

@@ -15,7 +15,7 @@ from elastune.core import Core
 from elastune.core.events import RunStarted
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
 from elastune.job import Job
-from elastune.journal import Entry, FoundRun, Head, Journal, RunFolder, RunRecord, Summary
+from elastune.journal import Body, Entry, FoundRun, Head, Journal, RunFolder, RunRecord, Summary
 from elastune.journal.hashing import hash_entries
 from elastune.runs.listing import RunState, find_end, state_of
 from elastune.runs.remarks import Remark, overheard
@@ -24,6 +24,7 @@ from elastune.runs.result import Estimate
 from elastune.runs.setup import RunSetup, prepare
 from elastune.runs.shelf import Intent, read_intent, read_predicted, repeating
 from elastune.runs.standing import Standing, standing_of
+from elastune.runs.storage import open_store
 from elastune.trainables import SYNTHETIC
 
 _ROWS_MARK = '"rows":[['
@@ -119,12 +120,16 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
         job=setup.job,
         state=state_of(summary, end),
         writer=summary.writer,
-        standing=standing_of(
-            setup,
-            core.state,
-            seed=found.record.seed,
-            predicted=predicted_for(setup, found.folder),
-            remarks=remarks,
+        standing=_with_checkpoint(
+            found,
+            setup.job,
+            standing_of(
+                setup,
+                core.state,
+                seed=found.record.seed,
+                predicted=predicted_for(setup, found.folder),
+                remarks=remarks,
+            ),
         ),
         audit=Audit(
             agreed=agreed, deviation=deviation, stored=summary.head, found=_added_up(journal, summary)
@@ -133,6 +138,15 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
         else None,
         intent=_intent(found),
     )
+
+
+def _with_checkpoint(found: FoundRun, job: Job, standing: Standing) -> Standing:
+    """Of a real run, where the best model lies."""
+    best = standing.best
+    if found.record.body is not Body.RAY or best is None:
+        return standing
+    path = open_store(job, found.folder).path(best.trial, best.iterations)
+    return replace(standing, best=best.kept_at(path))
 
 
 def _added_up(journal: Journal, summary: Summary) -> Head:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.core import Ending, Phase, State
 from elastune.core.events import Config
@@ -27,6 +27,20 @@ class BestTrial:
     config: Config
     metric: float
     iterations: int
+    checkpoint: str | None = None
+    """Where it is kept; None: the run was simulated."""
+
+    def kept_at(self, path: str) -> BestTrial:
+        return replace(self, checkpoint=path)
+
+    def to_dict(self) -> dict[str, object]:
+        told: dict[str, object] = {
+            "trial": self.trial,
+            "config": dict(self.config),
+            "metric": self.metric,
+            "iterations": self.iterations,
+        }
+        return told if self.checkpoint is None else {**told, "checkpoint": self.checkpoint}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +69,7 @@ class RunResult:
             "seed": self.seed,
             "predicted": {"jct_seconds": self.predicted.jct_seconds, "cost": self.predicted.cost},
             "actual": {"jct_seconds": self.actual.jct_seconds, "cost": self.actual.cost},
-            "best": None
-            if best is None
-            else {
-                "trial": best.trial,
-                "config": dict(best.config),
-                "metric": best.metric,
-                "iterations": best.iterations,
-            },
+            "best": None if best is None else best.to_dict(),
             "metric": self.metric,
             "ending": self.ending.value,
             "trials": self.trials,

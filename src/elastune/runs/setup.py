@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +13,8 @@ from elastune.job.choice import Choice, choose
 from elastune.job.declared_search import DeclaredSearch, ShaSearch
 from elastune.job.sampler import SamplerSection
 from elastune.job.search import SEARCHES, search_for
-from elastune.job.tuning import Tuning
+from elastune.job.target import misfit
+from elastune.job.tuning import Tuning, is_code
 from elastune.planning import (
     DEFAULT_SAMPLES,
     Limit,
@@ -25,12 +27,25 @@ from elastune.planning import (
     try_quote,
 )
 from elastune.policies import Outline, PolicySetup, make_policy, outline_policy
-from elastune.space import parse_space
-from elastune.spec import Mode
+from elastune.space import Space, parse_space
+from elastune.spec import Mode, Target
 from elastune.trainables.unknown import UnknownTrainable
 
 # A plan in the middle of a run is made while nodes wait and cost money: fewer samples, a tenth of the time.
 REPLAN_SAMPLES = 512
+# For a quote, in which it does not matter what the configurations are.
+_ANY_SPACE = {"x": {"float": [0.0, 1.0]}}
+
+
+class Purpose(enum.Enum):
+    """What a setup is for, and so what of the training has to be there."""
+
+    SIMULATE = "simulate"
+    """The trainable is opened: the metrics come from it."""
+    QUOTE = "quote"
+    """No code of the user is imported; a job without a trainable will do."""
+    RUN = "run"
+    """The trainable is imported where it trains; the space, the sampler and the rest are the job's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +100,15 @@ def prepare(
     policy: str | None = None,
     *,
     samples: int = DEFAULT_SAMPLES,
-    trainable_needed: bool = True,
+    purpose: Purpose = Purpose.SIMULATE,
 ) -> RunSetup:
-    """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits.
-
-    Without `trainable_needed` a job that names none is taken as one of which nothing is known: for a quote.
-    """
+    """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits."""
     choice = choose(job, policy)
     chosen = choice.policy
-    tuning = job.tuning() if trainable_needed or job.trainable is not None else _anything(job)
+    tuning = _tuning(job, purpose)
     tuning = _with_sampler_of(chosen, job, tuning)
+    if purpose is Purpose.RUN:
+        tuning.make_sampler(job.seed)  # what it cannot sample it says here, before a node is asked for
     cluster = job.cluster.to_terms()
     terms = RunTerms(
         metric=tuning.metric,
@@ -105,6 +119,7 @@ def prepare(
         yields=None if job.yields is None else Limit(job.yields),
         gangs=job.search.gang_limits(),
         retries=job.retries,
+        target=_target(job, tuning),
     )
     quote = None
     if chosen == "rubberband":
@@ -125,16 +140,52 @@ def prepare(
     return setup
 
 
+def _tuning(job: Job, purpose: Purpose) -> Tuning:
+    if purpose is Purpose.SIMULATE:
+        return job.tuning()
+    if purpose is Purpose.RUN:
+        return _for_a_run(job)
+    if job.trainable is None:
+        return _anything(job)
+    if not is_code(job.trainable):
+        return job.tuning()
+    if job.space is None or isinstance(job.space, Space):
+        return job.unopened_tuning()
+    # A function that suggests never ends, and neither does this; importing it may import the training, too.
+    some = {"space": parse_space(_ANY_SPACE), "start_configurations": ()}
+    return job.model_copy(update=some).unopened_tuning()
+
+
+def _for_a_run(job: Job) -> Tuning:
+    if not is_code(job.trainable):
+        missing = job.trainable is None
+        raise JobError(
+            f"trainable is {'missing' if missing else 'made for simulations, there is nothing to train'}; "
+            "expected a class or a generator function, such as path/to/file.py:Digits"
+            + ("" if missing else " (`elastune simulate` runs this job in virtual time)")
+        )
+    return job.unopened_tuning()
+
+
 def _anything(job: Job) -> Tuning:
     """For a job without a trainable: any metric, any configuration."""
     metric = job.metric or "metric"
+    by_target = Mode.MAX if job.stop_when is None else job.stop_when.mode
     return Tuning(
         trainable=UnknownTrainable(metric),
         metric=metric,
-        mode=job.mode or Mode.MAX,
-        space=parse_space({"x": {"float": [0.0, 1.0]}}),
+        mode=job.mode or by_target,
+        space=parse_space(_ANY_SPACE),
         sampler=SamplerSection(kind="random"),
     )
+
+
+def _target(job: Job, tuning: Tuning) -> Target | None:
+    """The job could not check it against what only the trainable knows."""
+    wrong = None if job.stop_when is None else misfit(job.stop_when, tuning.metric, tuning.mode)
+    if wrong:
+        raise JobError(f"stop_when {wrong}")
+    return job.stop_when
 
 
 def _with_sampler_of(policy: str, job: Job, tuning: Tuning) -> Tuning:

@@ -16,8 +16,10 @@ import yaml
 
 from elastune.errors import JobError
 from elastune.job import Job
+from elastune.job.storage import storage_in
 from elastune.journal import RunFolder
 from elastune.planning import Quote
+from elastune.runs.quoting import PolicyQuote
 from elastune.runs.result import Estimate
 from elastune.runs.summary import RunDigest
 from elastune.trainables import located
@@ -46,9 +48,7 @@ def write_intent(
     folder: RunFolder, job: Job, intent: Intent, quote: Quote | None, predicted: Mapping[str, Estimate]
 ) -> None:
     """Before the first run: what was asked for, planned, and predicted for each policy."""
-    _write(
-        folder.job, yaml.safe_dump(_seen_from_anywhere(job.to_dict()), sort_keys=False, allow_unicode=True)
-    )
+    _write_job(folder, job)
     _write(folder.simulation, _json(asdict(intent)))
     if quote is not None:
         _write(folder.plan, _json(quote.to_dict()))
@@ -56,6 +56,25 @@ def write_intent(
         policy: {"jct_seconds": each.jct_seconds, "cost": each.cost} for policy, each in predicted.items()
     }
     _write(folder.report / _PREDICTED, _json(estimates))
+
+
+def write_offer(
+    folder: RunFolder, job: Job, quote: Quote | PolicyQuote, policy: str, predicted: Estimate
+) -> None:
+    """Before a real run: what was asked for, planned and predicted."""
+    _write_job(folder, job)
+    _write(folder.plan, _json(quote.to_dict()))
+    _write(folder.report / _PREDICTED, _json({policy: asdict(predicted)}))
+
+
+def _write_job(folder: RunFolder, job: Job) -> None:
+    text = yaml.safe_dump(_seen_from_anywhere(job.to_dict()), sort_keys=False, allow_unicode=True)
+    _write(folder.job, text)
+
+
+def write_real_result(folder: RunFolder, result: Mapping[str, object]) -> None:
+    """After a real run: what `elastune run --json` prints."""
+    _write(folder.report / _RESULT, _json(result))
 
 
 def write_result(folder: RunFolder, result: Mapping[str, object], digests: Iterable[RunDigest]) -> None:
@@ -151,6 +170,8 @@ def read_costs(folder: RunFolder) -> dict[str, float]:
 
 def _seen_from_anywhere(job: dict[str, object]) -> dict[str, object]:
     """The paths in a job are as seen from the working folder, and the run's folder is another one."""
+    if "storage" in job:
+        job = {**job, "storage": storage_in(Path.cwd(), job["storage"])}
     trainable = job.get("trainable")
     if isinstance(trainable, Mapping):
         curves = Path(str(trainable["curves"])).absolute()

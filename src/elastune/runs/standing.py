@@ -115,6 +115,7 @@ class Standing:
         limits = data.pop("limits")
         return {
             **data,
+            "best": None if self.best is None else self.best.to_dict(),
             "deadline_seconds": limits["deadline_s"],
             "budget": limits["budget_usd"],
             "confidence": limits["confidence"],

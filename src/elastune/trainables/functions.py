@@ -19,6 +19,10 @@ from elastune.trainables.reference import Function
 from elastune.wording import seen
 
 _EXPECTED = "a function f(config, iteration), or a generator function f(config)"
+_WHAT_TO_DO = (
+    "a training for real runs cannot be simulated, unless as a file of its curves; `elastune run` trains it, "
+    "`elastune plan` says what that will take"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +40,17 @@ class FunctionTrainable:
 
     @classmethod
     def of(cls, function: Function, metric: str | None, *, name: str) -> FunctionTrainable:
-        if metric is None:
-            raise JobError(f"metric is missing; expected the name of what {name} returns, such as accuracy")
         if isinstance(function, type):
-            raise JobError(f"{name}: this is a class; expected {_EXPECTED}")
+            raise JobError(f"{name}: this is a class; expected {_EXPECTED}: {_WHAT_TO_DO}")
         code = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
         is_generator = inspect.isgeneratorfunction(inspect.unwrap(code))
+        if is_generator and _takes(function, "config", "worker", "state") and not _takes(function, "config"):
+            raise JobError(
+                f"{name}: this is a generator function f(config, worker, state); expected {_EXPECTED}: "
+                f"{_WHAT_TO_DO}"
+            )
+        if metric is None:
+            raise JobError(f"metric is missing; expected the name of what {name} returns, such as accuracy")
         _check_arguments(function, ("config",) if is_generator else ("config", "iteration"), name)
         return cls(function=function, metric=metric, name=name, is_generator=is_generator)
 
@@ -132,6 +141,16 @@ def _number(value: object) -> float | None:
         return float(value)
     except (TypeError, ValueError):  # an array of texts, say
         return None
+
+
+def _takes(function: Function, *names: str) -> bool:
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError:
+        return False
+    except ValueError:  # functions written in C may have no signature to look at
+        pass
+    return True
 
 
 def _check_arguments(function: Function, names: tuple[str, ...], name: str) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from elastune.errors import JobError
 from elastune.trainables.curve_table import CurveTable
 from elastune.trainables.functions import FunctionTrainable
-from elastune.trainables.loading import load_function
 from elastune.trainables.npz import read_npz
 from elastune.trainables.parquet import read_parquet
 from elastune.trainables.protocol import Trainable
 from elastune.trainables.reference import CURVE_SUFFIXES, CurveFile, Reference, located
 from elastune.trainables.synthetic import HyperSchedFunction
+from elastune.training.loading import load
 from elastune.wording import did_you_mean, seen
 
 SYNTHETIC = {"synthetic:hypersched": HyperSchedFunction}
@@ -35,7 +35,7 @@ def open_trainable(reference: Reference, *, metric: str | None = None, folder: s
             raise JobError(
                 f"trainable is {seen(place)}; expected {possible()}{did_you_mean(place, SYNTHETIC)}"
             )
-        return FunctionTrainable.of(load_function(place), metric, name=place)
+        return FunctionTrainable.of(load(place), metric, name=place)
     return FunctionTrainable.of(place, metric, name=getattr(place, "__qualname__", repr(place)))
 
 

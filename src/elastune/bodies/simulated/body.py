@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from elastune.bodies.drawing import Drawing
 from elastune.bodies.simulated.cloud import Cloud
 from elastune.bodies.simulated.faults import NO_FAULTS, Faults
-from elastune.bodies.simulated.gang import Saving, SimulatedGang
+from elastune.bodies.simulated.gang import KILLED, Saving, SimulatedGang
 from elastune.bodies.simulated.latency import Latencies
-from elastune.bodies.simulated.luck import CrashLuck
+from elastune.bodies.simulated.luck import CRASH, KILL, GangLuck
 from elastune.core import AnyCommand, AnyEvent, RunTerms
 from elastune.core import commands as do
 from elastune.core import events as ev
@@ -58,18 +58,20 @@ class SimulatedBody:
         self.ended = False
         self._terms = terms
         self._trainable = trainable
-        self._sampler = sampler
+        self._drawing = Drawing(sampler, terms.metric)
         self._seed = seed
-        self._configs: dict[TrialId, ev.Config] = {}
         self._curves: dict[TrialId, Curve] = {}
-        self._crashes = CrashLuck(faults.crash, seed)
+        self._crashes = GangLuck(faults.crash, seed, CRASH)
+        self._kills = GangLuck(faults.killed, seed, KILL)
         self._timers: dict[str, float] = {}
         self._watched_s: float | None = None
         self._agenda: list[tuple[float, bool, int, Callable[[], Iterable[AnyEvent]]]] = []
         self._order = itertools.count()
         save = terms.profile.save.mean + terms.profile.transfer_s
         every = checkpoint_every_s or max(_LEAST_CHECKPOINT_S, _SAVES_PER_CHECKPOINT * save)
-        self._saving = Saving(every_s=every, save_s=save, metric=terms.metric, mode=terms.mode)
+        self._saving = Saving(
+            every_s=every, save_s=save, metric=terms.metric, mode=terms.mode, target=terms.target
+        )
         self._latencies = Latencies(
             terms.profile,
             seed=seed,
@@ -134,9 +136,9 @@ class SimulatedBody:
                 if self._gang(trial, generation) is not None:
                     del self.gangs[trial]
             case do.Sample(trials=trials):
-                self._at(self.now_s, lambda: [self._sample(trials)])
+                self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
             case do.Fork(trial=trial, parent=parent):
-                self._at(self.now_s, lambda: [self._fork(trial, parent)])
+                self._at(self.now_s, lambda: [self._drawing.fork(trial, parent, self.now_s)])
             case do.RequestNodes(request=request, count=count):
                 self.cloud.request(request, count)
                 self._watch()
@@ -153,7 +155,7 @@ class SimulatedBody:
                 self._at(at_s, lambda: [ev.BarrierPassed(at_s=self.now_s, pool=pool, stage=stage)])
             case do.EndRun():
                 self.ended = True
-            case do.Note():
+            case do.Note() | do.Rest():
                 pass
 
     def _gang(self, trial: TrialId, generation: int) -> SimulatedGang | None:
@@ -170,8 +172,14 @@ class SimulatedBody:
                 gang.lease = lease
             return
         pace = self._latencies.gang(trial, lease.generation, lease.gang)
-        crash_after = self._crashes.after(trial, lease)
-        gang = SimulatedGang(lease, pace, self._curve(trial), self._saving, crash_after=crash_after)
+        gang = SimulatedGang(
+            lease,
+            pace,
+            self._curve(trial),
+            self._saving,
+            crash_after=self._crashes.after(trial, lease),
+            killed_after=self._kills.after(trial, lease),
+        )
         self.gangs[trial] = gang
         started_s = self.now_s + pace.startup_s(loads=lease.after_iteration > 0)
         self._at(started_s, lambda: self._start(trial, gang))
@@ -196,34 +204,9 @@ class SimulatedBody:
 
         self._at(saved_s, paused)
 
-    def _sample(self, trials: tuple[TrialId, ...]) -> AnyEvent:
-        drawn: list[ev.Sampled] = []
-        for trial in trials:
-            config = self._sampler.ask(trial)
-            if config is None:
-                return ev.TrialsSampled(at_s=self.now_s, trials=tuple(drawn), exhausted=True)
-            self._configs[trial] = config
-            drawn.append(ev.Sampled(trial, config))
-        return ev.TrialsSampled(at_s=self.now_s, trials=tuple(drawn))
-
-    def _teach(self, trial: TrialId, rows: Iterable[ev.Row]) -> None:
-        """Tell a sampler that learns what is reported to the core."""
-        if self._sampler.learns:
-            for row in rows:
-                value = row.metrics.get(self._terms.metric, math.nan)
-                if math.isfinite(value):
-                    self._sampler.tell(trial, row.iteration, value)
-
-    def _fork(self, trial: TrialId, parent: TrialId) -> AnyEvent:
-        config = self._sampler.fork(trial, self._configs[parent])
-        if config is None:
-            return ev.TrialsSampled(at_s=self.now_s, trials=(), exhausted=True)
-        self._configs[trial] = config
-        return ev.TrialsSampled(at_s=self.now_s, trials=(ev.Sampled(trial, config),))
-
     def _curve(self, trial: TrialId) -> Curve:
         if trial not in self._curves:
-            self._curves[trial] = self._trainable.curve(self._configs[trial], (self._seed, trial))
+            self._curves[trial] = self._trainable.curve(self._drawing.configs[trial], (self._seed, trial))
         return self._curves[trial]
 
     # What happens.
@@ -265,7 +248,7 @@ class SimulatedBody:
         if self.gangs.get(trial) is not gang or gang.version != version:
             return
         rows, saved = gang.report(self.now_s, gang.done(self.now_s))
-        self._teach(trial, rows)
+        self._drawing.teach(trial, rows)
         yield ev.Progressed(
             at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
         )
@@ -276,7 +259,7 @@ class SimulatedBody:
         """What is known so far: the gang may not live to the end of its iteration."""
         if self.gangs.get(trial) is gang and gang.training:
             rows, saved = gang.report(self.now_s, gang.done(self.now_s))
-            self._teach(trial, rows)
+            self._drawing.teach(trial, rows)
             if rows or saved:
                 yield ev.Progressed(
                     at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
@@ -288,10 +271,11 @@ class SimulatedBody:
         gang.halt()
         stop, generation = gang.stop_at, gang.lease.generation
         rows, saved = gang.report(self.now_s, stop.iteration)
-        self._teach(trial, rows)
+        self._drawing.teach(trial, rows)
         if stop.reason is None:
             del self.gangs[trial]
-            yield ev.TrialCrashed(
+            kind = ev.GangLost if stop.error == KILLED else ev.TrialCrashed
+            yield kind(
                 at_s=self.now_s, trial=trial, generation=generation, rows=rows, saved=saved, error=stop.error
             )
         else:

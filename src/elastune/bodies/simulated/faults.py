@@ -23,14 +23,17 @@ class Faults:
     nodes: NodeFaults = field(default_factory=NodeFaults)
     crash: float = 0.0
     """Probability that a gang's training crashes once, at some iteration of its first lease."""
+    killed: float = 0.0
+    """Probability that somebody kills a worker of a gang, likewise; not the fault of the trial."""
     driver_per_hour: float = 0.0
     """Rate at which the driver dies and is resumed from its journal."""
     driver_down_s: float = 60.0
     """How long it is down, on average."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.crash <= 1.0:
-            raise JobError(f"faults: crash is {self.crash}, expected a probability from 0 to 1")
+        for name in ("crash", "killed"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise JobError(f"faults: {name} is {getattr(self, name)}, expected a probability from 0 to 1")
         for name in ("driver_per_hour", "driver_down_s"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise JobError(f"faults: {name} is {getattr(self, name)}, expected 0 or more")

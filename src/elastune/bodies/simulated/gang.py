@@ -18,8 +18,11 @@ from elastune.bodies.simulated.latency import GangPace
 from elastune.core.commands import Train
 from elastune.core.events import LeaseEnd, Row
 from elastune.spec.mode import Mode
+from elastune.spec.target import Target
 from elastune.trainables import Curve
 
+CRASHED = "an injected fault"
+KILLED = "an injected kill"
 _ROUNDING = 1e-9
 # Leases may reach far beyond what there is time for.
 _PIECE = 256
@@ -46,13 +49,25 @@ class Saving:
     save_s: float
     metric: str
     mode: Mode
+    target: Target | None = None
+    """What reaches it is reported as soon as it is durable: the run waits for it."""
+
+    def is_awaited(self, value: float) -> bool:
+        return self.target is not None and self.target.is_reached_by(value)
 
 
 class SimulatedGang:
     """Iterations from `first` on; `begins[i]` and `ends[i]` are those of iteration `first + i`."""
 
     def __init__(
-        self, lease: Train, pace: GangPace, curve: Curve, saving: Saving, *, crash_after: int | None = None
+        self,
+        lease: Train,
+        pace: GangPace,
+        curve: Curve,
+        saving: Saving,
+        *,
+        crash_after: int | None = None,
+        killed_after: int | None = None,
     ) -> None:
         self.lease = lease
         self.pace = pace
@@ -60,6 +75,8 @@ class SimulatedGang:
         self.saving = saving
         self.crash_after = crash_after
         """The iteration after which the user's code crashes, as an injected fault."""
+        self.killed_after = killed_after
+        """The same for a worker that is killed."""
         self.training = False
         self.version = 0
         """Counts the plans of this gang: an alarm that was set for an older one is void."""
@@ -78,7 +95,7 @@ class SimulatedGang:
         self.clock_s = 0.0
         self.saved_s = 0.0
         self.saves: deque[tuple[float, int, bool]] = deque()
-        """Background saves in order: (durable at, iteration, regular)."""
+        """Background saves in order: (durable at, iteration, reported at once)."""
         self.best = lease.keep_above
         self.marks: list[tuple[int, float, float | None]] = [(0, 0.0, self.best)]
         """After which iteration the last regular save and the best value became what they are."""
@@ -139,12 +156,13 @@ class SimulatedGang:
         _, self.saved_s, self.best = self.marks[-1]
 
     def next_report_s(self) -> float | None:
-        """When to report before the stop: a regular save is durable, or a metric is none."""
+        """When to report before the stop: a regular save, or one that reaches the target, is durable, or a
+        metric is none."""
         if not self.saves and self.bad is None:
             return None
         stop = self.stop_at
-        regular = next((save for save in self.saves if save[2]), None)
-        times = [regular[0]] if regular is not None and regular[1] <= stop.iteration else []
+        save = next((save for save in self.saves if save[2]), None)
+        times = [save[0]] if save is not None and save[1] <= stop.iteration else []
         if self.bad is not None and self.reported < self.bad <= stop.iteration:
             times.append(self.ends[self.bad - self.first])
         return min((at_s for at_s in times if at_s < stop.at_s), default=None)
@@ -207,9 +225,10 @@ class SimulatedGang:
         return until < goal and len(rows) == until - have
 
     def _rows(self, first: int, last: int) -> Sequence[Mapping[str, float]]:
-        if self.crash_after is not None and self.crash_after < last:
-            self.error, self.fails_in = "an injected fault", max(first, self.crash_after + 1)
-            last = self.fails_in - 1
+        for after, error in ((self.crash_after, CRASHED), (self.killed_after, KILLED)):
+            if after is not None and after < last:
+                self.error, self.fails_in = error, max(first, after + 1)
+                last = self.fails_in - 1
         if last < first:
             return []
         with contextlib.suppress(
@@ -241,5 +260,5 @@ class SimulatedGang:
         if regular:
             self.saved_s = at_s
         if regular or is_best:
-            self.saves.append((at_s + rule.save_s, iteration, regular))
+            self.saves.append((at_s + rule.save_s, iteration, regular or rule.is_awaited(value)))
             self.marks.append((iteration, self.saved_s, self.best))

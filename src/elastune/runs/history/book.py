@@ -184,6 +184,8 @@ class _Teller:
         if isinstance(event, ev.TrialCrashed):
             self.trials.crashed(event)
             self._dissolve(event.trial, "crashed")
+        elif isinstance(event, ev.GangLost):
+            self._dissolve(event.trial, "lost")
         elif isinstance(event, ev.LeaseEnded):
             self.gangs.waits(event.trial, event.at_s)
 

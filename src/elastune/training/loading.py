@@ -1,4 +1,4 @@
-"""Importing a function of the user by its name."""
+"""Importing what the user wrote, a function or a class, by its name."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from types import ModuleType
 
 from elastune.errors import JobError
-from elastune.trainables.reference import Function
 from elastune.wording import did_you_mean, several
 
 
-def load_function(reference: str) -> Function:
-    """The function named by `path/to/file.py:function` or `package.module:function`."""
+def load(reference: str) -> Callable[..., object]:
+    """What `path/to/file.py:name` or `package.module:name` means: a function or a class."""
     home, _, name = reference.rpartition(":")
     if home.endswith(".py"):
         module = _imported(home, lambda: _from_file(Path(home)))
     else:
         _make_importable(Path.cwd())
         module = _imported(home, lambda: importlib.import_module(home))
-    if not hasattr(module, name):
+    try:
+        found: object = reduce(getattr, name.split("."), module)
+    except AttributeError:
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         hint = did_you_mean(name, public)
-        raise JobError(f"{home}: there is no {name!r}; callable there: {several(public)}{hint}")
-    function = getattr(module, name)
-    if not callable(function):
+        raise JobError(f"{home}: there is no {name!r}; callable there: {several(public)}{hint}") from None
+    if not callable(found):
         raise JobError(
-            f"{reference}: this is {type(function).__name__} and cannot be called; expected a function"
+            f"{reference}: this is {type(found).__name__} and cannot be called; "
+            "expected a function or a class"
         )
-    return function  # type: ignore[no-any-return]
+    return found
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -50,9 +52,9 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
-def _imported(home: str, load: Callable[[], ModuleType]) -> ModuleType:
+def _imported(home: str, execute: Callable[[], ModuleType]) -> ModuleType:
     try:
-        return load()
+        return execute()
     except JobError:
         raise
     except Exception as error:

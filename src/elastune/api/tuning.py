@@ -1,0 +1,151 @@
+"""Running a job for real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elastune.api.arguments import AnyJob, as_job, whole
+from elastune.api.running import MOST_SEED, RUNS_FOLDER, new_id, now_utc
+from elastune.bodies.ray.clock import RunClock
+from elastune.errors import JobError
+from elastune.job import Job
+from elastune.journal import Body, Journal, RunFolder, RunRecord, find_run
+from elastune.providers.rays import RayProvider
+from elastune.providers.registry import Setting
+from elastune.runs.offer import Offer, make_offer
+from elastune.runs.real import RealRun, Watch
+from elastune.runs.result import RunResult
+from elastune.runs.shelf import write_offer, write_real_result
+from elastune.runs.standing import Standing
+from elastune.runs.stopping import StopFile
+
+Nudge = Callable[[], str | None]
+"""Looked at a few times per second: who wants the run to rest, if anybody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A real run that came to its end."""
+
+    result: RunResult
+    standing: Standing
+    offer: Offer
+    folder: RunFolder
+
+
+def tune(
+    job: AnyJob | Callable[..., object],
+    *,
+    policy: str | None = None,
+    seed: int | None = None,
+    address: str | None = None,
+    folder: str | Path = RUNS_FOLDER,
+    watch: Watch | None = None,
+    **sections: Any,
+) -> RunResult:
+    """Tune a model in real processes: by the deadline, for the budget, with the plan that `quote` shows.
+
+    `job` is a `Job`, a mapping with its keys or the path of a YAML file; or the trainable itself, with the
+    keys of the job as arguments. The run is on machines of this computer unless `address` names a Ray
+    cluster (or `cluster.provider` another provider). `folder` is where the run's folder is made. `watch` is
+    told now and then how the run stands.
+
+    >>> elastune.tune(train, space={"lr": {"float": [1e-4, 1.0], "log": True}}, metric="accuracy",
+    ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
+    ...     profile={"iteration": "2s"}, cluster={"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 1})
+    """
+    offer = offer_run(_whole_job(job, sections), policy=policy, seed=seed, address=address)
+    return run_offer(offer, folder=folder, watch=watch).result
+
+
+def offer_run(
+    job: AnyJob, *, policy: str | None = None, seed: int | None = None, address: str | None = None
+) -> Offer:
+    """Everything that can be known and checked before a real run begins. Nothing is started."""
+    given = as_job(job)
+    first = whole("seed", given.seed if seed is None else seed, 0, MOST_SEED)
+    return make_offer(given, policy=policy, seed=first, address=address)
+
+
+def run_offer(
+    offer: Offer, *, folder: str | Path = RUNS_FOLDER, watch: Watch | None = None, nudge: Nudge = lambda: None
+) -> Finished:
+    """Carry an offer out. Raises `RunInterrupted` if it was nudged to rest."""
+    setup, run = offer.setup, new_id()
+    kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=now_utc(), run=run)
+    write_offer(kept, setup.job, offer.quote, setup.policy, offer.predicted)
+    record = RunRecord(
+        run=run,
+        name=setup.job.name,
+        created_utc=now_utc(),
+        body=Body.RAY,
+        policy=setup.policy,
+        seed=offer.seed,
+    )
+    clock = RunClock.starting_at()
+    with ExitStack() as stack:
+        provider = open_provider(offer, record, clock)
+        stack.callback(provider.close)
+        provider.open()
+        clock.restart()
+        real = RealRun(
+            setup,
+            provider=provider,
+            shipment=offer.shipment,
+            journal=Journal.open(kept.journal),
+            record=record,
+            folder=kept,
+            clock=clock,
+        )
+        real.run(watch, stop=StopFile(kept).reason, rest=nudge)
+        result = real.result(offer.predicted)
+    write_real_result(kept, result.to_dict())
+    return Finished(result=result, standing=real.standing(offer.predicted), offer=offer, folder=kept)
+
+
+def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "somebody asked for it") -> str:
+    """Ask a run that goes on somewhere to wind up; it saves, gives all nodes back and keeps the best model.
+
+    Returns the id of the run. Its driver notices within a second.
+    """
+    found = find_run(Path(folder), str(run))
+    summary = Journal.open(found.journal, read_only=True).summary(found.record.run)
+    if found.record.body is not Body.RAY:
+        raise JobError(f"run {found.record.run} is simulated; only real runs can be stopped")
+    if summary.writer is None:
+        raise JobError(f"run {found.record.run} does not run: nobody writes its journal any more")
+    StopFile(found.folder).write(reason)
+    return found.record.run
+
+
+def open_provider(offer: Offer, record: RunRecord, clock: RunClock) -> RayProvider:
+    """The provider of the job, or the cluster at the address. Nothing is started yet."""
+    job = offer.setup.job
+    setting = Setting(run=record.run, terms=offer.setup.terms.cluster, clock=clock, seed=record.seed)
+    slot: Mapping[str, int] = {"slot_gpus": job.slot.gpus or 0, "slot_cpus": job.slot.cpus or 1}
+    if offer.address is not None:
+        from elastune.providers.attached import AttachedProvider  # noqa: PLC0415
+
+        return AttachedProvider(setting, address=offer.address, **slot)
+    if job.cluster.provider == "local":
+        from elastune.providers.local import LocalProvider  # noqa: PLC0415
+
+        return LocalProvider(setting, **slot)
+    raise JobError(
+        f"cluster.provider is {job.cluster.provider}, which cannot run a real training; expected local, or "
+        "an address of a Ray cluster"
+    )
+
+
+def _whole_job(job: AnyJob | Callable[..., object], sections: Mapping[str, Any]) -> AnyJob:
+    if not sections and not (callable(job) and not isinstance(job, Job)):
+        return job
+    if isinstance(job, Job | Mapping | str | Path):
+        raise JobError(
+            f"{', '.join(sections)}: keys of a job go with a trainable; the first argument is a job already"
+        )
+    return Job(trainable=job, **sections)

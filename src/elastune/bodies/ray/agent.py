@@ -1,0 +1,69 @@
+"""The Ray actor on each node: passes orders to the crew of slot processes and their news to the driver.
+
+The driver always has one `poll` waiting here, which returns as soon as there is news; so news need one
+message, and many small ones travel together.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from elastune.bodies.ray.crew import Crew, Orders
+from elastune.bodies.ray.messages import Manual, News
+
+if TYPE_CHECKING:
+    from ray.actor import ActorClass
+
+_POLL_S = 30.0
+
+
+class Agent:
+    def __init__(self, manual: Manual, slots: int) -> None:
+        self._news: deque[News] = deque()
+        self._arrived = threading.Condition()
+        self._crew = Crew(_at_home(manual), slots, self._take)
+
+    def poll(self) -> list[News]:
+        """What is new, as soon as something is."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: self._news, _POLL_S)
+            news = list(self._news)
+            self._news.clear()
+            return news
+
+    def order(self, orders: Orders) -> None:
+        for slot, order in orders:
+            self._crew.order(slot, order)
+
+    def look(self) -> tuple[float, int, tuple[int, ...]]:
+        """The clock here, and whose processes there are."""
+        return time.monotonic(), os.getpid(), self._crew.pids
+
+    def _take(self, news: News) -> None:
+        with self._arrived:
+            self._news.append(news)
+            self._arrived.notify()
+
+
+def _at_home(manual: Manual) -> Manual:
+    import ray  # noqa: PLC0415
+
+    return manual if manual.host else replace(manual, host=ray.util.get_node_ip_address())
+
+
+def agent_class() -> ActorClass:
+    """As Ray wants it: polls, orders and looks do not wait for each other, and orders keep their order."""
+    import ray  # noqa: PLC0415
+
+    methods = {"poll": "polls", "order": "orders", "look": "looks"}
+    members = {
+        name: ray.method(concurrency_group=group)(getattr(Agent, name)) for name, group in methods.items()
+    }
+    remote = type("ElastuneAgent", (Agent,), members)
+    groups = dict.fromkeys(methods.values(), 1)
+    return ray.remote(concurrency_groups=groups)(remote)

@@ -1,0 +1,345 @@
+"""The slot processes of one node: started warm, given orders gang after gang, replaced when they die.
+
+Knows nothing of Ray, so that it can be tried by itself. One thread reads all channels; orders come from any
+thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import send_handle
+
+from elastune.bodies.ray.messages import (
+    AgentFailed,
+    Broken,
+    Dissolve,
+    Extend,
+    Flush,
+    Flushed,
+    Form,
+    GangId,
+    Halt,
+    Join,
+    Keep,
+    Manual,
+    News,
+    Order,
+    SlotIdle,
+    SlotReady,
+    SlotUnfit,
+)
+
+# A process that does not leave its iteration within this time after a `Dissolve` is replaced.
+_GRACE_S = 0.25
+# Deaths of a slot before it was ever ready, after which the node is given up.
+_MOST_STILLBIRTHS = 3
+# Between the end of a channel and the exit status that the zygote tells.
+_STATUS_S = 1.0
+
+
+class SlotSeat:
+    """One slot: its process, if it has one, and what waits for it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.channel: Connection | None = None
+        self.pid: int | None = None
+        self.ready = False
+        self.gang: GangId | None = None
+        self.waiting: deque[Form] = deque()
+        self.stillbirths = 0
+        self.doomed: GangId | None = None
+        """The gang whose process we end ourselves: its death is no news."""
+        self.ended_at: float | None = None
+        """When its channel closed; its exit status is awaited."""
+
+
+class Crew:
+    """`tell` takes the news, from the reading thread."""
+
+    def __init__(self, manual: Manual, slots: int, tell: Callable[[News], None]) -> None:
+        self._manual = manual
+        self._tell = tell
+        self._lock = threading.RLock()
+        self._seats = [SlotSeat(number) for number in range(slots)]
+        self._statuses: dict[int, int] = {}
+        self._ends: list[tuple[float, SlotSeat, GangId]] = []
+        self._flushing: dict[int, set[int]] = {}
+        self._closed = False
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._zygote, self._nursery = self._start_zygote()
+        threading.Thread(target=self._read, name="crew", daemon=True).start()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        with self._lock:
+            return (self._zygote.pid, *(seat.pid for seat in self._seats if seat.pid))
+
+    def order(self, slot: int, order: Order) -> None:
+        with self._lock:
+            if isinstance(order, Flush):
+                self._flush(order)
+                return
+            seat = self._seats[slot]
+            if isinstance(order, Form):
+                seat.waiting.append(order)
+                self._seat_next(seat)
+            elif seat.gang == order.gang:
+                self._pass_on(seat, order)
+            else:
+                self._amend(seat, order)
+
+    def close(self) -> None:
+        """Every process ends."""
+        with self._lock:
+            self._closed = True
+            self._nursery.close()
+            for seat in self._seats:
+                if seat.pid is not None:
+                    _kill(seat.pid)
+            self._zygote.kill()
+        self._zygote.wait()
+        self._wake()
+
+    # Orders.
+
+    def _pass_on(self, seat: SlotSeat, order: Join | Extend | Halt | Keep | Dissolve) -> None:
+        self._send(seat, order)
+        if isinstance(order, Dissolve):
+            self._ends.append((time.monotonic() + _GRACE_S, seat, order.gang))
+            self._wake()
+
+    @staticmethod
+    def _amend(seat: SlotSeat, order: Join | Extend | Halt | Keep | Dissolve) -> None:
+        """An order for a gang that still waits for its slot."""
+        forms = list(seat.waiting)
+        seat.waiting.clear()
+        for form in forms:
+            if form.gang != order.gang:
+                seat.waiting.append(form)
+            elif isinstance(order, Extend):
+                seat.waiting.append(replace(form, terms=order.terms))
+            elif isinstance(order, Join):
+                seat.waiting.append(replace(form, meeting=order.meeting))
+            elif not isinstance(order, Dissolve):
+                seat.waiting.append(form)
+
+    def _seat_next(self, seat: SlotSeat) -> None:
+        if seat.ready and seat.gang is None and seat.waiting:
+            form = seat.waiting.popleft()
+            seat.gang = form.gang
+            self._send(seat, form)
+
+    def _flush(self, order: Flush) -> None:
+        busy = {seat.number for seat in self._seats if seat.gang is not None and seat.ready}
+        if not busy:
+            self._tell(Flushed(number=order.number))
+            return
+        self._flushing[order.number] = busy
+        for number in sorted(busy):
+            self._send(self._seats[number], order)
+
+    def _send(self, seat: SlotSeat, order: Order) -> None:
+        if seat.channel is not None:
+            with contextlib.suppress(OSError):  # it died; the reader will see that
+                seat.channel.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
+
+    # Processes.
+
+    def _start_zygote(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": str(self._manual.threads),
+            "MKL_NUM_THREADS": str(self._manual.threads),
+            "OPENBLAS_NUM_THREADS": str(self._manual.threads),
+        }
+        process = subprocess.Popen(  # noqa: S603  our own module
+            [sys.executable, "-m", "elastune.bodies.ray.zygote", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+        theirs.close()
+        channel = Connection(ours.detach())
+        channel.send_bytes(pickle.dumps(self._manual))
+        return process, channel
+
+    def _raise_child(self, seat: SlotSeat) -> None:
+        if self._closed:
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        seat.channel = Connection(ours.detach())
+        seat.pid, seat.ready, seat.gang, seat.ended_at = None, False, None, None
+        try:
+            self._nursery.send(seat.number)
+            send_handle(self._nursery, theirs.fileno(), self._zygote.pid)
+        except OSError:
+            self._fail("the zygote of the slot processes is gone")
+        finally:
+            theirs.close()
+        self._wake()
+
+    def _fail(self, error: str) -> None:
+        if not self._closed:
+            self._tell(AgentFailed(error=error))
+
+    # The reading thread.
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # channels that are closed in the end
+            while self._hear():
+                pass
+
+    def _hear(self) -> bool:
+        """Wait for something to happen and deal with it; False: the crew is gone."""
+        with self._lock:
+            seats = {seat.channel: seat for seat in self._seats if seat.channel is not None}
+            timeout = self._due_s()
+        readable = wait([self._nursery, self._wake_read, *seats], timeout)
+        with self._lock:
+            for source in readable:
+                if self._closed:
+                    return False
+                if source == self._wake_read:
+                    os.read(self._wake_read, 4096)
+                elif source is self._nursery:
+                    self._hear_zygote()
+                elif isinstance(source, Connection) and seats[source].channel is source:
+                    self._hear_slot(seats[source], source)
+            self._end_lingering()
+        return not self._closed
+
+    def _due_s(self) -> float | None:
+        now = time.monotonic()
+        times = [at for at, _, _ in self._ends]
+        times += [seat.ended_at + _STATUS_S for seat in self._seats if seat.ended_at is not None]
+        return max(0.0, min(times) - now) if times else None
+
+    def _hear_zygote(self) -> None:
+        try:
+            word, first, second = self._nursery.recv()
+        except (EOFError, OSError):
+            self._fail("the zygote of the slot processes ended")
+            self._closed = True
+            return
+        match word:
+            case "ready":
+                for seat in self._seats:
+                    self._raise_child(seat)
+            case "forked":
+                self._seats[first].pid = second
+            case "ended":
+                self._statuses[first] = second
+                for seat in self._seats:
+                    if seat.pid == first and seat.ended_at is not None:
+                        self._replace(seat)
+
+    def _hear_slot(self, seat: SlotSeat, channel: Connection) -> None:
+        try:
+            while True:
+                self._take(seat, pickle.loads(channel.recv_bytes()))  # noqa: S301  our own child
+                if not channel.poll():
+                    return
+        except (EOFError, OSError):
+            channel.close()
+            seat.channel, seat.ready, seat.ended_at = None, False, time.monotonic()
+            if seat.pid in self._statuses:
+                self._replace(seat)
+
+    def _take(self, seat: SlotSeat, news: News) -> None:
+        match news:
+            case SlotReady():
+                seat.ready, seat.stillbirths = True, 0
+                self._seat_next(seat)
+            case SlotUnfit():
+                seat.stillbirths = _MOST_STILLBIRTHS
+            case SlotIdle():
+                seat.gang = None
+                self._seat_next(seat)
+                return
+            case Broken(gang=gang):
+                seat.doomed = gang  # it ends by itself now, and that is no further news
+            case Flushed(number=number):
+                self._flushed(number, seat)
+                return
+        self._tell(news)
+
+    def _flushed(self, number: int, seat: SlotSeat) -> None:
+        open_ = self._flushing.get(number)
+        if open_ is None:
+            return
+        open_.discard(seat.number)
+        if not open_:
+            del self._flushing[number]
+            self._tell(Flushed(number=number))
+
+    def _end_lingering(self) -> None:
+        now = time.monotonic()
+        due = [end for end in self._ends if end[0] <= now]
+        self._ends = [end for end in self._ends if end[0] > now]
+        for _, seat, gang in due:
+            if seat.gang == gang and seat.pid is not None:
+                seat.doomed = gang
+                _kill(seat.pid)
+        for seat in self._seats:
+            if seat.ended_at is not None and now - seat.ended_at >= _STATUS_S:
+                self._replace(seat)
+
+    def _replace(self, seat: SlotSeat) -> None:
+        """The process of this slot has ended: tell whose gang that breaks, and start another."""
+        status = self._statuses.pop(seat.pid, None) if seat.pid is not None else None
+        was_ready = seat.gang is not None or seat.stillbirths == 0
+        gang, doomed = seat.gang, seat.doomed
+        seat.gang, seat.doomed, seat.ended_at = None, None, None
+        for number in tuple(self._flushing):
+            self._flushed(number, seat)
+        if gang is not None and gang != doomed:
+            error, fault = describe_end(status)
+            self._tell(Broken(gang=gang, at=time.monotonic(), error=error, fault=fault))
+        if gang is None:
+            seat.stillbirths += 1
+        if not was_ready and seat.stillbirths >= _MOST_STILLBIRTHS:
+            self._fail("its slot processes cannot be started")
+            return
+        self._raise_child(seat)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._wake_write, b"!")
+
+
+def describe_end(status: int | None) -> tuple[str, bool]:
+    """Why a process ended, and whether its own code is to blame: nobody but others sends these signals."""
+    if status is None:
+        return "the worker process ended", True
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name
+        if number in {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
+            hint = " (somebody did, or the machine ran out of memory)" if number == signal.SIGKILL else ""
+            return f"the worker process was ended by {name}{hint}", False
+        return f"the worker process crashed with {name}", True
+    return f"the worker process ended by itself with exit code {os.WEXITSTATUS(status)}", True
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+Orders = Sequence[tuple[int, Order]]

@@ -1,0 +1,218 @@
+"""What driver, agents and slot processes say to each other. Orders go down, news come up.
+
+Times in them are of the monotonic clock of the agent's machine; the driver translates. News of a gang carry
+its trial and generation, like the events they become. Nothing here knows the brain: what a slot process
+imports, every node pays for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elastune.checkpoints import Store
+from elastune.spec import Target
+
+Config = Mapping[str, str | int | float | bool | None]
+Row = tuple[int, float, Mapping[str, float]]
+"""Iteration, the time of its end, metrics."""
+
+
+class GangId(NamedTuple):
+    trial: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """The trainable, as it travels: by its name, or as a pickled object where it has none."""
+
+    name: str
+    metric: str
+    reference: str | None = None
+    pickled: bytes | None = None
+    source: str | None = None
+    """Of a file that may be missing where the worker runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manual:
+    """All that a slot process needs to know before its first gang."""
+
+    script: Script
+    store: Store
+    maximise: bool
+    target: Target | None = None
+    """A model as good as this ends the run, so it is saved whatever else."""
+    pickles: bool
+    threads: int
+    logs: str | None
+    """A folder for one file per trial; None: output goes where the node's output goes."""
+    checkpoint_every_s: float | None
+    host: str | None = None
+    """The address on which rank 0 meets the others; None: the one by which Ray knows the node."""
+    gpus_per_slot: int = 0
+    preload: tuple[str, ...] = ()
+    """Modules that the zygote imports once for all slots."""
+    paths: tuple[str, ...] = ()
+    """Folders from which the user's code imports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """A lease. `until` is of the monotonic clock."""
+
+    until_iteration: int
+    until: float | None
+    keep_above: float | None
+
+
+# Orders.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """Take your place in a gang, load the checkpoint, and train."""
+
+    gang: GangId
+    rank: int
+    size: int
+    config: Config
+    seed: int
+    after_iteration: int
+    origin: int
+    """Whose checkpoint of `after_iteration` is loaded, unless that is 0."""
+    expected_s: float
+    """Of one iteration, until some are measured."""
+    terms: Terms
+    meeting: tuple[str, int] | None = None
+    """Where rank 0 listens, if that is known before this slot is free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Rank 0 listens there."""
+
+    gang: GangId
+    meeting: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extend:
+    gang: GangId
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """End the lease after the present iteration."""
+
+    gang: GangId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Save durably, then dissolve."""
+
+    gang: GangId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dissolve:
+    """At once. A process that is in the middle of an iteration is replaced."""
+
+    gang: GangId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flush:
+    """Tell all rows that there are, then `Flushed`."""
+
+    number: int
+
+
+Order = Form | Join | Extend | Halt | Keep | Dissolve | Flush
+
+# News.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotReady:
+    slot: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotUnfit:
+    """The user's code cannot be imported there."""
+
+    slot: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotIdle:
+    """The gang is gone and the process waits for the next one."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    gang: GangId
+    meeting: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    gang: GangId
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """Rows and durable checkpoints; `reason`: the gang waits now."""
+
+    gang: GangId
+    at: float
+    rows: tuple[Row, ...] = ()
+    saved: tuple[int, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The state after the last row is durable."""
+
+    gang: GangId
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """The gang cannot go on. `fault`: the user's code is to blame, not the machine."""
+
+    gang: GangId
+    at: float
+    error: str
+    fault: bool = True
+    rows: tuple[Row, ...] = ()
+    saved: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flushed:
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFailed:
+    """Nothing works on this node."""
+
+    error: str
+
+
+News = (
+    SlotReady | SlotUnfit | SlotIdle | Listening | Started | Trained | Kept | Broken | Flushed | AgentFailed
+)

@@ -1,0 +1,144 @@
+"""A slot process: warm, one per slot, it takes part in one gang after the other until its node goes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import ModuleType
+
+from elastune.bodies.ray.mailbox import Mailbox
+from elastune.bodies.ray.member import Dissolved, Member
+from elastune.bodies.ray.messages import Form, Manual, Script, SlotIdle, SlotReady, SlotUnfit
+from elastune.bodies.ray.reporting import Reporter
+from elastune.training import Recipe, open_recipe
+from elastune.training.loading import load
+
+_BROKEN = 70
+# A peer that went away is news of somebody else's error, which is on its way.
+_PEER_DELAY_S = 0.3
+_PEER_WORDS = ("gloo", "connection", "peer", "nccl")
+
+
+def main(channel: Connection, slot: int, manual: Manual) -> None:
+    """Never returns: the process ends with its channel, or because the user's code broke it."""
+    reporter = Reporter(channel)
+    mailbox = Mailbox(channel, reporter)
+    _take_gpus(slot, manual)
+    try:
+        manual.store.check_reach()
+        recipe = open_script(manual.script)
+    except BaseException:  # noqa: BLE001  the user's module may do anything when it is imported
+        reporter.tell(SlotUnfit(slot=slot, error=_last_lines(traceback.format_exc())))
+        time.sleep(_PEER_DELAY_S)
+        os._exit(_BROKEN)
+    device = _device(manual)
+    reporter.tell(SlotReady(slot=slot, pid=os.getpid()))
+    while True:
+        form = mailbox.next_form()
+        reporter.begin(form.gang)
+        with _output_to(manual.logs, form):
+            error = _serve(Member(manual, form, recipe, mailbox, reporter, device))
+        if error is not None:
+            reporter.end(error)
+            os._exit(_BROKEN)  # whatever the user's code left behind goes with it
+        reporter.end()
+        reporter.tell(SlotIdle(slot=slot))
+
+
+def open_script(script: Script) -> Recipe:
+    """The trainable, wherever it comes from."""
+    if script.pickled is not None:
+        user = pickle.loads(script.pickled)  # noqa: S301  from our own driver
+    elif script.reference is None:
+        raise RuntimeError("a script needs a reference or an object")
+    else:
+        home, _, name = script.reference.rpartition(":")
+        if script.source is not None and not Path(home).is_file():
+            user = getattr(_from_source(home, script.source), name)
+        else:
+            user = load(script.reference)
+    return open_recipe(user, name=script.name, metric=script.metric)
+
+
+def _from_source(home: str, source: str) -> ModuleType:
+    """The file lies on the driver's machine only."""
+    module = ModuleType(f"elastune_trainable_{Path(home).stem}")
+    module.__file__ = home
+    sys.modules[module.__name__] = module
+    exec(compile(source, home, "exec"), module.__dict__)  # noqa: S102  the user's own file
+    return module
+
+
+def _serve(member: Member) -> str | None:
+    """Returns what went wrong."""
+    try:
+        member.run()
+    except Dissolved:
+        return None
+    except BaseException as error:  # noqa: BLE001  also exit() in the user's code
+        if member.standing.dissolved:
+            return None
+        text = traceback.format_exc()
+        sys.stderr.write(text)
+        if member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS):
+            time.sleep(_PEER_DELAY_S)
+        return _last_lines(text)
+    return None
+
+
+def _last_lines(text: str, most: int = 40) -> str:
+    lines = text.strip().splitlines()
+    return "\n".join(lines if len(lines) <= most else ["...", *lines[-most:]])
+
+
+@contextlib.contextmanager
+def _output_to(logs: str | None, form: Form) -> Iterator[None]:
+    """What the user's code prints goes to the log of its trial, also from C libraries."""
+    if logs is None:
+        yield
+        return
+    rank = f".rank-{form.rank}" if form.rank else ""
+    path = Path(logs) / f"trial-{form.gang.trial:05d}{rank}.log"
+    kept: list[int] = []
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        kept = [os.dup(1), os.dup(2)]
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        os.close(handle)
+    except OSError:
+        pass  # a full disk must not fail the trial because of its log
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, before in enumerate(kept, start=1):
+            os.dup2(before, number)
+            os.close(before)
+
+
+def _take_gpus(slot: int, manual: Manual) -> None:
+    """Each slot sees its own GPUs of those that Ray gave to the node."""
+    per_slot = manual.gpus_per_slot
+    if not per_slot:
+        return
+    visible = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+    mine = visible[slot * per_slot : (slot + 1) * per_slot]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
+
+
+def _device(manual: Manual) -> str:
+    if manual.gpus_per_slot and "torch" in sys.modules:
+        import torch  # noqa: PLC0415
+
+        if torch.cuda.is_available():
+            return "cuda:0"
+    return "cpu"

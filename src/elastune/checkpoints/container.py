@@ -1,0 +1,86 @@
+"""The bytes of a checkpoint: a description in JSON and raw buffers, under one checksum.
+
+    ELASTUNE | checksum | version | length of the description | length of all | description | buffers
+
+Checksum and version have 4 bytes, lengths 8, little-endian; buffers start at multiples of 64. The checksum
+(CRC-32) covers all that follows it. What the description means is decided in `encoding` and `decoding`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from elastune.errors import ExecutionError
+
+Buffer = bytes | memoryview
+
+MAGIC = b"ELASTUNE"
+VERSION = 1
+_CHECKSUM = struct.Struct("<I")
+_FIELDS = struct.Struct("<IQQ")
+_START = len(MAGIC) + _CHECKSUM.size + _FIELDS.size
+_ALIGNED = 64
+
+
+def pack(description: object, buffers: Sequence[Buffer]) -> bytes:
+    """One copy of the buffers, whatever their size."""
+    text = json.dumps(
+        {"tree": description, "sizes": [len(buffer) for buffer in buffers]},
+        separators=(",", ":"), allow_nan=False,
+    ).encode("ascii")  # fmt: skip
+    parts: list[Buffer] = [text]
+    end = _START + len(text)
+    for buffer in buffers:
+        padding = -end % _ALIGNED
+        parts += (bytes(padding), buffer)
+        end += padding + len(buffer)
+    fields = _FIELDS.pack(VERSION, len(text), end)
+    return b"".join([MAGIC, _CHECKSUM.pack(_checksum((fields, *parts))), fields, *parts])
+
+
+def unpack(data: Buffer) -> tuple[Any, list[memoryview]]:
+    """The description, and views into `data`."""
+    view = memoryview(data).cast("B")
+    if view[: len(MAGIC)] != MAGIC[: len(view)] or not len(view):
+        raise ExecutionError("this is not a checkpoint of Elastune: its first bytes are others")
+    if len(view) < _START:
+        raise ExecutionError(f"the checkpoint is cut off: it has only {len(view)} bytes")
+    (checksum,) = _CHECKSUM.unpack_from(view, len(MAGIC))
+    version, length, total = _FIELDS.unpack_from(view, len(MAGIC) + _CHECKSUM.size)
+    found = _checksum([view[len(MAGIC) + _CHECKSUM.size :]])
+    if found != checksum:
+        if version == VERSION and len(view) < total:
+            raise ExecutionError(f"the checkpoint is cut off: it has {len(view):,} of {total:,} bytes")
+        raise ExecutionError("the checkpoint is damaged: its checksum does not fit its content")
+    if version != VERSION:
+        raise ExecutionError(
+            f"the checkpoint has version {version} of the format; this Elastune reads version {VERSION}"
+        )
+    # From here on only a forger can have made a mistake.
+    try:
+        content = json.loads(bytes(view[_START : _START + length]))
+        return content["tree"], _buffers(view, _START + length, content["sizes"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ExecutionError(f"the checkpoint's description cannot be read: {error}") from error
+
+
+def _buffers(view: memoryview, end: int, sizes: Iterable[int]) -> list[memoryview]:
+    buffers = []
+    for size in sizes:
+        start = end + -end % _ALIGNED
+        end = start + size
+        if size < 0 or end > len(view):
+            raise ValueError(f"a buffer of {size} bytes lies outside")
+        buffers.append(view[start:end])
+    return buffers
+
+
+def _checksum(parts: Iterable[Buffer]) -> int:
+    value = 0
+    for part in parts:
+        value = zlib.crc32(part, value)
+    return value

@@ -1,0 +1,165 @@
+"""From a state to bytes.
+
+Values that JSON has are written as they are; all others become lists that begin with a word:
+
+    ["dict", [key, value], ...]  ["list", value, ...]  ["tuple", value, ...]
+    ["int", "-0xff"]  ["float", "nan"]  ["complex", real, imaginary]  ["text", buffer]  ["bytes", buffer]
+    ["array", type, shape, buffer]  ["scalar", type, buffer]  ["numpy text", buffer]  ["numpy bytes", buffer]
+    ["tensor", type, shape, buffer]  ["pickle", buffer]
+
+where `buffer` is the number of a buffer, and a value of a dict or sequence is written by the same rules.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from elastune.checkpoints.container import Buffer, pack
+from elastune.checkpoints.dtypes import dtype_to_text
+from elastune.errors import JobError
+from elastune.training import State
+from elastune.wording import seen
+
+_SAFE_INT = 2**53
+
+
+def encode(state: State, *, pickles: bool = False) -> bytes:
+    """The state as bytes that can be read without running code.
+
+    Objects that are not listed in `elastune.checkpoints.encoding` are refused, or pickled with `pickles`.
+    """
+    writer = _Writer(pickles=pickles)
+    try:
+        return pack(writer.write(state), writer.buffers)
+    except RecursionError:
+        raise JobError(
+            "the state is nested too deep, or contains itself; expected some levels of dicts"
+        ) from None
+
+
+class _Writer:
+    def __init__(self, *, pickles: bool) -> None:
+        self.buffers: list[Buffer] = []
+        self._pickles = pickles
+        self._path: list[object] = []
+        self._rules: dict[type, Callable[[Any], object]] = {
+            type(None): lambda value: value,
+            bool: lambda value: value,
+            str: self._text,
+            int: _int,
+            float: _float,
+            complex: lambda value: ["complex", _float(value.real), _float(value.imag)],
+            bytes: lambda value: ["bytes", self._buffer(value)],
+            dict: self._dict,
+            OrderedDict: self._dict,  # what torch's state_dict() gives
+            list: lambda value: ["list", *self._inside(enumerate(value))],
+            tuple: lambda value: ["tuple", *self._inside(enumerate(value))],
+            np.ndarray: self._array,
+            np.memmap: self._array,
+            np.str_: lambda value: ["numpy text", self._buffer(_utf8(value))],
+            np.bytes_: lambda value: ["numpy bytes", self._buffer(bytes(value))],
+        }
+        if (torch := sys.modules.get("torch")) is not None:
+            self._rules[torch.Tensor] = self._tensor
+            self._rules[torch.nn.Parameter] = self._tensor
+
+    def write(self, value: Any) -> object:
+        rule = self._rules.get(type(value))
+        if rule is None:
+            rule = self._scalar if isinstance(value, np.generic) else self._other
+        return rule(value)
+
+    def _inside(self, items: Iterable[tuple[object, Any]]) -> Iterator[object]:
+        """Written one after the other; when one is refused, the path leads to it."""
+        self._path.append(None)
+        for key, value in items:
+            self._path[-1] = key
+            yield self.write(value)
+        self._path.pop()
+
+    def _where(self) -> str:
+        return "state" + "".join(f"[{seen(key)}]" for key in self._path)
+
+    def _buffer(self, data: Buffer) -> int:
+        self.buffers.append(data)
+        return len(self.buffers) - 1
+
+    def _dict(self, value: dict[Any, Any]) -> object:
+        for key in value:
+            if type(key) not in (str, int):
+                raise JobError(
+                    f"{self._where()} has the key {seen(key)}, a {_name_of(key)}; "
+                    "expected keys that are texts or whole numbers"
+                )
+        keys = [self.write(key) for key in value]
+        return ["dict", *map(list, zip(keys, self._inside(value.items()), strict=True))]
+
+    def _text(self, value: str) -> object:
+        """JSON would join two halves of a character that stand side by side."""
+        if value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value):
+            return value
+        return ["text", self._buffer(_utf8(value))]
+
+    def _array(self, value: Any) -> object:
+        if (dtype := dtype_to_text(value.dtype)) is None:
+            return self._other(value)
+        return ["array", dtype, list(value.shape), self._buffer(_raw(value))]
+
+    def _scalar(self, value: Any) -> object:
+        array = np.asarray(value)
+        if (dtype := dtype_to_text(array.dtype)) is None:
+            return self._other(value)
+        return ["scalar", dtype, self._buffer(_raw(array))]
+
+    def _tensor(self, value: Any) -> object:
+        torch = sys.modules["torch"]
+        if value.layout is not torch.strided or value.is_quantized or value.device.type == "meta":
+            return self._other(value)
+        plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        raw = plain.reshape(-1).view(torch.uint8).numpy().data if plain.numel() else b""
+        dtype = str(plain.dtype).removeprefix("torch.")
+        return ["tensor", dtype, list(plain.shape), self._buffer(raw)]
+
+    def _other(self, value: Any) -> object:
+        described = f"{self._where()} is a {_name_of(value)}"
+        if isinstance(value, np.ndarray | np.generic):
+            described += f" of type {value.dtype}"
+        if not self._pickles:
+            raise JobError(
+                f"{described}; a state has dicts, lists, tuples, numbers, texts, bytes, arrays and tensors: "
+                "return those, or allow pickled objects with `pickles: true` in the job"
+            )
+        try:
+            return ["pickle", self._buffer(pickle.dumps(value, protocol=5))]
+        except Exception as error:
+            raise JobError(f"{described}, which cannot be pickled: {error}") from error
+
+
+def _int(value: int) -> object:
+    """Python refuses to write very long numbers in decimal, and other readers of JSON lose digits."""
+    return value if abs(value) <= _SAFE_INT else ["int", hex(value)]
+
+
+def _float(value: float) -> object:
+    return value if math.isfinite(value) else ["float", repr(value)]
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _raw(array: Any) -> Buffer:
+    whole = np.asarray(array, order="C")
+    return whole.reshape(-1).view(np.uint8).data if whole.nbytes else b""
+
+
+def _name_of(value: object) -> str:
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,157 @@
+"""`elastune run`: the quote, then the run itself. `elastune stop`: ask one that goes on to wind up."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elastune.cli.errors import errors_as_json
+from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
+from elastune.cli.run_meter import RunMeter
+from elastune.cli.showing import show
+from elastune.cli.stopping import INTERRUPTED
+from elastune.errors import ExecutionError, JobError
+
+if TYPE_CHECKING:
+    from elastune.api.tuning import Finished
+    from elastune.runs.offer import Offer
+
+
+def run_command(
+    job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
+    policy: Annotated[str | None, typer.Option(help="Who decides.", show_default="by the job")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of configurations and of training.", show_default="the job's")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Use the Ray cluster at this address (or auto) as it is, instead of own nodes.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
+    runs_folder: RunsFolder = DEFAULT_FOLDER,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Tune for real: plan, show the quote, train on nodes that come and go, and keep the promise.
+
+    Ctrl-C saves everything, gives all nodes back and ends; a second one ends at once.
+    """
+    with errors_as_json(as_json):
+        from elastune.api.tuning import offer_run, run_offer  # noqa: PLC0415
+        from elastune.runs.real import RunInterrupted  # noqa: PLC0415
+
+        # What a trainable prints when it is imported is not part of our output.
+        with contextlib.redirect_stdout(sys.stderr):
+            offer = offer_run(job, policy=policy, seed=seed, address=address)
+        if not as_json:
+            _show_quote(offer)
+        _ask(offer, yes=yes, as_json=as_json)
+        try:
+            with RunMeter() as meter, _Interrupts(meter) as interrupts:
+                finished = run_offer(offer, folder=runs_folder, watch=meter, nudge=interrupts.reason)
+        except RunInterrupted as interrupted:
+            _say_how_to_go_on(interrupted.run, interrupted.folder.path, as_json=as_json)
+            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt:
+            typer.echo("ended at once; all nodes are gone, and what was saved is kept", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+    _print(finished, as_json=as_json)
+    if finished.standing.has_failed:
+        raise typer.Exit(ExecutionError.exit_code)
+
+
+def stop_command(
+    run: Annotated[
+        str, typer.Argument(help="Its folder, the start of its id, or last.", show_default=False)
+    ] = "last",
+    runs_folder: RunsFolder = DEFAULT_FOLDER,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Ask a run to wind up: it saves, gives all nodes back and returns the best model so far."""
+    with errors_as_json(as_json):
+        from elastune.api.tuning import stop  # noqa: PLC0415
+
+        stopped = stop(run, folder=runs_folder, reason="elastune stop")
+    if as_json:
+        typer.echo(json.dumps({"run": stopped, "asked": True}, indent=2))
+    else:
+        typer.echo(f"run {stopped} was asked to stop; `elastune status {stopped}` shows how far it is")
+
+
+class _Interrupts:
+    """The first Ctrl-C (or a polite signal to end) lets the run save and give back; the next one ends it."""
+
+    def __init__(self, meter: RunMeter) -> None:
+        self._meter = meter
+        self._asked: str | None = None
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> _Interrupts:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+
+    def reason(self) -> str | None:
+        return self._asked
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked is not None:
+            raise KeyboardInterrupt
+        self._asked = signal.Signals(number).name
+        self._meter.say("saving everything and giving the nodes back; once more ends at once")
+
+
+def _show_quote(offer: Offer) -> None:
+    from elastune.planning import Quote  # noqa: PLC0415
+
+    if isinstance(offer.quote, Quote):
+        from elastune.reports.plan_text import render_quote  # noqa: PLC0415
+
+        show(render_quote(offer.quote))
+    else:
+        from elastune.reports.policy_text import render_policy_quote  # noqa: PLC0415
+
+        show(render_policy_quote(offer.quote))
+    typer.echo()
+    sys.stdout.flush()
+
+
+def _ask(offer: Offer, *, yes: bool, as_json: bool) -> None:
+    """Before money is spent."""
+    if yes or not offer.spends_money:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise JobError("this run spends money, and nobody is there to be asked; say --yes if it may")
+    typer.confirm("Start?", abort=True)
+
+
+def _print(finished: Finished, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(finished.result.to_dict(), indent=2))
+    else:
+        from elastune.reports.run_text import render_finished  # noqa: PLC0415
+
+        show(render_finished(finished))
+
+
+def _say_how_to_go_on(run: str, folder: Path, *, as_json: bool) -> None:
+    resume = f"elastune resume {run}"
+    if as_json:
+        told = {"error": "interrupted", "message": "all is saved", "run": run, "resume": resume}
+        typer.echo(json.dumps(told, indent=2))
+    else:
+        typer.echo(f"run {run} rests: everything is saved in {folder}, and no node is left", err=True)
+        typer.echo(f"go on with: {resume}", err=True)

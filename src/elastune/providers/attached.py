@@ -1,0 +1,163 @@
+"""An existing Ray cluster as a fixed pool of nodes: no machine is started or ended, only lent to the run."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from elastune.errors import ExecutionError, InvariantError
+from elastune.place import NodeId
+from elastune.providers.local.connection import connect_quietly
+from elastune.providers.local.roster import Roster
+from elastune.providers.protocol import Price, Survey
+from elastune.providers.registry import Setting
+
+_FRESH_S = 0.5
+"""For so long the last look at the cluster is good enough for a survey."""
+_REACH_S = 5.0
+
+
+class AttachedProvider:
+    """Grants the Ray nodes that have what a node of the job needs, and takes them back.
+
+    Only totals count: what others run on the cluster meanwhile is not seen, nor are the nodes that another
+    run was granted. A Ray node that is granted again gets a new name.
+    """
+
+    def __init__(self, setting: Setting, address: str, *, slot_gpus: int = 0, slot_cpus: int = 1) -> None:
+        self._setting = setting
+        self._address = address
+        self._slot_gpus = slot_gpus
+        self._slot_cpus = slot_cpus
+        self._roster = Roster()
+        self._fitting: tuple[str, ...] = ()
+        self._looked_s: float | None = None
+        self._open = False
+        self._connected = False
+
+    def open(self) -> None:
+        """Connect to the cluster, unless this process is connected already."""
+        import ray  # noqa: PLC0415 - heavy
+
+        if not ray.is_initialized():
+            _refuse_unreachable(self._address)
+            try:
+                connect_quietly(self._address)
+            except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+                raise ExecutionError(f"the Ray cluster {self._address!r} cannot be used: {error}") from error
+            self._connected = True
+        self._open = True
+
+    def close(self) -> None:
+        """Disconnect, if `open` connected. May be repeated."""
+        if self._connected:
+            import ray  # noqa: PLC0415
+
+            ray.shutdown()
+        self._open = self._connected = False
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def request(self, token: str, count: int) -> None:
+        now_s = self._look()
+        free = [name for name in self._fitting if name not in self._roster.ray_nodes]
+        room, reason = min(self._limits(len(free)))
+        nodes = self._roster.order(token, count, room=room, reason=reason)
+        if not nodes:
+            return
+        self._roster.begin(token, now_s)
+        self._roster.start(token, nodes)
+        for node, name in zip(nodes, free, strict=False):
+            self._roster.come_up(node, name, now_s)
+
+    def survey(self) -> Survey:
+        now_s = self._setting.clock()
+        if self._looked_s is None or abs(now_s - self._looked_s) >= _FRESH_S:
+            now_s = self._look()
+        return self._roster.survey(now_s)
+
+    def release(self, nodes: Collection[NodeId]) -> None:
+        self._roster.drop(nodes)
+
+    def price(self) -> Price:
+        terms = self._setting.terms
+        return Price(
+            usd_per_hour=terms.price_per_hour,
+            billing=terms.billing,
+            minimum_charge_s=terms.minimum_charge_s,
+            data_usd_per_node=terms.data_usd_per_node,
+            source="job file",
+        )
+
+    @property
+    def broken(self) -> str | None:
+        """Nodes may join the cluster again at any time."""
+        return None
+
+    def ray_node(self, node: NodeId) -> str | None:
+        """How Ray calls a node, for `NodeAffinitySchedulingStrategy`."""
+        return self._roster.ray_node(node)
+
+    def resources(self) -> tuple[float, float]:
+        """The CPUs and GPUs of a Ray node that we use."""
+        slots = self._setting.terms.slots_per_node
+        return float(slots * self._slot_cpus), float(slots * self._slot_gpus)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """No process of the cluster is ours."""
+        return ()
+
+    def _limits(self, free: int) -> Iterable[tuple[int, str]]:
+        cpus, gpus = self.resources()
+        most, fitting = self._setting.terms.max_nodes, len(self._fitting)
+        need = " and ".join(
+            f"{amount:g} {kind}" for amount, kind in ((cpus, "CPUs"), (gpus, "GPUs")) if amount
+        )
+        yield most - self._roster.held, f"at most {most} nodes"
+        yield free, f"the Ray cluster has {fitting} nodes of at least {need}, {fitting - free} of them taken"
+
+    def _look(self) -> float:
+        """At the cluster itself. Nodes that are dead or no longer fit are gone."""
+        if not self._open:
+            raise InvariantError(
+                "the attached provider is not open: call open() before, nothing after close()"
+            )
+        import ray  # noqa: PLC0415
+
+        needed = dict(zip(("CPU", "GPU"), self.resources(), strict=True))
+        self._fitting = tuple(sorted(_fitting(ray.nodes(), needed)))
+        lost = [name for name in self._roster.ray_nodes if name not in self._fitting]
+        self._roster.drop([node for name in lost if (node := self._roster.node_of(name)) is not None])
+        self._looked_s = self._setting.clock()
+        return self._looked_s
+
+
+def _fitting(nodes: Iterable[Mapping[str, Any]], needed: Mapping[str, float]) -> Iterable[str]:
+    for node in nodes:
+        has = node["Resources"]
+        if node["Alive"] and all(has.get(kind, 0.0) >= amount for kind, amount in needed.items()):
+            yield node["NodeID"]
+
+
+def _refuse_unreachable(address: str) -> None:
+    """Ray would try for many minutes."""
+    expected = "expected host:port of a running Ray cluster, or auto for the one on this machine"
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "://" in address:
+        raise ExecutionError(f"the address {address!r} cannot be used, {expected}")
+    try:
+        socket.create_connection((host, int(port)), _REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise ExecutionError(f"nothing answers at {address!r} ({error}), {expected}") from error

@@ -1,0 +1,209 @@
+"""Ray's head and the raylets of the nodes: the one place that touches what Ray does not promise to keep.
+
+The head is the global control store and a raylet without slots, which the driver talks to. Ray composes that
+raylet's command line; the command of a node is the head's with other names and resources. That saves more
+than code. As Ray would start it, a node has two Python agents (metrics, environments) and starts a worker per
+CPU in advance: 1-2 s and 200 MB. Here both are a `cat`, which ends with the raylet's pipe, and all nodes
+share one agent for environments: 0.1-0.3 s (with several at once often 1.2 s) and 30 MB.
+
+Measured with Ray 2.60. A Ray that has other flags fails to start, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray._private import node as ray_node
+from ray._private import services
+from ray._private.parameter import RayParams
+
+from elastune.place import NodeId
+from elastune.providers.local.folder import Folder
+from elastune.providers.local.processes import NODE, dying_with_parent
+
+_STORE_BYTES = 256 * 2**20
+"""Of every node's object store: room in shared memory that is taken only when used."""
+_SESSION = "session"
+_SYSTEM: Mapping[str, object] = {
+    # A raylet that was killed refuses the connection at once: dead after 5 checks, 2.5 s. One that is merely
+    # starved on a busy machine has 5 x 5 s to answer. The keeper sees a death at once anyway.
+    "health_check_initial_delay_ms": 2000,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 5000,
+    "health_check_failure_threshold": 5,
+}
+_ALIVE = 0
+
+
+class _QuietNode(ray_node.Node):  # type: ignore[misc]
+    """A head without the web server, which Ray would start even where the dashboard is off."""
+
+    def start_api_server(self, **_: Any) -> None:
+        self._webui_url = None
+
+
+class Head:
+    """A running head."""
+
+    def __init__(self, folder: Folder) -> None:
+        # A folder in the folder: Ray lets everybody write to the one that it is given.
+        home = folder.path / "ray"
+        self._sockets = home / _SESSION / "sockets"
+        self._logs = home / _SESSION / "logs"
+        self._bind = dying_with_parent()
+        parameters = RayParams(
+            num_cpus=0,
+            num_gpus=0,
+            object_store_memory=_STORE_BYTES,
+            min_worker_port=0,
+            max_worker_port=0,
+            node_manager_port=0,
+            # Known beforehand, so that no raylet has to wait for the agent to come up and tell.
+            runtime_env_agent_port=_free_port(),
+            temp_dir=str(home),
+            session_name=_SESSION,
+            include_log_monitor=False,
+            include_dashboard=False,
+            no_monitor=True,
+            _system_config=dict(_SYSTEM),
+        )
+        with _captured_raylet() as captured:
+            # Its children are bound to our life by Ray itself.
+            self._node = _QuietNode(parameters, head=True, shutdown_at_exit=False, spawn_reaper=True)
+        (self._command,) = captured.raylets
+        self.address: str = self._node.gcs_address
+        raylet = self._node.all_processes["raylet"][0].process.pid
+        self._agent = self._start_agent(captured.agents[0], raylet)
+        started = {info.process.pid for infos in self._node.all_processes.values() for info in infos}
+        self.pids = frozenset({*started, self._agent.pid})
+
+    def start_node(self, node: NodeId, *, cpus: float, gpus: float) -> tuple[int, str]:
+        """Its process, and how Ray will call it."""
+        name: str = ray.NodeID.from_random().hex()
+        environment = {**os.environ, NODE: node}
+        process = subprocess.Popen(  # noqa: S603
+            self._command_of(node, name, cpus=cpus, gpus=gpus),
+            env=environment,
+            preexec_fn=self._bind,  # noqa: PLW1509 - as Ray does it
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        return process.pid, name
+
+    def alive(self) -> frozenset[str]:
+        """The nodes on which Ray answers, as it calls them; none while the head is too busy to tell."""
+        try:
+            found = self._node.get_gcs_client().get_all_node_info(timeout=5.0)
+        except (ray.exceptions.RayError, RuntimeError):
+            return frozenset()
+        return frozenset(name.hex() for name, info in found.items() if info.state == _ALIVE)
+
+    def _start_agent(self, command: str, raylet: int) -> subprocess.Popen[bytes]:
+        """The one agent for environments. As a child of a raylet it would survive us by a minute."""
+        with (self._logs / "agent.log").open("ab") as log:
+            return subprocess.Popen(  # noqa: S603
+                shlex.split(command),
+                env={**os.environ, "RAY_RAYLET_PID": str(raylet)},
+                preexec_fn=self._bind,  # noqa: PLW1509
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _command_of(self, node: NodeId, name: str, *, cpus: float, gpus: float) -> list[str]:
+        renamed = {
+            self._node.node_id: name,
+            self._node.raylet_socket_name: str(self._sockets / f"{node}.r"),
+            self._node.plasma_store_socket_name: str(self._sockets / f"{node}.p"),
+        }
+        flags = {
+            "static_resource_list": _resources(
+                _flag(self._command, "static_resource_list"), cpus=cpus, gpus=gpus
+            ),
+            "maximum_startup_concurrency": str(max(1, min(os.cpu_count() or 1, int(cpus)))),
+            "stdout_filepath": str(self._logs / f"raylet-{node}.out"),
+            "stderr_filepath": str(self._logs / f"raylet-{node}.err"),
+        }
+        command = [_renamed(part, renamed) for part in self._command if part != "--head"]
+        return _with_flags(command, flags)
+
+
+@dataclass(slots=True)
+class _Captured:
+    raylets: list[list[str]] = field(default_factory=list)
+    agents: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def _captured_raylet() -> Iterator[_Captured]:
+    """Makes the raylet that Ray starts meanwhile a light one, and tells its command and that of its agent."""
+    start, captured = services.start_ray_process, _Captured()
+
+    def start_light(command: list[str], process_type: str, *rest: Any, **options: Any) -> Any:
+        if process_type == "raylet":
+            captured.agents.append(_flag(command, "runtime_env_agent_command"))
+            command = _with_flags(command, _light())
+            captured.raylets.append(command)
+        return start(command, process_type, *rest, **options)
+
+    services.start_ray_process = start_light
+    try:
+        yield captured
+    finally:
+        services.start_ray_process = start
+
+
+def _light() -> dict[str, str]:
+    # An agent that does nothing: it reads from the pipe that ends with its raylet.
+    idler = shutil.which("cat") or "/bin/cat"
+    return {
+        "num_prestart_python_workers": "0",
+        "dashboard_agent_command": idler,
+        "runtime_env_agent_command": idler,
+        # Not in use. With 0 the raylet would wait for the agent to tell.
+        "metrics-agent-port": "-1",
+        "metrics_export_port": "-1",
+        "dashboard_agent_listen_port": "-1",
+    }
+
+
+def _flag(command: list[str], name: str) -> str:
+    return next(part.partition("=")[2] for part in command if part.startswith(f"--{name}="))
+
+
+def _with_flags(command: list[str], flags: Mapping[str, str]) -> list[str]:
+    kept = [part for part in command if part.partition("=")[0].removeprefix("--") not in flags]
+    return kept + [f"--{name}={value}" for name, value in flags.items()]
+
+
+def _renamed(part: str, names: Mapping[str, str]) -> str:
+    """All at once, whole words only: the head's socket `.../raylet` is also the beginning of other paths."""
+    pattern = "|".join(rf"{re.escape(name)}(?![\w./-])" for name in names)
+    return re.sub(pattern, lambda found: names[found[0]], part)
+
+
+def _resources(of_head: str, *, cpus: float, gpus: float) -> str:
+    """`name,amount,name,amount`, logical whatever the machine really has."""
+    words = of_head.split(",")
+    amounts = dict(zip(words[::2], words[1::2], strict=True))
+    amounts.pop("node:__internal_head__", None)
+    amounts |= {name: str(amount) for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
+    return ",".join(f"{name},{amount}" for name, amount in amounts.items())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,241 @@
+"""The local provider: a roster in the driver, and a keeper that makes it come true."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Collection
+from types import TracebackType
+from typing import Self
+
+from elastune.errors import ElastuneError, ExecutionError, InvariantError, JobError
+from elastune.place import NodeId
+from elastune.providers.local.connection import Connection
+from elastune.providers.local.folder import Folder
+from elastune.providers.local.link import KeeperLink
+from elastune.providers.local.messages import (
+    Begun,
+    End,
+    Failed,
+    Gone,
+    News,
+    Opened,
+    Start,
+    Started,
+    Task,
+    Up,
+)
+from elastune.providers.local.processes import FLEET, tagged
+from elastune.providers.local.roster import Roster
+from elastune.providers.protocol import Price, Survey
+from elastune.providers.registry import Setting
+
+_PATIENCE_S = 60.0
+"""For the head to come up. It takes about a second, or several on a busy machine."""
+
+
+class LocalProvider:
+    """Rents Ray nodes on this machine. Their slots are logical: Ray believes whatever we say a node has.
+
+    The fleet lives and dies with its driver. So a new driver of a resumed run finds nothing, all nodes of the
+    old one are lost, and a token that was not answered is simply a new request.
+    """
+
+    def __init__(self, setting: Setting, *, slot_gpus: int = 0, slot_cpus: int = 1) -> None:
+        if setting.expires_s is not None and not setting.expires_s > 0.0:
+            raise JobError(
+                f"nodes expire after {setting.expires_s} s, expected more than 0, or none for never"
+            )
+        self._setting = setting
+        self._slot_gpus = slot_gpus
+        self._slot_cpus = slot_cpus
+        self._roster = Roster()
+        self._lock = threading.Lock()
+        self._answered = threading.Event()
+        self._address: str | None = None
+        self._end_reason: str | None = None
+        self._folder: Folder | None = None
+        self._link: KeeperLink | None = None
+        self._connection: Connection | None = None
+
+    def open(self) -> None:
+        """Start keeper and head, and connect this process to it."""
+        if self._folder is not None:
+            raise InvariantError("the local provider is open already, or was; make a new one")
+        _refuse_if_connected()
+        self._folder = Folder.make()
+        try:
+            self._link = self._start_keeper(self._folder)
+            _import_ray()  # while the keeper does the same
+            address = self._await_head()
+            self._connection = Connection(self._folder, address)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, Exception) and not isinstance(error, ElastuneError):
+                raise ExecutionError(f"the local Ray cluster cannot be used: {error}") from error
+            raise
+
+    def close(self) -> None:
+        """Disconnect from Ray, end all nodes, remove every trace. May be repeated."""
+        connection, link, folder = self._connection, self._link, self._folder
+        self._connection = self._link = None
+        with self._lock:
+            self._end_reason = self._end_reason or "the local cluster is closed"
+        try:
+            if connection is not None:
+                connection.close()
+        finally:
+            if link is not None:
+                link.close()
+            if folder is not None:
+                folder.remove()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def request(self, token: str, count: int) -> None:
+        link = self._opened()
+        with self._lock:
+            room, reason = self._room()
+            nodes = self._roster.order(token, count, room=room, reason=reason)
+        if nodes:
+            link.send(Start(token=token, nodes=nodes))
+
+    def survey(self) -> Survey:
+        self._opened()
+        with self._lock:
+            return self._roster.survey(self._setting.clock())
+
+    def release(self, nodes: Collection[NodeId]) -> None:
+        link = self._opened()
+        with self._lock:
+            known = self._roster.drop(nodes)
+        if known:
+            link.send(End(nodes=known))
+
+    def price(self) -> Price:
+        terms = self._setting.terms
+        return Price(
+            usd_per_hour=terms.price_per_hour,
+            billing=terms.billing,
+            minimum_charge_s=terms.minimum_charge_s,
+            data_usd_per_node=terms.data_usd_per_node,
+            source="job file",
+        )
+
+    def ray_node(self, node: NodeId) -> str | None:
+        """How Ray calls a node that is up, for `NodeAffinitySchedulingStrategy`."""
+        with self._lock:
+            return self._roster.ray_node(node)
+
+    def resources(self) -> tuple[float, float]:
+        """The CPUs and GPUs that one node offers to Ray."""
+        slots = self._setting.terms.slots_per_node
+        return float(slots * self._slot_cpus), float(slots * self._slot_gpus)
+
+    @property
+    def broken(self) -> str | None:
+        """Why no node will ever come again: the keeper or the head is gone."""
+        with self._lock:
+            return self._end_reason
+
+    @property
+    def address(self) -> str | None:
+        """Of the cluster, once it is open."""
+        return self._address
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Every process that belongs to the fleet, the keeper's first."""
+        if self._folder is None:
+            return ()
+        found = tagged(FLEET, str(self._folder.path))
+        keeper = self._link.pid if self._link is not None else None
+        return tuple(sorted(found, key=lambda pid: (pid != keeper, pid)))
+
+    def _opened(self) -> KeeperLink:
+        if self._link is None:
+            raise InvariantError(
+                "the local provider is not open: call open() before, and nothing after close()"
+            )
+        return self._link
+
+    def _room(self) -> tuple[int, str]:
+        most = self._setting.terms.max_nodes
+        if self._end_reason is not None:
+            return 0, self._end_reason
+        return most - self._roster.held, f"at most {most} nodes"
+
+    def _start_keeper(self, folder: Folder) -> KeeperLink:
+        cpus, gpus = self.resources()
+        task = Task(
+            folder=str(folder.path),
+            driver=os.getpid(),
+            cpus=cpus,
+            gpus=gpus,
+            expires_s=self._setting.expires_s,
+        )
+        return KeeperLink(task, folder, on_news=self._learn, on_end=self._break_off)
+
+    def _await_head(self) -> str:
+        if not self._answered.wait(_PATIENCE_S):
+            raise ExecutionError(
+                f"the local Ray cluster did not come up within {_PATIENCE_S:.0f} s; "
+                "the machine may be too busy: try again, or use fewer slots"
+            )
+        with self._lock:
+            if self._address is None or self._end_reason is not None:
+                raise ExecutionError(f"the local Ray cluster did not come up: {self._end_reason}")
+            return self._address
+
+    def _learn(self, news: News) -> None:
+        """In the thread that listens to the keeper. Things happen when they are heard of."""
+        with self._lock:
+            now_s = self._setting.clock()
+            match news:
+                case Opened(address=address):
+                    self._address = address
+                    self._answered.set()
+                case Failed(reason=reason):
+                    self._end_reason = reason
+                case Begun(token=token):
+                    self._roster.begin(token, now_s)
+                case Started(token=token, nodes=nodes, reason=reason):
+                    self._roster.start(token, [NodeId(node) for node in nodes], reason=reason)
+                case Up(node=node, ray_node=ray_node):
+                    self._roster.come_up(NodeId(node), ray_node, now_s)
+                case Gone(node=node):
+                    self._roster.drop([NodeId(node)])
+
+    def _break_off(self, last_words: str) -> None:
+        """The keeper says no more, and nothing is left of what it kept."""
+        with self._lock:
+            heard = f": {last_words}" if last_words else ""
+            self._end_reason = self._end_reason or f"the keeper of the local nodes ended{heard}"
+            self._roster.break_off(self._end_reason)
+            self._answered.set()
+
+
+def _refuse_if_connected() -> None:
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        raise ExecutionError(
+            "this process is connected to a Ray cluster already, expected none: to run on that one, attach "
+            "to it (--address); to run on nodes of our own, call ray.shutdown() before"
+        )
+
+
+def _import_ray() -> None:
+    try:
+        import ray  # noqa: F401, PLC0415 - heavy
+    except ImportError as error:
+        raise ExecutionError(
+            f"local nodes need Ray, which cannot be imported ({error}): pip install 'elastune[ray]'"
+        ) from error

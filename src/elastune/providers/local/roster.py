@@ -1,0 +1,109 @@
+"""Who was asked for, who came, who is there: the state behind a survey. How nodes come is left to others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import secrets
+from collections.abc import Collection
+from dataclasses import replace
+
+from elastune.errors import InvariantError
+from elastune.place import NodeId
+from elastune.providers.protocol import Fate, Machine, Survey
+
+
+class Roster:
+    """The nodes of one driver.
+
+    Their names end in a mark that differs from driver to driver: a run that is resumed must not meet the name
+    of a node that died with its first driver.
+    """
+
+    def __init__(self) -> None:
+        self._mark = secrets.token_hex(3)
+        self._numbers = itertools.count()
+        self._asked: dict[str, int] = {}
+        self._starting: dict[str, tuple[NodeId, ...]] = {}
+        self._begun_s: dict[str, float] = {}
+        self._fates: dict[str, Fate] = {}
+        self._live: dict[NodeId, Machine] = {}
+        self._ray_nodes: dict[NodeId, str] = {}
+
+    @property
+    def held(self) -> int:
+        """Nodes that are there or about to be."""
+        return len(self._live) + sum(len(nodes) for nodes in self._starting.values())
+
+    @property
+    def ray_nodes(self) -> Collection[str]:
+        """Of all nodes that are up, as Ray calls them."""
+        return self._ray_nodes.values()
+
+    def order(self, token: str, count: int, *, room: int, reason: str) -> tuple[NodeId, ...]:
+        """Note a request. To start are these nodes, none if the token is known; what exceeds the room is
+        refused for the reason given."""
+        if count < 1:
+            raise InvariantError(f"request {token!r} asks for {count} nodes, expected at least 1")
+        asked = self._asked.setdefault(token, count)
+        if asked != count:
+            raise InvariantError(
+                f"request {token!r} asked for {asked} nodes and now for {count}: "
+                "a token stands for one request, take a new one"
+            )
+        if token in self._starting or token in self._fates:
+            return ()
+        granted = max(0, min(count, room))
+        refused = count - granted
+        if refused:
+            self._fates[token] = Fate(token=token, asked=count, refused=refused, reason=reason)
+        if not granted:
+            return ()
+        names = (NodeId(f"n{next(self._numbers)}-{self._mark}") for _ in range(granted))
+        self._starting[token] = tuple(names)
+        return self._starting[token]
+
+    def begin(self, token: str, at_s: float) -> None:
+        """The nodes of this request boot from now on, those that do."""
+        self._begun_s[token] = at_s
+
+    def start(self, token: str, nodes: Collection[NodeId], *, reason: str = "") -> None:
+        """These of the nodes ordered boot; the rest of them will not come, for this reason."""
+        missing = len(self._starting.pop(token)) - len(nodes)
+        fate = self._fates.get(token) or Fate(token=token, asked=self._asked[token])
+        reasons = [fate.reason, reason] if missing else [fate.reason]
+        self._fates[token] = replace(
+            fate,
+            granted=tuple(nodes),
+            refused=fate.refused + missing,
+            reason="; ".join(dict.fromkeys(reason for reason in reasons if reason)),
+        )
+        since_s = self._begun_s.pop(token, math.nan)
+        self._live |= {node: Machine(node=node, token=token, since_s=since_s) for node in nodes}
+
+    def come_up(self, node: NodeId, ray_node: str, at_s: float) -> None:
+        if node in self._live:
+            self._live[node] = replace(self._live[node], ready_s=at_s)
+            self._ray_nodes[node] = ray_node
+
+    def drop(self, nodes: Collection[NodeId]) -> tuple[NodeId, ...]:
+        """These are released or lost. Told are those that were there."""
+        known = tuple(node for node in nodes if self._live.pop(node, None) is not None)
+        for node in known:
+            self._ray_nodes.pop(node, None)
+        return known
+
+    def break_off(self, reason: str) -> None:
+        """All nodes are lost, and what is being started will not come."""
+        for token in tuple(self._starting):
+            self.start(token, (), reason=reason)
+        self.drop(tuple(self._live))
+
+    def ray_node(self, node: NodeId) -> str | None:
+        return self._ray_nodes.get(node)
+
+    def node_of(self, ray_node: str) -> NodeId | None:
+        return next((node for node, name in self._ray_nodes.items() if name == ray_node), None)
+
+    def survey(self, at_s: float) -> Survey:
+        return Survey(at_s=at_s, machines=tuple(self._live.values()), fates=tuple(self._fates.values()))

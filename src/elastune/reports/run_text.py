@@ -1,0 +1,60 @@
+"""What came of a real run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from elastune.journal import RunFolder
+from elastune.reports.simulation_text import MOST_REMARKS, policy_reason, tell_ending
+from elastune.reports.standing_text import facts, failure_table, promise_table, remark_table, stage_table
+from elastune.reports.tables import fact_table, stacked
+from elastune.runs.offer import Offer
+from elastune.runs.result import RunResult
+from elastune.runs.standing import Standing
+
+
+class FinishedRun(Protocol):
+    @property
+    def result(self) -> RunResult: ...
+
+    @property
+    def standing(self) -> Standing: ...
+
+    @property
+    def offer(self) -> Offer: ...
+
+    @property
+    def folder(self) -> RunFolder: ...
+
+
+def render_finished(finished: FinishedRun) -> RenderableType:
+    return stacked(list(_parts(finished)))
+
+
+def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
+    result, standing, job = finished.result, finished.standing, finished.offer.setup.job
+    headline = Text.assemble((job.name, "bold"), ": ", (tell_ending(result.ending), "bold"))
+    headline.append(f"  [run {result.run}]", "dim")
+    headline.append(f"\npolicy {policy_reason(job, result.policy)}")
+    yield headline
+    yield promise_table(standing, "actual")
+    if standing.conceded:
+        yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
+    yield facts(standing)
+    yield stage_table(standing)
+    if standing.failures:
+        yield failure_table(standing.failures)
+    if standing.remarks:
+        count = len(standing.remarks)
+        title = "Notes" if count <= MOST_REMARKS else f"Notes, the first {MOST_REMARKS} of {count:,}"
+        yield remark_table(standing.remarks[:MOST_REMARKS], title)
+    rows = fact_table()
+    if result.best is not None and result.best.checkpoint is not None:
+        rows.add_row("model", Text(result.best.checkpoint))
+    rows.add_row("kept in", Text(str(finished.folder.path)))
+    rows.add_row("look at it", f"elastune report {result.run}")
+    yield rows

@@ -1,0 +1,69 @@
+"""What is offered before a real run: the trainable opened, the search planned, time and money predicted."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+
+from elastune.errors import JobError
+from elastune.job import Job
+from elastune.planning import Quote
+from elastune.runs.quoting import PolicyQuote, quote_of
+from elastune.runs.result import Estimate
+from elastune.runs.script import Shipment, ship
+from elastune.runs.setup import Purpose, RunSetup, prepare
+
+# Who takes no money for its machines; the job's price is for the plan and the bill alone.
+_FREE = ("local", "simulated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    setup: RunSetup
+    shipment: Shipment
+    quote: Quote | PolicyQuote
+    seed: int
+    address: str | None = None
+    """Of a Ray cluster to use instead of machines of our own."""
+
+    @property
+    def predicted(self) -> Estimate:
+        return Estimate(jct_seconds=self.quote.jct_seconds, cost=self.quote.cost)
+
+    @property
+    def spends_money(self) -> bool:
+        return self.address is None and self.setup.job.cluster.provider not in _FREE
+
+
+def make_offer(job: Job, *, policy: str | None, seed: int, address: str | None) -> Offer:
+    """Raises `JobError` if the job cannot be run and `InfeasibleError` if its limits cannot be kept."""
+    needed = [name for name in ("ray", "fsspec", "cloudpickle") if importlib.util.find_spec(name) is None]
+    if needed:
+        raise JobError(f"a real run needs {', '.join(needed)}; pip install 'elastune[ray]'")
+    setup = prepare(job, policy, purpose=Purpose.RUN)
+    shipment = ship(setup.job, setup.tuning.metric)
+    if shipment.most_slots is not None:
+        narrowed = _narrowed(job, shipment.most_slots)
+        setup = setup if narrowed is job else prepare(narrowed, policy, purpose=Purpose.RUN)
+    return Offer(setup=setup, shipment=shipment, quote=_quote(setup), seed=seed, address=address)
+
+
+def _quote(setup: RunSetup) -> Quote | PolicyQuote:
+    if setup.quote is None:
+        return quote_of(setup)
+    target = setup.job.stop_when
+    return replace(setup.quote, why=str(setup.choice), stop_when=None if target is None else str(target))
+
+
+def _narrowed(job: Job, most: int) -> Job:
+    """A trainable that cannot use more slots does not get them."""
+    search = job.search
+    if search.min_slots_per_trial > most:
+        raise JobError(
+            f"search.min_slots_per_trial is {search.min_slots_per_trial}, but the trainable can use "
+            f"{most} at most (its `most_slots`)"
+        )
+    given = search.max_slots_per_trial
+    if given is not None and given <= most:
+        return job
+    return job.model_copy(update={"search": search.model_copy(update={"max_slots_per_trial": most})})

@@ -1,0 +1,186 @@
+"""A run on real machines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from elastune.bodies.ray.body import RayBody
+from elastune.bodies.ray.clock import RunClock
+from elastune.bodies.ray.machines import Machines
+from elastune.bodies.ray.messages import Manual
+from elastune.checkpoints import Store
+from elastune.core import AnyCommand, AnyEvent, Core, State
+from elastune.core import commands as do
+from elastune.core.events import RunStarted
+from elastune.errors import ExecutionError, InvariantError
+from elastune.journal import AnyJournal, RunFolder, RunRecord, Writer
+from elastune.providers.rays import RayProvider
+from elastune.runs.driver import Beat, Driver
+from elastune.runs.remarks import Remark, overheard
+from elastune.runs.result import Estimate, RunResult, best_of, count_phases
+from elastune.runs.retention import Retention
+from elastune.runs.script import Shipment
+from elastune.runs.setup import RunSetup
+from elastune.runs.standing import Standing, standing_of
+from elastune.runs.storage import open_store
+from elastune.spec import Mode
+
+# Commands that change nothing outside: they may be carried out before the journal is durable.
+_INWARD = (do.Note, do.SetTimer, do.CancelTimer, do.Barrier, do.Sample, do.Fork)
+# Nodes that were asked for and come after the end are waited for, so that they can be given back.
+_LEAVE_TAKING_S = 30.0
+
+Watch = Callable[[State], None]
+"""Told now and then how the run stands."""
+Asked = Callable[[], str | None]
+"""Who wants something of the run and why; None: nobody does."""
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Somebody wanted to go on later: all is saved, and no node is left."""
+
+    def __init__(self, run: str, folder: RunFolder) -> None:
+        super().__init__(f"run {run} rests")
+        self.run = run
+        self.folder = folder
+
+
+class RealRun:
+    """One run of one setup. The provider is open, and closed by whoever opened it."""
+
+    def __init__(
+        self,
+        setup: RunSetup,
+        *,
+        provider: RayProvider,
+        shipment: Shipment,
+        journal: AnyJournal,
+        record: RunRecord,
+        folder: RunFolder,
+        clock: RunClock,
+    ) -> None:
+        self.setup = setup
+        self.record = record
+        self.folder = folder
+        job = setup.job
+        self.store = open_store(job, folder)
+        self.store.check()
+        self.body = RayBody(
+            setup.terms,
+            machines=Machines(provider, clock),
+            sampler=setup.tuning.make_sampler(record.seed),
+            manual=_manual(setup, shipment, self.store, folder),
+            seed=record.seed,
+            clock=clock,
+            hang_after_s=job.hang_after,
+        )
+        self.journal = journal
+        self.writer: Writer = journal.start(record)
+        self.driver = Driver(setup.make_core(record.seed), self.writer)
+        self.retention = Retention(self.store, self.core.state, keeps_all=job.keep_checkpoints == "all")
+
+    @property
+    def core(self) -> Core:
+        return self.driver.core
+
+    def run(
+        self, watch: Watch | None = None, *, stop: Asked = lambda: None, rest: Asked = lambda: None
+    ) -> None:
+        """To its end, or until it rests. Both questions are asked a few times per second."""
+        with ExitStack() as stack:
+            stack.callback(self.writer.close)
+            stack.callback(self.retention.close)
+            self._start()
+            beat, asked = Beat(time.monotonic), False
+            while not self.body.is_idle and not self._has_taken_leave():
+                self.body.step(self._think)
+                if not beat.is_due(0):
+                    continue
+                self.writer.commit()
+                self.retention.sweep()
+                if not asked:
+                    asked = self._listen(stop, rest)
+                if watch is not None:
+                    watch(self.core.state)
+        if self.body.failure is not None:
+            raise ExecutionError(self.body.failure)
+
+    def _listen(self, stop: Asked, rest: Asked) -> bool:
+        if (reason := stop()) is not None:
+            self.body.ask_to_stop(reason)
+        elif (reason := rest()) is not None:
+            self.body.ask_to_rest(reason)
+        return reason is not None
+
+    def result(self, predicted: Estimate) -> RunResult:
+        state = self.core.state
+        if state.resting:
+            raise RunInterrupted(self.record.run, self.folder)
+        if state.ended is None or state.ended_s is None:
+            raise InvariantError("the run has not ended")
+        best = best_of(state)
+        if best is not None:
+            best = best.kept_at(self.store.path(best.trial, best.iterations))
+        return RunResult(
+            policy=self.setup.policy,
+            seed=self.record.seed,
+            metric=state.terms.metric,
+            predicted=predicted,
+            actual=Estimate(jct_seconds=state.ended_s, cost=state.ledger.accrued_usd(state.now_s)),
+            best=best,
+            ending=state.ended,
+            trials=len(state.trials),
+            phases=count_phases(state),
+            iterations=state.iterations,
+            events=state.events,
+            journal_sha256=self.writer.sha256,
+            ledger=state.ledger,
+            run=self.record.run,
+        )
+
+    def standing(self, predicted: Estimate) -> Standing:
+        remarks: list[Remark] = []
+        for _ in overheard(self.journal.read(self.record.run), remarks):
+            pass
+        return standing_of(
+            self.setup, self.core.state, seed=self.record.seed, predicted=predicted, remarks=remarks
+        )
+
+    def _start(self) -> None:
+        job = self.setup.job.to_dict()
+        event = RunStarted(at_s=0.0, policy=self.setup.policy, seed=self.record.seed, job=job)
+        for command in self._think([event]):
+            self.body.carry_out(command)
+
+    def _think(self, events: Sequence[AnyEvent]) -> Sequence[AnyCommand]:
+        """All that happened together is journalled together, before anything is done about it."""
+        commands: list[AnyCommand] = []
+        for event in events:
+            commands += self.driver(event)
+            self.retention.take(event)
+        if not all(isinstance(command, _INWARD) for command in commands):
+            self.writer.commit()
+        return commands
+
+    def _has_taken_leave(self) -> bool:
+        ended_s = self.core.state.ended_s
+        return ended_s is not None and self.body.now_s > ended_s + _LEAVE_TAKING_S
+
+
+def _manual(setup: RunSetup, shipment: Shipment, store: Store, folder: RunFolder) -> Manual:
+    job = setup.job
+    return Manual(
+        script=shipment.script,
+        store=store,
+        maximise=setup.terms.mode is Mode.MAX,
+        target=setup.terms.target,
+        pickles=job.pickles,
+        threads=job.slot.cpus or 1,
+        logs=str(folder.logs.absolute()),
+        checkpoint_every_s=job.checkpoint_every,
+        gpus_per_slot=job.slot.gpus or 0,
+        preload=shipment.preload,
+        paths=shipment.paths,
+    )

@@ -1,0 +1,102 @@
+"""Which checkpoints are kept: the best and the last of every live trial, and the best of all."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+from elastune.checkpoints import Store
+from elastune.core import AnyEvent, State
+from elastune.core.events import Progressed, TrialPaused, TrialsSampled
+from elastune.core.trials import Trial
+from elastune.errors import ExecutionError
+from elastune.place import TrialId
+from elastune.spec import Mode
+
+
+class Retention:
+    """Deletes behind the run's back, and only what a durable event has made useless."""
+
+    def __init__(self, store: Store, state: State, *, keeps_all: bool = False) -> None:
+        self._store = store
+        self._state = state
+        self._keeps_all = keeps_all
+        self._there: dict[TrialId, set[int]] = {}
+        self._touched: set[TrialId] = set()
+        self._best: TrialId | None = None
+        self._live: set[TrialId] = set()
+        self._children: dict[TrialId, list[Trial]] = {}
+        self._hands = ThreadPoolExecutor(max_workers=1, thread_name_prefix="retention")
+
+    def take(self, event: AnyEvent) -> None:
+        """Note what an event tells of checkpoints; after the core has taken it in."""
+        match event:
+            case Progressed(trial=number, saved=saved) if saved:
+                self._there.setdefault(number, set()).update(saved)
+                self._touched.add(number)
+            case TrialPaused(trial=number):
+                iteration = self._state.trial(number).saved
+                if iteration:
+                    self._there.setdefault(number, set()).add(iteration)
+                self._touched.add(number)
+            case TrialsSampled(trials=trials):
+                for number, _ in trials:
+                    trial = self._state.trials[number]
+                    if trial.parent is not None:
+                        self._children.setdefault(trial.parent, []).append(trial)
+
+    def sweep(self) -> None:
+        """After what was taken is durable in the journal."""
+        state = self._state
+        best = None if state.best is None else state.best.trial
+        if best != self._best:
+            self._touched |= {number for number in (best, self._best) if number is not None}
+            self._best = best
+        self._live |= self._touched
+        over = {number for number in self._live if state.trials[number].phase.is_over}
+        self._live -= over
+        self._touched |= over
+        touched, self._touched = self._touched, set()
+        if self._keeps_all:
+            return
+        for number in touched & self._there.keys():
+            there = self._there[number]
+            useless = there - self._wanted(state.trials[number], there)
+            there -= useless
+            for iteration in useless:
+                self._hands.submit(self._store.delete, number, iteration)
+
+    def close(self) -> None:
+        """Also what was written and never told, because its gang was gone by then."""
+        if not self._keeps_all:
+            self._hands.submit(self._tidy)
+        self._hands.shutdown(wait=True)
+
+    def _tidy(self) -> None:
+        with contextlib.suppress(ExecutionError):  # what cannot be listed or deleted stays
+            there: dict[int, set[int]] = {}
+            for number, iteration in self._store.list():
+                there.setdefault(number, set()).add(iteration)
+            for number, iterations in there.items():
+                trial = self._state.trials.get(TrialId(number))
+                wanted = set() if trial is None else self._wanted(trial, iterations)
+                for iteration in iterations - wanted:
+                    self._store.delete(number, iteration)
+
+    def _wanted(self, trial: Trial, there: set[int]) -> set[int]:
+        state = self._state
+        wanted = {iteration for parent, iteration in state.forks.values() if parent == trial.number}
+        wanted |= {
+            child.inherited
+            for child in self._children.get(trial.number, ())
+            if child.saved == child.inherited and not child.phase.is_over
+        }
+        if state.best is not None and state.best.trial == trial.number:
+            wanted.add(state.best.iteration)
+        if not trial.phase.is_over:
+            known = [iteration for iteration in sorted(there) if iteration <= trial.iteration]
+            wanted |= {trial.saved, *(there - set(known))}
+            if known:
+                best = max if state.terms.mode is Mode.MAX else min
+                wanted.add(best(known, key=lambda each: trial.values[each - 1]))
+        return wanted

@@ -1,0 +1,116 @@
+"""The workers of a gang as a group that can talk: how it is formed, and what they say to each other.
+
+A group of one needs nothing. Larger ones are torch's process groups, formed anew for every gang in processes
+that live on. Rank 0 listens on exactly one address; who tells the others its port is not decided here.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from elastune.errors import ExecutionError, InvariantError
+
+
+class Group(Protocol):
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def agree(self, word: int) -> int:
+        """Rank 0's word, on every rank. Cheap enough for every iteration."""
+        ...
+
+    def total(self, value: Any) -> Any:
+        """The sum over the ranks of a number or a tensor; whole numbers stay whole."""
+        ...
+
+    def wrap(self, model: Any, options: Mapping[str, Any]) -> Any:
+        """A model whose gradients are averaged over the ranks."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group; the process can then join another one. Again is allowed."""
+        ...
+
+
+class Solo:
+    """A gang of one, which needs no torch."""
+
+    rank = 0
+    size = 1
+
+    def agree(self, word: int) -> int:
+        return int(word)
+
+    def total(self, value: Any) -> Any:
+        return value
+
+    def wrap(self, model: Any, options: Mapping[str, Any]) -> Any:
+        return model
+
+    def close(self) -> None:
+        pass
+
+
+class Rendezvous:
+    """A socket of rank 0 that listens already, so the others may come before rank 0 does."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self.host, self.port = listening.getsockname()[:2]
+
+    def take(self) -> int:
+        """The file descriptor; whoever takes it closes it."""
+        return self._listening.detach()
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+def open_rendezvous(host: str) -> Rendezvous:
+    """Listen on this address and no other, on a free port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.bind((host, 0))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise ExecutionError(
+            f"cannot listen on {host} for the workers of a gang: {error}; expected an address of this machine"
+        ) from error
+    return Rendezvous(listening)
+
+
+def join(  # noqa: PLR0913  a meeting has an address, a place in it, and options
+    host: str,
+    port: int,
+    *,
+    rank: int,
+    size: int,
+    timeout_s: float,
+    rendezvous: Rendezvous | None = None,
+    interface: str | None = None,
+    backend: str = "gloo",
+) -> Group:
+    """Form a group with the others that join there; returns when all have.
+
+    Rank 0 brings the rendezvous. `interface` is the network interface to use; None: the one that leads to
+    `host`. `backend` is "gloo", or "cpu:gloo,cuda:nccl" where models are on GPUs.
+    """
+    if not 0 <= rank < size or (rank == 0) != (rendezvous is not None):
+        raise InvariantError(f"rank {rank} of {size} joins with rendezvous {rendezvous}: only rank 0 has one")
+    if size == 1:
+        if rendezvous is not None:
+            rendezvous.close()
+        return Solo()
+    from elastune.training.torch_group import Meeting, form  # noqa: PLC0415  imports torch
+
+    meeting = Meeting(
+        host=host, port=port, rank=rank, size=size, timeout_s=timeout_s, interface=interface, backend=backend
+    )
+    return form(meeting, rendezvous)

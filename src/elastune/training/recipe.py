@@ -1,0 +1,124 @@
+"""From what the user gave, a class or a generator function, to trainings; mistakes are told before any."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elastune.errors import InvariantError, JobError
+from elastune.training.running import ClassTraining, FunctionTraining, Training, Turn
+from elastune.training.trainable import State
+from elastune.training.worker import Worker
+from elastune.wording import did_you_mean, seen
+
+METHODS: Mapping[str, tuple[str, ...]] = {
+    "setup": ("config", "worker"),
+    "step": (),
+    "save": (),
+    "load": ("state",),
+}
+_FUNCTION = ("config", "worker", "state")
+_EXPECTED = (
+    "a class with setup(config, worker), step(), save() and load(state), or a generator function "
+    "f(config, worker, state) that yields metrics, save"
+)
+_SIMULATED = "; functions f(config, iteration) and f(config) can only be simulated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A trainable that was checked. `most_slots` is the largest gang that makes sense; None: any."""
+
+    name: str
+    metric: str | None
+    most_slots: int | None
+    user: Callable[..., Any]
+
+    def start(self, config: Mapping[str, Any], worker: Worker, state: State | None) -> Training:
+        """A new training: from the beginning, or from where `state` was saved. Every rank starts one."""
+        if self.most_slots is not None and worker.size > self.most_slots:
+            raise InvariantError(
+                f"{self.name} got a gang of {worker.size}, but its most_slots is {self.most_slots}"
+            )
+        turn = Turn(worker, name=self.name, metric=self.metric)
+        worker.enter_setup()
+        if not isinstance(self.user, type):
+            return FunctionTraining(lambda: self.user(dict(config), worker, state), state, turn)
+        instance = self.user()
+        instance.setup(dict(config), worker)
+        if state is not None:
+            instance.load(state)
+        return ClassTraining(instance, turn)
+
+
+def open_recipe(user: object, *, name: str, metric: str | None = None) -> Recipe:
+    """`name` is how errors speak of it; `metric` names the number that a step returns without a name."""
+    if isinstance(user, type):
+        _check_class(user, name)
+    else:
+        _check_function(user, name)
+    if not callable(user):
+        raise InvariantError(f"{name} was checked, but {seen(user)} cannot be called")
+    return Recipe(name=name, metric=metric, most_slots=_most_slots(user, name), user=user)
+
+
+def _check_class(user: type, name: str) -> None:
+    public = [key for key in dir(user) if not key.startswith("_")]
+    abstract: frozenset[str] = getattr(user, "__abstractmethods__", frozenset())
+    missing = [key for key in METHODS if key in abstract or not callable(getattr(user, key, None))]
+    if missing:
+        hints = "".join(
+            did_you_mean(key, [word for word in public if word not in METHODS]) for key in missing[:1]
+        )
+        raise JobError(
+            f"{name}: the class has no method {' and no '.join(missing)}; expected {_EXPECTED}{hints}"
+        )
+    if problem := _problem(user):
+        raise JobError(
+            f"{name}: the class cannot be made without arguments ({problem}); expected {_EXPECTED}"
+        )
+    for method, arguments in METHODS.items():
+        # Looked at through a class, a method has its `self` as well; static ones have not.
+        is_bound = isinstance(inspect.getattr_static(user, method), staticmethod | classmethod)
+        if problem := _problem(getattr(user, method), *(() if is_bound else ("self",)), *arguments):
+            written = f"{method}({', '.join(arguments)})"
+            raise JobError(f"{name}: cannot be called as {written}: {problem}; expected {_EXPECTED}")
+
+
+def _check_function(user: object, name: str) -> None:
+    if not callable(user):
+        kind = type(user).__name__
+        hint = f"; give the class {kind} itself" if all(hasattr(user, key) for key in METHODS) else ""
+        raise JobError(f"{name}: this is an object of {kind}; expected {_EXPECTED}{hint}")
+    code = user if inspect.isroutine(user) else getattr(user, "__call__", user)  # noqa: B004
+    code = inspect.unwrap(code)
+    if inspect.isasyncgenfunction(code) or inspect.iscoroutinefunction(code):
+        raise JobError(f"{name}: this is an async function; expected {_EXPECTED}")
+    if not inspect.isgeneratorfunction(code):
+        raise JobError(f"{name}: this function has no yield; expected {_EXPECTED}{_SIMULATED}")
+    if problem := _problem(user, *_FUNCTION):
+        raise JobError(
+            f"{name}: cannot be called as f(config, worker, state): {problem}; "
+            f"expected {_EXPECTED}{_SIMULATED}"
+        )
+
+
+def _problem(function: Callable[..., object], *arguments: str) -> str | None:
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    except ValueError:
+        pass  # functions written in C may have no signature to look at
+    return None
+
+
+def _most_slots(user: object, name: str) -> int | None:
+    most = getattr(user, "most_slots", None)
+    if most is None:
+        return None
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise JobError(f"{name}: most_slots is {seen(most)}; expected a whole number from 1")
+    return most

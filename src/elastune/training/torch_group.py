@@ -1,0 +1,174 @@
+"""A gang as a process group of torch. Importing this module imports torch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+from torch.nn.parallel import DistributedDataParallel
+
+from elastune.errors import ExecutionError, InvariantError
+from elastune.training.groups import Rendezvous
+from elastune.training.interfaces import interface_towards
+from elastune.wording import several
+
+# Forming has its own, short patience. Afterwards a lost peer is seen at once, by its closed connection; a
+# slow one is not an error, and one that hangs is the business of whoever watches the processes.
+_PATIENCE = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """Where and with how many others a group is formed."""
+
+    host: str
+    port: int
+    rank: int
+    size: int
+    timeout_s: float
+    interface: str | None
+    backend: str
+
+
+def form(meeting: Meeting, rendezvous: Rendezvous | None) -> TorchGroup:
+    """Returns when all ranks are connected; raises if they are not in time."""
+    if dist.is_initialized():
+        raise InvariantError("this process is in a gang already; close its group first")
+    if interface := meeting.interface or interface_towards(meeting.host):
+        os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = interface
+    try:
+        return _connected(meeting, rendezvous)
+    except (RuntimeError, ExecutionError) as error:
+        seen = _first_line(error)
+    # Raised out here because an error that was caught holds on to the store, and so to its port.
+    _leave()
+    raise ExecutionError(
+        f"rank {meeting.rank} of {meeting.size} could not form a gang at {meeting.host}:{meeting.port} "
+        f"within {meeting.timeout_s:g} s ({seen}); "
+        "a worker may be lost, or the machines cannot reach each other"
+    )
+
+
+def _connected(meeting: Meeting, rendezvous: Rendezvous | None) -> TorchGroup:
+    timeout = timedelta(seconds=meeting.timeout_s)
+    store = _open_store(meeting, rendezvous, timeout)
+    _call_the_roll(store, meeting, timeout)
+    # Ranks look for each other under a name that counts the groups of their process; one that failed while it
+    # was formed stays counted, and its process would then be looked for under another name for ever.
+    distributed_c10d._world.group_count = 0  # noqa: SLF001
+    hook = sys.excepthook
+    dist.init_process_group(
+        meeting.backend, store=store, rank=meeting.rank, world_size=meeting.size, timeout=timeout
+    )
+    sys.excepthook = hook  # torch adds one of its own around it, each time
+    group = TorchGroup(rank=meeting.rank, size=meeting.size)
+    group.agree(0)  # nobody goes on before everybody is there
+    distributed_c10d._set_pg_timeout(_PATIENCE)  # noqa: SLF001
+    return group
+
+
+def _call_the_roll(store: Any, meeting: Meeting, timeout: timedelta) -> None:
+    """So that an error can tell who is missing."""
+    names = [f"here/{rank}" for rank in range(meeting.size)]
+    store.set(names[meeting.rank], "")
+    try:
+        store.wait(names, timeout)
+    except RuntimeError as error:
+        missing = [str(rank) for rank, name in enumerate(names) if not store.check([name])]
+        if not missing:
+            raise
+        raise ExecutionError(f"nothing was heard of rank {several(missing)}") from error
+
+
+class TorchGroup:
+    """The default process group of this process."""
+
+    def __init__(self, *, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
+
+    def agree(self, word: int) -> int:
+        tensor = torch.tensor([int(word)])
+        with self._talking():
+            dist.broadcast(tensor, src=0)
+        return int(tensor.item())
+
+    def total(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            summed = value.detach().clone(memory_format=torch.contiguous_format)
+            if summed.dtype is torch.bool:
+                summed = summed.to(torch.int64)
+            with self._talking():
+                dist.all_reduce(summed)
+            return summed
+        dtype = torch.int64 if isinstance(value, int) else torch.float64
+        return self.total(torch.tensor(value, dtype=dtype)).item()
+
+    def wrap(self, model: Any, options: Mapping[str, Any]) -> Any:
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            return model  # DDP refuses a model that does not learn
+        return GangModel(model, **options)
+
+    def close(self) -> None:
+        _leave()
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise ExecutionError(
+                f"rank {self.rank} of {self.size} lost the connection to a peer of its gang: "
+                f"{_first_line(error)}"
+            ) from error
+
+
+class GangModel(DistributedDataParallel):  # type: ignore[misc]  # torch is not looked into
+    """DDP that looks like the model inside it, so that states and code do not depend on the gang size."""
+
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.module.state_dict(*arguments, **options)
+
+    def load_state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.module.load_state_dict(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":
+                raise
+            return getattr(self.module, name)
+
+
+def _open_store(meeting: Meeting, rendezvous: Rendezvous | None, timeout: timedelta) -> Any:
+    if rendezvous is None:
+        return dist.TCPStore(meeting.host, meeting.port, meeting.size, is_master=False, timeout=timeout)
+    # Left to itself the store would listen on all interfaces; it takes our socket, and closes it.
+    return dist.TCPStore(
+        meeting.host,
+        meeting.port,
+        meeting.size,
+        is_master=True,
+        timeout=timeout,
+        wait_for_workers=False,
+        master_listen_fd=rendezvous.take(),
+    )
+
+
+def _leave() -> None:
+    with suppress(RuntimeError, ValueError, AssertionError):
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,48 @@
+"""What a user writes: a class with four methods. How it is run is left to `recipe` and `running`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+from elastune.training.worker import Worker
+
+State: TypeAlias = Any
+"""Nested dicts, lists and tuples of tensors, arrays and plain values; see `elastune.checkpoints.encode`."""
+
+
+class Trainable(ABC):
+    """One trial, as the user wrote it. Inheriting is optional: a class with these four methods is enough.
+
+    All methods but `save` run on every worker of a gang, in the same order. Whenever a trial starts, moves or
+    grows there is a new instance on each worker: `setup`, then `load` if there is a state, then steps.
+    """
+
+    most_slots: ClassVar[int | None] = None
+    """The largest gang that makes sense: 1 for what cannot share its work, such as scikit-learn."""
+
+    @abstractmethod
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        """Build the model for these hyperparameters.
+
+        The random numbers of `random`, numpy and torch are seeded before, alike on every worker.
+        """
+
+    @abstractmethod
+    def step(self) -> Mapping[str, object] | float | None:
+        """Train one iteration and return its metrics; None: there was nothing left to train.
+
+        The same work at any gang size, split by `worker.batches`. The metrics of rank 0 count.
+        """
+
+    @abstractmethod
+    def save(self) -> State:
+        """All that `load` needs to go on from here. Called on rank 0, between two steps.
+
+        Copies are not needed: the state becomes bytes before the next step begins.
+        """
+
+    @abstractmethod
+    def load(self, state: State) -> None:
+        """Go on from `state`. Hyperparameters come from the config, not from there: they may have changed."""

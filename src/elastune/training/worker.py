@@ -1,0 +1,189 @@
+"""What a training is told about its place in the gang, and the verbs that make a gang learn like one worker.
+
+The effective batch is the same at any gang size (RubberBand, section 3): `batches` splits each global batch
+over the ranks, `backward` weights by the samples of the global batch, not by those of the rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, overload
+
+import numpy as np
+
+from elastune.errors import JobError
+from elastune.training.batches import Share, checked_count, shares
+from elastune.training.columns import Table, open_table
+from elastune.training.groups import Group
+from elastune.training.passes import Pass, passed_over
+from elastune.training.seeding import seed_libraries, shuffled
+from elastune.training.threads import limit_threads
+
+_ORDER, _SETUP, _STEP = range(3)  # what a stream of random numbers is for
+
+
+class Worker:
+    """One rank of a gang. `iteration` is the number of the iteration being trained, from 1; 0 in `setup`."""
+
+    def __init__(self, group: Group, *, seed: int, device: str) -> None:
+        self.rank = group.rank
+        self.size = group.size
+        self.seed = seed
+        self.device = device
+        self._group = group
+        self._iteration = 0
+        self._seeded = 0
+        self._shuffles = 0
+        self._wrapped: list[Any] = []
+        self._open: list[Pass] = []
+
+    def __repr__(self) -> str:
+        return f"<worker {self.rank} of {self.size} on {self.device}>"
+
+    @property
+    def iteration(self) -> int:
+        return self._iteration
+
+    @iteration.setter
+    def iteration(self, number: int) -> None:
+        """Set by whoever runs the training, before each step."""
+        self._iteration = number
+        self._shuffles = 0
+
+    def wrap(self, model: Any, **options: Any) -> Any:
+        """The model on this worker's device; in a gang, one whose gradients are averaged (torch's DDP).
+
+        `options` are those of DistributedDataParallel, such as `find_unused_parameters`. State dicts are
+        those of the model itself, so a state saved by a gang fits one worker and the other way round.
+        """
+        wrapped = self._group.wrap(model.to(self.device), options)
+        self._wrapped.append(wrapped)
+        return wrapped
+
+    @overload
+    def batches(
+        self, data: Any, batch: int, *, micro: None = None, shuffle: bool = True, drop_last: bool = False
+    ) -> Iterator[Any]: ...
+    @overload
+    def batches(
+        self, data: Any, batch: int, *, micro: int, shuffle: bool = True, drop_last: bool = False
+    ) -> Iterator[Iterator[Any]]: ...
+
+    def batches(
+        self,
+        data: Any,
+        batch: int,
+        *,
+        micro: int | None = None,
+        shuffle: bool = True,
+        drop_last: bool = False,
+    ) -> Iterator[Any]:
+        """This rank's share of each global batch of `batch` samples, in an order that is the same for all.
+
+        The order depends on seed and iteration, and on how many orders were drawn in it before. The last
+        batch may be smaller, and a share may then be empty. With `micro`, the most samples that one worker
+        can take at once, each batch is itself a loop over its micro-batches, each with its `backward`.
+        """
+        batch = checked_count(batch, "batch")
+        micro = None if micro is None else checked_count(micro, "micro")
+        table = open_table(data, self.device)
+        if not table.count:
+            raise JobError("worker.batches got no samples; expected at least one")
+        self.enter_iteration()
+        order = np.arange(table.count)
+        if shuffle:
+            order = shuffled(table.count, self.seed, _ORDER, self._iteration, self._shuffles)
+            self._shuffles += 1
+        parts = shares(order, batch, self.rank, self.size, drop_last=drop_last)
+        if micro is None:
+            return self._whole(table, parts)
+        return self._split(table, parts, micro)
+
+    def backward(self, loss_sum: Any) -> None:
+        """Add the gradients of the global batch's *mean* loss, given the *sum* over this rank's samples.
+
+        `loss_sum` is a tensor without dimensions (`reduction="sum"`), or one loss per sample.
+        """
+        if not self._open:
+            raise JobError(
+                "worker.backward belongs into a loop over worker.batches: that tells the batch size"
+            )
+        if self.size > 1 and not self._wrapped:
+            raise JobError(
+                "worker.backward needs a model from worker.wrap(model): gradients are averaged there"
+            )
+        if len({each.share.total for each in self._open}) > 1:
+            raise JobError(
+                "worker.backward is inside two loops over worker.batches, whose batches differ in size"
+            )
+        current = self._open[-1]
+        if loss_sum.ndim and loss_sum.shape[0] != current.samples:
+            raise JobError(
+                f"worker.backward got losses of shape {tuple(loss_sum.shape)} for {current.samples} samples; "
+                "expected their sum (reduction='sum'), or one loss per sample"
+            )
+        for each in self._open:
+            each.went_backward = True
+        # DDP takes the mean over the ranks.
+        (loss_sum.sum() * (self.size / current.share.total)).backward()
+
+    def sum(self, value: Any) -> Any:
+        """The sum over the ranks, of a number or a tensor. Every rank has to ask."""
+        return self._group.total(value)
+
+    def mean(self, value: Any, weight: float | None = None) -> Any:
+        """The mean over the ranks, of a number or a tensor; `weight` is often the samples of this rank."""
+        if weight is None:
+            return self._group.total(value) / self.size
+        together = self._group.total(weight)
+        return self._group.total(value * weight) / together if together else value * float("nan")
+
+    # For whoever runs the training.
+
+    def enter_setup(self) -> None:
+        """Seed the libraries alike on every rank: models begin alike at any gang size."""
+        seed_libraries(self.seed, _SETUP)
+
+    def enter_iteration(self) -> None:
+        """Seed the libraries once per iteration: going on from a checkpoint is like never having stopped.
+
+        By rank, for masks of dropout should differ. A function that builds its model in the first iteration
+        has done so when it asks for the first batch, so that is where its iteration begins.
+        """
+        if self._iteration not in (0, self._seeded):
+            self._seeded = self._iteration
+            seed_libraries(self.seed, _STEP, self._iteration, self.rank)
+
+    def _whole(self, table: Table, parts: Iterator[Share]) -> Iterator[Any]:
+        for share in parts:
+            with Pass(self._open, share) as current:
+                current.samples = share.rows.size
+                yield table.pick(share.rows)
+
+    def _split(self, table: Table, parts: Iterator[Share], micro: int) -> Iterator[Iterator[Any]]:
+        for share in parts:
+            micros = self._micros(table, share, micro)
+            yield micros
+            if next(micros, None) is not None:
+                raise passed_over()
+
+    def _micros(self, table: Table, share: Share, micro: int) -> Iterator[Any]:
+        *first, last = share.micros(micro)
+        with Pass(self._open, share) as current:
+            with ExitStack() as silence:
+                for model in self._wrapped:
+                    if hasattr(model, "no_sync"):
+                        silence.enter_context(model.no_sync())
+                for rows in first:
+                    yield current.offer(table.pick(rows), rows.size)
+                    current.check()
+            yield current.offer(table.pick(last), last.size)
+            current.check()
+
+
+def make_worker(group: Group, *, seed: int, device: str = "cpu", threads: int | None = None) -> Worker:
+    """`seed` belongs to the trial, see `trial_seed`; `threads` is the number that its libraries may use."""
+    if threads is not None:
+        limit_threads(threads)
+    return Worker(group, seed=seed, device=device)

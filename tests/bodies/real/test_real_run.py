@@ -1,0 +1,215 @@
+"""Whole runs in real processes on local Ray nodes, with everything that may go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import elastune
+from elastune.core import Ending, State
+from elastune.errors import ExecutionError
+from tests.bodies.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = our_processes()
+    yield
+    assert wait_until_gone(before) == {}
+
+
+def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Path) -> None:
+    finished = run(job_of(), tmp_path)
+    result = finished.result
+    assert result.ending is Ending.COMPLETE
+    assert result.phases == dict(elastune.simulate(_as_function(job_of())).phases)
+    assert result.best is not None
+    assert result.best.checkpoint is not None
+    assert elastune.load_checkpoint(result.best.checkpoint) == {"done": result.best.iterations}
+    kept = sorted((finished.folder.path / "checkpoints").rglob("*.ckpt"))
+    assert [str(path) for path in kept] == [result.best.checkpoint]
+    told = elastune.status(finished.folder.path, audit=True)
+    assert told.audit is not None
+    assert told.audit.is_clean
+    page = elastune.report(finished.folder.path)
+    assert page
+
+
+def test_trials_that_break_fail_alone(tmp_path: Path) -> None:
+    space = {"how": {"choice": ["raise", "exit", "hard-exit", "hang", "nan", "nothing"]}}
+    job = job_of(
+        "misbehave",
+        space=space,
+        search={"algorithm": "grid", "max_iterations": 5, "max_slots_per_trial": 1},
+        hang_after="3s",
+    )
+    finished = run(job, tmp_path)
+    result = finished.result
+    assert result.ending is Ending.COMPLETE
+    assert result.phases == {"finished": 1, "failed": 5}
+    assert result.best is not None
+    assert result.best.config["how"] == "nothing"
+    errors = "\n".join(failure.error for failure in finished.standing.failures)
+    for told in ("the learning rate is a lie", "SystemExit", "exit code 7", "hung", "diverged"):
+        assert told in errors
+    assert "the learning rate is a lie" in "".join(
+        path.read_text() for path in (finished.folder.path / "logs").glob("*.log")
+    )
+
+
+class _KillWorker(Watch):
+    def is_time(self, state: State) -> bool:
+        return state.iterations >= 3
+
+    def act(self) -> None:
+        zygotes = [pid for pid, line in our_processes().items() if "zygote" in line]
+        kill([max(zygotes)])  # a slot process: younger than the zygote that forked it
+
+
+class _KillNode(Watch):
+    def is_time(self, state: State) -> bool:
+        return state.iterations >= 3
+
+    def act(self) -> None:
+        raylets = [pid for pid, line in our_processes().items() if "raylet/raylet" in line]
+        kill([max(raylets)])  # the head's is the oldest
+
+
+@pytest.mark.parametrize("assassin", [_KillWorker, _KillNode])
+def test_a_loss_costs_time_and_nothing_else(tmp_path: Path, assassin: type[Watch]) -> None:
+    undisturbed = elastune.simulate(_as_function(job_of()))
+    watch = assassin()
+    finished = run(job_of(), tmp_path, watch)
+    assert watch.acted
+    assert finished.result.ending is Ending.COMPLETE
+    assert finished.result.best is not None
+    assert undisturbed.best is not None
+    assert finished.result.best.trial == undisturbed.best.trial
+    assert finished.result.best.metric == pytest.approx(undisturbed.best.metric)
+    assert finished.result.phases == dict(undisturbed.phases)
+
+
+def _as_function(job: elastune.Job) -> elastune.Job:
+    """The same learning curves for the simulator."""
+    return job.model_copy(
+        update={"trainable": lambda config, iteration: {"score": config["x"] + 0.001 * iteration}}
+    )
+
+
+class _BlockFolder(Watch):
+    """The folder for checkpoints becomes a file: nothing can be written any more."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def is_time(self, state: State) -> bool:
+        return state.iterations >= 2
+
+    def act(self) -> None:
+        (folder,) = self.root.glob("*/checkpoints")
+        folder.rename(folder.with_name("away"))
+        folder.write_text("in the way")
+
+
+def test_a_folder_that_cannot_be_written_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="checkpoints"):
+        run(job_of(), tmp_path, _BlockFolder(tmp_path))
+    (found,) = elastune.list_runs(tmp_path).runs
+    assert found.state == "stopped"
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_trains(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(ExecutionError, match="file"):
+        run(job_of(storage=str(blocked / "checkpoints")), tmp_path / "runs")
+
+
+def test_a_trainable_that_the_workers_cannot_open_ends_the_run(tmp_path: Path) -> None:
+    script = tmp_path / "shy.py"
+    script.write_text(
+        "import sys\n"
+        "if 'ray' not in sys.modules: raise RuntimeError('not here')\n"
+        "def train(config, worker, state):\n    yield {'score': 1.0}, dict\n"
+    )
+    import ray  # noqa: F401, PLC0415  the script wants it
+
+    with pytest.raises(ExecutionError, match="not here"):
+        run(job_of(trainable=f"{script}:train"), tmp_path / "runs")
+
+
+def _driver(tmp_path: Path, **changes: Any) -> subprocess.Popen[str]:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(job_of(**changes).to_dict()))
+    command = [sys.executable, "-m", "elastune", "run", str(path), "--json"]
+    return subprocess.Popen(
+        [*command, "--runs-folder", str(tmp_path / "runs")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _wait_for_training(root: Path) -> Path:
+    """The folder of the run, once a checkpoint is there."""
+    until = time.monotonic() + 60.0
+    while time.monotonic() < until:
+        found = list(root.glob("*/checkpoints/*/*.ckpt"))
+        if found:
+            return found[0].parents[2]
+        time.sleep(0.05)
+    raise AssertionError("nothing was trained")
+
+
+LONG: dict[str, Any] = {
+    "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.5]}},
+    "profile": {"iteration": 0.5, "startup": 0.05, "save": 0.05},
+}
+
+
+def test_nothing_survives_a_driver_that_is_killed(tmp_path: Path) -> None:
+    driver = _driver(tmp_path, **LONG)
+    folder = _wait_for_training(tmp_path / "runs")
+    driver.kill()
+    driver.communicate()
+    told = elastune.status(folder)
+    assert told.state == "interrupted"
+    assert told.standing.iterations >= 1
+
+
+def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
+    driver = _driver(tmp_path, **LONG)
+    folder = _wait_for_training(tmp_path / "runs")
+    os.kill(driver.pid, signal.SIGINT)
+    output, _ = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    told = json.loads(output)
+    assert told["error"] == "interrupted"
+    assert told["resume"] == f"elastune resume {told['run']}"
+    standing = elastune.status(folder).standing
+    assert standing.phases.get("running", 0) == 0
+    assert standing.nodes.ready == standing.nodes.booting == 0
+
+
+def test_a_run_is_stopped_from_another_process(tmp_path: Path) -> None:
+    driver = _driver(tmp_path, **LONG)
+    _wait_for_training(tmp_path / "runs")
+    elastune.stop("last", folder=tmp_path / "runs")
+    output, _ = driver.communicate(timeout=60)
+    assert driver.returncode == 0
+    told = json.loads(output)
+    assert told["ending"] == "stopped"
+    assert Path(told["best"]["checkpoint"]).is_file()

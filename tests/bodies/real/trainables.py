@@ -1,0 +1,73 @@
+"""Small trainables that do all that users' code may do."""
+
+# ruff: noqa: B023  `save` is called only while the generator waits at its yield
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from elastune.training import Worker
+
+State = dict[str, Any]
+Yielded = Iterator[tuple[dict[str, float], Callable[[], State]]]
+
+
+def count(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Counts iterations; `x` is the score, and more iterations are better."""
+    done = state["done"] if state else 0
+    while True:
+        done += 1
+        time.sleep(config.get("sleep", 0.0) / worker.size)
+        yield {"score": config["x"] + 0.001 * done, "done": done}, lambda: {"done": done}
+
+
+def misbehave(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """As `count`, but at iteration 3 it does what `how` says, once per attempt."""
+    done = state["done"] if state else 0
+    while True:
+        done += 1
+        if done == 3:
+            _do(config["how"])
+        yield (
+            {"score": float("nan") if done == 3 and config["how"] == "nan" else done},
+            lambda: {"done": done},
+        )
+
+
+def _do(how: str) -> None:
+    match how:
+        case "raise":
+            raise ValueError("the learning rate is a lie")
+        case "exit":
+            raise SystemExit(3)
+        case "hard-exit":
+            os._exit(7)
+        case "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "hang":
+            time.sleep(3600)
+
+
+def finite(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Has nothing more to train after `length` iterations."""
+    done = state["done"] if state else 0
+    while done < config["length"]:
+        done += 1
+        yield {"score": float(done)}, lambda: {"done": done}
+
+
+def second_rank_raises(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Rank 0 sees only that its peer is gone."""
+    for done in range(1, 10):
+        if done == 2 and worker.rank == 1:
+            raise ValueError("only rank 1 knows why")
+        yield {"score": worker.mean(float(done))}, dict
+
+
+def chatty(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    for done in range(1, 10):
+        print("hello", done)
+        yield {"score": float(done)}, dict

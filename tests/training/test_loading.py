@@ -1,0 +1,51 @@
+"""What the user wrote is found by its name; more of it in tests/trainables/test_functions.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from elastune.errors import JobError
+from elastune.training import load, open_recipe
+
+MODULE = """
+class Digits:
+    def setup(self, config, worker): ...
+    def step(self): ...
+    def save(self): ...
+    def load(self, state): ...
+
+    class Small:
+        pass
+
+def train(config, worker, state):
+    yield {}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "my_digits.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("home", ["my_digits.py", "my_digits"])
+def test_classes_and_functions_are_found(folder: Path, home: str) -> None:
+    for name in ("Digits", "train"):
+        user = load(f"{home}:{name}")
+        assert getattr(user, "__name__", None) == name
+        open_recipe(user, name=name)
+    assert getattr(load(f"{home}:Digits.Small"), "__qualname__", None) == "Digits.Small"
+
+
+def test_what_is_missing_is_named(folder: Path) -> None:
+    with pytest.raises(
+        JobError, match=r"there is no 'Digit'; callable there: Digits, train; did you mean 'Digits'"
+    ):
+        load("my_digits.py:Digit")
+    with pytest.raises(JobError, match=r"there is no 'Digits.Large'"):
+        load("my_digits.py:Digits.Large")

@@ -1,0 +1,298 @@
+"""What the user gives is checked, started, saved and started again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import elastune
+from elastune.errors import InvariantError, JobError
+from elastune.training import Solo, Trainable, Training, Worker, make_worker, open_recipe
+
+Config = Mapping[str, Any]
+
+
+class Counter:
+    """Written without the base class."""
+
+    most_slots = 1
+
+    def setup(self, config: dict[str, Any], worker: Worker) -> None:
+        self.limit, self.count, self.closed = config.pop("limit"), 0, False
+        self.drawn = (random.random(), float(np.random.rand()), float(torch.rand(())))  # noqa: NPY002
+        self.worker = worker
+
+    def step(self) -> object:
+        if self.count == self.limit:
+            return None
+        self.count += 1
+        return {"count": self.count, "iteration": self.worker.iteration, "noise": random.random()}
+
+    def save(self) -> dict[str, Any]:
+        return {"count": self.count, "drawn": self.drawn}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.count = state["count"]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def counting(config: Config, worker: Worker, state: Any) -> Iterator[object]:
+    count = state["count"] if state else 0
+
+    def save() -> dict[str, int]:
+        return {"count": count}
+
+    while count < config["limit"]:
+        count += 1
+        yield {"count": count, "iteration": worker.iteration}, save
+
+
+def start(
+    user: Any, config: Config | None = None, state: Any = None, **options: Any
+) -> tuple[Worker, Training]:
+    worker = make_worker(Solo(), seed=3)
+    recipe = open_recipe(user, name="digits.py:Digits", **options)
+    return worker, recipe.start(config or {"limit": 3}, worker, state)
+
+
+def steps(worker: Worker, training: Training, first: int, last: int) -> list[Any]:
+    rows = []
+    for worker.iteration in range(first, last + 1):
+        rows.append(training.step())
+    return rows
+
+
+@pytest.mark.parametrize("user", [Counter, counting])
+def test_both_kinds_step_save_and_go_on_until_nothing_is_left(user: Any) -> None:
+    config = {"limit": 3}
+    worker, training = start(user, config, metric="count")
+    rows = steps(worker, training, 1, 2)
+    assert [(row["count"], row["iteration"]) for row in rows] == [(1.0, 1.0), (2.0, 2.0)]
+    state = training.save()
+    assert state["count"] == 2
+    training.close()
+    worker, training = start(user, config, state, metric="count")
+    assert training.save()["count"] == 2
+    row, after = steps(worker, training, 3, 4)
+    assert (row["count"], row["iteration"], after) == (3.0, 3.0, None)
+    assert training.save()["count"] == 3
+    worker, training = start(user, config, training.save())
+    assert steps(worker, training, 4, 4) == [None]
+    assert config == {"limit": 3}
+
+
+def test_the_slots_that_make_sense_are_told() -> None:
+    assert open_recipe(Counter, name="x").most_slots == 1
+    assert open_recipe(counting, name="x").most_slots is None
+
+    def alone(config: Config, worker: Worker, state: Any) -> Iterator[float]:
+        yield 1.0
+
+    alone.most_slots = 0  # type: ignore[attr-defined]
+    with pytest.raises(JobError, match="x: most_slots is 0; expected a whole number from 1"):
+        open_recipe(alone, name="x")
+
+
+def test_the_libraries_are_seeded_by_trial_and_by_iteration() -> None:
+    (worker, training), (again, other) = start(Counter), start(Counter)
+    assert training.save()["drawn"] == other.save()["drawn"]
+    rows = steps(worker, training, 1, 3)
+    assert len({row["noise"] for row in rows}) == 3
+    assert steps(again, other, 2, 2)[0]["noise"] == rows[1]["noise"]
+
+
+def test_an_object_that_has_something_to_close_is_closed() -> None:
+    closed: list[str] = []
+
+    class Closing(Counter):
+        def close(self) -> None:
+            closed.append("class")
+
+    def closing(config: Config, worker: Worker, state: Any) -> Iterator[object]:
+        try:
+            yield {"count": 1}
+        finally:
+            closed.append("function")
+
+    for user in (Closing, closing):
+        worker, training = start(user)
+        steps(worker, training, 1, 1)
+        training.close()
+    assert closed == ["class", "function"]
+
+
+# Metrics.
+
+
+def giving(value: object) -> Callable[..., Iterator[object]]:
+    def train(config: Config, worker: Worker, state: Any) -> Iterator[object]:
+        yield value
+
+    return train
+
+
+@pytest.mark.parametrize(
+    "value", [np.float32(0.5), np.array(0.5), torch.tensor(0.5), torch.tensor(0.5, requires_grad=True), 0.5]
+)
+def test_scalars_of_every_library_are_numbers(value: object) -> None:
+    for given in (
+        value,
+        {"accuracy": value, "confusion": np.eye(2), "note": "good", "embedding": torch.ones(3)},
+    ):
+        (row,) = steps(*start(giving(given), metric="accuracy"), 1, 1)
+        assert row == {"accuracy": 0.5}
+        assert type(row["accuracy"]) is float
+
+
+@pytest.mark.parametrize("value", ["high", {"loss": 1.0}, {"accuracy": "high"}, torch.ones(2), None])
+def test_what_is_no_metric_is_refused(value: object) -> None:
+    with pytest.raises(
+        JobError, match=r"digits.py:Digits gave .* expected a number, or a mapping with the number"
+    ):
+        steps(*start(giving(value), metric="accuracy"), 1, 1)
+
+
+def test_a_bare_number_needs_the_name_of_the_metric() -> None:
+    with pytest.raises(JobError, match=r"gave 0\.5; expected a mapping of names to numbers, such as"):
+        steps(*start(giving(0.5)), 1, 1)
+
+
+# Saving.
+
+
+def test_a_function_that_yields_metrics_alone_cannot_be_saved_and_is_told_how() -> None:
+    worker, training = start(giving({"accuracy": 0.5}))
+    for _ in range(2):
+        with pytest.raises(
+            JobError, match=r"digits.py:Digits cannot be saved: .* expected `yield metrics, save`"
+        ):
+            training.save()
+        if worker.iteration == 0:
+            steps(worker, training, 1, 1)
+
+
+@pytest.mark.parametrize("yielded", [({"a": 1.0}, {"state": 1}), ({"a": 1.0}, print, 3), ()])
+def test_a_tuple_is_metrics_and_a_function(yielded: object) -> None:
+    with pytest.raises(JobError, match="expected `yield metrics, save`, where save is a function"):
+        steps(*start(giving(yielded)), 1, 1)
+
+
+def test_a_state_of_nothing_is_a_forgotten_return() -> None:
+    worker, training = start(giving(({"a": 1.0}, lambda: None)))
+    steps(worker, training, 1, 1)
+    with pytest.raises(JobError, match="save gave nothing; expected the state"):
+        training.save()
+
+
+# The order of iterations.
+
+
+@pytest.mark.parametrize("user", [Counter, counting])
+def test_an_iteration_is_not_trained_twice_and_none_after_the_end(user: Any) -> None:
+    worker, training = start(user)
+    with pytest.raises(InvariantError, match=r"iteration 0 of digits\.py:Digits begins after iteration 0"):
+        training.step()
+    steps(worker, training, 1, 4)
+    with pytest.raises(InvariantError):
+        steps(worker, training, 5, 5)
+
+
+def test_a_gang_that_makes_no_sense_is_refused() -> None:
+    class Pair(Solo):
+        size = 2
+
+    with pytest.raises(InvariantError, match="got a gang of 2, but its most_slots is 1"):
+        open_recipe(Counter, name="x").start({}, make_worker(Pair(), seed=1), None)
+
+
+# What is refused.
+
+
+class Unfinished(Trainable):
+    def setup(self, config: Config, worker: Worker) -> None: ...
+    def step(self) -> float:
+        return 1.0
+
+
+class RayStyle(Counter):
+    save_checkpoint = Counter.save
+    save = None  # type: ignore[assignment]
+
+
+class Demanding(Counter):
+    def __init__(self, config: Config) -> None: ...
+
+
+class OtherStep(Counter):
+    def step(self, epoch: int) -> object:  # type: ignore[override]
+        return epoch
+
+
+def returning(config: Config, worker: Worker, state: Any) -> float:
+    return 1.0
+
+
+def simulated(config: Config) -> Iterator[float]:
+    yield 1.0
+
+
+async def waiting(config: Config, worker: Worker, state: Any) -> AsyncIterator[float]:
+    yield 1.0
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        (
+            Unfinished,
+            "x: the class has no method save and no load; expected a class with setup(config, worker)",
+        ),
+        (
+            RayStyle,
+            "x: the class has no method save; expected a class with setup(config, worker), step(), save()",
+        ),
+        (RayStyle, "did you mean 'save_checkpoint'?"),
+        (Demanding, "x: the class cannot be made without arguments (missing a required argument: 'config')"),
+        (OtherStep, "x: cannot be called as step(): missing a required argument: 'epoch'; expected a class"),
+        (Counter(), "x: this is an object of Counter; expected a class"),
+        (Counter(), "; give the class Counter itself"),
+        (3, "x: this is an object of int; expected a class with"),
+        (returning, "x: this function has no yield; expected a class with"),
+        (returning, "functions f(config, iteration) and f(config) can only be simulated"),
+        (
+            simulated,
+            "x: cannot be called as f(config, worker, state): too many positional arguments; expected",
+        ),
+        (waiting, "x: this is an async function; expected"),
+    ],
+)
+def test_what_cannot_be_trained_is_told_before_it_is_tried(user: object, message: str) -> None:
+    with pytest.raises(JobError) as caught:
+        open_recipe(user, name="x")
+    assert message in str(caught.value)
+
+
+def test_static_methods_and_objects_that_can_be_called_are_fine() -> None:
+    class Static(Counter):
+        @staticmethod
+        def load(state: Any) -> None: ...
+
+    class Called:
+        def __call__(self, config: Config, worker: Worker, state: Any) -> Generator[float]:
+            yield 1.0
+
+    open_recipe(Static, name="x")
+    worker, training = start(Called(), metric="a")
+    assert steps(worker, training, 1, 1) == [{"a": 1.0}]
+
+
+def test_the_base_class_is_at_hand() -> None:
+    assert elastune.Trainable is Trainable
+    assert elastune.Worker is Worker

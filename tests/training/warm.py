@@ -1,0 +1,5 @@
+"""Imported by the process from which the workers of the tests are forked."""
+
+from elastune.training import warm_up
+
+warm_up()
