@@ -109,7 +109,7 @@ def test_objects_are_known_by_their_classes(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_objects_of_ray_mean_the_same_as_text() -> None:
-    tune: Any = pytest.importorskip("ray.tune", reason="Ray Tune is not installed")
+    tune: Any = pytest.importorskip("ray.tune", reason="Ray Tune is not installed", exc_type=ImportError)
     pairs = {
         "uniform(-1.0, 1.0)": tune.uniform(-1.0, 1.0),
         "loguniform(1e-4, 1e-1)": tune.loguniform(1e-4, 1e-1),
@@ -130,7 +130,7 @@ def test_the_objects_of_ray_mean_the_same_as_text() -> None:
 
 
 def test_the_values_of_ray_lie_in_the_space() -> None:
-    tune: Any = pytest.importorskip("ray.tune", reason="Ray Tune is not installed")
+    tune: Any = pytest.importorskip("ray.tune", reason="Ray Tune is not installed", exc_type=ImportError)
     for written in (tune.quniform(0.1, 0.5, 0.1), tune.randint(1, 4), tune.qrandint(30, 256, 32)):
         distribution = parse_space({"x": written}).distributions["x"]
         assert all(distribution._contains(written.sample()) for _ in range(200))

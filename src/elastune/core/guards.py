@@ -28,7 +28,7 @@ def deadline_call_s(state: State) -> float | None:
     Not so for money: when it runs out depends on who else is training, and mostly they stop before.
     """
     deadline = state.limits.deadline_s
-    return None if deadline is None else max(0.0, deadline - state.terms.save_allowance_s)
+    return None if deadline is None else max(0.0, deadline - state.terms.winding_up_s)
 
 
 def _last_call_s(state: State) -> float:
@@ -62,7 +62,7 @@ def committed_usd(state: State) -> float:
 
 
 def _allowance_s(state: State) -> float:
-    return 0.0 if state.closing or state.called else state.terms.save_allowance_s
+    return 0.0 if state.closing or state.called else state.terms.winding_up_s
 
 
 def _asked_usd(state: State, lasting_s: float) -> float:
@@ -117,7 +117,7 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
     if spare < most:
         most, why = max(0, spare), f"the cluster has at most {state.terms.cluster.max_nodes} nodes"
     budget = state.limits.budget_usd
-    price = state.ledger.node_usd(state.terms.save_allowance_s)
+    price = state.ledger.node_usd(state.terms.winding_up_s)
     if budget is not None and price > 0.0:
         affordable = math.floor((budget * (1 + ROUNDING) - committed_usd(state)) / price)
         if affordable < most:

@@ -33,6 +33,14 @@ class RunTerms:
     target: Target | None = None
     """The run ends as soon as a model with a durable checkpoint reaches it. None: only as the policy says."""
 
+    reserve_s: float = 0.0
+    """What a body needs to react to a last call. In virtual time that is nothing."""
+
+    @property
+    def winding_up_s(self) -> float:
+        """How long before a limit the last call has to come."""
+        return self.save_allowance_s + self.reserve_s
+
     @property
     def save_allowance_s(self) -> float:
         """Time to set aside so that a save begun now is durable in the end."""

@@ -21,7 +21,7 @@ from elastune.runs.listing import RunState, find_end, state_of
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.replay import Deviation, audit, event_of, replay
 from elastune.runs.result import Estimate
-from elastune.runs.setup import RunSetup, prepare
+from elastune.runs.setup import RunSetup, prepare, reserve_of
 from elastune.runs.shelf import Intent, read_intent, read_predicted, repeating
 from elastune.runs.standing import Standing, standing_of
 from elastune.runs.storage import open_store
@@ -186,13 +186,16 @@ def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
         raise ExecutionError(f"run {record.run} does not begin with its start: {first.event_line[:200]}")
     try:
         job = Job.from_dict(started.job, source=f"the job of run {record.run}")
-        return prepare(_without_training(job, journal, record), started.policy)
+        setup = prepare(_without_training(job, journal, record), started.policy)
     except InvariantError:
         raise
     except ElastuneError as error:
         raise ExecutionError(
             f"run {record.run} cannot be replayed, because its job cannot be used any more: {error}"
         ) from error
+    if record.body is not Body.RAY:
+        return setup
+    return replace(setup, terms=replace(setup.terms, reserve_s=reserve_of(job)))
 
 
 def _without_training(job: Job, journal: Journal, record: RunRecord) -> Job:

@@ -33,6 +33,8 @@ from elastune.trainables.unknown import UnknownTrainable
 
 # A plan in the middle of a run is made while nodes wait and cost money: fewer samples, a tenth of the time.
 REPLAN_SAMPLES = 512
+_REACTION_S = 1.0
+_REACTION_SHARE = 0.05
 # For a quote, in which it does not matter what the configurations are.
 _ANY_SPACE = {"x": {"float": [0.0, 1.0]}}
 
@@ -120,6 +122,7 @@ def prepare(
         gangs=job.search.gang_limits(),
         retries=job.retries,
         target=_target(job, tuning),
+        reserve_s=reserve_of(job) if purpose is Purpose.RUN else 0.0,
     )
     quote = None
     if chosen == "rubberband":
@@ -138,6 +141,11 @@ def prepare(
     )
     setup.make_policy(job.seed).start(State(terms))  # a policy that cannot keep the limits says so here
     return setup
+
+
+def reserve_of(job: Job) -> float:
+    """Kept back in a real run, where a last call takes a moment to be heard and obeyed."""
+    return _REACTION_S if job.deadline is None else min(_REACTION_S, _REACTION_SHARE * job.deadline)
 
 
 def _tuning(job: Job, purpose: Purpose) -> Tuning:

@@ -66,6 +66,18 @@ def test_a_trial_trains_waits_goes_on_and_is_kept(tmp_path: Path) -> None:
         assert rows_until(crew, "reached") == [10, 11]
 
 
+def test_the_end_of_every_lease_is_told(tmp_path: Path) -> None:
+    """Also of one that is taken back before the gang has noticed it."""
+    with crew_of("count", tmp_path) as crew:
+        crew.crew.order(0, form(until=1))
+        assert rows_until(crew, "reached") == [1]
+        for _ in range(20):
+            crew.crew.order(0, Extend(gang=GangId(0, 1), terms=LEASE))
+            crew.crew.order(0, Halt(gang=GangId(0, 1)))
+            news = crew.wait_for(Trained, lambda told: told.reason is not None)
+            assert news.reason in {"revoked", "reached"}
+
+
 def test_the_end_of_a_trainable_is_told(tmp_path: Path) -> None:
     with crew_of("finite", tmp_path) as crew:
         crew.crew.order(0, form(until=9, length=2))
@@ -122,7 +134,8 @@ def test_a_worker_that_is_killed_is_not_the_fault_of_its_trial(tmp_path: Path) -
 def test_a_gang_in_the_middle_of_an_iteration_is_dissolved_at_once(tmp_path: Path) -> None:
     with crew_of("misbehave", tmp_path) as crew:
         crew.crew.order(0, form(until=9, how="hang"))
-        crew.wait_for(Trained)
+        crew.wait_for(Trained, lambda news: any(iteration == 2 for iteration, _, _ in news.rows))
+        time.sleep(0.5)  # in the third iteration it hangs
         crew.crew.order(0, Dissolve(gang=GangId(0, 1)))
         crew.crew.order(0, form(1, until=2, how="nothing"))
         crew.wait_for(SlotReady)

@@ -30,6 +30,8 @@ class Standing:
     def __init__(self, form: Form) -> None:
         self.gang: GangId = form.gang
         self.terms: Terms = form.terms
+        self.lease = 1
+        """Counts the leases: the end of each is told once."""
         self.halted = False
         self.keep = False
         self.dissolved = False
@@ -86,6 +88,7 @@ class Mailbox:
                 standing.meeting = meeting
             case Extend(terms=terms):
                 standing.terms, standing.halted = terms, False
+                standing.lease += 1
             case Halt():
                 standing.halted = True
             case Keep():

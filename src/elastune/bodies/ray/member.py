@@ -52,8 +52,9 @@ class Member:
         self.standing: Standing = standing
         self.iteration = form.after_iteration
         self.seconds: deque[float] = deque(maxlen=_REMEMBERED)
-        self.reason: str | None = None
-        """Why the gang waits; None: it trains."""
+        self.returned = False
+        self.told = 0
+        """The lease whose end was told last."""
 
     def run(self) -> None:
         """Raises what the user's code raises, and `Dissolved`."""
@@ -142,20 +143,21 @@ class Member:
             saver.keep(self.iteration)
             self.reporter.tell(Kept(gang=self.form.gang, at=time.monotonic()))
             return Word.END
-        if self.reason == "returned":
-            return Word.WAIT
+        lease = standing.lease
         reason = self._stop(standing)
         if reason is None:
-            self.reason = None
             saver.raise_bar(standing.terms.keep_above)
             return Word.STEP
-        if self.reason is None:
-            self._wait(reason)
+        if self.told != lease:
+            self.told = lease
+            self.reporter.wait(reason)
         return Word.WAIT
 
     def _stop(self, standing: Standing) -> str | None:
         """Why the next iteration may not begin."""
         terms = standing.terms
+        if self.returned:
+            return "returned"
         if standing.halted:
             return "revoked"
         if self.iteration >= terms.until_iteration:
@@ -168,10 +170,6 @@ class Member:
     def _expected_s(self) -> float:
         return sum(self.seconds) / len(self.seconds) if self.seconds else self.form.expected_s
 
-    def _wait(self, reason: str) -> None:
-        self.reason = reason
-        self.reporter.wait(reason)
-
     def _step(self, worker: Worker, training: Training, saver: Saver) -> None:
         self.iteration += 1
         worker.iteration = self.iteration
@@ -180,7 +178,7 @@ class Member:
         ended = time.monotonic()
         if metrics is None:
             self.iteration -= 1
-            self._wait("returned")
+            self.returned = True
             return
         self.seconds.append(ended - began)
         self.reporter.add_row((self.iteration, ended, metrics))
