@@ -50,6 +50,7 @@ def test_a_folder_is_relative_to_the_job_file_and_an_address_is_not(tmp_path: Pa
         ({"storage": " "}, "storage is ' '; expected a folder"),
         ({"storage": "s3://"}, "storage is 's3://'; expected a folder"),
         ({"storage": 5}, "storage is 5; expected a folder"),
+        ({"storage": "s3://me:secret@bucket/x"}, "storage has a user and a password in it"),
         ({"storage": "a\nb"}, "storage is 'a\\nb'; expected a folder"),
         ({"hang_after": 0}, "hang_after is 0; expected a positive duration"),
         ({"hang_after": "never"}, "hang_after is 'never'; expected a positive duration"),
@@ -62,3 +63,9 @@ def test_what_is_wrong_is_told(changes: dict[str, object], message: str) -> None
     with pytest.raises(JobError) as caught:
         Job.from_dict(job_data(**changes))
     assert message in str(caught.value)
+
+
+def test_a_secret_is_not_repeated() -> None:
+    with pytest.raises(JobError) as raised:
+        Job(**job_data(storage="s3://me:hush@bucket/x"))
+    assert "hush" not in str(raised.value)

@@ -9,8 +9,10 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from elastune.job.quantities import ExpectedError
+from elastune.job.section import MisfitError
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_SECRET = re.compile(r"[^/@]*:[^/@]*@")
 _MOST_CHARACTERS = 1000
 
 
@@ -30,6 +32,12 @@ def _parse(written: object) -> str:
         or (address is not None and address.end() == len(text))
     ):
         raise ExpectedError("a folder, or an address such as s3://bucket/prefix")
+    if address is not None and _SECRET.match(text, address.end()):
+        raise MisfitError(
+            (),
+            "has a user and a password in it, and a job is kept in journals and reports; expected an address "
+            "without them, and secrets as the storage's own variables or files (AWS_SECRET_ACCESS_KEY)",
+        )
     return text
 
 

@@ -181,6 +181,18 @@ def _manual(setup: RunSetup, shipment: Shipment, store: Store, folder: RunFolder
         logs=str(folder.logs.absolute()),
         checkpoint_every_s=job.checkpoint_every,
         gpus_per_slot=job.slot.gpus or 0,
-        preload=shipment.preload,
+        preload=_preload(setup, shipment),
         paths=shipment.paths,
     )
+
+
+def _preload(setup: RunSetup, shipment: Shipment) -> tuple[str, ...]:
+    """Gangs of several workers talk through torch, whether their code uses it or not."""
+    if "torch" in shipment.preload or shipment.most_slots == 1:
+        return shipment.preload
+    if setup.quote is not None:
+        stages = (stage for bracket in setup.quote.brackets for stage in bracket.stages)
+        gangs = any(stage.slots_per_trial > 1 for stage in stages)
+    else:
+        gangs = setup.terms.gangs.max_slots != 1
+    return (*shipment.preload, "torch") if gangs else shipment.preload

@@ -150,7 +150,7 @@ def test_a_trainable_that_the_workers_cannot_open_ends_the_run(tmp_path: Path) -
         run(job_of(trainable=f"{script}:train"), tmp_path / "runs")
 
 
-def _driver(tmp_path: Path, **changes: Any) -> subprocess.Popen[str]:
+def start_driver(tmp_path: Path, **changes: Any) -> subprocess.Popen[str]:
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(job_of(**changes).to_dict()))
     command = [sys.executable, "-m", "elastune", "run", str(path), "--json"]
@@ -163,7 +163,7 @@ def _driver(tmp_path: Path, **changes: Any) -> subprocess.Popen[str]:
     )
 
 
-def _wait_for_training(root: Path) -> Path:
+def wait_for_training(root: Path) -> Path:
     """The folder of the run, once a checkpoint is there."""
     until = time.monotonic() + 60.0
     while time.monotonic() < until:
@@ -181,8 +181,8 @@ LONG: dict[str, Any] = {
 
 
 def test_nothing_survives_a_driver_that_is_killed(tmp_path: Path) -> None:
-    driver = _driver(tmp_path, **LONG)
-    folder = _wait_for_training(tmp_path / "runs")
+    driver = start_driver(tmp_path, **LONG)
+    folder = wait_for_training(tmp_path / "runs")
     driver.kill()
     driver.communicate()
     told = elastune.status(folder)
@@ -191,8 +191,8 @@ def test_nothing_survives_a_driver_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
-    driver = _driver(tmp_path, **LONG)
-    folder = _wait_for_training(tmp_path / "runs")
+    driver = start_driver(tmp_path, **LONG)
+    folder = wait_for_training(tmp_path / "runs")
     os.kill(driver.pid, signal.SIGINT)
     output, _ = driver.communicate(timeout=60)
     assert driver.returncode == 130
@@ -205,8 +205,8 @@ def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
 
 
 def test_a_run_is_stopped_from_another_process(tmp_path: Path) -> None:
-    driver = _driver(tmp_path, **LONG)
-    _wait_for_training(tmp_path / "runs")
+    driver = start_driver(tmp_path, **LONG)
+    wait_for_training(tmp_path / "runs")
     elastune.stop("last", folder=tmp_path / "runs")
     output, _ = driver.communicate(timeout=60)
     assert driver.returncode == 0

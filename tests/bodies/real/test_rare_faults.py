@@ -1,0 +1,140 @@
+"""What seldom happens, and takes long to happen, in real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import elastune
+from elastune.core import Ending, State
+from elastune.errors import ExecutionError
+from elastune.providers.local.keeper import HANGING_BOOTS
+from tests.bodies.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
+from tests.bodies.real.test_real_run import LONG, start_driver, wait_for_training
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning"),
+]
+
+GANGS = {"algorithm": "sha", "trials": 2, "min_iterations": 4, "max_iterations": 8, "eta": 2}
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = our_processes()
+    yield
+    assert wait_until_gone(before) == {}
+
+
+def test_a_node_that_never_comes_up_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HANGING_BOOTS, "1")
+    finished = run(job_of(), tmp_path)
+    assert finished.result.ending is Ending.COMPLETE
+    assert any("did not come up" in remark.text for remark in finished.standing.remarks)
+
+
+class _KillFollower(Watch):
+    """A worker of a gang that lies on two nodes."""
+
+    def is_time(self, state: State) -> bool:
+        return state.iterations >= 2
+
+    def act(self) -> None:
+        kill([max(pid for pid, line in our_processes().items() if "zygote" in line)])
+
+
+def test_a_gang_on_two_nodes_survives_the_death_of_a_worker(tmp_path: Path) -> None:
+    watch = _KillFollower()
+    job = job_of(search={**GANGS, "min_slots_per_trial": 4}, **LONG)
+    finished = run(job, tmp_path, watch)
+    assert watch.acted
+    assert finished.result.ending is Ending.COMPLETE
+    assert finished.result.phases.get("failed", 0) == 0
+    assert finished.result.best is not None
+    assert elastune.load_checkpoint(str(finished.result.best.checkpoint)) == {
+        "done": finished.result.best.iterations
+    }
+
+
+class _KillHead(Watch):
+    def is_time(self, state: State) -> bool:
+        return state.iterations >= 2
+
+    def act(self) -> None:
+        kill([pid for pid, line in our_processes().items() if "gcs_server" in line])
+
+
+def test_without_its_head_a_run_ends_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="head"):
+        run(job_of(**LONG), tmp_path, _KillHead())
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    endless = {**LONG, "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [600.0]}}}
+    driver = start_driver(tmp_path, **endless)
+    until = time.monotonic() + 60.0
+    while not any("zygote" in line for line in our_processes().values()) and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(3.0)
+    os.kill(driver.pid, signal.SIGINT)
+    time.sleep(2.0)
+    assert driver.poll() is None
+    os.kill(driver.pid, signal.SIGINT)
+    driver.communicate(timeout=60)
+    assert driver.returncode == 130
+
+
+def test_a_function_of_a_script_is_tuned(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import elastune
+
+        def train(config, worker, state):
+            done = state or 0
+            while done < 5:
+                done += 1
+                yield {"score": config["x"] * done}, lambda: done
+
+        if __name__ == "__main__":
+            result = elastune.tune(
+                train, space={"x": {"float": [0, 1]}}, metric="score", deadline="5m",
+                search={"algorithm": "sha", "trials": 3, "max_iterations": 5},
+                profile={"iteration": 0.01},
+                cluster={"slots_per_node": 2, "max_nodes": 1, "price_per_hour": 1},
+            )
+            print(result.ending, elastune.load_checkpoint(result.best.checkpoint))
+        """)
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.strip() == "complete 5", done.stderr
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_driver_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path, seed: int) -> None:
+    driver = start_driver(tmp_path, **LONG)
+    time.sleep(0.7 + 1.9 * seed)
+    driver.kill()
+    driver.communicate()
+
+
+def test_what_a_killed_driver_had_saved_is_there(tmp_path: Path) -> None:
+    driver = start_driver(tmp_path, **LONG)
+    folder = wait_for_training(tmp_path / "runs")
+    time.sleep(2.0)
+    driver.kill()
+    driver.communicate()
+    best = elastune.status(folder).standing.best
+    assert best is not None
+    assert elastune.load_checkpoint(str(best.checkpoint)) == {"done": best.iterations}
