@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from elastune.api import plan, quote
     from elastune.api.running import list_runs, simulate, simulate_many, status
-    from elastune.api.tuning import stop, tune
+    from elastune.api.tuning import resume, stop, tune
     from elastune.checkpoints import load_checkpoint
     from elastune.errors import ElastuneError, InfeasibleError, JobError
     from elastune.job import Job, load_job
@@ -43,6 +43,7 @@ __all__ = [
     "plan",
     "quote",
     "report",
+    "resume",
     "simulate",
     "simulate_many",
     "status",
@@ -68,6 +69,7 @@ _HOMES = {
     "plan": "elastune.api",
     "quote": "elastune.api",
     "report": "elastune.reports.reporting",
+    "resume": "elastune.api.tuning",
     "simulate": "elastune.api.running",
     "simulate_many": "elastune.api.running",
     "status": "elastune.api.running",

@@ -13,15 +13,18 @@ from elastune.api.running import MOST_SEED, RUNS_FOLDER, new_id, now_utc
 from elastune.bodies.ray.clock import RunClock
 from elastune.errors import JobError
 from elastune.job import Job
+from elastune.job.quantities import ExpectedError, positive_duration, positive_money
 from elastune.journal import Body, Journal, RunFolder, RunRecord, find_run
 from elastune.providers.rays import RayProvider
 from elastune.providers.registry import Setting
 from elastune.runs.offer import Offer, make_offer
-from elastune.runs.real import RealRun, Watch
+from elastune.runs.real import Means, RealRun, Watch
 from elastune.runs.result import RunResult
+from elastune.runs.resuming import Continuation, take_up
 from elastune.runs.shelf import write_offer, write_real_result
 from elastune.runs.standing import Standing
 from elastune.runs.stopping import StopFile
+from elastune.trainables import Reference
 
 Nudge = Callable[[], str | None]
 """Looked at a few times per second: who wants the run to rest, if anybody."""
@@ -94,17 +97,89 @@ def run_offer(
         clock.restart()
         real = RealRun(
             setup,
-            provider=provider,
-            shipment=offer.shipment,
+            Means(provider=provider, shipment=offer.shipment, clock=clock),
             journal=Journal.open(kept.journal),
             record=record,
             folder=kept,
-            clock=clock,
         )
-        real.run(watch, stop=StopFile(kept).reason, rest=nudge)
+        real.run(real.beginning(), watch, stop=StopFile(kept).reason, rest=nudge)
         result = real.result(offer.predicted)
     write_real_result(kept, result.to_dict())
     return Finished(result=result, standing=real.standing(offer.predicted), offer=offer, folder=kept)
+
+
+def resume(
+    run: str | Path,
+    *,
+    folder: str | Path = RUNS_FOLDER,
+    trainable: Reference | None = None,
+    deadline: float | str | None = None,
+    budget: float | str | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+) -> RunResult:
+    """Go on with a run that was interrupted, however it was, from its journal and its checkpoints.
+
+    `deadline` and `budget` are new limits for the whole run; the time for which it was down does not count.
+    `trainable` is needed where the old one cannot be imported any more.
+    """
+    found = find_run(Path(folder), str(run))
+    continuation = take_up(found, trainable=trainable, address=address)
+    limits = Renewal.of(deadline=deadline, budget=budget)
+    return run_on(continuation, limits, watch=watch).result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """New limits; None: as they were."""
+
+    deadline_s: float | None = None
+    budget_usd: float | None = None
+
+    @classmethod
+    def of(cls, *, deadline: float | str | None = None, budget: float | str | None = None) -> Renewal:
+        """As a job writes them."""
+        try:
+            return cls(
+                deadline_s=None if deadline is None else positive_duration(deadline),
+                budget_usd=None if budget is None else positive_money(budget),
+            )
+        except ExpectedError as error:
+            raise JobError(f"deadline and budget are {deadline} and {budget}; expected {error}") from None
+
+
+def run_on(
+    continuation: Continuation,
+    limits: Renewal,
+    *,
+    watch: Watch | None = None,
+    nudge: Nudge = lambda: None,
+) -> Finished:
+    """Carry a continuation out."""
+    found, offer, core = continuation.found, continuation.offer, continuation.core
+    StopFile(found.folder).clear()
+    clock = RunClock.starting_at(core.state.now_s)
+    with ExitStack() as stack:
+        provider = open_provider(offer, found.record, clock)
+        stack.callback(provider.close)
+        provider.open()
+        clock.restart(core.state.now_s)
+        real = RealRun(
+            offer.setup,
+            Means(provider=provider, shipment=offer.shipment, clock=clock),
+            journal=Journal.open(found.journal),
+            record=found.record,
+            folder=found.folder,
+            core=core,
+        )
+        first = real.coming_back(
+            continuation.down_s, deadline_s=limits.deadline_s, budget_usd=limits.budget_usd
+        )
+        real.run(first, watch, stop=StopFile(found.folder).reason, rest=nudge)
+        result = real.result(continuation.predicted)
+    write_real_result(found.folder, result.to_dict())
+    standing = real.standing(continuation.predicted)
+    return Finished(result=result, standing=standing, offer=offer, folder=found.folder)
 
 
 def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "somebody asked for it") -> str:

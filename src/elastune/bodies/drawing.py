@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from elastune.core.events import Config, Row, Sampled, TrialsSampled
+from elastune.core.trials import Trial
 from elastune.place import TrialId
 from elastune.space import Sampler
 
@@ -17,6 +18,15 @@ class Drawing:
         self.configs: dict[TrialId, Config] = {}
         self._sampler = sampler
         self._metric = metric
+
+    def remember(self, trials: Iterable[Trial]) -> None:
+        """What a run that is resumed has drawn and learnt so far."""
+        for trial in trials:
+            self.configs[trial.number] = trial.config
+            if self._sampler.learns:
+                self._sampler.complete(trial.number, trial.config)
+                for iteration, value in enumerate(trial.values, start=1):
+                    self._sampler.tell(trial.number, iteration, value)
 
     def sample(self, trials: Iterable[TrialId], at_s: float) -> TrialsSampled:
         drawn: list[Sampled] = []

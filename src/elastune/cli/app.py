@@ -13,7 +13,7 @@ import typer
 import elastune
 from elastune.cli.plan import plan_command
 from elastune.cli.report import report_command
-from elastune.cli.run import run_command, stop_command
+from elastune.cli.run import resume_command, run_command, stop_command
 from elastune.cli.runs import runs_command
 from elastune.cli.simulate import simulate_command
 from elastune.cli.status import status_command
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("plan")(plan_command)
 app.command("simulate")(simulate_command)
 app.command("run")(run_command)
+app.command("resume")(resume_command)
 app.command("stop")(stop_command)
 app.command("runs")(runs_command)
 app.command("status")(status_command)

@@ -1,4 +1,4 @@
-"""`elastune run`: the quote, then the run itself. `elastune stop`: ask one that goes on to wind up."""
+"""`elastune run`: the quote, then the run itself; `resume` goes on with one, `stop` asks one to wind up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -14,14 +15,15 @@ import typer
 
 from elastune.cli.errors import errors_as_json
 from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
-from elastune.cli.run_meter import RunMeter
+from elastune.cli.run_meter import RunMeter, tell_standing
 from elastune.cli.showing import show
 from elastune.cli.stopping import INTERRUPTED
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
-    from elastune.api.tuning import Finished
+    from elastune.api.tuning import Finished, Nudge
     from elastune.runs.offer import Offer
+    from elastune.runs.resuming import Continuation
 
 
 def run_command(
@@ -47,7 +49,6 @@ def run_command(
     """
     with errors_as_json(as_json):
         from elastune.api.tuning import offer_run, run_offer  # noqa: PLC0415
-        from elastune.runs.real import RunInterrupted  # noqa: PLC0415
 
         # What a trainable prints when it is imported is not part of our output.
         with contextlib.redirect_stdout(sys.stderr):
@@ -55,18 +56,69 @@ def run_command(
         if not as_json:
             _show_quote(offer)
         _ask(offer, yes=yes, as_json=as_json)
-        try:
-            with RunMeter() as meter, _Interrupts(meter) as interrupts:
-                finished = run_offer(offer, folder=runs_folder, watch=meter, nudge=interrupts.reason)
-        except RunInterrupted as interrupted:
-            _say_how_to_go_on(interrupted.run, interrupted.folder.path, as_json=as_json)
-            raise typer.Exit(INTERRUPTED) from None
-        except KeyboardInterrupt:
-            typer.echo("ended at once; all nodes are gone, and what was saved is kept", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+        finished = _carry_out(
+            lambda meter, nudge: run_offer(offer, folder=runs_folder, watch=meter, nudge=nudge),
+            as_json=as_json,
+        )
     _print(finished, as_json=as_json)
-    if finished.standing.has_failed:
-        raise typer.Exit(ExecutionError.exit_code)
+
+
+def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
+    run: Annotated[
+        str, typer.Argument(help="Its folder, the start of its id, or last.", show_default=False)
+    ] = "last",
+    deadline: Annotated[
+        str | None, typer.Option(help="A new deadline for the whole run (30m).", show_default="as it was")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="A new budget for the whole run ($40).", show_default="as it was")
+    ] = None,
+    trainable: Annotated[
+        str | None,
+        typer.Option(help="Where the trainable is now (path/to/file.py:name).", show_default="as it was"),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
+    runs_folder: RunsFolder = DEFAULT_FOLDER,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Go on with a run that was interrupted, from its journal and its checkpoints.
+
+    The time for which it was down does not count against its deadline.
+    """
+    with errors_as_json(as_json):
+        from elastune.api.tuning import Renewal, run_on  # noqa: PLC0415
+        from elastune.journal import find_run  # noqa: PLC0415
+        from elastune.runs.resuming import take_up  # noqa: PLC0415
+
+        limits = Renewal.of(deadline=deadline, budget=budget)
+        with contextlib.redirect_stdout(sys.stderr):
+            found = find_run(runs_folder, run)
+            continuation = take_up(found, trainable=trainable, address=address)
+        if not as_json:
+            _tell_where_it_stands(continuation)
+        _ask(continuation.offer, yes=yes, as_json=as_json)
+        finished = _carry_out(
+            lambda meter, nudge: run_on(continuation, limits, watch=meter, nudge=nudge), as_json=as_json
+        )
+    _print(finished, as_json=as_json)
+
+
+def _carry_out(run: Callable[[RunMeter, Nudge], Finished], *, as_json: bool) -> Finished:
+    """Run with a meter; Ctrl-C ends it well, or at once."""
+    from elastune.runs.real import RunInterrupted  # noqa: PLC0415
+
+    try:
+        with RunMeter() as meter, _Interrupts(meter) as interrupts:
+            return run(meter, interrupts.reason)
+    except RunInterrupted as interrupted:
+        _say_how_to_go_on(interrupted.run, interrupted.folder.path, as_json=as_json)
+        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt:
+        typer.echo("ended at once; all nodes are gone, and what was saved is kept", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def stop_command(
@@ -145,6 +197,17 @@ def _print(finished: Finished, *, as_json: bool) -> None:
         from elastune.reports.run_text import render_finished  # noqa: PLC0415
 
         show(render_finished(finished))
+    if finished.standing.has_failed:
+        raise typer.Exit(ExecutionError.exit_code)
+
+
+def _tell_where_it_stands(continuation: Continuation) -> None:
+    from elastune.units import format_duration  # noqa: PLC0415
+
+    state, run = continuation.core.state, continuation.found.record.run
+    down = format_duration(continuation.down_s)
+    typer.echo(f"run {run} goes on after {down}: {tell_standing(state)}")
+    sys.stdout.flush()
 
 
 def _say_how_to_go_on(run: str, folder: Path, *, as_json: bool) -> None:

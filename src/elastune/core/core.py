@@ -208,6 +208,7 @@ class Core:
         state = self.state
         state.ledger.down(event.down_s)
         state.resting = False
+        guards.renegotiate(turn, event.deadline_s, event.budget_usd)
         for number in tuple(state.held):
             gangs.dissolve(turn, state.trials[number])
             seating.wait_again(turn, state.trials[number])

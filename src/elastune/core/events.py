@@ -195,6 +195,9 @@ class Resumed(Event):
 
     down_s: float
     lost: tuple[tuple[NodeId, float], ...] = ()
+    deadline_s: float | None = None
+    """A new deadline, on the run's clock; None: it stays as it is."""
+    budget_usd: float | None = None
 
 
 AnyEvent = (

@@ -10,11 +10,13 @@ everything ends.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from elastune.core.state import State
 from elastune.core.trials import Activity
 from elastune.core.turn import Turn
 from elastune.planning.infeasible import Limit
+from elastune.planning.wording import tell_limits
 
 DEADLINE_CALL = "guard:deadline-call"
 DEADLINE_END = "guard:deadline-end"
@@ -123,6 +125,20 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
         if affordable < most:
             most, why = max(0, affordable), f"the budget of ${budget:,.2f} leaves no more"
     return most, why
+
+
+def renegotiate(turn: Turn, deadline_s: float | None, budget_usd: float | None) -> None:
+    """New limits for a run that is resumed; those that are None stay."""
+    state = turn.state
+    if deadline_s is not None:
+        state.limits = replace(state.limits, deadline_s=deadline_s)
+        set_deadline(turn)
+        for trial in state.trials.values():
+            trial.late_after_s = None
+    if budget_usd is not None:
+        state.limits = replace(state.limits, budget_usd=budget_usd)
+    if deadline_s is not None or budget_usd is not None:
+        turn.note("limits", f"from now on {tell_limits(state.limits) or 'no limit'}")
 
 
 def concede(turn: Turn, limit: Limit) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train
-from elastune.core.events import AnyEvent, LeaseEnd, Row, Sampled
+from elastune.core.events import AnyEvent, LeaseEnd, Resumed, Row, Sampled
 from elastune.errors import ExecutionError
 from elastune.place import Slot
 
@@ -26,6 +26,7 @@ TYPES: dict[str, type[Any]] = {cls.__name__: cls for cls in get_args(Message)}
 _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     Train: (("origin", None),),
     SetTimer: (("fresh", False),),
+    Resumed: (("deadline_s", None), ("budget_usd", None)),
 }
 """Fields that the first journals did not have, with what was understood then."""
 _FIELDS = {

@@ -45,10 +45,10 @@ def make_offer(job: Job, *, policy: str | None, seed: int, address: str | None) 
     if shipment.most_slots is not None:
         narrowed = _narrowed(job, shipment.most_slots)
         setup = setup if narrowed is job else prepare(narrowed, policy, purpose=Purpose.RUN)
-    return Offer(setup=setup, shipment=shipment, quote=_quote(setup), seed=seed, address=address)
+    return Offer(setup=setup, shipment=shipment, quote=quote_setup(setup), seed=seed, address=address)
 
 
-def _quote(setup: RunSetup) -> Quote | PolicyQuote:
+def quote_setup(setup: RunSetup) -> Quote | PolicyQuote:
     if setup.quote is None:
         return quote_of(setup)
     target = setup.job.stop_when

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from elastune.bodies.ray.body import RayBody
 from elastune.bodies.ray.clock import RunClock
@@ -13,11 +14,11 @@ from elastune.bodies.ray.messages import Manual
 from elastune.checkpoints import Store
 from elastune.core import AnyCommand, AnyEvent, Core, State
 from elastune.core import commands as do
-from elastune.core.events import RunStarted
+from elastune.core.events import Resumed, RunStarted
 from elastune.errors import ExecutionError, InvariantError
 from elastune.journal import AnyJournal, RunFolder, RunRecord, Writer
 from elastune.providers.rays import RayProvider
-from elastune.runs.driver import Beat, Driver
+from elastune.runs.driver import Beat, Driver, belief_of
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.result import Estimate, RunResult, best_of, count_phases
 from elastune.runs.retention import Retention
@@ -47,52 +48,69 @@ class RunInterrupted(KeyboardInterrupt):
         self.folder = folder
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a real run works with. The provider is open, and closed by whoever opened it."""
+
+    provider: RayProvider
+    shipment: Shipment
+    clock: RunClock
+
+
 class RealRun:
-    """One run of one setup. The provider is open, and closed by whoever opened it."""
+    """One run of one setup, from its beginning or from where its journal ends."""
 
     def __init__(
         self,
         setup: RunSetup,
+        means: Means,
         *,
-        provider: RayProvider,
-        shipment: Shipment,
         journal: AnyJournal,
         record: RunRecord,
         folder: RunFolder,
-        clock: RunClock,
+        core: Core | None = None,
     ) -> None:
+        """`core`: as the journal left it; without one the run is new."""
         self.setup = setup
         self.record = record
         self.folder = folder
-        job = setup.job
-        self.store = open_store(job, folder)
+        self.store = open_store(setup.job, folder)
         self.store.check()
+        self.is_new = core is None
+        core = core or setup.make_core(record.seed)
         self.body = RayBody(
             setup.terms,
-            machines=Machines(provider, clock),
+            machines=Machines(means.provider, means.clock, belief_of(core.state)),
             sampler=setup.tuning.make_sampler(record.seed),
-            manual=_manual(setup, shipment, self.store, folder),
+            manual=_manual(setup, means.shipment, self.store, folder),
             seed=record.seed,
-            clock=clock,
-            hang_after_s=job.hang_after,
+            clock=means.clock,
+            hang_after_s=setup.job.hang_after,
         )
         self.journal = journal
-        self.writer: Writer = journal.start(record)
-        self.driver = Driver(setup.make_core(record.seed), self.writer)
-        self.retention = Retention(self.store, self.core.state, keeps_all=job.keep_checkpoints == "all")
+        self.writer: Writer = journal.start(record) if self.is_new else journal.resume(record.run)
+        self.driver = Driver(core, self.writer)
+        self.retention = Retention(self.store, core.state, keeps_all=setup.job.keep_checkpoints == "all")
+        self.body.drawing.remember(core.state.trials.values())
 
     @property
     def core(self) -> Core:
         return self.driver.core
 
     def run(
-        self, watch: Watch | None = None, *, stop: Asked = lambda: None, rest: Asked = lambda: None
+        self,
+        first: AnyEvent,
+        watch: Watch | None = None,
+        *,
+        stop: Asked = lambda: None,
+        rest: Asked = lambda: None,
     ) -> None:
-        """To its end, or until it rests. Both questions are asked a few times per second."""
+        """From its first event to its end, or until it rests. Both are asked for a few times per second."""
         with ExitStack() as stack:
             stack.callback(self.writer.close)
             stack.callback(self.retention.close)
-            self._start()
+            for command in self._think([first]):
+                self.body.carry_out(command)
             beat, asked = Beat(time.monotonic), False
             while not self.body.is_idle and not self._has_taken_leave():
                 self.body.step(self._think)
@@ -148,11 +166,21 @@ class RealRun:
             self.setup, self.core.state, seed=self.record.seed, predicted=predicted, remarks=remarks
         )
 
-    def _start(self) -> None:
+    def beginning(self) -> RunStarted:
         job = self.setup.job.to_dict()
-        event = RunStarted(at_s=0.0, policy=self.setup.policy, seed=self.record.seed, job=job)
-        for command in self._think([event]):
-            self.body.carry_out(command)
+        return RunStarted(at_s=0.0, policy=self.setup.policy, seed=self.record.seed, job=job)
+
+    def coming_back(
+        self, down_s: float, *, deadline_s: float | None = None, budget_usd: float | None = None
+    ) -> Resumed:
+        """The first event of a run that goes on. Nodes that were held when it went down are given up: their
+        agents died with the driver. They are billed for as long as the journal knows of them."""
+        state = self.core.state
+        held = tuple((node.number, max(0.0, state.now_s - node.born_s)) for node in state.where.values())
+        self.body.machines.release([node for node, _ in held])
+        return Resumed(
+            at_s=state.now_s, down_s=down_s, lost=held, deadline_s=deadline_s, budget_usd=budget_usd
+        )
 
     def _think(self, events: Sequence[AnyEvent]) -> Sequence[AnyCommand]:
         """All that happened together is journalled together, before anything is done about it."""

@@ -178,12 +178,20 @@ def taken_in(
         ) from error
 
 
-def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
-    """What the run was set up with, from its first event."""
-    first = next(journal.read(record.run))
+def started_of(record: RunRecord, journal: Journal) -> RunStarted:
+    """The first event of a run."""
+    first = next(journal.read(record.run), None)
+    if first is None:
+        raise ExecutionError(f"run {record.run} has no events: its process ended before the first one")
     started = event_of(first)
     if not isinstance(started, RunStarted):
         raise ExecutionError(f"run {record.run} does not begin with its start: {first.event_line[:200]}")
+    return started
+
+
+def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
+    """What the run was set up with, from its first event."""
+    started = started_of(record, journal)
     try:
         job = Job.from_dict(started.job, source=f"the job of run {record.run}")
         setup = prepare(_without_training(job, journal, record), started.policy)

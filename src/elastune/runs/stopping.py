@@ -18,6 +18,10 @@ class StopFile:
         except OSError as error:
             raise ExecutionError(f"{self._path} cannot be written: {error.strerror}") from error
 
+    def clear(self) -> None:
+        """Nobody asks any more."""
+        self._path.unlink(missing_ok=True)
+
     def reason(self) -> str | None:
         """Who asked, and why; None: nobody did."""
         try:

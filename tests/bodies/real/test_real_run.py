@@ -152,7 +152,7 @@ def test_a_trainable_that_the_workers_cannot_open_ends_the_run(tmp_path: Path) -
 
 def start_driver(tmp_path: Path, **changes: Any) -> subprocess.Popen[str]:
     path = tmp_path / "job.yaml"
-    path.write_text(yaml.safe_dump(job_of(**changes).to_dict()))
+    path.write_text(yaml.safe_dump(job_of(**changes).to_dict(), sort_keys=False))
     command = [sys.executable, "-m", "elastune", "run", str(path), "--json"]
     return subprocess.Popen(
         [*command, "--runs-folder", str(tmp_path / "runs")],

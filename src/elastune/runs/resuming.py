@@ -1,0 +1,75 @@
+"""A run that was interrupted, taken up where its journal ends."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from elastune.core import Core
+from elastune.errors import ExecutionError, JobError
+from elastune.job import Job, load_job
+from elastune.journal import Body, FoundRun, Journal
+from elastune.runs.offer import Offer, quote_setup
+from elastune.runs.reopening import started_of, taken_in
+from elastune.runs.result import Estimate
+from elastune.runs.script import ship
+from elastune.runs.setup import Purpose, prepare
+from elastune.runs.shelf import read_predicted
+from elastune.trainables import Reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """`core` is as the journal left it."""
+
+    found: FoundRun
+    offer: Offer
+    core: Core
+    predicted: Estimate
+    down_s: float
+
+
+def take_up(
+    found: FoundRun, *, trainable: Reference | None = None, address: str | None = None
+) -> Continuation:
+    """Replay the journal and open the trainable. Raises if there is nothing to go on with."""
+    record = found.record
+    if record.body is not Body.RAY:
+        raise JobError(f"run {record.run} is simulated: there is nothing to resume; simulate it again")
+    journal = Journal.open(found.journal, read_only=True)
+    writer = journal.summary(record.run).writer
+    if writer is not None:
+        raise ExecutionError(f"run {record.run} goes on already: {writer} writes it; `elastune stop` ends it")
+    started = started_of(record, journal)
+    job = _at_home(Job.from_dict(started.job, source=f"the job of run {record.run}"), found)
+    if trainable is not None:
+        job = job.model_copy(update={"trainable": trainable})
+    setup = prepare(job, started.policy, purpose=Purpose.RUN)
+    try:
+        shipment = ship(job, setup.tuning.metric)
+    except JobError as error:
+        raise JobError(
+            f"the trainable of run {record.run} cannot be opened: {error}; say where it is now: --trainable "
+            "path/to/file.py:name (in Python, trainable=...)"
+        ) from error
+    core, _ = taken_in(setup.make_core(record.seed), journal.read(record.run), record.run, audited=False)
+    if core.state.ended is not None:
+        raise JobError(
+            f"run {record.run} has come to its end ({core.state.ended.value}): there is nothing to resume"
+        )
+    offer = Offer(setup=setup, shipment=shipment, quote=quote_setup(setup), seed=record.seed, address=address)
+    predicted = read_predicted(found.folder, setup.policy) or offer.predicted
+    down_s = max(0.0, time.time() - found.folder.journal.stat().st_mtime)
+    return Continuation(found=found, offer=offer, core=core, predicted=predicted, down_s=down_s)
+
+
+def _at_home(job: Job, found: FoundRun) -> Job:
+    """The journal has paths as they were seen from the folder in which the run was started, and a space in
+    alphabetical order, in which other configurations would be drawn. The run's own copy of the job has paths
+    from anywhere, and the space as it was written."""
+    try:
+        kept = load_job(found.folder.job)
+    except JobError:
+        return job
+    space = kept.space if kept.space == job.space else job.space
+    return job.model_copy(update={"trainable": kept.trainable, "storage": kept.storage, "space": space})

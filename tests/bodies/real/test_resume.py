@@ -1,0 +1,73 @@
+"""A run whose driver died goes on from its journal and its checkpoints."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import elastune
+from elastune.errors import JobError
+from tests.bodies.real.doomed import survive, undisturbed
+from tests.bodies.real.runs import our_processes, wait_until_gone
+from tests.bodies.real.test_real_run import LONG, start_driver, wait_for_training
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = our_processes()
+    yield
+    assert wait_until_gone(before) == {}
+
+
+def _check(result: elastune.RunResult, folder: Path) -> None:
+    expected = undisturbed()
+    assert result.best is not None
+    assert expected.best is not None
+    assert (result.best.trial, result.best.metric) == (expected.best.trial, expected.best.metric)
+    assert result.phases == dict(expected.phases)
+    told = elastune.status("last", folder=folder, audit=True)
+    assert told.audit is not None
+    assert told.audit.is_clean
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_driver_that_is_killed_at_a_command_goes_on_to_the_same_end(seed: int, tmp_path: Path) -> None:
+    _check(survive(seed, tmp_path), tmp_path / "runs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_a_driver_that_is_killed_at_any_command_goes_on(seed: int, tmp_path: Path) -> None:
+    _check(survive(seed, tmp_path), tmp_path / "runs")
+
+
+def test_a_run_that_rested_goes_on_with_other_limits(tmp_path: Path) -> None:
+    driver = start_driver(tmp_path, **LONG)
+    wait_for_training(tmp_path / "runs")
+    os.kill(driver.pid, signal.SIGINT)
+    driver.communicate(timeout=60)
+    result = elastune.resume("last", folder=tmp_path / "runs", deadline="20m", budget=5)
+    assert result.ending == "complete"
+    status = elastune.status("last", folder=tmp_path / "runs")
+    assert any(remark.topic == "limits" for remark in status.standing.remarks)
+    with pytest.raises(JobError, match=r"has come to its end \(complete\): there is nothing to resume"):
+        elastune.resume("last", folder=tmp_path / "runs")
+
+
+def test_a_simulated_run_cannot_be_resumed(tmp_path: Path) -> None:
+    elastune.simulate_many({"trainable": "synthetic:hypersched", **_SMALL}, folder=tmp_path)
+    with pytest.raises(JobError, match="is simulated"):
+        elastune.resume("last", folder=tmp_path)
+
+
+_SMALL = {
+    "search": {"algorithm": "sha", "trials": 4, "max_iterations": 9},
+    "profile": {"iteration": 1},
+    "cluster": {"slots_per_node": 2, "max_nodes": 2, "price_per_hour": 1},
+}
