@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.runtime import arena, calibration, evenness, fidelity, ours, trials
+from benchmarks.runtime import arena, calibration, evenness, fidelity, trials
 from benchmarks.runtime.arena import Bout, Outcome
 from benchmarks.runtime.journals import Timeline
+from benchmarks.runtime.pace import pace
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.place import NodeId, Slot, TrialId
@@ -79,7 +80,7 @@ def test_nodes_that_come_one_by_one_are_one_step_of_the_cluster() -> None:
 
 def test_the_pace_is_that_of_the_first_the_middle_and_the_last_trials() -> None:
     ends = [0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 11.0, 14.0, 17.0]
-    assert ours.pace(ends, 2) == {"first_s": 1.0, "middle_s": 2.0, "last_s": 3.0}
+    assert pace(ends, 2) == {"first_s": 1.0, "middle_s": 2.0, "last_s": 3.0}
 
 
 def test_the_peer_is_compared_by_the_best_of_its_settings() -> None:

@@ -38,6 +38,7 @@ class Finished:
     standing: Standing
     offer: Offer
     folder: RunFolder
+    record: RunRecord
 
 
 def tune(
@@ -61,7 +62,11 @@ def tune(
     ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
     ...     profile={"iteration": "2s"}, cluster={"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 1})
     """
-    offer = offer_run(_whole_job(job, sections), policy=policy, seed=seed, address=address)
+    from elastune.api.profiling import measured  # noqa: PLC0415  which runs a job, too
+
+    given = as_job(_whole_job(job, sections))
+    planned, _ = measured(given, address=address, folder=folder, watch=watch)
+    offer = offer_run(planned, policy=policy, seed=seed, address=address)
     return run_offer(offer, folder=folder, watch=watch).result
 
 
@@ -105,7 +110,8 @@ def run_offer(
         real.run(real.beginning(), watch, stop=StopFile(kept).reason, rest=nudge)
         result = real.result(offer.predicted)
     write_real_result(kept, result.to_dict())
-    return Finished(result=result, standing=real.standing(offer.predicted), offer=offer, folder=kept)
+    standing = real.standing(offer.predicted)
+    return Finished(result=result, standing=standing, offer=offer, folder=kept, record=record)
 
 
 def resume(
@@ -179,7 +185,7 @@ def run_on(
         result = real.result(continuation.predicted)
     write_real_result(found.folder, result.to_dict())
     standing = real.standing(continuation.predicted)
-    return Finished(result=result, standing=standing, offer=offer, folder=found.folder)
+    return Finished(result=result, standing=standing, offer=offer, folder=found.folder, record=found.record)
 
 
 def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "somebody asked for it") -> str:

@@ -12,6 +12,7 @@ import typer
 
 import elastune
 from elastune.cli.plan import plan_command
+from elastune.cli.profile import profile_command
 from elastune.cli.report import report_command
 from elastune.cli.run import resume_command, run_command, stop_command
 from elastune.cli.runs import runs_command
@@ -26,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("profile")(profile_command)
 app.command("plan")(plan_command)
 app.command("simulate")(simulate_command)
 app.command("run")(run_command)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -22,8 +22,11 @@ from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
     from elastune.api.tuning import Finished, Nudge
+    from elastune.job import Job
     from elastune.runs.offer import Offer
     from elastune.runs.resuming import Continuation
+
+T = TypeVar("T")
 
 
 def run_command(
@@ -52,11 +55,12 @@ def run_command(
 
         # What a trainable prints when it is imported is not part of our output.
         with contextlib.redirect_stdout(sys.stderr):
-            offer = offer_run(job, policy=policy, seed=seed, address=address)
+            planned = _measured(job, address=address, runs_folder=runs_folder, as_json=as_json)
+            offer = offer_run(planned, policy=policy, seed=seed, address=address)
         if not as_json:
             _show_quote(offer)
         _ask(offer, yes=yes, as_json=as_json)
-        finished = _carry_out(
+        finished = carry_out(
             lambda meter, nudge: run_offer(offer, folder=runs_folder, watch=meter, nudge=nudge),
             as_json=as_json,
         )
@@ -100,13 +104,35 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         if not as_json:
             _tell_where_it_stands(continuation)
         _ask(continuation.offer, yes=yes, as_json=as_json)
-        finished = _carry_out(
+        finished = carry_out(
             lambda meter, nudge: run_on(continuation, limits, watch=meter, nudge=nudge), as_json=as_json
         )
     _print(finished, as_json=as_json)
 
 
-def _carry_out(run: Callable[[RunMeter, Nudge], Finished], *, as_json: bool) -> Finished:
+def _measured(job: Path, *, address: str | None, runs_folder: Path, as_json: bool) -> Job:
+    """The job with a profile, which is measured first if nobody has done so."""
+    from elastune.api.profiling import measured  # noqa: PLC0415
+    from elastune.job import load_job  # noqa: PLC0415
+    from elastune.units import format_duration, format_usd  # noqa: PLC0415
+
+    given = load_job(job)
+    if given.is_measured:
+        return given
+    typer.echo("the job has no profile: looking for one, or measuring the training first", err=True)
+    planned, how = carry_out(
+        lambda meter, nudge: measured(given, address=address, folder=runs_folder, watch=meter, nudge=nudge),
+        as_json=as_json,
+    )
+    if isinstance(how, Path):
+        typer.echo(f"the same training was measured before: {how}", err=True)
+    elif how is not None:
+        took = f"{format_duration(how.took.jct_seconds)} and {format_usd(how.took.cost)}"
+        typer.echo(f"measured in {took}, which the limits now have less; kept in {how.path}", err=True)
+    return planned
+
+
+def carry_out(run: Callable[[RunMeter, Nudge], T], *, as_json: bool) -> T:
     """Run with a meter; Ctrl-C ends it well, or at once."""
     from elastune.runs.real import RunInterrupted  # noqa: PLC0415
 

@@ -46,8 +46,9 @@ from elastune.job.storage import Storage, storage_in
 from elastune.job.target import AnyTarget, misfit
 from elastune.job.text_files import read_text
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, written_in
-from elastune.job.tuning import Tuning, open_tuning, unopened_tuning
+from elastune.job.tuning import Tuning, is_code, open_tuning, unopened_tuning
 from elastune.planning.problem import Limits, Problem
+from elastune.profiles import Constant, Profile, Speedup
 from elastune.space import Sampler, Space, StartError, check_starts
 from elastune.spec import Mode, Target
 from elastune.trainables import CurveFile, Trainable, open_trainable
@@ -56,6 +57,8 @@ from elastune.wording import seen
 Limit = Annotated[Literal["deadline", "budget"], BeforeValidator(one_of("deadline", "budget"))]
 Kept = Annotated[Literal["best", "all"], BeforeValidator(one_of("best", "all"))]
 _ONE_CPU = SlotSection(cpus=1)
+# Stands in until the training is measured; nothing is planned with it.
+_UNMEASURED = Profile(iteration=Constant(1.0), speedup=Speedup.of({}))
 # Left out of a job's data where they say nothing, so that the journals of jobs without them do not change.
 _LATER_KEYS = ("stop_when", "storage", "hang_after", "pickles", "keep_checkpoints")
 
@@ -87,6 +90,7 @@ class Job(Section):
     start_configurations: StartConfigurations = ()
 
     _undeclared: bool = PrivateAttr(default=False)
+    _unmeasured: bool = PrivateAttr(default=False)
 
     def __init__(self, **sections: Any) -> None:
         chosen = undeclared_search(sections) if sections.get("search") is None else None
@@ -97,11 +101,23 @@ class Job(Section):
         except ValidationError as error:
             raise InvalidJobError(describe(error, _sections(sections))) from None
         self._undeclared = chosen is not None
+        self._unmeasured = sections.get("profile") is None and not isinstance(self.trainable, CurveFile)
 
     @property
     def declares_search(self) -> bool:
         """Whether the job says how to search; else its limits have decided."""
         return not self._undeclared
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is known how fast the training is; else a run has to find out first."""
+        return not self._unmeasured
+
+    def with_profile(self, profile: Profile) -> Self:
+        """The same job, measured."""
+        measured = self.model_copy(update={"profile": profile})
+        measured._unmeasured = False  # noqa: SLF001  our own kind
+        return measured
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, object], source: str = "job") -> Self:
@@ -153,6 +169,8 @@ class Job(Section):
         if written is not None:
             return written
         curves = info.data.get("trainable")
+        if is_code(curves):
+            return _UNMEASURED
         if not isinstance(curves, CurveFile):
             raise PydanticKnownError("missing")
         try:
@@ -241,6 +259,7 @@ class Job(Section):
         """Plain data from which `from_dict` makes the same job."""
         fields = type(self).model_fields
         silent = {key for key in _LATER_KEYS if getattr(self, key) == fields[key].default}
+        silent |= {"profile"} if self._unmeasured else set()
         return self.model_dump(mode="json", exclude=silent | {"search"} if self._undeclared else silent)
 
     def to_problem(self) -> Problem:
@@ -251,6 +270,7 @@ class Job(Section):
                 f"search.algorithm is {name}: {name} decides while it runs and has no plan; for what it will "
                 "take ask `elastune plan` (in Python, `elastune.quote`)"
             )
+        self.require_profile()
         return Problem(
             specs=self.search.specs(),
             profile=self.profile,
@@ -258,6 +278,14 @@ class Job(Section):
             limits=Limits(deadline_s=self.deadline, budget_usd=self.budget, confidence=self.confidence),
             gangs=self.search.gang_limits(),
         )
+
+    def require_profile(self) -> None:
+        """Raises `JobError` if nobody has measured the training."""
+        if self._unmeasured:
+            raise JobError(
+                "profile is missing: nobody knows yet how fast this training is; measure it with `elastune "
+                "profile`, or write it into the job, such as profile: {iteration: 2s}"
+            )
 
     def tuning(self) -> Tuning:
         """The trainable, metric, mode, space and sampler that hold; opens the trainable, so ask once."""

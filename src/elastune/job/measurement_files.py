@@ -16,6 +16,8 @@ from elastune.profiles import Profile, fit_profile
 from elastune.wording import did_you_mean, either, seen
 
 _OTHER_KEYS = ("startup", "save", "sync")
+# Measured as well, or about the measurement: not part of how fast a training is.
+_NOTES = ("boot", "queue", "key", "checkpoint_bytes")
 
 
 def read_measurements(path: str | Path) -> Profile:
@@ -47,7 +49,7 @@ def _fit(content: object) -> Profile:
     sections = content if "iteration" in content else {"iteration": content}
     for key in sections:
         known = ("iteration", "spread", *_OTHER_KEYS)
-        if key not in known:
+        if key not in (*known, *_NOTES):
             hint = did_you_mean(key, known)
             raise JobError(f"{seen(key)} is not a key of the measurements; expected {either(known)}{hint}")
     iteration = sections["iteration"]

@@ -56,5 +56,7 @@ def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
     if result.best is not None and result.best.checkpoint is not None:
         rows.add_row("model", Text(result.best.checkpoint))
     rows.add_row("kept in", Text(str(finished.folder.path)))
+    if standing.failures:
+        rows.add_row("tracebacks", Text(f"{finished.folder.logs}, a file for each trial"))
     rows.add_row("look at it", f"elastune report {result.run}")
     yield rows

@@ -33,6 +33,8 @@ from elastune.trainables.unknown import UnknownTrainable
 
 # A plan in the middle of a run is made while nodes wait and cost money: fewer samples, a tenth of the time.
 REPLAN_SAMPLES = 512
+MEASURING = "profile"
+"""The policy that finds out what a plan needs to know."""
 _REACTION_S = 1.0
 _REACTION_SHARE = 0.05
 # For a quote, in which it does not matter what the configurations are.
@@ -107,6 +109,8 @@ def prepare(
     """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits."""
     choice = choose(job, policy)
     chosen = choice.policy
+    if chosen != MEASURING:
+        job.require_profile()
     tuning = _tuning(job, purpose)
     tuning = _with_sampler_of(chosen, job, tuning)
     if purpose is Purpose.RUN:

@@ -1,0 +1,119 @@
+"""Measuring a job before it is planned."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from elastune.api.arguments import AnyJob, as_job
+from elastune.api.running import RUNS_FOLDER
+from elastune.api.tuning import Nudge, run_offer
+from elastune.errors import ExecutionError, InfeasibleError
+from elastune.job import Job
+from elastune.job.measurement_files import read_measurements
+from elastune.journal import Journal
+from elastune.journal.folders import run_folders
+from elastune.profiles import Constant, Normal
+from elastune.runs.measuring import measure
+from elastune.runs.profiling import Effort, Profiled, keep, key_of, offer_profiling
+from elastune.runs.real import Watch
+from elastune.runs.script import ship
+
+# Of a deadline, at most so much for measuring.
+_SHARE = 0.2
+
+
+def profile(
+    job: AnyJob,
+    *,
+    effort: Effort | None = None,
+    address: str | None = None,
+    folder: str | Path = RUNS_FOLDER,
+    out: str | Path | None = None,
+    watch: Watch | None = None,
+    nudge: Nudge = lambda: None,
+) -> Profiled:
+    """Measure how a training scales: iterations on 1, 2, 4, ... slots, start-up, saves, boots.
+
+    It runs on the machines of the job, for a bounded time. The result is kept in a folder of its own under
+    `folder`, and in the file `out`, which a job can name as its `profile`.
+    """
+    given = as_job(job)
+    offer = offer_profiling(given, effort or Effort(), seed=given.seed, address=address)
+    finished = run_offer(offer, folder=folder, watch=watch, nudge=nudge)
+    journal = Journal.open(finished.folder.journal, read_only=True)
+    measurements = measure(journal.read(finished.record.run))
+    key = key_of(given, offer.shipment)
+    if not measurements.iterations and finished.standing.failures:
+        error = finished.standing.failures[0].error
+        raise ExecutionError(f"nothing could be measured, all trials failed: {error}")
+    path = finished.folder.profile
+    fitted = keep(measurements, path, key)
+    if out is not None:
+        path = Path(out)
+        keep(measurements, path, key)
+    return Profiled(
+        measurements=measurements, profile=fitted, path=path, key=key, took=finished.result.actual
+    )
+
+
+def find_profile(job: Job, metric: str, folder: str | Path = RUNS_FOLDER) -> Path | None:
+    """The newest measurement of the same code on the same kind of node; None: there is none."""
+    key = key_of(job, ship(job, metric))
+    for each in run_folders(Path(folder)):
+        if _read(each.profile).get("key") == key:
+            return each.profile
+    return None
+
+
+def with_measurements(job: Job, path: Path) -> Job:
+    """The job with what the file tells; also how nodes boot, where the job does not say so."""
+    measured = job.with_profile(read_measurements(path))
+    told = _read(path).get("boot")
+    boots = [seconds for values in told.values() for seconds in values] if isinstance(told, dict) else []
+    if not boots or "init" in job.cluster.model_fields_set:
+        return measured
+    init = Normal(statistics.fmean(boots), statistics.stdev(boots)) if len(boots) > 1 else Constant(boots[0])
+    return measured.model_copy(update={"cluster": job.cluster.model_copy(update={"init": init})})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Empty if there is no such file, or if it is not what was written."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def measured(
+    job: Job,
+    *,
+    address: str | None = None,
+    folder: str | Path = RUNS_FOLDER,
+    watch: Watch | None = None,
+    nudge: Nudge = lambda: None,
+) -> tuple[Job, Profiled | Path | None]:
+    """A job that can be planned: as it is if it has a profile, else with one that was kept or is made now.
+
+    What measuring takes is taken off the deadline and the budget. The second value tells what was done.
+    """
+    if job.is_measured:
+        return job, None
+    kept = find_profile(job, job.unopened_tuning().metric, folder)
+    if kept is not None:
+        return with_measurements(job, kept), kept
+    effort = Effort() if job.deadline is None else Effort(most_s=min(Effort().most_s, job.deadline * _SHARE))
+    taken = profile(job, effort=effort, address=address, folder=folder, watch=watch, nudge=nudge)
+    left = {
+        "deadline": None if job.deadline is None else job.deadline - taken.took.jct_seconds,
+        "budget": None if job.budget is None else job.budget - taken.took.cost,
+    }
+    for name, value in left.items():
+        if value is not None and value <= 0.0:
+            raise InfeasibleError(
+                f"measuring took all of the {name}; give the job a `profile`, or more of it"
+            )
+    return with_measurements(job, taken.path).model_copy(update=left), taken

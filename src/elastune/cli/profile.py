@@ -1,0 +1,70 @@
+"""`elastune profile`: measure a training before it is planned."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elastune.cli.errors import errors_as_json
+from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
+from elastune.cli.run import carry_out
+from elastune.cli.showing import show
+
+
+def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
+    job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it.", show_default="JOB.profile.json beside the job")
+    ] = None,
+    configurations: Annotated[int, typer.Option(help="So many sampled configurations.", min=1)] = 2,
+    iterations: Annotated[int, typer.Option(help="Of each, on each number of slots.", min=2)] = 6,
+    boots: Annotated[int, typer.Option(help="Boot up to so many nodes at once.", min=0)] = 4,
+    most: Annotated[str, typer.Option(help="Take no longer than this.")] = "5m",
+    plot: Annotated[Path | None, typer.Option(help="Draw it into a .png, .svg or .html file.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
+    ] = None,
+    runs_folder: RunsFolder = DEFAULT_FOLDER,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Measure how a training scales: iterations on 1, 2, 4, ... slots, start-up, saves, the boot of nodes."""
+    with errors_as_json(as_json):
+        from elastune.api.profiling import profile  # noqa: PLC0415
+        from elastune.errors import JobError  # noqa: PLC0415
+        from elastune.job.quantities import ExpectedError, positive_duration  # noqa: PLC0415
+        from elastune.runs.profiling import Effort  # noqa: PLC0415
+
+        try:
+            most_s = positive_duration(most)
+        except ExpectedError as error:
+            raise JobError(f"--most is {most!r}; expected {error}") from None
+        effort = Effort(configurations=configurations, iterations=iterations, boots=boots, most_s=most_s)
+        target = job.with_suffix(".profile.json") if out is None else out
+        with contextlib.redirect_stdout(sys.stderr):
+            taken = carry_out(
+                lambda meter, nudge: profile(
+                    job,
+                    effort=effort,
+                    address=address,
+                    folder=runs_folder,
+                    out=target,
+                    watch=meter,
+                    nudge=nudge,
+                ),
+                as_json=as_json,
+            )
+        if plot is not None:
+            from elastune.reports.profile_plot import save_profile_plot  # noqa: PLC0415
+
+            save_profile_plot(taken, plot)
+    if as_json:
+        typer.echo(json.dumps(taken.to_dict(), indent=2))
+    else:
+        from elastune.reports.profile_text import render_profiled  # noqa: PLC0415
+
+        show(render_profiled(taken, job))

@@ -1,0 +1,127 @@
+"""Measures instead of searching: a few configurations train on 1, 2, 4, ... slots in turn, then nodes boot.
+
+It is a policy like any other, so that a measurement has the same guards, gangs and journal as a run. What it
+measured is read from the journal afterwards. Every step has its share of the time; a step that takes longer
+ends with what it has, once there are two iterations at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core.events import TimerFired, TrialsSampled
+from elastune.place import TrialId
+from elastune.policies.options import Options
+from elastune.policies.setup import PolicySetup
+
+_TIMER = "profile:step"
+_CONFIGURATIONS = 2
+_ITERATIONS = 6
+_STEP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Train gangs of so many slots, on as few nodes as hold one."""
+
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """Ask for so many more nodes at once."""
+
+    nodes: int
+
+
+class Profiling:
+    def __init__(self, *, configurations: int, iterations: int, step_s: float, boots: int) -> None:
+        """`boots`: the most nodes to be booted at once, beyond those that training needs."""
+        self.configurations = configurations
+        self.iterations = iterations
+        self.step_s = step_s
+        self.boots = boots
+        self.steps: list[Size | Boot] = []
+        self.goals: dict[TrialId, int] = {}
+        self.nodes = 0
+
+    def start(self, state: State) -> Advice:
+        self.steps = [*map(Size, sizes_of(state)), *self._boots(state)]
+        advice = self._begin(state)
+        return Advice(wishes=advice.wishes, timers=advice.timers, sample=self.configurations)
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        if not self.steps:
+            return None
+        if isinstance(event, TrialsSampled):
+            return self._begin(state)
+        ended = isinstance(event, TimerFired) and event.timer == _TIMER
+        if ended and not any(len(trial.values) > 1 for trial in state.trials.values()):
+            return Advice(timers={_TIMER: state.now_s + self.step_s})  # nothing is known yet: wait for it
+        if not ended and not self._is_done(state):
+            return None
+        self.steps.pop(0)
+        if self.steps:
+            return self._begin(state)
+        return Advice(done=Ending.COMPLETE if any(t.values for t in state.trials.values()) else Ending.FAILED)
+
+    def _begin(self, state: State) -> Advice:
+        """The wishes of the next step."""
+        step, cluster = self.steps[0], state.terms.cluster
+        living = list(state.living())
+        timers = {_TIMER: state.now_s + self.step_s}
+        if isinstance(step, Boot) or (not living and state.trials):
+            self.nodes += step.nodes if isinstance(step, Boot) else 0
+            self.goals = {}
+            return Advice(wishes=Wishes(nodes={0: self.nodes}), timers=timers)
+        self.nodes = max(self.nodes, -(-step.slots // cluster.slots_per_node))
+        room = max(1, self.nodes * cluster.slots_per_node // step.slots)
+        self.goals = {trial.number: trial.iteration + self.iterations for trial in living[:room]}
+        wishes = tuple(Wish(number, step.slots, goal) for number, goal in self.goals.items())
+        return Advice(wishes=Wishes(trials=wishes, nodes={0: self.nodes}), timers=timers)
+
+    def _is_done(self, state: State) -> bool:
+        if isinstance(self.steps[0], Boot):
+            return state.pool().ready >= self.nodes
+        return bool(state.trials) and all(
+            self._has_done(state.trials[number], goal) for number, goal in self.goals.items()
+        )
+
+    @staticmethod
+    def _has_done(trial: Trial, goal: int) -> bool:
+        return trial.phase.is_over or (trial.activity is None and trial.has_done(goal))
+
+    def _boots(self, state: State) -> list[Boot]:
+        """2, 4, ... more nodes at once, as far as the cluster goes; one was booted to train on."""
+        spare = state.terms.cluster.max_nodes - 1
+        boots: list[Boot] = []
+        count = 2
+        while count <= min(self.boots, spare):
+            boots.append(Boot(count))
+            spare -= count
+            count *= 2
+        return boots
+
+
+def sizes_of(state: State) -> list[int]:
+    """Gangs from the smallest up, doubling, to what two nodes hold."""
+    cluster, gangs = state.terms.cluster, state.terms.gangs
+    most = min(
+        gangs.max_slots or cluster.slots_per_node * 2, cluster.slots_per_node * min(2, cluster.max_nodes)
+    )
+    sizes = [gangs.min_slots]
+    while sizes[-1] * 2 <= most:
+        sizes.append(sizes[-1] * 2)
+    return sizes
+
+
+def create(setup: PolicySetup) -> Profiling:
+    read = Options("profile", setup.search)
+    step_s = setup.search.get("step_seconds", _STEP_S)
+    return Profiling(
+        configurations=read.optional_whole("configurations") or _CONFIGURATIONS,
+        iterations=read.optional_whole("iterations") or _ITERATIONS,
+        step_s=float(step_s) if isinstance(step_s, int | float) else _STEP_S,
+        boots=read.optional_whole("boots") or 1,
+    )

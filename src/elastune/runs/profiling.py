@@ -1,0 +1,110 @@
+"""Measuring how a training scales, on the machines on which it will run."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from elastune.errors import ExecutionError, JobError
+from elastune.job import Job
+from elastune.job.measurement_files import read_measurements
+from elastune.profiles import Profile
+from elastune.runs.measuring import Measurements
+from elastune.runs.offer import Offer, make_offer
+from elastune.runs.result import Estimate
+from elastune.runs.script import Shipment
+from elastune.runs.setup import MEASURING
+
+_STEPS_AT_MOST = 10
+_VERSIONS = ("torch", "ray")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much to measure. `most_s` bounds the whole; the steps share it."""
+
+    configurations: int = 2
+    iterations: int = 6
+    boots: int = 4
+    most_s: float = 300.0
+
+    def to_search(self) -> Mapping[str, object]:
+        return {
+            "configurations": self.configurations,
+            "iterations": self.iterations,
+            "boots": self.boots,
+            "step_seconds": self.most_s / _STEPS_AT_MOST,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiled:
+    """What was measured, as the planner reads it, and what that took."""
+
+    measurements: Measurements
+    profile: Profile
+    path: Path
+    key: str
+    took: Estimate
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "path": str(self.path),
+            "key": self.key,
+            "took": {"jct_seconds": self.took.jct_seconds, "cost": self.took.cost},
+            **self.measurements.to_dict(),
+        }
+
+
+def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> Offer:
+    """A run that measures, within the job's own limits and the effort."""
+    deadline = effort.most_s if job.deadline is None else min(effort.most_s, job.deadline)
+    bounded = job.model_copy(
+        update={"deadline": deadline, "yields": None, "stop_when": None, "start_configurations": ()}
+    )
+    offer = make_offer(bounded, policy=MEASURING, seed=seed, address=address)
+    search = {**offer.setup.search, **effort.to_search()}
+    return replace(offer, setup=replace(offer.setup, search=search))
+
+
+def keep(measurements: Measurements, path: Path, key: str) -> Profile:
+    """Write what was measured, and read it as the planner will."""
+    if not measurements.iterations:
+        raise ExecutionError(
+            "nothing could be measured: no iteration came to its end; look at the logs of the trials, or "
+            "give it more time"
+        )
+    told = {**measurements.to_dict(), "key": key}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise JobError(f"{path} cannot be written: {error.strerror}") from error
+    return read_measurements(path)
+
+
+def key_of(job: Job, shipment: Shipment) -> str:
+    """Changes with all that a measurement depends on: the code, the space, slot, node and libraries."""
+    plain = job.to_dict()
+    cluster = plain["cluster"]
+    about = {
+        "trainable": shipment.script.source or repr(shipment.script.pickled) or shipment.script.name,
+        "space": plain.get("space"),
+        "slot": plain["slot"],
+        "node": {name: cluster.get(name) for name in ("slots_per_node", "provider")}
+        if isinstance(cluster, dict)
+        else None,
+        "versions": {name: _version(name) for name in _VERSIONS},
+    }
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
