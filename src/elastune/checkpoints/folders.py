@@ -34,6 +34,10 @@ class Folder(Protocol):
 
     def names(self) -> Iterator[str]: ...
 
+    def sweep(self) -> None:
+        """Remove files that were half written when their writer died. Nobody writes now."""
+        ...
+
     def check_reach(self) -> None:
         """Raises if this machine cannot have the folder. Cheap: nothing is written, nobody is asked."""
         ...

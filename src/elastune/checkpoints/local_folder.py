@@ -57,6 +57,11 @@ class LocalFolder:
                 for file in files:
                     yield Path(folder, file).relative_to(self.root).as_posix()
 
+    def sweep(self) -> None:
+        with told("delete", self.root):
+            for path in Path(self.root).rglob(".*.tmp"):
+                path.unlink(missing_ok=True)
+
     def check_reach(self) -> None:
         """Elsewhere the same path would be another folder, and its checkpoints would be missed later."""
         if not Path(self.root).is_dir():

@@ -53,6 +53,9 @@ class RemoteFolder:
             for path in found:
                 yield str(path).removeprefix(root).lstrip("/")
 
+    def sweep(self) -> None:
+        """A storage of objects shows none before it is whole."""
+
     def check_reach(self) -> None:
         """The package that knows this kind of storage must be installed."""
         scheme = self.url.partition("://")[0]

@@ -58,6 +58,10 @@ class Store:
         self.folder.write(name, b"elastune")
         self.folder.delete(name)
 
+    def sweep(self) -> None:
+        """Remove what was half written when its writer died; only when nobody writes."""
+        self.folder.sweep()
+
     def check_reach(self) -> None:
         """On another machine than the one of `check`: is the folder there too, or its driver installed?"""
         self.folder.check_reach()

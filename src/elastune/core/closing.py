@@ -37,7 +37,7 @@ def rest(turn: Turn) -> None:
 def rest_if_quiet(turn: Turn) -> None:
     """Once everything is saved and the last node is given back, the driver may go."""
     state = turn.state
-    if state.resting and not (state.held or state.nodes_committed):
+    if state.resting and not (state.held or state.nodes_committed or state.barriers or state.sampling):
         turn.tell(Rest())
 
 

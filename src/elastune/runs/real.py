@@ -107,8 +107,8 @@ class RealRun:
     ) -> None:
         """From its first event to its end, or until it rests. Both are asked for a few times per second."""
         with ExitStack() as stack:
-            stack.callback(self.writer.close)
             stack.callback(self.retention.close)
+            stack.callback(self.writer.close)
             for command in self._think([first]):
                 self.body.carry_out(command)
             beat, asked = Beat(time.monotonic), False
@@ -122,6 +122,8 @@ class RealRun:
                     asked = self._listen(stop, rest)
                 if watch is not None:
                     watch(self.core.state)
+            self.writer.commit()
+            self.retention.tidy()
         if self.body.failure is not None:
             raise ExecutionError(self.body.failure)
 
@@ -134,7 +136,7 @@ class RealRun:
 
     def result(self, predicted: Estimate) -> RunResult:
         state = self.core.state
-        if state.resting:
+        if state.ended is None and state.resting:
             raise RunInterrupted(self.record.run, self.folder)
         if state.ended is None or state.ended_s is None:
             raise InvariantError("the run has not ended")

@@ -27,6 +27,8 @@ class Retention:
         self._live: set[TrialId] = set()
         self._children: dict[TrialId, list[Trial]] = {}
         self._hands = ThreadPoolExecutor(max_workers=1, thread_name_prefix="retention")
+        for trial in state.trials.values():  # of a run that is resumed
+            self._adopt(trial)
 
     def take(self, event: AnyEvent) -> None:
         """Note what an event tells of checkpoints; after the core has taken it in."""
@@ -41,9 +43,11 @@ class Retention:
                 self._touched.add(number)
             case TrialsSampled(trials=trials):
                 for number, _ in trials:
-                    trial = self._state.trials[number]
-                    if trial.parent is not None:
-                        self._children.setdefault(trial.parent, []).append(trial)
+                    self._adopt(self._state.trials[number])
+
+    def _adopt(self, trial: Trial) -> None:
+        if trial.parent is not None:
+            self._children.setdefault(trial.parent, []).append(trial)
 
     def sweep(self) -> None:
         """After what was taken is durable in the journal."""
@@ -66,10 +70,14 @@ class Retention:
             for iteration in useless:
                 self._hands.submit(self._store.delete, number, iteration)
 
-    def close(self) -> None:
-        """Also what was written and never told, because its gang was gone by then."""
+    def tidy(self) -> None:
+        """At a good end, when the journal is durable: also what was written and never told, because its gang
+        was gone by then."""
+        self._hands.submit(self._store.sweep)
         if not self._keeps_all:
             self._hands.submit(self._tidy)
+
+    def close(self) -> None:
         self._hands.shutdown(wait=True)
 
     def _tidy(self) -> None:

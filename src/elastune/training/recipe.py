@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -92,7 +93,10 @@ def _check_function(user: object, name: str) -> None:
         kind = type(user).__name__
         hint = f"; give the class {kind} itself" if all(hasattr(user, key) for key in METHODS) else ""
         raise JobError(f"{name}: this is an object of {kind}; expected {_EXPECTED}{hint}")
-    code = user if inspect.isroutine(user) else getattr(user, "__call__", user)  # noqa: B004
+    whole: Callable[..., object] = user
+    while isinstance(whole, functools.partial):  # the usual way to hand data over
+        whole = whole.func
+    code = whole if inspect.isroutine(whole) else getattr(whole, "__call__", whole)  # noqa: B004
     code = inspect.unwrap(code)
     if inspect.isasyncgenfunction(code) or inspect.iscoroutinefunction(code):
         raise JobError(f"{name}: this is an async function; expected {_EXPECTED}")

@@ -44,11 +44,12 @@ def rows_until(crew: Watched, reason: str) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
+    """One that has ended and waits to be noticed by its parent does not count."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_trial_trains_waits_goes_on_and_is_kept(tmp_path: Path) -> None:
@@ -196,3 +197,33 @@ def test_every_process_ends_with_the_crew(tmp_path: Path) -> None:
     while any(map(is_alive, pids)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_a_trial_finds_the_surroundings_that_the_first_one_found(tmp_path: Path) -> None:
+    with crew_of("wanders", tmp_path) as crew:
+        for trial in range(2):
+            crew.crew.order(0, form(trial, until=1))
+            (row,) = crew.wait_for(Trained, lambda news: bool(news.rows)).rows
+            assert row[2] == {"score": 0.0}
+            crew.crew.order(0, Keep(gang=GangId(trial, 1)))
+            crew.wait_for(Kept)
+
+
+def test_helpers_of_a_dead_process_go_with_it_and_hold_nobody_up(tmp_path: Path) -> None:
+    with crew_of("helped", tmp_path) as crew:
+        crew.crew.order(0, form(until=9))
+        (row,) = crew.wait_for(Trained, lambda news: bool(news.rows)).rows
+        assert "exit code 9" in crew.wait_for(Broken).error
+        crew.wait_for(SlotReady)
+        assert not is_alive(int(row[2]["score"]))
+
+
+def test_a_goodbye_that_takes_too_long_is_cut_short(tmp_path: Path) -> None:
+    with crew_of("slow_goodbye", tmp_path) as crew:
+        crew.crew.order(0, form(until=1))
+        rows_until(crew, "reached")
+        crew.crew.order(0, Keep(gang=GangId(0, 1)))
+        crew.wait_for(Kept)
+        crew.crew.order(0, Dissolve(gang=GangId(0, 1), grace_s=0.5))
+        crew.crew.order(0, form(1, until=1))
+        crew.wait_for(Started, lambda started: started.gang == GangId(1, 1))

@@ -183,6 +183,7 @@ LONG: dict[str, Any] = {
 def test_nothing_survives_a_driver_that_is_killed(tmp_path: Path) -> None:
     driver = start_driver(tmp_path, **LONG)
     folder = wait_for_training(tmp_path / "runs")
+    time.sleep(1.0)  # the journal is durable a moment later
     driver.kill()
     driver.communicate()
     told = elastune.status(folder)

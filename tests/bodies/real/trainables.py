@@ -71,3 +71,28 @@ def chatty(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yi
     for done in range(1, 10):
         print("hello", done)
         yield {"score": float(done)}, dict
+
+
+def wanders(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Leaves the working folder, and an environment variable behind."""
+    met = float("ELASTUNE_WAS_HERE" in os.environ)
+    os.environ["ELASTUNE_WAS_HERE"] = "1"
+    os.chdir("/")
+    yield {"score": met}, dict
+
+
+def helped(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Forks a helper, which inherits everything, and then dies."""
+    pid = os.fork()
+    if not pid:
+        time.sleep(3600)
+    yield {"score": float(pid)}, dict
+    os._exit(9)
+
+
+def slow_goodbye(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    try:
+        while True:
+            yield {"score": 1.0}, dict
+    finally:
+        time.sleep(config.get("goodbye", 3600))

@@ -31,7 +31,12 @@ Brain = Callable[[Sequence[AnyEvent]], Sequence[AnyCommand]]
 
 # The loop looks around at least so often, for Ctrl-C and for whoever asks the run to stop.
 _BEAT_S = 0.2
+_STANDSTILL_S = 2.0
 _FLUSH_S = 1.0
+# A gang that has saved may take its time to clean up, but not for ever.
+_CLEAN_UP_S = 5.0
+# Nodes in a row on which no worker starts, after which none is believed to.
+_MOST_DUDS = 3
 _LEAST_PATIENCE_S = 300.0
 _PATIENCE_ITERATIONS = 20.0
 
@@ -65,6 +70,9 @@ class RayBody:
         self._clock = clock
         self._hang_after_s = hang_after_s
         self._warm: dict[NodeId, set[int]] = {}
+        self._duds = 0
+        self._formed: dict[TrialId, int] = {}
+        """The last generation of each trial's gang that was formed."""
         self._pending: list[AnyEvent] = []
         self._timers: dict[str, float] = {}
         self._fresh: set[str] = set()
@@ -101,13 +109,19 @@ class RayBody:
     def _decide(self, brain: Brain, events: list[AnyEvent]) -> None:
         """Answers that need no outside world (configurations, barriers) come in the same breath."""
         while events or self._pending:
-            events, self._pending = [*events, *self._pending], []
-            for command in brain(_in_time(events)):
+            told = _in_time([*events, *self._pending])
+            events, self._pending = [], []
+            self.now_s = max(self.now_s, told[-1].at_s)
+            for command in brain(told):
                 self.carry_out(command)
-            events = []
 
     def _tick(self) -> None:
-        self.now_s = max(self.now_s, self._clock())
+        now_s = self._clock()
+        stood_s = now_s - self.now_s
+        if stood_s > _STANDSTILL_S:  # this process was stopped or busy: nobody could be heard
+            for gang in self.gangs.values():
+                gang.heard_s += stood_s
+        self.now_s = max(self.now_s, now_s)
 
     def _timeout_s(self) -> float:
         if self._pending:
@@ -165,6 +179,11 @@ class RayBody:
             terms = self._terms_of(lease, lease.gang[0].node)
             self.fleet.order(lease.gang[0], msg.Extend(gang=gang.id, terms=terms))
             return
+        if lease.generation <= self._formed.get(lease.trial, 0) or any(
+            slot.node not in self.fleet for slot in lease.gang
+        ):
+            return  # it broke in the same breath, and the core has been told
+        self._formed[lease.trial] = lease.generation
         size = len(lease.gang)
         expected_s = self._terms.profile.iteration.mean / self._terms.profile.speedup.at(size)
         gang = RealGang(lease, self.now_s, self._patience_s(expected_s))
@@ -190,8 +209,10 @@ class RayBody:
         return msg.Terms(until_iteration=lease.until_iteration, until=until, keep_above=lease.keep_above)
 
     def _patience_s(self, expected_s: float) -> float:
+        """Of an iteration and a save, of which either may be under way."""
         given = self._hang_after_s
-        return max(_LEAST_PATIENCE_S, _PATIENCE_ITERATIONS * expected_s) if given is None else given
+        usual = max(_LEAST_PATIENCE_S, _PATIENCE_ITERATIONS * expected_s) if given is None else given
+        return usual + 2 * self._terms.save_allowance_s
 
     def _tell_first(self, trial: int, generation: int, order: type[msg.Halt | msg.Keep]) -> RealGang | None:
         gang = self._gang(trial, generation)
@@ -199,10 +220,10 @@ class RayBody:
             self.fleet.order(gang.lease.gang[0], order(gang=gang.id))
         return gang
 
-    def _dissolve(self, gang: RealGang) -> None:
+    def _dissolve(self, gang: RealGang, grace_s: float = 0.25) -> None:
         self.gangs.pop(gang.lease.trial, None)
         for slot in gang.lease.gang:
-            self.fleet.order(slot, msg.Dissolve(gang=gang.id))
+            self.fleet.order(slot, msg.Dissolve(gang=gang.id, grace_s=grace_s))
 
     def _release(self, nodes: Sequence[NodeId]) -> None:
         for node in nodes:
@@ -236,10 +257,16 @@ class RayBody:
 
     def _broken(self, node: NodeId, error: str) -> Iterator[AnyEvent]:
         """Its machine may be up, but nothing answers there: it is given back."""
-        if node in self._warm:
-            self._drop(node)
-            self.machines.release([node])
-            yield ev.NodeLost(at_s=self.now_s, node=node)
+        warm = self._warm.get(node)
+        if warm is None:
+            return
+        if len(warm) < self._terms.cluster.slots_per_node:
+            self._duds += 1
+        self._drop(node)
+        self.machines.release([node])
+        yield ev.NodeLost(at_s=self.now_s, node=node)
+        if self._duds >= _MOST_DUDS:
+            yield from self._give_up(f"nodes come up, but no worker starts there: {error}")
 
     def _slot_ready(self, node: NodeId, slot: int) -> Iterator[AnyEvent]:
         warm = self._warm.get(node)
@@ -247,7 +274,15 @@ class RayBody:
             return
         warm.add(slot)
         if len(warm) == self._terms.cluster.slots_per_node:
+            self._duds = 0
             yield ev.NodesReady(at_s=self.now_s, nodes=(node,))
+
+    def _unfit(self, node: NodeId, error: str) -> Iterator[AnyEvent]:
+        """Where workers have started before, it is the node; where none has, nothing will ever train."""
+        if any(len(warm) == self._terms.cluster.slots_per_node for warm in self._warm.values()):
+            yield from self._broken(node, error)
+        else:
+            yield from self._give_up(f"the workers cannot start:\n{error}")
 
     def _give_up(self, failure: str) -> Iterator[AnyEvent]:
         """Nothing can be trained any more: what is saved is kept, and the run ends."""
@@ -267,7 +302,7 @@ class RayBody:
             case msg.SlotReady(slot=slot):
                 yield from self._slot_ready(node, slot)
             case msg.SlotUnfit(error=error):
-                yield from self._give_up(f"the workers cannot start:\n{error}")
+                yield from self._unfit(node, error)
             case msg.Flushed(number=number):
                 if number == self._awaited[0]:
                     self._awaited = number, self._awaited[1] - 1
@@ -310,7 +345,7 @@ class RayBody:
                         reason=ev.LeaseEnd(reason),
                     )
             case msg.Kept():
-                self.gangs.pop(trial, None)
+                self._dissolve(gang, _CLEAN_UP_S)
                 yield ev.TrialPaused(at_s=self.now_s, trial=trial, generation=generation)
             case msg.Broken(error=error, fault=fault, saved=saved):
                 self._dissolve(gang)

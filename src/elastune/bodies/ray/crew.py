@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import signal
 import socket
 import subprocess
@@ -41,8 +42,6 @@ from elastune.bodies.ray.messages import (
     SlotUnfit,
 )
 
-# A process that does not leave its iteration within this time after a `Dissolve` is replaced.
-_GRACE_S = 0.25
 # Deaths of a slot before it was ever ready, after which the node is given up.
 _MOST_STILLBIRTHS = 3
 # Between the end of a channel and the exit status that the zygote tells.
@@ -119,7 +118,7 @@ class Crew:
     def _pass_on(self, seat: SlotSeat, order: Join | Extend | Halt | Keep | Dissolve) -> None:
         self._send(seat, order)
         if isinstance(order, Dissolve):
-            self._ends.append((time.monotonic() + _GRACE_S, seat, order.gang))
+            self._ends.append((time.monotonic() + order.grace_s, seat, order.gang))
             self._wake()
 
     @staticmethod
@@ -153,9 +152,13 @@ class Crew:
             self._send(self._seats[number], order)
 
     def _send(self, seat: SlotSeat, order: Order) -> None:
-        if seat.channel is not None:
-            with contextlib.suppress(OSError):  # it died; the reader will see that
+        if seat.channel is None:
+            return
+        with contextlib.suppress(OSError):  # it died; the reader will see that
+            if select.select([], [seat.channel], [], 0.0)[1]:
                 seat.channel.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
+            elif seat.pid is not None:
+                _kill(seat.pid)  # it has stopped to read, and nobody may wait for it
 
     # Processes.
 
@@ -168,7 +171,7 @@ class Crew:
             "OPENBLAS_NUM_THREADS": str(self._manual.threads),
         }
         process = subprocess.Popen(  # noqa: S603  our own module
-            [sys.executable, "-m", "elastune.bodies.ray.zygote", str(theirs.fileno())],
+            [sys.executable, "-u", "-m", "elastune.bodies.ray.zygote", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env=environment,
@@ -201,9 +204,11 @@ class Crew:
     # The reading thread.
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError):  # channels that are closed in the end
+        try:
             while self._hear():
                 pass
+        except Exception as error:  # noqa: BLE001  a node whose news nobody reads is worth nothing
+            self._fail(f"the reader of its slots broke: {error!r}")
 
     def _hear(self) -> bool:
         """Wait for something to happen and deal with it; False: the crew is gone."""
@@ -246,8 +251,8 @@ class Crew:
             case "ended":
                 self._statuses[first] = second
                 for seat in self._seats:
-                    if seat.pid == first and seat.ended_at is not None:
-                        self._replace(seat)
+                    if seat.pid == first:
+                        self._bury(seat)
 
     def _hear_slot(self, seat: SlotSeat, channel: Connection) -> None:
         try:
@@ -261,6 +266,17 @@ class Crew:
             if seat.pid in self._statuses:
                 self._replace(seat)
 
+    def _bury(self, seat: SlotSeat) -> None:
+        """Its process has ended. A helper that it started may hold the channel open: hear what is in it."""
+        channel = seat.channel
+        if channel is not None and channel.poll():
+            self._hear_slot(seat, channel)
+        if seat.channel is not None:
+            seat.channel.close()
+            seat.channel, seat.ready = None, False
+        if seat.pid in self._statuses:
+            self._replace(seat)
+
     def _take(self, seat: SlotSeat, news: News) -> None:
         match news:
             case SlotReady():
@@ -269,8 +285,9 @@ class Crew:
             case SlotUnfit():
                 seat.stillbirths = _MOST_STILLBIRTHS
             case SlotIdle():
-                seat.gang = None
-                self._seat_next(seat)
+                if seat.doomed is None:  # else it was killed when it said so
+                    seat.gang = None
+                    self._seat_next(seat)
                 return
             case Broken(gang=gang):
                 seat.doomed = gang  # it ends by itself now, and that is no further news
@@ -306,6 +323,8 @@ class Crew:
         was_ready = seat.gang is not None or seat.stillbirths == 0
         gang, doomed = seat.gang, seat.doomed
         seat.gang, seat.doomed, seat.ended_at = None, None, None
+        if seat.pid is not None:
+            _kill(seat.pid)  # the helpers that it has left
         for number in tuple(self._flushing):
             self._flushed(number, seat)
         if gang is not None and gang != doomed:
@@ -338,8 +357,10 @@ def describe_end(status: int | None) -> tuple[str, bool]:
 
 
 def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+    """A slot process leads a group of its own, with whatever the user's code has started."""
+    for end in (os.killpg, os.kill):  # it may be so young that the group is not there yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            end(pid, signal.SIGKILL)
 
 
 Orders = Sequence[tuple[int, Order]]

@@ -11,6 +11,8 @@ from elastune.bodies.ray.messages import Manual, News, Order
 from elastune.place import NodeId, Slot
 
 _LOOKS = 5
+# Three times what a poll takes at most.
+_SILENCE_S = 90.0
 
 
 class Dispatch(NamedTuple):
@@ -30,7 +32,7 @@ class Post:
         self.handle = handle
         self.poll: Any = handle.poll.remote()
         self.offset: float | None = None
-        self.look: Any = None
+        self.heard = time.monotonic()
         self.orders: list[tuple[int, Order]] = []
 
 
@@ -43,6 +45,7 @@ class Fleet:
         self._gpus = gpus
         self._posts: dict[NodeId, Post] = {}
         self._by_poll: dict[Any, Post] = {}
+        self._looked = time.monotonic()
 
     def __contains__(self, node: NodeId) -> bool:
         return node in self._posts
@@ -80,10 +83,11 @@ class Fleet:
             post.orders.append((slot.number, order))
 
     def order_all(self, order: Order) -> int:
-        """To every agent, not to a slot; returns to how many."""
-        for post in self._posts.values():
+        """To every agent that was heard of, not to a slot; returns to how many."""
+        posts = [post for post in self._posts.values() if post.offset is not None]
+        for post in posts:
             post.orders.append((0, order))
-        return len(self._posts)
+        return len(posts)
 
     def send(self) -> None:
         for post in self._posts.values():
@@ -111,12 +115,26 @@ class Fleet:
             post = self._by_poll.pop(poll, None)
             if post is not None:
                 yield from self._open(post, poll)
+        yield from self._silent()
+
+    def _silent(self) -> Iterator[Dispatch]:
+        """A poll returns after a while even if there is nothing to tell."""
+        now = time.monotonic()
+        if now - self._looked > _SILENCE_S:  # we were stopped ourselves: nobody could be heard
+            for post in self._posts.values():
+                post.heard = now
+        self._looked = now
+        for post in tuple(self._posts.values()):
+            if now - post.heard > _SILENCE_S:
+                self.stop(post.node)
+                yield Dispatch(post.node, 0.0, None, f"nothing was heard of it for {_SILENCE_S:.0f} s")
 
     def _open(self, post: Post, poll: Any) -> Iterator[Dispatch]:
         import ray  # noqa: PLC0415
 
         try:
             news = ray.get(poll)
+            post.heard = time.monotonic()
             if post.offset is None:
                 post.offset = _offset_of(post)
         except ray.exceptions.RayError as error:
@@ -142,7 +160,10 @@ def _offset_of(post: Post) -> float:
     best: tuple[float, float] | None = None
     for _ in range(_LOOKS):
         before = time.monotonic()
-        theirs, *_ = ray.get(post.handle.look.remote(), timeout=10.0)
+        try:
+            theirs, *_ = ray.get(post.handle.look.remote(), timeout=2.0)
+        except ray.exceptions.GetTimeoutError:
+            break
         after = time.monotonic()
         if best is None or after - before < best[0]:
             best = after - before, (before + after) / 2 - theirs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import threading
 from collections import deque
 from multiprocessing.connection import Connection
@@ -66,7 +67,7 @@ class Mailbox:
             while True:
                 self._take(pickle.loads(self._channel.recv_bytes()))  # noqa: S301  from our own agent
         except (EOFError, OSError):
-            os._exit(0)
+            os.killpg(os.getpgid(0), signal.SIGKILL)  # and the helpers that the user's code has started
 
     def _take(self, order: Order) -> None:
         if isinstance(order, Flush):
@@ -82,7 +83,6 @@ class Mailbox:
 
     @staticmethod
     def _apply(standing: Standing, order: Join | Extend | Halt | Keep | Dissolve) -> None:
-        standing.version += 1
         match order:
             case Join(meeting=meeting):
                 standing.meeting = meeting
@@ -95,3 +95,4 @@ class Mailbox:
                 standing.keep = True
             case Dissolve():
                 standing.dissolved = True
+        standing.version += 1  # last: who sees it sees what it stands for

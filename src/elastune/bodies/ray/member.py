@@ -129,6 +129,7 @@ class Member:
             word = self._decide(saver)
             group.agree(word)
             if word is Word.END:
+                saver.finish()
                 return
             if word is Word.WAIT:
                 self.mailbox.wait_for_news(self.standing, version, _PATIENCE_S)

@@ -120,9 +120,10 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dissolve:
-    """At once. A process that is in the middle of an iteration is replaced."""
+    """A process that has not left the gang after `grace_s`, amid an iteration say, is replaced."""
 
     gang: GangId
+    grace_s: float = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

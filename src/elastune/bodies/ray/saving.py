@@ -61,6 +61,11 @@ class Saver:
         self._manual.store.write(self._form.gang.trial, iteration, self._copy())
         self._saved = iteration
 
+    def finish(self) -> None:
+        """Let what is being written be written, before a later gang may write the same."""
+        if self._writing is not None:
+            self._writing.join()
+
     def _copy(self) -> bytes:
         return encode(self._training.save(), pickles=self._manual.pickles)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from elastune.bodies.ray.mailbox import Mailbox
 from elastune.bodies.ray.member import Dissolved, Member
@@ -21,9 +22,10 @@ from elastune.training import Recipe, open_recipe
 from elastune.training.loading import load
 
 _BROKEN = 70
+_MOST_CHARACTERS = 8_000
 # A peer that went away is news of somebody else's error, which is on its way.
 _PEER_DELAY_S = 0.3
-_PEER_WORDS = ("gloo", "connection", "peer", "nccl")
+_PEER_WORDS = ("gloo", "connection", "peer", "nccl", "could not form a gang")
 
 
 def main(channel: Connection, slot: int, manual: Manual) -> None:
@@ -43,13 +45,34 @@ def main(channel: Connection, slot: int, manual: Manual) -> None:
     while True:
         form = mailbox.next_form()
         reporter.begin(form.gang)
-        with _output_to(manual.logs, form):
-            error = _serve(Member(manual, form, recipe, mailbox, reporter, device))
-        if error is not None:
-            reporter.end(error)
+        with _as_it_was(), _output_to(manual.logs, form):
+            outcome = _serve(Member(manual, form, recipe, mailbox, reporter, device))
+        if outcome is not None:
+            reporter.end(outcome.error, fault=outcome.fault)
             os._exit(_BROKEN)  # whatever the user's code left behind goes with it
         reporter.end()
         reporter.tell(SlotIdle(slot=slot))
+
+
+@contextlib.contextmanager
+def _as_it_was() -> Iterator[None]:
+    """The next trial finds the folder, the path and the environment that this one found."""
+    folder, path, environment = Path.cwd(), sys.path[:], dict(os.environ)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+class Outcome(NamedTuple):
+    """What broke a gang here; `fault`: the user's code did, and not a peer that went away."""
+
+    error: str
+    fault: bool
 
 
 def open_script(script: Script) -> Recipe:
@@ -76,7 +99,7 @@ def _from_source(home: str, source: str) -> ModuleType:
     return module
 
 
-def _serve(member: Member) -> str | None:
+def _serve(member: Member) -> Outcome | None:
     """Returns what went wrong."""
     try:
         member.run()
@@ -87,14 +110,15 @@ def _serve(member: Member) -> str | None:
             return None
         text = traceback.format_exc()
         sys.stderr.write(text)
-        if member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS):
+        peer = member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS)
+        if peer:
             time.sleep(_PEER_DELAY_S)
-        return _last_lines(text)
+        return Outcome(_last_lines(text), fault=not peer)
     return None
 
 
 def _last_lines(text: str, most: int = 40) -> str:
-    lines = text.strip().splitlines()
+    lines = text.strip()[-_MOST_CHARACTERS:].splitlines()
     return "\n".join(lines if len(lines) <= most else ["...", *lines[-most:]])
 
 
@@ -118,8 +142,9 @@ def _output_to(logs: str | None, form: Form) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # a full disk, or closed by the user's code
+                stream.flush()
         for number, before in enumerate(kept, start=1):
             os.dup2(before, number)
             os.close(before)

@@ -77,6 +77,7 @@ def _fork(channel: Connection, slot: int, handle: int, manual: Manual) -> None:
         channel.send(("forked", slot, pid))
         return
     try:
+        os.setpgid(0, 0)  # with whatever the user's code starts, so that all can be ended together
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(channel.fileno())

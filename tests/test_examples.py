@@ -1,0 +1,173 @@
+"""The examples, and the page about running: they learn, they plan, and they run as shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import elastune
+from elastune.checkpoints import decode, encode
+from elastune.job import load_job
+from elastune.training import Group, Solo, load, make_worker, open_recipe
+from tests.test_documents import README, ROOT, blocks
+from tests.training.gangs import Crew
+
+EXAMPLES = ROOT / "examples"
+RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+DIGITS = {"lr": 0.2, "momentum": 0.5, "width": 16, "weight_decay": 1e-4}
+KERNEL = {"gamma": 0.1, "alpha": 1e-5, "loss": "hinge", "average": True}
+BOTH = pytest.mark.parametrize(
+    ("name", "config"), [("digits.py:Digits", DIGITS), ("kernel.py:train", KERNEL)], ids=["digits", "kernel"]
+)
+
+
+def train(
+    name: str,
+    config: dict[str, Any],
+    first: int,
+    last: int,
+    state: bytes | None = None,
+    group: Group | None = None,
+) -> tuple[list[float], bytes]:
+    """The accuracy after each iteration, and the state after the last."""
+    worker = make_worker(group or Solo(), seed=7, threads=1)
+    recipe = open_recipe(load(f"{EXAMPLES}/{name}"), name=name, metric="accuracy")
+    training = recipe.start(config, worker, None if state is None else decode(state, pickles=True))
+    rows = []
+    for worker.iteration in range(first, last + 1):
+        row = training.step()
+        assert row is not None
+        rows.append(row["accuracy"])
+    return rows, encode(training.save(), pickles=True)
+
+
+def digits_in_a_gang(group: Group) -> tuple[list[float], bytes]:
+    return train("digits.py:Digits", DIGITS, 1, 2, group=group)
+
+
+@BOTH
+def test_an_example_learns_and_goes_on_from_its_state_as_if_nothing_had_happened(
+    name: str, config: dict[str, Any]
+) -> None:
+    rows, end = train(name, config, 1, 4)
+    assert rows[-1] > max(rows[0], 0.8)
+    _, half = train(name, config, 1, 2)
+    again, same = train(name, config, 3, 4, half)
+    assert again == rows[2:]
+    if name.startswith("digits"):  # a pickled model of scikit-learn has no bytes of its own
+        assert same == end
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    crew = Crew()
+    yield crew
+    crew.close()
+
+
+def test_the_digits_learn_the_same_in_a_gang(crew: Crew) -> None:
+    rows, alone = digits_in_a_gang(Solo())
+    for found, state in crew.run(2, digits_in_a_gang):
+        assert found == pytest.approx(rows, abs=0.01)
+        torch.testing.assert_close(decode(state)["model"], decode(alone)["model"], atol=1e-4, rtol=1e-3)
+
+
+def test_the_digits_wait_for_their_pace_only_if_they_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    paced, _ = train("digits.py:Digits", {**DIGITS, "pace": 1000.0}, 1, 1)
+    free, _ = train("digits.py:Digits", DIGITS, 1, 1)
+    assert paced == free
+    assert slept[0] > 900.0
+    assert slept[1] == 0.0
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_keeps_its_limits_by_plan(path: Path) -> None:
+    job, quote = load_job(path), elastune.quote(path)
+    assert job.deadline is None or quote.jct_seconds <= job.deadline
+    assert job.budget is None or quote.cost <= job.budget
+
+
+def test_the_digits_need_fewer_and_fewer_nodes() -> None:
+    quote = elastune.plan(EXAMPLES / "digits.yaml")
+    nodes = [stage.nodes_held for stage in quote.stages]
+    assert nodes == sorted(nodes, reverse=True)
+    assert nodes[0] == 4
+    assert nodes[-1] == 1
+
+
+def run(*command: str, folder: Path) -> list[str]:
+    """As a process of its own: Ray stays connected to the one that started it."""
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env={**os.environ, "COLUMNS": "100"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [line.rstrip() for line in done.stdout.rstrip().splitlines()]
+
+
+def as_shown(text: str, command: str) -> list[str]:
+    (block,) = (block for block in blocks(text, "console") if block.startswith(f"$ {command}\n"))
+    return block.rstrip().splitlines()[1:]
+
+
+def lines_of(lines: list[str], *beginnings: str) -> list[str]:
+    """What does not depend on the clock."""
+    return [line for line in lines if line.startswith(beginnings)]
+
+
+def test_the_demo_of_the_readme_begins_with_the_quote() -> None:
+    shown = as_shown(README, "make demo")
+    quote = run("-m", "elastune", "plan", "examples/digits.yaml", folder=ROOT)
+    assert shown[1 : len(quote) + 1] == quote
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    for name, text in re.findall(r"```\w+ ([\w.]+)\n(.*?)```", RUNNING, re.DOTALL):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_page_about_running_shows_what_happens(page: Path) -> None:
+    shown = as_shown(RUNNING, "elastune run job.yaml")
+    printed = run("-m", "elastune", "run", "job.yaml", folder=page)
+    quote = shown.index("")
+    assert printed[:quote] == shown[:quote]
+    assert lines_of(printed, "best", "trials") == lines_of(shown, "best", "trials")
+    assert any(line.startswith("job: complete") for line in printed)
+    logs = next(page.glob("elastune-runs/*/logs"))
+    assert (logs / "trial-00003.log").read_text(encoding="utf-8").startswith("iteration 1: ")
+
+
+@pytest.mark.slow
+def test_the_best_model_is_loaded_as_the_page_about_running_shows(page: Path) -> None:
+    (code,) = blocks(RUNNING, "python")
+    (page / "mine.py").write_text(code, encoding="utf-8")
+    first, shape = run("mine.py", folder=page)
+    assert first.startswith("complete ")
+    assert shape == "(64, 10)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least"), [("digits", 0.97), ("kernel", 0.9)])
+def test_the_examples_run_for_real(name: str, least: float, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    run("-m", "elastune", "run", f"examples/{name}.yaml", "--runs-folder", folder, folder=ROOT)
+    status = elastune.status("last", folder=tmp_path)
+    standing = status.standing
+    assert standing.keeps_deadline
+    assert standing.keeps_budget is not False
+    assert standing.best is not None
+    assert standing.best.metric > least
+    pages = run("-m", "elastune", "report", "last", "--runs-folder", folder, folder=ROOT)
+    assert Path(pages[0]).read_text(encoding="utf-8").startswith("<!doctype html>")
