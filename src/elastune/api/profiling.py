@@ -105,7 +105,8 @@ def measured(
     kept = find_profile(job, job.unopened_tuning().metric, folder)
     if kept is not None:
         return with_measurements(job, kept), kept
-    effort = Effort() if job.deadline is None else Effort(most_s=min(Effort().most_s, job.deadline * _SHARE))
+    most_s = Effort().most_s if job.deadline is None else min(Effort().most_s, job.deadline * _SHARE)
+    effort = Effort(boots=0, most_s=most_s)  # nodes that only boot are left to those who ask for them
     taken = profile(job, effort=effort, address=address, folder=folder, watch=watch, nudge=nudge)
     left = {
         "deadline": None if job.deadline is None else job.deadline - taken.took.jct_seconds,
