@@ -1,12 +1,13 @@
-# `make demo` and `make test` need nothing but Python 3.11+ and make; each sets up `.venv` by itself.
+# `make demo`, `make plan` and `make test` need nothing but Python 3.11+ and make; each sets up `.venv` by itself.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-all lint format clean help
+.PHONY: demo plan test test-all lint format clean help
 
 help:
-	@echo "make demo      plan the example job and compare the planners"
+	@echo "make demo      tune a real network on a small cluster of local nodes, and draw what happened"
+	@echo "make plan      plan a larger job and compare the planners"
 	@echo "make test      lint, format check, types, import rules and the default test suite"
 	@echo "make test-all  the same with the long campaigns"
 	@echo "make format    let ruff format and fix what it can"
@@ -18,7 +19,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
+# Real processes on this machine for a minute and a half; they listen on loopback only, and none is left behind.
 demo: $(VENV)/.installed
+	$(BIN)/elastune run examples/digits.yaml
+	$(BIN)/elastune report last
+
+plan: $(VENV)/.installed
 	$(BIN)/elastune plan examples/resnet101.yaml --compare
 
 lint: $(VENV)/.installed

@@ -44,11 +44,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_demo_prints_what_the_readme_shows() -> None:
-    shown = blocks(README, "console")[0].rstrip().splitlines()
-    assert shown[0] == "$ make demo"
+def test_the_plan_is_printed_as_the_readme_shows_it() -> None:
+    block = next(each for each in blocks(README, "console") if each.startswith("$ make plan"))
+    shown = block.rstrip().splitlines()
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    command = re.search(r"\ndemo:.*\n\t\$\(BIN\)/(.+)\n", makefile)
+    command = re.search(r"\nplan:.*\n\t\$\(BIN\)/(.+)\n", makefile)
     assert command is not None
     assert run(command[1].split(), ROOT) == shown[1:]
 

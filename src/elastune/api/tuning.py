@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ def run_offer(
     )
     clock = RunClock.starting_at()
     with ExitStack() as stack:
+        stack.callback(_leave_no_empty_folder, kept)
         provider = open_provider(offer, record, clock)
         stack.callback(provider.close)
         provider.open()
@@ -201,6 +203,12 @@ def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "so
         raise JobError(f"run {found.record.run} does not run: nobody writes its journal any more")
     StopFile(found.folder).write(reason)
     return found.record.run
+
+
+def _leave_no_empty_folder(folder: RunFolder) -> None:
+    """Of a run that could not even begin."""
+    if not folder.journal.exists():
+        shutil.rmtree(folder.path, ignore_errors=True)
 
 
 def open_provider(offer: Offer, record: RunRecord, clock: RunClock) -> RayProvider:

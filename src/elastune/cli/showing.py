@@ -21,7 +21,7 @@ def show(renderable: RenderableType) -> None:
     # A narrower terminal wraps lines, it does not cut numbers.
     console.width = max(console.width, _LEAST_WIDTH)
     with console.capture() as capture:
-        console.print(renderable)
+        console.print(renderable, crop=False)
     sys.stdout.write(legible(capture.get(), sys.stdout.encoding))
 
 

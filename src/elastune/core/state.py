@@ -87,7 +87,7 @@ class State:
     @property
     def time_left_s(self) -> float | None:
         deadline = self.limits.deadline_s
-        return None if deadline is None else deadline - self.now_s
+        return None if deadline is None else deadline - self.terms.reserve_s - self.now_s
 
     @property
     def money_left_usd(self) -> float | None:

@@ -56,14 +56,18 @@ class Profiling:
             return None
         if isinstance(event, TrialsSampled):
             return self._begin(state)
+        if state.trials and not any(True for _ in state.living()):
+            return self._finish(state)  # all have failed, or are through: nothing more can be measured
         ended = isinstance(event, TimerFired) and event.timer == _TIMER
         if ended and not any(len(trial.values) > 1 for trial in state.trials.values()):
             return Advice(timers={_TIMER: state.now_s + self.step_s})  # nothing is known yet: wait for it
         if not ended and not self._is_done(state):
             return None
         self.steps.pop(0)
-        if self.steps:
-            return self._begin(state)
+        return self._begin(state) if self.steps else self._finish(state)
+
+    def _finish(self, state: State) -> Advice:
+        self.steps = []
         return Advice(done=Ending.COMPLETE if any(t.values for t in state.trials.values()) else Ending.FAILED)
 
     def _begin(self, state: State) -> Advice:
@@ -71,8 +75,8 @@ class Profiling:
         step, cluster = self.steps[0], state.terms.cluster
         living = list(state.living())
         timers = {_TIMER: state.now_s + self.step_s}
-        if isinstance(step, Boot) or (not living and state.trials):
-            self.nodes += step.nodes if isinstance(step, Boot) else 0
+        if isinstance(step, Boot):
+            self.nodes += step.nodes
             self.goals = {}
             return Advice(wishes=Wishes(nodes={0: self.nodes}), timers=timers)
         self.nodes = max(self.nodes, -(-step.slots // cluster.slots_per_node))

@@ -53,10 +53,12 @@ def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
         title = "Notes" if count <= MOST_REMARKS else f"Notes, the first {MOST_REMARKS} of {count:,}"
         yield remark_table(standing.remarks[:MOST_REMARKS], title)
     rows = fact_table()
-    if result.best is not None and result.best.checkpoint is not None:
-        rows.add_row("model", Text(result.best.checkpoint))
     rows.add_row("kept in", Text(str(finished.folder.path)))
     if standing.failures:
         rows.add_row("tracebacks", Text(f"{finished.folder.logs}, a file for each trial"))
     rows.add_row("look at it", f"elastune report {result.run}")
     yield rows
+    if result.best is not None and result.best.checkpoint is not None:  # on one line, to be copied
+        model = Text.assemble(("the best model: ", "bold"), result.best.checkpoint)
+        model.no_wrap, model.overflow = True, "ignore"
+        yield model

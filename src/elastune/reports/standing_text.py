@@ -86,7 +86,7 @@ def facts(standing: Standing) -> Table:
     if standing.down_s:
         times = sum(remark.down_s > 0.0 for remark in standing.remarks)
         down = f"down {plural(times, 'time')}, {format_duration(standing.down_s)} in all"
-        rows.add_row("driver", f"{down}; the run's clock stood still, the nodes were billed")
+        rows.add_row("driver", f"{down}; the run's clock stood still, nodes that it held were billed")
     for warning in standing.warnings:
         rows.add_row("beware", Text(warning, "bold yellow"))
     return rows

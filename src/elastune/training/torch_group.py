@@ -164,9 +164,15 @@ def _open_store(meeting: Meeting, rendezvous: Rendezvous | None, timeout: timede
     )
 
 
+# The group that was left last. Were DDP the last to hold it, gloo would be shut down by a thread that has the
+# interpreter's lock, and would wait for one of its own threads that wants this lock to let go of a tensor.
+_retired: list[Any] = []
+
+
 def _leave() -> None:
     with suppress(RuntimeError, ValueError, AssertionError):
         if dist.is_initialized():
+            _retired[:] = [distributed_c10d._get_default_group()]  # noqa: SLF001
             dist.destroy_process_group()
 
 

@@ -162,6 +162,22 @@ def test_a_gang_of_several_is_formed_again_in_the_same_processes(tmp_path: Path)
         assert crew.crew.pids == before
 
 
+def test_a_gang_with_a_model_is_formed_again_and_again(tmp_path: Path) -> None:
+    """Once in a while the end of a group would wait for itself."""
+    with crew_of("linear", tmp_path, slots=2, preload=("torch",)) as crew:
+        for generation in range(1, 13):
+            after = 2 * (generation - 1)
+            for rank in range(2):
+                crew.crew.order(
+                    rank, form(generation=generation, rank=rank, size=2, after=after, until=after + 2)
+                )
+            gang = GangId(0, generation)
+            crew.crew.order(1, Join(gang=gang, meeting=crew.wait_for(Listening).meeting))
+            assert rows_until(crew, "reached") == [after + 1, after + 2]
+            crew.crew.order(0, Keep(gang=gang))
+            crew.wait_for(Kept)
+
+
 def test_a_rank_that_breaks_is_the_one_that_is_told(tmp_path: Path) -> None:
     with crew_of("second_rank_raises", tmp_path, slots=2, preload=("torch",)) as crew:
         for rank in range(2):

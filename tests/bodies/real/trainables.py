@@ -96,3 +96,21 @@ def slow_goodbye(config: Mapping[str, Any], worker: Worker, state: State | None)
             yield {"score": 1.0}, dict
     finally:
         time.sleep(config.get("goodbye", 3600))
+
+
+def linear(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """A torch model that is trained by a gang."""
+    import torch  # noqa: PLC0415  the other trainables here need none
+
+    model = torch.nn.Linear(8, 1)
+    if state is not None:
+        model.load_state_dict(state)
+    wrapped = worker.wrap(model)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.01)
+    data = torch.arange(256.0).reshape(32, 8) / 256
+    while True:
+        for x in worker.batches(data, 16):
+            optimizer.zero_grad()
+            worker.backward((wrapped(x) - 1.0).square().sum())
+            optimizer.step()
+        yield {"score": float(model.weight.sum())}, lambda: dict(model.state_dict())
