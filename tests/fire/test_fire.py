@@ -47,7 +47,14 @@ def _endures(seed: int) -> None:
     assert trial.core.state.ended is not None
 
 
-@pytest.mark.parametrize("seed", ONCE_BROKEN)
+# Many driver deaths, each with a replay of all that was.
+TAKES_LONG = (1295,)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=pytest.mark.slow) if seed in TAKES_LONG else seed for seed in ONCE_BROKEN],
+)
 def test_an_experiment_that_once_broke_holds(seed: int) -> None:
     _endures(seed)
 

@@ -64,6 +64,7 @@ def test_tpe_finds_better_configurations_than_chance(mode: Mode, sign: float) ->
     assert fmean(learned) < 0.6 * fmean(drawn)
 
 
+@pytest.mark.slow
 def test_a_gaussian_process_finds_better_configurations_than_chance() -> None:
     pytest.importorskip("torch", reason="the Gaussian process of Optuna computes with PyTorch")
     space = parse_space({"x": {"float": [-5.0, 5.0]}, "y": {"float": [1e-4, 1.0], "log": True}, "c": ["a"]})

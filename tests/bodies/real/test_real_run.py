@@ -123,6 +123,7 @@ class _BlockFolder(Watch):
         folder.write_text("in the way")
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_ends_the_run_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="checkpoints"):
         run(job_of(), tmp_path, _BlockFolder(tmp_path))
@@ -137,6 +138,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_trains(tmp_path
         run(job_of(storage=str(blocked / "checkpoints")), tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_a_trainable_that_the_workers_cannot_open_ends_the_run(tmp_path: Path) -> None:
     script = tmp_path / "shy.py"
     script.write_text(
@@ -205,6 +207,7 @@ def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
     assert standing.nodes.ready == standing.nodes.booting == 0
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_from_another_process(tmp_path: Path) -> None:
     driver = start_driver(tmp_path, **LONG)
     wait_for_training(tmp_path / "runs")
