@@ -20,9 +20,12 @@ from elastune.runs.measuring import measure
 from elastune.runs.profiling import Effort, Profiled, keep, key_of, offer_profiling
 from elastune.runs.real import Watch
 from elastune.runs.script import ship
+from elastune.units import format_duration
 
-# Of a deadline, at most so much for measuring.
+# Of a deadline, so much for measuring; where that is hardly a boot, more.
 _SHARE = 0.2
+_LEAST_S = 30.0
+_MOST_SHARE = 0.5
 
 
 def profile(
@@ -49,6 +52,12 @@ def profile(
     if not measurements.iterations and finished.standing.failures:
         error = finished.standing.failures[0].error
         raise ExecutionError(f"nothing could be measured, all trials failed: {error}")
+    if not measurements.startup:
+        took = format_duration(finished.result.actual.jct_seconds)
+        raise ExecutionError(
+            f"nothing could be measured: after {took} no node was up (run {finished.result.run}); give the "
+            "job a later deadline, or measure with `elastune profile`, which may take longer"
+        )
     path = finished.folder.profile
     fitted = keep(measurements, path, key)
     if out is not None:
@@ -57,6 +66,11 @@ def profile(
     return Profiled(
         measurements=measurements, profile=fitted, path=path, key=key, took=finished.result.actual
     )
+
+
+def _share_of(deadline_s: float) -> float:
+    least_s = min(_LEAST_S, _MOST_SHARE * deadline_s)
+    return min(Effort().most_s, max(_SHARE * deadline_s, least_s))
 
 
 def find_profile(job: Job, metric: str, folder: str | Path = RUNS_FOLDER) -> Path | None:
@@ -105,7 +119,7 @@ def measured(
     kept = find_profile(job, job.unopened_tuning().metric, folder)
     if kept is not None:
         return with_measurements(job, kept), kept
-    most_s = Effort().most_s if job.deadline is None else min(Effort().most_s, job.deadline * _SHARE)
+    most_s = Effort().most_s if job.deadline is None else _share_of(job.deadline)
     effort = Effort(boots=0, most_s=most_s)  # nodes that only boot are left to those who ask for them
     taken = profile(job, effort=effort, address=address, folder=folder, watch=watch, nudge=nudge)
     left = {

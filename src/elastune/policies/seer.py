@@ -211,7 +211,8 @@ class Seer:
         return (
             f"seer: {tell_limits(terms.limits)} are not enough for one round of one "
             f"trial; with min_round {format_duration(self.min_round_s)}, boot, start-up and save it takes "
-            f"{format_duration(seconds)} and {format_usd(usd)}. Give more, or lower search.min_round"
+            f"{format_duration(seconds)} and {format_usd(usd)}. Give more, or take shorter rounds: "
+            "search: {algorithm: seer, min_round: 5s}"
         )
 
 

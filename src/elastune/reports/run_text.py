@@ -37,7 +37,7 @@ def render_finished(finished: FinishedRun) -> RenderableType:
 
 def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
     result, standing, job = finished.result, finished.standing, finished.offer.setup.job
-    headline = Text.assemble((job.name, "bold"), ": ", (tell_ending(result.ending), "bold"))
+    headline = Text.assemble((job.name, "bold"), ": ", (_outcome(finished), "bold"))
     headline.append(f"  [run {result.run}]", "dim")
     headline.append(f"\npolicy {policy_reason(job, result.policy)}")
     yield headline
@@ -62,3 +62,16 @@ def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
         model = Text.assemble(("the best model: ", "bold"), result.best.checkpoint)
         model.no_wrap, model.overflow = True, "ignore"
         yield model
+
+
+def _outcome(finished: FinishedRun) -> str:
+    """How it ended; if nothing came of it, why."""
+    standing = finished.standing
+    if standing.has_failed and standing.failures:
+        first = standing.failures[0]
+        return f"failed, {first.trials} of {standing.trials} trials with {_last_line(first.error)}"
+    return tell_ending(finished.result.ending)
+
+
+def _last_line(error: str) -> str:
+    return error.strip().splitlines()[-1] if error.strip() else "an error"
