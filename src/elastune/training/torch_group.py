@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -164,16 +165,21 @@ def _open_store(meeting: Meeting, rendezvous: Rendezvous | None, timeout: timede
     )
 
 
-# The group that was left last. Were DDP the last to hold it, gloo would be shut down by a thread that has the
-# interpreter's lock, and would wait for one of its own threads that wants this lock to let go of a tensor.
+# Were DDP the last to hold a group, gloo would be shut down by a thread that has the interpreter's lock, and
+# would wait for one of its own threads that wants this lock to let go of a tensor. So a group that was left
+# is held until gloo's threads are idle.
+_IDLE_S = 0.5
 _retired: list[Any] = []
 
 
 def _leave() -> None:
     with suppress(RuntimeError, ValueError, AssertionError):
         if dist.is_initialized():
-            _retired[:] = [distributed_c10d._get_default_group()]  # noqa: SLF001
+            _retired.append(distributed_c10d._get_default_group())  # noqa: SLF001
             dist.destroy_process_group()
+            release = threading.Timer(_IDLE_S, _retired.pop, args=(0,))
+            release.daemon = True
+            release.start()
 
 
 def _first_line(error: BaseException) -> str:
