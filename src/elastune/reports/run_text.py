@@ -9,8 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from elastune.journal import RunFolder
-from elastune.reports.simulation_text import MOST_REMARKS, policy_reason, tell_ending
-from elastune.reports.standing_text import facts, failure_table, promise_table, remark_table, stage_table
+from elastune.reports.simulation_text import account, policy_reason, tell_ending
 from elastune.reports.tables import fact_table, stacked
 from elastune.runs.offer import Offer
 from elastune.runs.result import RunResult
@@ -41,17 +40,7 @@ def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
     headline.append(f"  [run {result.run}]", "dim")
     headline.append(f"\npolicy {policy_reason(job, result.policy)}")
     yield headline
-    yield promise_table(standing, "actual")
-    if standing.conceded:
-        yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
-    yield facts(standing)
-    yield stage_table(standing)
-    if standing.failures:
-        yield failure_table(standing.failures)
-    if standing.remarks:
-        count = len(standing.remarks)
-        title = "Notes" if count <= MOST_REMARKS else f"Notes, the first {MOST_REMARKS} of {count:,}"
-        yield remark_table(standing.remarks[:MOST_REMARKS], title)
+    yield from account(standing, "actual")
     rows = fact_table()
     rows.add_row("kept in", Text(str(finished.folder.path)))
     if standing.failures:

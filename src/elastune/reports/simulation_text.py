@@ -24,12 +24,12 @@ from elastune.reports.standing_text import (
 from elastune.reports.tables import FirstThatFits, fact_table, number_table, stacked, titled
 from elastune.runs.campaign import Campaign
 from elastune.runs.overview import Overview
-from elastune.runs.standing import is_many
+from elastune.runs.standing import Standing, is_many
 from elastune.runs.summary import Figures, PolicySummary
 from elastune.spec.mode import Mode
 from elastune.units import format_confidence, format_duration, format_usd, plural
 
-MOST_REMARKS = 8
+_MOST_REMARKS = 8
 _ENDINGS = {
     Ending.COMPLETE: "complete",
     Ending.TARGET: "reached the target",
@@ -91,7 +91,12 @@ def _one(campaign: Campaign) -> Iterator[RenderableType]:
     headline.append(f"  [seed {run.result.seed}{tell_faults(campaign.faults)}]", "dim")
     headline.append(f"\npolicy {policy_reason(setup.job, setup.policy)}")
     yield headline
-    yield promise_table(standing, "simulated")
+    yield from account(standing, "simulated")
+
+
+def account(standing: Standing, so_far: str) -> Iterator[RenderableType]:
+    """All about one run below its headline. `so_far` is what the real numbers are called."""
+    yield promise_table(standing, so_far)
     if standing.conceded:
         yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
     yield facts(standing)
@@ -100,8 +105,8 @@ def _one(campaign: Campaign) -> Iterator[RenderableType]:
         yield failure_table(standing.failures)
     if standing.remarks:
         count = len(standing.remarks)
-        title = "Notes" if count <= MOST_REMARKS else f"Notes, the first {MOST_REMARKS} of {count:,}"
-        yield remark_table(standing.remarks[:MOST_REMARKS], title)
+        title = "Notes" if count <= _MOST_REMARKS else f"Notes, the first {_MOST_REMARKS} of {count:,}"
+        yield remark_table(standing.remarks[:_MOST_REMARKS], title)
 
 
 def _figures_table(summaries: Sequence[PolicySummary], *, sd: bool) -> Table:
