@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import ray
+import ray.util
 
 _PATIENCE_S = 60.0
 _MOST_S = 600.0
@@ -43,6 +44,7 @@ def settle(cpus: int) -> None:
     The last run's actors ended, and their processes with them; whoever comes next would have to wait for
     new ones.
     """
+    _remove_placement_groups()
     until = time.monotonic() + _PATIENCE_S
     while ray.available_resources().get("CPU", 0.0) < cpus:
         if time.monotonic() > until:
@@ -50,6 +52,14 @@ def settle(cpus: int) -> None:
         time.sleep(0.1)
     nap = ray.remote(num_cpus=1)(_nap)
     ray.get([nap.remote() for _ in range(cpus)])
+
+
+def _remove_placement_groups() -> None:
+    """Tune 2.60 leaves some behind now and then where actors are used again, and with them their CPUs."""
+    for name, group in ray.util.placement_group_table().items():
+        if group["state"] != "REMOVED":
+            left = ray.util.placement_group.PlacementGroup(ray.PlacementGroupID.from_hex(name))
+            ray.util.remove_placement_group(left)
 
 
 def _who_is_alive() -> str:
