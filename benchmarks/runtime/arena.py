@@ -1,4 +1,4 @@
-"""Holds a duel: a process with its own Ray, in which both sides take turns."""
+"""Holds a duel: a process in which both sides take turns."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ def best_of(outcomes: Sequence[Outcome], name: str, *, most: bool = False) -> Ou
 def note(repeats: int, python: str | None) -> str:
     if python is None:
         return INSTALL
-    return f"Medians of {repeats} rounds in turns on one Ray; load of the machine {os.getloadavg()[0]:.1f}."
+    return f"Medians of {repeats} rounds in turns; load of the machine {os.getloadavg()[0]:.1f}."

@@ -50,19 +50,21 @@ class Timeline:
         return sorted(ends.values())
 
     def nodes(self) -> str:
-        """How many were up, one after the other: `1 3 2`. Those that come or go together count once."""
-        up, path = 0, [0]
+        """How many were up, one after the other: `1 3 2`. Those that come before a gang starts count once."""
+        up, path, coming = 0, [0], False
         for event, commands in self.steps:
             before = up
+            coming = coming and not isinstance(event, ev.GangStarted)
             if isinstance(event, ev.NodesReady):
                 up += len(event.nodes)
             elif isinstance(event, ev.NodeLost):
                 up -= 1
             up -= sum(len(command.nodes) for command in commands if isinstance(command, do.ReleaseNodes))
-            if up > before and path[-1] == before and len(path) > 1 and path[-2] < before:
+            if up > before and coming:
                 path[-1] = up
             elif up != before:
                 path.append(up)
+            coming = coming or up > before
         return " ".join(map(str, path[1:]))
 
     def resizes(self) -> list[Resize]:

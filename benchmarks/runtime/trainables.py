@@ -11,6 +11,11 @@ from elastune.training import Worker
 Yielded = Iterator[tuple[dict[str, float], Callable[[], dict[str, Any]]]]
 
 
+def curve(config: Mapping[str, Any], iteration: int) -> float:
+    """The score of `weights.scaled` after so many iterations, for simulations."""
+    return float(config["x"]) * (1.0 - 0.5 / iteration)
+
+
 def tick(config: Mapping[str, Any], worker: Worker, state: dict[str, Any] | None) -> Yielded:  # noqa: ARG001
     """An iteration takes no time, or `sleep` seconds whatever the gang; `at` is when it ended."""
     done = state["done"] if state else 0

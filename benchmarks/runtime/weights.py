@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.runtime.trainables import curve
 from elastune.training import Worker
 
 Yielded = Iterator[tuple[dict[str, float], Callable[[], dict[str, Any]]]]
@@ -37,4 +38,4 @@ def scaled(config: Mapping[str, Any], worker: Worker, state: dict[str, Any] | No
     while True:
         time.sleep(seconds)
         done += 1
-        yield {"score": config["x"] * (1.0 - 0.5 / done)}, save
+        yield {"score": curve(config, done)}, save

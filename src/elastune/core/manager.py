@@ -65,21 +65,13 @@ def _request(turn: Turn, pool: Pool, count: int) -> Vetoed | None:
 
 
 def _release_surplus(turn: Turn, room: Pools) -> None:
-    """Empty nodes go, oldest first: those that are leaving anyway, then those that are not wanted."""
+    """Those that are leaving anyway go, then those that still boot, then empty ones, oldest first."""
     pool = room.pool
-    surplus = pool.coming - pool.wanted
-    gone = []
-    for node in pool.nodes.values():
-        if room.occupants.get(node.number):
-            continue
-        if node.leaving:
-            gone.append(node)
-        elif surplus > 0 and node.ready_s is not None:
-            gone.append(node)
-            surplus -= 1
-    booting = [node for node in pool.nodes.values() if node.ready_s is None and not node.leaving]
-    gone += booting[: max(0, surplus)]
-    release(turn, room, gone)
+    surplus = max(0, pool.coming - pool.wanted)
+    empty = [node for node in pool.nodes.values() if not room.occupants.get(node.number)]
+    gone = [node for node in empty if node.leaving]
+    staying = sorted((node for node in empty if not node.leaving), key=lambda node: node.ready_s is not None)
+    release(turn, room, gone + staying[:surplus])
 
 
 def release(turn: Turn, room: Pools, nodes: list[Node]) -> None:

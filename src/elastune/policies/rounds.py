@@ -28,11 +28,14 @@ from elastune.errors import InfeasibleError, JobError
 from elastune.place import TrialId
 from elastune.policies.affording import money_for
 from elastune.policies.tariff import Leg, Tariff
+from elastune.units import plural
 
 _BOOT = "rounds:boot"  # also in a pattern of `handle`, which takes no names
 _ROUND = "round:"
-# A boot that takes longer than the plan allows for holds the others up only for so long.
+# A boot that takes longer than the plan allows for holds the others up only for so long, and for such a share
+# of the rounds: fewer nodes would cost a search more than a somewhat later start.
 _PATIENCE_S = 1.0
+_PATIENCE = 0.1
 # The last round ends before the last call, and not at the same instant.
 _IN_TIME = 1 - 1e-6
 
@@ -89,10 +92,11 @@ class Rounds:
         schedule = self.schedule(state.terms)
         self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
         self.nodes = tariff.nodes_held(schedule.tracks)
+        patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(schedule.tracks))
         return Advice(
             wishes=Wishes(nodes={0: self.nodes}, steady=False),
             sample=sum(len(track.gangs) for track in self.tracks),
-            timers={_BOOT: state.now_s + tariff.boot_s + _PATIENCE_S},
+            timers={_BOOT: state.now_s + tariff.boot_s + patience_s},
         )
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
@@ -125,16 +129,22 @@ class Rounds:
             del drawn[: len(track.gangs)]
 
     def _begin(self, state: State) -> Advice | None:
-        """When all nodes are up or, if some are late, at least one is."""
+        """When all nodes are up or, if the others are late or were refused, at least one is."""
         pool = state.pool()
-        is_late = _BOOT not in state.timers
-        ready = pool.ready >= self.nodes or (is_late and pool.ready > 0)
+        waits = _BOOT in state.timers and pool.ready < pool.coming
+        ready = pool.ready >= self.nodes or (not waits and pool.ready > 0)
         if self.begun or not self.sampled or not ready:
             return None
         self.begun = True
-        stop = self._make_do(state, pool.ready) if pool.ready < self.nodes else []
+        asked = self.nodes
+        stop = self._make_do(state, pool.ready) if pool.ready < asked else []
         self._fit(state)
-        return self._advice(state, stop=stop)
+        advice = self._advice(state, stop=stop)
+        if pool.ready >= asked:
+            return advice
+        dropped = f"; {plural(len(stop), 'trial')} of the first round dropped" if stop else ""
+        note = f"{pool.ready} of {plural(asked, 'node')} came in time: begins with them{dropped}"
+        return replace(advice, notes=(*advice.notes, ("rounds", note)))
 
     def _make_do(self, state: State, nodes: int) -> list[TrialId]:
         """Other rounds for the nodes that came; returns the trials for which they have no place."""

@@ -24,7 +24,7 @@ class Watched:
 
     def __init__(self, manual: Manual, slots: int) -> None:
         self.news: queue.Queue[News] = queue.Queue()
-        self.crew = Crew(manual, slots, self.news.put)
+        self.crew = Crew(manual.seal(), slots, self.news.put)
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True) -> T:
         """The next news of a kind; others before it are dropped."""

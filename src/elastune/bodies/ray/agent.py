@@ -10,11 +10,10 @@ import os
 import threading
 import time
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elastune.bodies.ray.crew import Crew, Orders
-from elastune.bodies.ray.messages import Manual, News
+from elastune.bodies.ray.messages import News, Sealed
 
 if TYPE_CHECKING:
     from ray.actor import ActorClass
@@ -23,10 +22,12 @@ _POLL_S = 30.0
 
 
 class Agent:
-    def __init__(self, manual: Manual, slots: int) -> None:
+    def __init__(self, sealed: Sealed, slots: int) -> None:
+        import ray  # noqa: PLC0415
+
         self._news: deque[News] = deque()
         self._arrived = threading.Condition()
-        self._crew = Crew(_at_home(manual), slots, self._take)
+        self._crew = Crew(sealed, slots, self._take, host=ray.util.get_node_ip_address())
 
     def poll(self) -> list[News]:
         """What is new, as soon as something is."""
@@ -48,12 +49,6 @@ class Agent:
         with self._arrived:
             self._news.append(news)
             self._arrived.notify()
-
-
-def _at_home(manual: Manual) -> Manual:
-    import ray  # noqa: PLC0415
-
-    return manual if manual.host else replace(manual, host=ray.util.get_node_ip_address())
 
 
 def agent_class() -> ActorClass:

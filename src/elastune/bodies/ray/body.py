@@ -18,6 +18,7 @@ from elastune.bodies.ray.clock import RunClock
 from elastune.bodies.ray.fleet import Dispatch, Fleet
 from elastune.bodies.ray.gang import RealGang
 from elastune.bodies.ray.machines import Machines
+from elastune.bodies.ray.posts import Share
 from elastune.core import AnyCommand, AnyEvent, RunTerms
 from elastune.core import commands as do
 from elastune.core import events as ev
@@ -61,11 +62,11 @@ class RayBody:
         """Why no trial can be trained at all; None: nothing of the kind."""
         self.machines = machines
         cpus, gpus = machines.provider.resources()
-        self.fleet = Fleet(slots_per_node=terms.cluster.slots_per_node, cpus=cpus, gpus=gpus)
+        self.fleet = Fleet(Share(terms.cluster.slots_per_node, cpus, gpus))
         self.gangs: dict[TrialId, RealGang] = {}
         self.drawing = Drawing(sampler, terms.metric)
         self._terms = terms
-        self._manual = manual
+        self._sealed = manual.seal()
         self._seed = seed
         self._clock = clock
         self._hang_after_s = hang_after_s
@@ -245,7 +246,7 @@ class RayBody:
             ray_node = self.machines.provider.ray_node(node)
             if ray_node is not None and not self.ended:
                 self._warm[node] = set()
-                self.fleet.start(node, ray_node, self._manual)
+                self.fleet.start(node, ray_node, self._sealed)
 
     def _drop(self, node: NodeId) -> None:
         """Gangs with a part there are gone; their other parts dissolve."""

@@ -34,14 +34,16 @@ from elastune.bodies.ray.messages import (
     Halt,
     Join,
     Keep,
-    Manual,
     News,
     Order,
+    Sealed,
     SlotIdle,
     SlotReady,
     SlotUnfit,
 )
 
+_ZYGOTE = (sys.executable, "-u", "-m", "elastune.bodies.ray.zygote")
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # Deaths of a slot before it was ever ready, after which the node is given up.
 _MOST_STILLBIRTHS = 3
 # Between the end of a channel and the exit status that the zygote tells.
@@ -66,10 +68,20 @@ class SlotSeat:
 
 
 class Crew:
-    """`tell` takes the news, from the reading thread."""
+    """`tell` takes the news, from the reading thread. `host` is the address of this machine."""
 
-    def __init__(self, manual: Manual, slots: int, tell: Callable[[News], None]) -> None:
-        self._manual = manual
+    def __init__(
+        self,
+        sealed: Sealed,
+        slots: int,
+        tell: Callable[[News], None],
+        *,
+        host: str = "127.0.0.1",
+        niceness: int = 0,
+        output: str | None = None,
+    ) -> None:
+        """`output`: a file for what is printed outside of trials; None: where this process prints."""
+        self._sealed = sealed
         self._tell = tell
         self._lock = threading.RLock()
         self._seats = [SlotSeat(number) for number in range(slots)]
@@ -79,7 +91,7 @@ class Crew:
         self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        self._zygote, self._nursery = self._start_zygote()
+        self._zygote, self._nursery = self._start_zygote(host, niceness, output)
         threading.Thread(target=self._read, name="crew", daemon=True).start()
 
     @property
@@ -162,24 +174,27 @@ class Crew:
 
     # Processes.
 
-    def _start_zygote(self) -> tuple[subprocess.Popen[bytes], Connection]:
+    def _start_zygote(
+        self, host: str, niceness: int, output: str | None
+    ) -> tuple[subprocess.Popen[bytes], Connection]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         environment = {
             **os.environ,
-            "OMP_NUM_THREADS": str(self._manual.threads),
-            "MKL_NUM_THREADS": str(self._manual.threads),
-            "OPENBLAS_NUM_THREADS": str(self._manual.threads),
+            **dict.fromkeys(_THREADS, str(self._sealed.threads)),
         }
-        process = subprocess.Popen(  # noqa: S603  our own module
-            [sys.executable, "-u", "-m", "elastune.bodies.ray.zygote", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
+        with open(output, "ab") if output else contextlib.nullcontext() as file:  # noqa: PTH123
+            process = subprocess.Popen(  # noqa: S603  our own module
+                [*_ZYGOTE, str(theirs.fileno()), host, str(niceness)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=environment,
+                start_new_session=True,
+            )
         theirs.close()
         channel = Connection(ours.detach())
-        channel.send_bytes(pickle.dumps(self._manual))
+        channel.send_bytes(self._sealed.manual)
         return process, channel
 
     def _raise_child(self, seat: SlotSeat) -> None:

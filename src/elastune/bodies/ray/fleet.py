@@ -1,22 +1,21 @@
-"""The agents on all nodes, as the driver sees them: orders go out in one message per node, news come in."""
+"""All nodes, as the driver sees them: orders go out in one message per node, news come in."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from elastune.bodies.ray.agent import agent_class
-from elastune.bodies.ray.messages import Manual, News, Order
+from elastune.bodies.ray.messages import News, Order, Sealed
+from elastune.bodies.ray.posts import Inbox, Outcome, Post, Share, open_post
 from elastune.place import NodeId, Slot
 
-_LOOKS = 5
 # Three times what a poll takes at most.
 _SILENCE_S = 90.0
 
 
 class Dispatch(NamedTuple):
-    """News from a node; `offset` takes its clock to ours. None: the agent there is gone."""
+    """News from a node; `offset` takes its clock to ours. None: nobody is there any more."""
 
     node: NodeId
     offset: float
@@ -24,76 +23,46 @@ class Dispatch(NamedTuple):
     error: str = ""
 
 
-class Post:
-    """One agent."""
-
-    def __init__(self, node: NodeId, handle: Any) -> None:
-        self.node = node
-        self.handle = handle
-        self.poll: Any = handle.poll.remote()
-        self.offset: float | None = None
-        self.heard = time.monotonic()
-        self.orders: list[tuple[int, Order]] = []
-
-
 class Fleet:
-    """`cpus` and `gpus` are what an agent takes of its node: all of its slots."""
+    """`share`: of every node alike."""
 
-    def __init__(self, *, slots_per_node: int, cpus: float, gpus: float) -> None:
-        self._slots_per_node = slots_per_node
-        self._cpus = cpus
-        self._gpus = gpus
+    def __init__(self, share: Share) -> None:
+        self._share = share
         self._posts: dict[NodeId, Post] = {}
-        self._by_poll: dict[Any, Post] = {}
+        self._orders: dict[NodeId, list[tuple[int, Order]]] = {}
+        self._inbox = Inbox()
         self._looked = time.monotonic()
 
     def __contains__(self, node: NodeId) -> bool:
         return node in self._posts
 
-    def start(self, node: NodeId, ray_node: str, manual: Manual) -> None:
-        """Put an agent on exactly that node. Its slots tell when they are ready."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
-
-        handle = (
-            agent_class()
-            .options(
-                num_cpus=self._cpus,
-                num_gpus=self._gpus,
-                max_restarts=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(ray_node, soft=False),
-            )
-            .remote(manual, self._slots_per_node)
-        )
-        post = Post(node, handle)
-        self._posts[node] = post
-        self._by_poll[post.poll] = post
+    def start(self, node: NodeId, ray_node: str, sealed: Sealed) -> None:
+        """Start the slots of that node. They tell when they are ready."""
+        self._posts[node] = open_post(node, ray_node, sealed, self._share, self._inbox)
 
     def stop(self, node: NodeId) -> None:
-        """End the agent there and with it all its processes."""
-        import ray  # noqa: PLC0415
-
+        """End all processes there."""
         post = self._forget(node)
         if post is not None:
-            ray.kill(post.handle)
+            post.stop()
 
     def order(self, slot: Slot, order: Order) -> None:
         """Goes out with the next `send`; to a node that is gone, nowhere."""
-        post = self._posts.get(slot.node)
-        if post is not None:
-            post.orders.append((slot.number, order))
+        if slot.node in self._posts:
+            self._orders.setdefault(slot.node, []).append((slot.number, order))
 
     def order_all(self, order: Order) -> int:
-        """To every agent that was heard of, not to a slot; returns to how many."""
-        posts = [post for post in self._posts.values() if post.offset is not None]
-        for post in posts:
-            post.orders.append((0, order))
-        return len(posts)
+        """To every node that was heard of, not to a slot; returns to how many."""
+        nodes = [node for node, post in self._posts.items() if post.offset is not None]
+        for node in nodes:
+            self._orders.setdefault(node, []).append((0, order))
+        return len(nodes)
 
     def send(self) -> None:
-        for post in self._posts.values():
-            if post.orders:
-                post.handle.order.remote(post.orders)
-                post.orders = []
+        orders, self._orders = self._orders, {}
+        for node, some in orders.items():
+            if node in self._posts:
+                self._posts[node].send(some)
 
     def clock_of(self, node: NodeId) -> float:
         """What to add to our monotonic clock to get that node's."""
@@ -102,72 +71,46 @@ class Fleet:
 
     def receive(self, timeout_s: float) -> Iterator[Dispatch]:
         """What has come in, waiting for the first of it at most so long."""
+        for post, outcome in self._inbox.take(timeout_s):
+            if self._posts.get(post.node) is post:
+                yield from self._open(post, outcome)
+        yield from self._silent()
+
+    def _open(self, post: Post, outcome: Outcome) -> Iterator[Dispatch]:
         import ray  # noqa: PLC0415
 
-        if not self._by_poll:
-            time.sleep(timeout_s)
+        if isinstance(outcome, Exception):
+            yield self._gone(post, outcome)
             return
-        polls = list(self._by_poll)
-        done, _ = ray.wait(polls, num_returns=1, timeout=timeout_s)
-        if done:
-            done, _ = ray.wait(polls, num_returns=len(polls), timeout=0)
-        for poll in done:
-            post = self._by_poll.pop(poll, None)
-            if post is not None:
-                yield from self._open(post, poll)
-        yield from self._silent()
+        try:
+            post.listen()
+        except ray.exceptions.RayError as error:
+            yield self._gone(post, error)
+            return
+        for each in outcome:
+            yield Dispatch(post.node, post.offset or 0.0, each)
+
+    def _gone(self, post: Post, error: Exception) -> Dispatch:
+        self._forget(post.node)
+        return Dispatch(post.node, 0.0, None, _first_line(error))
 
     def _silent(self) -> Iterator[Dispatch]:
         """A poll returns after a while even if there is nothing to tell."""
         now = time.monotonic()
-        if now - self._looked > _SILENCE_S:  # we were stopped ourselves: nobody could be heard
-            for post in self._posts.values():
-                post.heard = now
+        were_stopped = now - self._looked > _SILENCE_S  # ourselves: nobody could be heard
         self._looked = now
         for post in tuple(self._posts.values()):
-            if now - post.heard > _SILENCE_S:
+            if post.heard is None:
+                continue
+            if were_stopped:
+                post.heard = now
+            elif now - post.heard > _SILENCE_S:
                 self.stop(post.node)
                 yield Dispatch(post.node, 0.0, None, f"nothing was heard of it for {_SILENCE_S:.0f} s")
 
-    def _open(self, post: Post, poll: Any) -> Iterator[Dispatch]:
-        import ray  # noqa: PLC0415
-
-        try:
-            news = ray.get(poll)
-            post.heard = time.monotonic()
-            if post.offset is None:
-                post.offset = _offset_of(post)
-        except ray.exceptions.RayError as error:
-            self._forget(post.node)
-            yield Dispatch(post.node, 0.0, None, _first_line(error))
-            return
-        post.poll = post.handle.poll.remote()
-        self._by_poll[post.poll] = post
-        for each in news:
-            yield Dispatch(post.node, post.offset, each)
-
     def _forget(self, node: NodeId) -> Post | None:
-        post = self._posts.pop(node, None)
-        if post is not None:
-            self._by_poll.pop(post.poll, None)
-        return post
-
-
-def _offset_of(post: Post) -> float:
-    """Ours minus theirs, by the quickest of several looks."""
-    import ray  # noqa: PLC0415
-
-    best: tuple[float, float] | None = None
-    for _ in range(_LOOKS):
-        before = time.monotonic()
-        try:
-            theirs, *_ = ray.get(post.handle.look.remote(), timeout=2.0)
-        except ray.exceptions.GetTimeoutError:
-            break
-        after = time.monotonic()
-        if best is None or after - before < best[0]:
-            best = after - before, (before + after) / 2 - theirs
-    return 0.0 if best is None or abs(best[1]) <= best[0] else best[1]
+        self._orders.pop(node, None)
+        return self._posts.pop(node, None)
 
 
 def _first_line(error: Exception) -> str:

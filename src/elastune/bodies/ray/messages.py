@@ -7,12 +7,14 @@ imports, every node pays for.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from elastune.checkpoints import Store
-from elastune.spec import Target
+if TYPE_CHECKING:
+    from elastune.checkpoints import Store
+    from elastune.spec import Target
 
 Config = Mapping[str, str | int | float | bool | None]
 Row = tuple[int, float, Mapping[str, float]]
@@ -57,6 +59,23 @@ class Manual:
     """Modules that the zygote imports once for all slots."""
     paths: tuple[str, ...] = ()
     """Folders from which the user's code imports."""
+
+    def seal(self) -> Sealed:
+        return Sealed(manual=pickle.dumps(self), threads=self.threads, logs=self.logs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A manual on its way to the slots. Who passes it on does not open it, for the imports would take longer
+    than all the rest."""
+
+    manual: bytes
+    threads: int
+    logs: str | None
+
+    def open(self) -> Manual:
+        manual: Manual = pickle.loads(self.manual)  # noqa: S301  from our own driver
+        return manual
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 
@@ -25,10 +26,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Started as `python -m elastune.bodies.ray.zygote <fd>`."""
+    """Started as `python -m elastune.bodies.ray.zygote <fd> <host> <niceness>`."""
+    number, host, niceness = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    channel = Connection(int(arguments[0]))
-    manual: Manual = pickle.loads(channel.recv_bytes())  # noqa: S301  from the agent that started us
+    os.nice(int(niceness))
+    channel = Connection(int(number))
+    manual: Manual = pickle.loads(channel.recv_bytes())  # noqa: S301  from whoever started us
+    manual = replace(manual, host=manual.host or host)
     prepare(manual)
     channel.send(("ready", os.getpid(), 0))
     ends, wakes = os.pipe()

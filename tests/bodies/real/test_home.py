@@ -1,0 +1,125 @@
+"""Runs on the Ray node of the driver itself, where the slots belong to the driver and Ray keeps the CPUs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elastune.api.tuning import Finished, offer_run, run_offer
+from elastune.core import Ending, State
+from tests.bodies.real.runs import Watch, job_of, kill, our_processes, wait_until_gone
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+CPUS = 2
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    import ray  # noqa: PLC0415
+
+    ray.init(num_cpus=CPUS, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
+def run_at_home(address: str, folder: Path, watch: Watch | None = None) -> Finished:
+    cluster = {"slots_per_node": CPUS, "nodes": 1, "price_per_hour": 3.6, "minimum_charge": 1}
+    return run_offer(offer_run(job_of(cluster=cluster), address=address), folder=folder, watch=watch)
+
+
+def slots() -> list[int]:
+    """Zygotes come before the slots that they fork, which have the same command line."""
+    return sorted(pid for pid, line in our_processes().items() if "elastune.bodies.ray.zygote" in line)
+
+
+def free_cpus() -> float:
+    import ray  # noqa: PLC0415
+
+    return float(ray.available_resources().get("CPU", 0.0))
+
+
+def assert_all_is_given_back() -> None:
+    until = time.monotonic() + PATIENCE_S
+    while free_cpus() < CPUS:
+        assert time.monotonic() < until, "the CPUs were not given back"
+        time.sleep(0.05)
+    until = time.monotonic() + PATIENCE_S
+    while slots():
+        assert time.monotonic() < until, "the slot processes live on"
+        time.sleep(0.05)
+
+
+def test_a_run_at_home_holds_the_cpus_and_gives_them_back(address: str, tmp_path: Path) -> None:
+    class Look(Watch):
+        def is_time(self, state: State) -> bool:
+            return bool(state.held)
+
+        def act(self) -> None:
+            self.free, self.slots = free_cpus(), len(slots())
+
+    look = Look()
+    finished = run_at_home(address, tmp_path, look)
+    assert finished.result.ending is Ending.COMPLETE
+    assert finished.result.best is not None
+    assert look.free == 0.0
+    assert look.slots == 1 + CPUS  # the zygote too
+    assert_all_is_given_back()
+
+
+def test_a_slot_that_is_killed_at_home_is_replaced(address: str, tmp_path: Path) -> None:
+    class Murder(Watch):
+        def is_time(self, state: State) -> bool:
+            return state.iterations > 2
+
+        def act(self) -> None:
+            kill([slots()[-1]])
+
+    murder = Murder()
+    finished = run_at_home(address, tmp_path, murder)
+    assert murder.acted
+    assert finished.result.ending is Ending.COMPLETE
+    assert finished.result.phases.get("failed", 0) == 0
+    assert_all_is_given_back()
+
+
+def test_without_its_zygote_the_node_is_lost_and_comes_again(address: str, tmp_path: Path) -> None:
+    class Murder(Watch):
+        def is_time(self, state: State) -> bool:
+            return state.iterations > 2
+
+        def act(self) -> None:
+            kill([slots()[0]])
+
+    finished = run_at_home(address, tmp_path, Murder())
+    assert finished.result.ending is Ending.COMPLETE
+    assert_all_is_given_back()
+
+
+def test_it_waits_until_somebody_else_gives_the_cpus_back(address: str, tmp_path: Path) -> None:
+    import ray  # noqa: PLC0415
+
+    class Holder:
+        def hold(self) -> None:
+            pass
+
+    holder = ray.remote(num_cpus=CPUS)(Holder).remote()
+    ray.get(holder.hold.remote())
+    before = our_processes()
+    done: list[Finished] = []
+    thread = threading.Thread(target=lambda: done.append(run_at_home(address, tmp_path)))
+    thread.start()
+    time.sleep(2.0)
+    assert not slots(), "it trains on CPUs that are somebody else's"
+    ray.kill(holder)
+    thread.join(PATIENCE_S)
+    assert done
+    assert done[0].result.ending is Ending.COMPLETE
+    assert_all_is_given_back()
+    assert not [line for line in wait_until_gone(before).values() if "elastune" in line]
