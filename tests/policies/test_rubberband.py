@@ -316,6 +316,26 @@ class TestSurprises:
         assert run.state.best is not None
 
 
+class TestLearning:
+    """All nodes are slower than was measured; after the first stage that is known."""
+
+    @pytest.mark.parametrize("slowness", [1.2, 1.5])
+    def test_the_rest_is_planned_for_the_speed_that_was_seen(self, slowness: float) -> None:
+        faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=slowness))
+        run = rehearse(job_of(deadline=160.0), faults=faults)
+        assert run.notes("replan")[0].startswith(f"iterations are {slowness - 1:.0%} slower than planned")
+        assert len(run.notes("replan")) == 1  # the second plan holds
+        assert run.state.ended is Ending.COMPLETE
+        assert run.seconds <= 160.0
+
+    def test_luck_is_no_reason_to_plan_again(self) -> None:
+        job = job_of(deadline=400.0, profile__spread=0.4, search__trials=4)
+        setup = prepare(job, samples=SAMPLES)
+        runs = [rehearse(job, setup=setup, seed=seed) for seed in range(20)]
+        surprised = [run for run in runs if any("than planned;" in note for note in run.notes("replan"))]
+        assert len(surprised) <= 1
+
+
 class TestWhichLimitYields:
     """All nodes are slower than was measured, which no plan knew."""
 
@@ -339,7 +359,7 @@ class TestWhichLimitYields:
 
     @pytest.mark.parametrize(
         ("deadline", "budget", "slowness", "ending"),
-        [(145.0, 2.6, 1.3, Ending.DEADLINE), (142.0, 2.4, 1.5, Ending.BUDGET)],
+        [(145.0, 3.0, 1.6, Ending.DEADLINE), (142.0, 2.4, 1.5, Ending.BUDGET)],
     )
     def test_with_neither_both_are_kept_and_the_best_so_far_is_returned(
         self, deadline: float, budget: float, slowness: float, ending: Ending

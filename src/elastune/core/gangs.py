@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from elastune.core import guards
 from elastune.core.commands import Pause, Revoke, Stop, Train
+from elastune.core.experience import Spell
 from elastune.core.lifecycle import Phase
 from elastune.core.trials import Activity, Lease, Trial
 from elastune.core.turn import Turn
@@ -128,4 +129,19 @@ def turn_to(turn: Turn, trial: Trial, activity: Activity) -> None:
         raise InvariantError(f"trial {trial.number} has no gang")
     turn.state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
     turn.state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
+    _learn(turn, trial, before, now - trial.since_s)
+    if activity is Activity.TRAINING:
+        trial.begun_at = trial.iteration
     trial.activity, trial.since_s = activity, now
+
+
+def _learn(turn: Turn, trial: Trial, did: Activity, seconds: float) -> None:
+    """What the gang has done came to its end in good order: that tells how fast it is."""
+    experience = turn.state.experience
+    match did:
+        case Activity.STARTING:
+            experience.startup.add(seconds)
+        case Activity.TRAINING if trial.iteration > trial.begun_at:
+            experience.trained(Spell(len(trial.gang), trial.iteration - trial.begun_at, seconds))
+        case _:
+            pass

@@ -55,6 +55,7 @@ def ready(turn: Turn, event: NodesReady) -> None:
         room = state.rooms[node.pool]
         node.ready_s = event.at_s
         state.ledger.ready(number, event.at_s)
+        state.experience.boot.add(event.at_s - node.born_s)
         room.occupants[number] = {}
         if not node.leaving:
             room.board.open(number)

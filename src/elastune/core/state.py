@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 
 from elastune.core.board import Board
 from elastune.core.commands import Best, Ending
+from elastune.core.experience import Experience, Lesson, Spell
 from elastune.core.ledger import Ledger
 from elastune.core.nodes import Node, Pool
 from elastune.core.terms import RunTerms
-from elastune.core.trials import Trial
+from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish, Wishes
 from elastune.errors import InvariantError
 from elastune.place import Gang, NodeId, TrialId
 from elastune.planning.infeasible import Limit
 from elastune.spec.mode import Mode
+
+# Iterations of a gang that still trains, before they tell something.
+_TELLING = 3
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ class State:
         self.barriers: dict[tuple[int, int], None] = {}
         """Barriers that have been called and not passed."""
         self.ledger = Ledger(terms.cluster)
+        self.experience = Experience()
         self.best: Best | None = None
         self.closing: Ending | None = None
         """The run winds up: nothing new starts, what runs is saved."""
@@ -94,6 +99,16 @@ class State:
         """What nodes have cost so far, by their age, is spent."""
         budget = self.limits.budget_usd
         return None if budget is None else budget - self.ledger.spent_usd(self.now_s)
+
+    def lesson(self) -> Lesson:
+        """What was seen of speed so far. A gang that trains is, on average, in the middle of an iteration."""
+        training = (self.trials[trial] for trial in self.held)
+        running = (
+            Spell(len(t.gang), t.iteration - t.begun_at + 0.5, self.now_s - t.since_s)
+            for t in training
+            if t.activity is Activity.TRAINING and t.iteration - t.begun_at >= _TELLING
+        )
+        return self.experience.lesson(self.terms.profile, running)
 
     def pool(self, number: int = 0) -> Pool:
         return self.room(number).pool

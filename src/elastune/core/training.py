@@ -108,6 +108,7 @@ def paused(turn: Turn, event: TrialPaused) -> None:
     if trial is None:
         return
     rows.save(turn.state, trial, trial.iteration)
+    turn.state.experience.save.add(turn.state.now_s - trial.since_s)
     gangs.dissolve(turn, trial)
     if trial.returned and not trial.values:
         _fail(turn, trial, "the trainable returned before its first iteration")

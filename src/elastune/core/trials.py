@@ -46,6 +46,8 @@ class Trial:
     activity: Activity | None = None
     since_s: float = 0.0
     """When the activity began."""
+    begun_at: int = 0
+    """Iterations that were done when the gang last began to train."""
     formed_s: float = 0.0
     """When the gang formed."""
     lease: Lease | None = None

@@ -5,7 +5,9 @@ Nodes that the next stage does not hold are given back there, oldest first. Seve
 side by side, each on a pool of its own.
 
 It plans again from the present state when nodes are missing (lost, refused, vetoed) and when the stages
-still to come no longer fit what is left of time or money; `replanning` says which limit gives way.
+still to come no longer fit what is left of time or money; `replanning` says which limit gives way. Between
+stages it also does so when training is faster or slower than was measured. Plans for the rest reckon with the
+speed that was seen.
 Deviating from the paper, a stage does not stand still while more nodes boot for it: what runs goes on as it
 is.
 """
@@ -30,6 +32,11 @@ from elastune.units import format_duration, format_usd
 _PATIENCE = 0.002
 
 
+# Iterations that differ so much from what was planned, and by more than luck, are a reason to plan again.
+_SURPRISE = 0.1
+_SURPRISE_SDS = 3.0
+
+
 class RubberBand:
     """`quote` is the plan that was promised; `planner` finds others for what is left."""
 
@@ -42,6 +49,8 @@ class RubberBand:
         self.planned_for: tuple[object, ...] = ()
         self.too_slow = False
         """The present plan is the best that can be had, and misses the deadline."""
+        self.slowdown = 1.0
+        """Of iterations against the profile, that the present plan reckons with."""
         self.brackets = [Bracket(pool, spec, quote) for pool, spec in enumerate(quote.problem.specs)]
 
     def start(self, state: State) -> Advice:
@@ -135,6 +144,10 @@ class RubberBand:
     def _overrun(self, bracket: Bracket, state: State) -> str | None:
         """What is left of the plan, with its margin, against what is left of the limits."""
         rest, limits = self._rest(bracket, bracket.stage), state.limits
+        lesson = state.lesson()
+        change = lesson.slowdown / self.slowdown - 1.0
+        if abs(change) > max(_SURPRISE, _SURPRISE_SDS * lesson.luck):
+            return f"iterations are {abs(change):.0%} {'slower' if change > 0.0 else 'faster'} than planned"
         if limits.deadline_s is not None:
             late = state.now_s + rest.seconds + rest.margin_s - limits.deadline_s
             if late > _PATIENCE * limits.deadline_s:
@@ -187,16 +200,19 @@ class RubberBand:
             text = f"{why}; now {nodes}, {left}"
             break
         self.planned_for = self._situation(state)
+        self.slowdown = state.lesson().slowdown
         return replace(advice or Advice(), notes=(("replan", text),), concede=conceded)
 
     def _problem(self, running: list[Bracket], state: State) -> Problem:
-        cluster = self.problem.cluster
+        lesson = state.lesson()
+        cluster = lesson.cluster(self.problem.cluster)
         most = cluster.max_nodes if self.cap is None else min(self.cap, cluster.max_nodes)
         return replace(
             self.problem,
             specs=tuple(bracket.spec for bracket in running),
             starts=tuple(bracket.start_state(state) for bracket in running),
             limits=limits_left(state),
+            profile=lesson.profile(self.problem.profile),
             cluster=replace(cluster, max_nodes=most),
         )
 

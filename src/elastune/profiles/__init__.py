@@ -7,6 +7,7 @@ from elastune.profiles.distributions import (
     LogNormal,
     Normal,
     is_constant,
+    scaled,
 )
 from elastune.profiles.measurements import fit_profile
 from elastune.profiles.profile import Profile
@@ -22,4 +23,5 @@ __all__ = [
     "Speedup",
     "fit_profile",
     "is_constant",
+    "scaled",
 ]

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from elastune.errors import InvariantError
+
 Array = npt.NDArray[np.float64]
 
 # Beyond this many values a sum is drawn at once. Measured on 400,000 sums, the error that this leaves in the
@@ -39,6 +41,21 @@ class Distribution(Protocol):
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Independent latencies."""
         ...
+
+
+def scaled(distribution: Distribution, factor: float) -> Distribution:
+    """Everything takes so many times as long."""
+    match distribution:
+        case Constant(value):
+            return Constant(value * factor)
+        case Normal(location, scale):
+            return Normal(location * factor, scale * factor)
+        case LogNormal(mean, sd):
+            return LogNormal(mean * factor, sd * factor)
+        case Empirical(values):
+            return Empirical(tuple(value * factor for value in values))
+        case _:
+            raise InvariantError(f"{distribution} cannot be scaled")
 
 
 def is_constant(distribution: Distribution) -> bool:
