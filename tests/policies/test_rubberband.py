@@ -316,6 +316,21 @@ class TestSurprises:
         assert run.state.best is not None
 
 
+def test_with_new_limits_after_a_rest_it_plans_again() -> None:
+    """Less time than before needs more nodes; nothing else has happened."""
+    run = Rehearsal(prepare(job_of(deadline=200.0), samples=SAMPLES))
+    run.start()
+    while run.step() and run.body.now_s < 30.0:
+        pass
+    state = run.state
+    before = state.wishes.nodes[0]
+    commands = run.core.handle(ev.Resumed(at_s=state.now_s, down_s=60.0, deadline_s=100.0))
+    notes = [c.text for c in commands if isinstance(c, do.Note) and c.topic == "replan"]
+    assert notes
+    assert notes[0].startswith("the limits are new; now nodes ")
+    assert state.wishes.nodes[0] > before
+
+
 class TestLearning:
     """All nodes are slower than was measured; after the first stage that is known."""
 

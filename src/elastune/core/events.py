@@ -199,6 +199,10 @@ class Resumed(Event):
     """A new deadline, on the run's clock; None: it stays as it is."""
     budget_usd: float | None = None
 
+    @property
+    def has_other_limits(self) -> bool:
+        return self.deadline_s is not None or self.budget_usd is not None
+
 
 AnyEvent = (
     RunStarted

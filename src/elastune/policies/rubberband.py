@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from elastune.cluster import Billing
 from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
-from elastune.core.events import BarrierPassed, NodesRefused, TimerFired, TrialsSampled
+from elastune.core.events import BarrierPassed, NodesRefused, Resumed, TimerFired, TrialsSampled
 from elastune.core.manager import RETRY
 from elastune.errors import JobError
 from elastune.planning import Problem, Quote
@@ -114,14 +114,11 @@ class RubberBand:
         return kept
 
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
-        if self._may_ask_again(event):
-            self.cap = None
-            return "more nodes may be had now"
+        opportunity = self._opportunity(event)
+        if opportunity is not None:
+            return opportunity
         has_nodes = any(state.pool(bracket.pool).coming for bracket in self.brackets)
         is_new = has_nodes and self._situation(state) != self.planned_for
-        steps = {bracket.step for bracket in self.brackets}
-        if isinstance(event, BarrierPassed) and Step.WAITING in steps and self.brackets[event.pool].is_done:
-            return "the next bracket can begin"
         for bracket in self.brackets:
             if not bracket.is_under_way:
                 continue
@@ -135,6 +132,20 @@ class RubberBand:
                 case BarrierPassed(pool=bracket.pool):
                     return self._overrun(bracket, state)
         return None
+
+    def _opportunity(self, event: AnyEvent | Vetoed) -> str | None:
+        """Something has changed that is no fault of the plan."""
+        steps = {bracket.step for bracket in self.brackets}
+        match event:
+            case TimerFired() if self._may_ask_again(event):
+                self.cap = None
+                return "more nodes may be had now"
+            case Resumed() if steps & {Step.SCALING, Step.TRAINING} and event.has_other_limits:
+                return "the limits are new"
+            case BarrierPassed() if Step.WAITING in steps and self.brackets[event.pool].is_done:
+                return "the next bracket can begin"
+            case _:
+                return None
 
     def _may_ask_again(self, event: AnyEvent | Vetoed) -> bool:
         """After a refusal the plan for what could be had is too slow, and it is time to ask once more."""
