@@ -186,10 +186,12 @@ def test_a_node_offers_its_slots_whatever_the_machine_has(provider: LocalProvide
     provider.request("a", 1)
     (node,) = nodes(settle(provider))
     (found,) = [each for each in ray.nodes() if each["NodeID"] == provider.ray_node(node)]
-    assert provider.resources() == (2.0, 0.0)
     assert found["Resources"]["CPU"] == 2.0
     assert "GPU" not in found["Resources"]
-    assert LocalProvider(setting(slots_per_node=4), slot_gpus=1, slot_cpus=2).resources() == (8.0, 4.0)
+
+
+def test_only_gpus_have_to_be_taken_of_nodes_that_are_nobody_elses() -> None:
+    assert LocalProvider(setting(slots_per_node=4), slot_gpus=1, slot_cpus=2).resources() == (0.0, 4.0)
 
 
 def test_a_node_that_is_killed_is_gone_and_the_others_stay(provider: LocalProvider) -> None:
@@ -289,10 +291,10 @@ def test_a_time_to_live_of_nothing_is_an_error() -> None:
 def test_it_is_known_by_its_name() -> None:
     assert known_providers().count("local") == 1
     made = load_provider("local")(
-        Setting(run="r", terms=setting().terms, clock=time.monotonic, options={"slot_cpus": 3})
+        Setting(run="r", terms=setting().terms, clock=time.monotonic, options={"slot_gpus": 3})
     )
     assert isinstance(made, LocalProvider)
-    assert made.resources() == (6.0, 0.0)
+    assert made.resources() == (0.0, 6.0)
 
 
 @pytest.mark.parametrize(

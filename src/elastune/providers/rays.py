@@ -29,5 +29,5 @@ class RayProvider(Provider, Protocol):
         ...
 
     def resources(self) -> tuple[float, float]:
-        """The CPUs and GPUs that a node has for its slots."""
+        """The CPUs and GPUs that a run has to take of each node, so that nobody else does."""
         ...
