@@ -12,7 +12,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elastune.cluster import Billing
 from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote
+from elastune.reports.charges import tell_minimum_charge
 from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural
 
 MOST_FRONTIER_ROWS = 20
@@ -96,6 +98,9 @@ def _totals(quote: Quote) -> Table:
         cost += f" (budget {format_usd(limits.budget_usd)})"
     rows.add_row("finish", finish)
     rows.add_row("cost", cost)
+    minimum_s = quote.problem.cluster.minimum_charge_s
+    if minimum_s > quote.jct_seconds and quote.problem.cluster.billing is Billing.INSTANCE:
+        rows.add_row("charges", tell_minimum_charge(minimum_s))
     if quote.stop_when is not None:
         rows.add_row("or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that")
     rows.add_row("nodes", f"at most {quote.peak_nodes} at once")

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from elastune.planning.wording import tell_limits
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
+from elastune.reports.charges import tell_minimum_charge
 from elastune.reports.tables import number_table, stacked
 from elastune.runs.quoting import PolicyQuote
 from elastune.units import format_duration, format_percent, format_usd, plural
@@ -107,6 +108,8 @@ def _totals(quote: PolicyQuote) -> Text:
         (format_usd(predicted.cost), "bold"),
         _share(predicted.cost, limits.budget_usd, "the budget"),
     )
+    if quote.minimum_charge_s > predicted.jct_seconds:
+        text.append(f"; {tell_minimum_charge(quote.minimum_charge_s)}")
     text.append(
         f"\nabout {plural(round(quote.trials), 'trial')} on at most {plural(quote.peak_nodes, 'node')}"
     )

@@ -25,6 +25,7 @@ class PolicyQuote:
     peak_nodes: int
     outline: Outline | None
     """The rounds, of a policy that knows them beforehand."""
+    minimum_charge_s: float = 0.0
     stop_when: str | None = None
     """What may end the run earlier than predicted."""
 
@@ -66,5 +67,6 @@ def quote_of(setup: RunSetup) -> PolicyQuote:
         trials=rehearsed.trials,
         peak_nodes=rehearsed.peak_nodes,
         outline=setup.outline(),
+        minimum_charge_s=setup.terms.cluster.minimum_charge_s,
         stop_when=None if setup.terms.target is None else str(setup.terms.target),
     )

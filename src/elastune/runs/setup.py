@@ -126,7 +126,7 @@ def prepare(
         gangs=job.search.gang_limits(),
         retries=job.retries,
         target=_target(job, tuning),
-        reserve_s=reserve_of(job) if purpose is Purpose.RUN else 0.0,
+        reserve_s=reserve_of(job) if _is_for_real(job, purpose) else 0.0,
     )
     quote = None
     if chosen == "rubberband":
@@ -145,6 +145,11 @@ def prepare(
     )
     setup.make_policy(job.seed).start(State(terms))  # a policy that cannot keep the limits says so here
     return setup
+
+
+def _is_for_real(job: Job, purpose: Purpose) -> bool:
+    """A quote for training code is one for a real run, and has to be the same as that run's."""
+    return purpose is Purpose.RUN or (purpose is Purpose.QUOTE and is_code(job.trainable))
 
 
 def reserve_of(job: Job) -> float:
