@@ -37,6 +37,7 @@ _STYLES = {
     RunState.RUNNING: "cyan",
     RunState.FAILED: "red",
     RunState.INTERRUPTED: "yellow",
+    RunState.RESTING: "yellow",
 }
 
 

@@ -103,6 +103,8 @@ def _tell_state(status: RunStatus) -> str:
     match status.state:
         case RunState.RUNNING:
             return f"running ({status.writer})"
+        case RunState.RESTING:
+            return "resting; `elastune resume` goes on with it"
         case RunState.INTERRUPTED:
             return f"interrupted after {plural(status.standing.events, 'event')}"
         case _:

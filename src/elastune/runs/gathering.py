@@ -75,7 +75,7 @@ def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
             digest = known.get(sha256) or _replayed(found, journal, setups[record.policy], sha256)
             digests.append(digest)
         else:
-            state = state_of(summary, end)
+            state = state_of(journal, summary, end)
             unfinished.append(
                 Unfinished(run=record.run, policy=record.policy, seed=record.seed, state=state, seconds=at_s)
             )

@@ -15,6 +15,8 @@ from elastune.journal.codec import decode
 from elastune.runs.shelf import Intent, read_costs, read_intent
 
 _END_MARK = '"type":"EndRun"'
+_REST_MARK = '"type":"Rest"'
+_RESUMED_MARK = '"type":"Resumed"'
 # Answers of the provider may come after the end. How far to look back for it, step by step.
 _LOOK_BACK = (64, 4096)
 
@@ -28,6 +30,7 @@ class RunState(enum.StrEnum):
     BUDGET = "budget"
     STOPPED = "stopped"
     FAILED = "failed"
+    RESTING = "resting"  # saved and given back, to be resumed
     INTERRUPTED = "interrupted"  # not ended, and nobody writes it
     RUNNING = "running"
 
@@ -102,10 +105,22 @@ def read_list(root: Path) -> RunList:
     return RunList(root=root, runs=tuple(lines), broken=tuple(broken))
 
 
-def state_of(summary: Summary, end: EndRun | None) -> RunState:
+def state_of(journal: Journal, summary: Summary, end: EndRun | None) -> RunState:
     if end is not None:
         return RunState(Ending(end.reason).value)
-    return RunState.INTERRUPTED if summary.writer is None else RunState.RUNNING
+    if summary.writer is not None:
+        return RunState.RUNNING
+    return RunState.RESTING if _rests(journal, summary) else RunState.INTERRUPTED
+
+
+def _rests(journal: Journal, summary: Summary) -> bool:
+    """Whether its last word was that it rests; answers of the provider may have come later."""
+    rests = False
+    for entry in journal.read(summary.record.run, after=max(0, summary.head.events - _LOOK_BACK[0])):
+        if _RESUMED_MARK in entry.event_line:
+            rests = False
+        rests = rests or any(_REST_MARK in line for line in entry.command_lines)
+    return rests
 
 
 def find_end(journal: Journal, summary: Summary) -> tuple[EndRun | None, float]:
@@ -129,7 +144,7 @@ def _line(found: FoundRun, journal: Journal, costs: dict[str, float], intent: In
     return RunLine(
         record=found.record,
         folder=found.folder,
-        state=state_of(summary, end),
+        state=state_of(journal, summary, end),
         events=summary.head.events,
         seconds=at_s,
         cost=costs.get(summary.head.sha256),

@@ -118,7 +118,7 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
         record=found.record,
         folder=found.folder,
         job=setup.job,
-        state=state_of(summary, end),
+        state=state_of(journal, summary, end),
         writer=summary.writer,
         standing=_with_checkpoint(
             found,

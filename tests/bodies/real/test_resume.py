@@ -11,6 +11,7 @@ import pytest
 
 import elastune
 from elastune.errors import JobError
+from elastune.runs.listing import RunState
 from tests.bodies.real.doomed import survive, undisturbed
 from tests.bodies.real.runs import our_processes, wait_until_gone
 from tests.bodies.real.test_real_run import LONG, start_driver, wait_for_training
@@ -52,6 +53,7 @@ def test_a_run_that_rested_goes_on_with_other_limits(tmp_path: Path) -> None:
     wait_for_training(tmp_path / "runs")
     os.kill(driver.pid, signal.SIGINT)
     driver.communicate(timeout=60)
+    assert [line.state for line in elastune.list_runs(tmp_path / "runs").runs] == [RunState.RESTING]
     result = elastune.resume("last", folder=tmp_path / "runs", deadline="20m", budget=5)
     assert result.ending == "complete"
     status = elastune.status("last", folder=tmp_path / "runs")
