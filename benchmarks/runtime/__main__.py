@@ -8,7 +8,7 @@ import sys
 
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
-from benchmarks.runtime import evenness, fidelity, reports, resizing, trials
+from benchmarks.runtime import evenness, fidelity, promises, reports, resizing, trials
 
 REPEATS = 3
 
@@ -24,5 +24,7 @@ if __name__ == "__main__":
         "reports": functools.partial(reports.run, **beside),
         "evenness": functools.partial(evenness.run, **beside),
         "fidelity": fidelity.run,
+        "digits": promises.digits,
+        "sleeping": promises.sleeping,
     }
     run_named(experiments, RESULTS / "runtime", names)

@@ -24,9 +24,7 @@ _MOST_S = 600.0
 
 def main(text: str) -> list[list[dict[str, float]]]:
     asked = json.loads(text)
-    return [
-        [_on_a_new_ray(bout, asked["cpus"]) for bout in asked["bouts"]] for _ in range(asked["rounds"])
-    ]
+    return [[_on_a_new_ray(bout, asked["cpus"]) for bout in asked["bouts"]] for _ in range(asked["rounds"])]
 
 
 def _on_a_new_ray(bout: dict[str, Any], cpus: int) -> dict[str, float]:

@@ -73,6 +73,13 @@ CASES = (
         cluster={"nodes": 2},
     ),
     Case(
+        name="ASHA, until the deadline",
+        iteration_s=1.5,
+        keys={"search": {"algorithm": "asha", "min_iterations": 6, "max_iterations": 54}, "deadline": 140},
+        at_once=(2,),
+        cluster={"nodes": 2},
+    ),
+    Case(
         name="SEER, elastic",
         iteration_s=0.5,
         keys={"search": {"algorithm": "seer", "min_round": 8}, "deadline": 140, "budget": 0.40},

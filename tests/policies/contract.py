@@ -156,7 +156,9 @@ class PolicyContract:
     def test_all_trials_that_fail_leave_no_best_and_end_the_run(self, search: Mapping[str, object]) -> None:
         run = rehearse(World(learning=diverges).job(search))
         assert run.state.best is None
-        assert {trial.phase for trial in run.state.trials.values()} == {Phase.FAILED}
+        phases = [trial.phase for trial in run.state.trials.values()]
+        assert set(phases) <= {Phase.FAILED, Phase.STOPPED}  # after some that fail alike no others are tried
+        assert phases.count(Phase.FAILED) >= min(5, len(phases))
 
     def test_a_trial_that_diverges_has_failed_says_why_and_is_not_the_best(
         self, search: Mapping[str, object]

@@ -10,6 +10,8 @@ from elastune.core.turn import Turn
 from elastune.core.wishes import Wishes
 from elastune.planning.infeasible import Limit
 
+_MOST_FAILURES_ALIKE = 5
+
 
 def close(turn: Turn, ending: Ending) -> None:
     """Wind up. The first reason counts."""
@@ -51,6 +53,24 @@ def stop_if_reached(turn: Turn) -> None:
         reached = f"trial {best.trial} has {best.metric:g} after iteration {best.iteration}"
         turn.note("target", f"{target}: {reached}")
         close(turn, Ending.TARGET)
+
+
+def stop_if_hopeless(turn: Turn) -> None:
+    """Wind up when the first trials all failed alike before anybody had a value: so will the rest."""
+    state = turn.state
+    if state.iterations or state.closing is not None:
+        return
+    errors = [trial.error for trial in state.trials.values() if trial.error is not None]
+    if len(errors) < _MOST_FAILURES_ALIKE or len({_kind(error) for error in errors}) > 1:
+        return
+    turn.note("failed", f"the first {len(errors)} trials all failed alike, so the others are not tried")
+    close(turn, Ending.FAILED)
+
+
+def _kind(error: str) -> str:
+    """Of a traceback, the type of the exception; of anything else, the first words."""
+    lines = error.strip().splitlines()
+    return lines[-1].partition(":")[0] if lines else ""
 
 
 def last_call(turn: Turn, limit: Limit) -> None:

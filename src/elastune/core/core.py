@@ -17,6 +17,7 @@ from elastune.core.closing import (
     rest,
     rest_if_quiet,
     run_out,
+    stop_if_hopeless,
     stop_if_reached,
 )
 from elastune.core.commands import AnyCommand, Barrier, Ending, Fork, RequestNodes, Sample, SetTimer
@@ -73,6 +74,7 @@ class Core:
         if state.ended is not None:
             return turn.commands
         stop_if_reached(turn)
+        stop_if_hopeless(turn)
         self._ask_policy(turn, event, concerned)
         return turn.commands
 

@@ -108,6 +108,13 @@ def _totals(quote: PolicyQuote) -> Text:
         (format_usd(predicted.cost), "bold"),
         _share(predicted.cost, limits.budget_usd, "the budget"),
     )
+    if quote.is_luck:
+        least, most = quote.least, quote.most
+        times = f"{format_duration(least.jct_seconds)} to {format_duration(most.jct_seconds)}"
+        money = f"{format_usd(least.cost)} to {format_usd(most.cost)}"
+        text.append(
+            f"\n{times} and {money} in {plural(quote.rehearsals, 'rehearsal')}: how far it goes is luck"
+        )
     if quote.minimum_charge_s > predicted.jct_seconds:
         text.append(f"; {tell_minimum_charge(quote.minimum_charge_s)}")
     text.append(

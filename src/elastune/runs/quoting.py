@@ -12,6 +12,8 @@ from elastune.runs.rehearsing import rehearse
 from elastune.runs.result import Estimate
 from elastune.runs.setup import Purpose, RunSetup, prepare
 
+_ALIKE = 1.05
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyQuote:
@@ -20,6 +22,10 @@ class PolicyQuote:
     choice: Choice
     limits: Limits
     predicted: Estimate
+    least: Estimate
+    most: Estimate
+    """Of time and of money, each by itself, in the rehearsals: how far a search goes is a matter of luck."""
+    rehearsals: int
     trials: float
     """In the mean of the rehearsals."""
     peak_nodes: int
@@ -37,6 +43,14 @@ class PolicyQuote:
     def cost(self) -> float:
         return self.predicted.cost
 
+    @property
+    def is_luck(self) -> bool:
+        """Whether rehearsals differ enough to be told."""
+        return (
+            self.most.jct_seconds > self.least.jct_seconds * _ALIKE
+            or self.most.cost > self.least.cost * _ALIKE
+        )
+
     def to_dict(self) -> dict[str, object]:
         """Plain data with the keys that programs may rely on."""
         return {
@@ -44,6 +58,8 @@ class PolicyQuote:
             "why": str(self.choice),
             "jct_seconds": self.predicted.jct_seconds,
             "cost": self.predicted.cost,
+            "jct_seconds_range": [self.least.jct_seconds, self.most.jct_seconds],
+            "cost_range": [self.least.cost, self.most.cost],
             "deadline_seconds": self.limits.deadline_s,
             "budget": self.limits.budget_usd,
             "trials": self.trials,
@@ -64,6 +80,9 @@ def quote_of(setup: RunSetup) -> PolicyQuote:
         choice=setup.choice,
         limits=setup.terms.limits,
         predicted=rehearsed.estimate,
+        least=rehearsed.least,
+        most=rehearsed.most,
+        rehearsals=rehearsed.count,
         trials=rehearsed.trials,
         peak_nodes=rehearsed.peak_nodes,
         outline=setup.outline(),

@@ -29,6 +29,10 @@ class Rehearsals:
     """Means over simulations of a policy of which nobody knows what it will see."""
 
     estimate: Estimate
+    least: Estimate
+    most: Estimate
+    """Of time and of money, each by itself."""
+    count: int
     trials: float
     peak_nodes: int
 
@@ -61,7 +65,18 @@ def rehearse(setup: RunSetup) -> Rehearsals:
         raise InfeasibleError(_tell_too_little(setup))
     seconds, usd = (sum(values) / len(values) for values in zip(*outcomes, strict=True))
     estimate = Estimate(jct_seconds=seconds, cost=usd)
-    return Rehearsals(estimate=estimate, trials=trials / len(outcomes), peak_nodes=peak)
+    least, most = (
+        Estimate(jct_seconds=end(seconds for seconds, _ in outcomes), cost=end(usd for _, usd in outcomes))
+        for end in (min, max)
+    )
+    return Rehearsals(
+        estimate=estimate,
+        least=least,
+        most=most,
+        count=len(outcomes),
+        trials=trials / len(outcomes),
+        peak_nodes=peak,
+    )
 
 
 def _tell_too_little(setup: RunSetup) -> str:
