@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from elastune.api import plan, quote
+    from elastune.api.results import LoadedRun, load_run
     from elastune.api.running import list_runs, simulate, simulate_many, status
     from elastune.api.tuning import resume, stop, tune
     from elastune.checkpoints import load_checkpoint
@@ -30,6 +31,7 @@ __all__ = [
     "InfeasibleError",
     "Job",
     "JobError",
+    "LoadedRun",
     "NoPlanError",
     "Objective",
     "Quote",
@@ -40,6 +42,7 @@ __all__ = [
     "list_runs",
     "load_checkpoint",
     "load_job",
+    "load_run",
     "plan",
     "quote",
     "report",
@@ -57,6 +60,7 @@ _HOMES = {
     "InfeasibleError": "elastune.errors",
     "Job": "elastune.job",
     "JobError": "elastune.errors",
+    "LoadedRun": "elastune.api.results",
     "NoPlanError": "elastune.planning",
     "Objective": "elastune.planning",
     "Quote": "elastune.planning",
@@ -66,6 +70,7 @@ _HOMES = {
     "list_runs": "elastune.api.running",
     "load_checkpoint": "elastune.checkpoints",
     "load_job": "elastune.job",
+    "load_run": "elastune.api.results",
     "plan": "elastune.api",
     "quote": "elastune.api",
     "report": "elastune.reports.reporting",

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import elastune
+from elastune.cli.export import export_command
 from elastune.cli.plan import plan_command
 from elastune.cli.profile import profile_command
 from elastune.cli.report import report_command
@@ -36,6 +37,7 @@ app.command("stop")(stop_command)
 app.command("runs")(runs_command)
 app.command("status")(status_command)
 app.command("report")(report_command)
+app.command("export")(export_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -27,6 +27,7 @@ from elastune.job.complaints import InvalidJobError, describe
 from elastune.job.declared_search import DeclaredSearch, ShaSearch
 from elastune.job.document import read_yaml
 from elastune.job.latencies import LatencySection
+from elastune.job.loggers import Logging, LoggingSection, MlflowSection, logging_in
 from elastune.job.profile import AnyProfile, CheckpointSection, ProfileSection
 from elastune.job.quantities import (
     PositiveDuration,
@@ -60,7 +61,7 @@ _ONE_CPU = SlotSection(cpus=1)
 # Stands in until the training is measured; nothing is planned with it.
 _UNMEASURED = Profile(iteration=Constant(1.0), speedup=Speedup.of({}))
 # Left out of a job's data where they say nothing, so that the journals of jobs without them do not change.
-_LATER_KEYS = ("stop_when", "storage", "hang_after", "pickles", "keep_checkpoints")
+_LATER_KEYS = ("stop_when", "storage", "hang_after", "pickles", "keep_checkpoints", "logging")
 
 
 class Job(Section):
@@ -87,6 +88,7 @@ class Job(Section):
     storage: Storage | None = None
     pickles: Flag = False
     hang_after: PositiveDuration | None = None
+    logging: Logging | None = None
     start_configurations: StartConfigurations = ()
 
     _undeclared: bool = PrivateAttr(default=False)
@@ -152,6 +154,8 @@ class Job(Section):
             sections["space"] = written_in(folder, sections["space"])
         if "storage" in sections:
             sections["storage"] = storage_in(folder, sections["storage"])
+        if "logging" in sections:
+            sections["logging"] = logging_in(folder, sections["logging"])
         try:
             return cls(**sections)
         except InvalidJobError as error:
@@ -333,6 +337,8 @@ def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]
         ("profile", "checkpoint"): CheckpointSection,
         ("cluster",): ClusterSection,
         ("slot",): SlotSection,
+        ("logging",): LoggingSection,
+        ("logging", "mlflow"): MlflowSection,
         ("trainable",): CurvesSection,
         ("profile", "iteration"): LatencySection,
     }

@@ -19,6 +19,7 @@ from elastune.errors import ExecutionError, InvariantError
 from elastune.journal import AnyJournal, RunFolder, RunRecord, Writer
 from elastune.providers.rays import RayProvider
 from elastune.runs.driver import Beat, Driver, belief_of
+from elastune.runs.listening import open_listeners
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.result import Estimate, RunResult, best_of, count_phases
 from elastune.runs.retention import Retention
@@ -78,6 +79,7 @@ class RealRun:
         self.store.check()
         self.is_new = core is None
         core = core or setup.make_core(record.seed)
+        self.listeners = open_listeners(setup.job, core.state, journal, record, folder, self.store)
         self.body = RayBody(
             setup.terms,
             machines=Machines(means.provider, means.clock, belief_of(core.state)),
@@ -107,6 +109,7 @@ class RealRun:
     ) -> None:
         """From its first event to its end, or until it rests. Both are asked for a few times per second."""
         with ExitStack() as stack:
+            stack.callback(self.listeners.close)
             stack.callback(self.retention.close)
             stack.callback(self.writer.close)
             for command in self._think([first]):
@@ -118,6 +121,7 @@ class RealRun:
                     continue
                 self.writer.commit()
                 self.retention.sweep()
+                self.listeners.flush()
                 if not asked:
                     asked = self._listen(stop, rest)
                 if watch is not None:
@@ -164,6 +168,7 @@ class RealRun:
         remarks: list[Remark] = []
         for _ in overheard(self.journal.read(self.record.run), remarks):
             pass
+        remarks += self.listeners.remarks()
         return standing_of(
             self.setup, self.core.state, seed=self.record.seed, predicted=predicted, remarks=remarks
         )
@@ -188,8 +193,10 @@ class RealRun:
         """All that happened together is journalled together, before anything is done about it."""
         commands: list[AnyCommand] = []
         for event in events:
-            commands += self.driver(event)
+            caused = self.driver(event)
+            commands += caused
             self.retention.take(event)
+            self.listeners.take(event, caused)
         if not all(isinstance(command, _INWARD) for command in commands):
             self.writer.commit()
         return commands

@@ -1,0 +1,145 @@
+"""What runs found, as tables and for other tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elastune.api.running import RUNS_FOLDER
+from elastune.errors import JobError
+from elastune.exports.columns import Columns, row_columns, trial_columns
+from elastune.exports.files import WRITERS, write_tables
+from elastune.exports.frames import to_frame
+from elastune.exports.lines import in_order, without_lost
+from elastune.journal import FoundRun, find_run
+from elastune.runs.results import Results, read_results, read_rows
+from elastune.wording import did_you_mean, either
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = (*WRITERS, "tensorboard", "mlflow")
+WHATS = ("trials", "rows", "both")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedRun:
+    """A run to look into. Each question is answered from the journal as it is then."""
+
+    found: FoundRun
+
+    @property
+    def run(self) -> str:
+        return self.found.record.run
+
+    @property
+    def path(self) -> Path:
+        """The folder of the run."""
+        return self.found.folder.path
+
+    def trials(self) -> pd.DataFrame:
+        """A line for each trial: how it stands, what it reached and took, and its hyperparameters as
+        `config/<name>`. `attrs` has `run`, `metric` and `mode`."""
+        results = read_results(self.found)
+        frame = to_frame(trial_columns(results.trials))
+        head = results.head
+        frame.attrs |= {"run": head.run, "metric": head.metric, "mode": head.mode.value}
+        return frame
+
+    def rows(self, *, lost: bool = False) -> pd.DataFrame:
+        """A line for each iteration of each trial, with all metrics, in the order of time.
+
+        What was lost with a machine and trained again is there once, unless `lost` asks for all of it.
+        """
+        rows = list(read_rows(self.found))
+        return to_frame(row_columns(in_order(rows) if lost else without_lost(rows)))
+
+    def export(
+        self,
+        format: str,  # noqa: A002  the word that the command has
+        to: str | Path | None = None,
+        *,
+        what: str = "both",
+        force: bool = False,
+        experiment: str | None = None,
+        checkpoint: bool = False,
+    ) -> tuple[str, ...]:
+        """Write the run for another tool; returns where.
+
+        `format` is `csv`, `json` or `parquet` (files `trials` and `rows` in the folder `to`; those that are
+        there are replaced only by `force`), `tensorboard` (event files under the folder `to`, which replace
+        those of the same run), or `mlflow` (`to` is the tracking URI; what was exported before is gone on
+        with). `experiment` and `checkpoint` are for MLflow: its name there, and whether the best model is
+        stored.
+        """
+        _check(format, what, to)
+        results = read_results(self.found)
+        if format == "tensorboard":
+            return (_to_tensorboard(results, self._home(to, "tensorboard")),)
+        if format == "mlflow":
+            return (_to_mlflow(results, to, experiment, with_checkpoint=checkpoint),)
+        folder = self._home(None, "export") if to is None else Path(to)
+        return tuple(map(str, write_tables(format, folder, _tables(results, what), force=force)))
+
+    def _home(self, to: str | Path | None, name: str) -> Path:
+        """In the run's folder; of several runs in one folder each has its own. Elsewhere a folder by the
+        run's name, so that several runs can be looked at together."""
+        if to is not None:
+            return Path(to) / f"{self.found.record.name}-{self.run}"
+        home = self.path / name
+        return home / self.run if "." in self.run else home
+
+
+def load_run(run: str | Path, *, folder: str | Path = RUNS_FOLDER) -> LoadedRun:
+    """A run as tables. `run` is a path, the start of an id, or `last`; `folder` is where runs are kept.
+
+    >>> result = elastune.tune("job.yaml")
+    >>> elastune.load_run(result.run).trials().sort_values("best")
+    """
+    return LoadedRun(found=find_run(Path(folder), str(run)))
+
+
+def _check(format_: str, what: str, to: str | Path | None) -> None:
+    if format_ not in FORMATS:
+        raise JobError(f"format is {format_!r}; expected {either(FORMATS)}{did_you_mean(format_, FORMATS)}")
+    if what not in WHATS:
+        raise JobError(f"what is {what!r}; expected {either(WHATS)}{did_you_mean(what, WHATS)}")
+    if what != "both" and format_ not in WRITERS:
+        raise JobError(f"what is {what}, but {format_} always gets trials and rows; leave it out")
+    if to is not None and format_ in WRITERS and Path(to).is_file():
+        raise JobError(f"{to} is a file; expected a folder, into which trials.{format_} and the like go")
+
+
+def _tables(results: Results, what: str) -> dict[str, Columns]:
+    tables = {"trials": trial_columns(results.trials), "rows": row_columns(results.rows)}
+    return tables if what == "both" else {what: tables[what]}
+
+
+def _to_tensorboard(results: Results, folder: Path) -> str:
+    from elastune.exports.tensorboard_sink import TensorBoardSink  # noqa: PLC0415
+
+    try:
+        sink = TensorBoardSink(folder, results.head)
+        sink.update(results.as_news())
+    except OSError as error:
+        raise JobError(f"{folder} cannot be written: {error.strerror}; choose another with --to") from error
+    return sink.where
+
+
+def _to_mlflow(
+    results: Results, uri: str | Path | None, experiment: str | None, *, with_checkpoint: bool
+) -> str:
+    from elastune.exports.mlflow_sink import MlflowSink, explained  # noqa: PLC0415
+
+    best = results.best
+    if with_checkpoint and (best is None or best.checkpoint is None):
+        raise JobError(
+            "there is no checkpoint to store: the run was simulated, or has saved none; leave it out"
+        )
+    with explained():
+        sink = MlflowSink(results.head, uri=None if uri is None else str(uri), experiment=experiment)
+        sink.update(results.as_news())
+        if with_checkpoint and best is not None and best.checkpoint is not None:
+            sink.attach(best.trial, best.checkpoint)
+    return sink.where

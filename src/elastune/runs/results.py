@@ -1,0 +1,106 @@
+"""What a run found, from its journal: every trial and every row, while it goes on or when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from elastune.core import Core, State
+from elastune.core.events import Progressed
+from elastune.errors import ElastuneError, ExecutionError, InvariantError
+from elastune.exports import News, RowLine, RunHead, TrialLine, without_lost
+from elastune.job import Job
+from elastune.journal import Body, Entry, FoundRun, Journal, RunRecord
+from elastune.journal.codec import decode
+from elastune.runs.chronicle import Chronicle
+from elastune.runs.reopening import setup_of
+from elastune.runs.replay import event_of
+from elastune.runs.storage import open_store
+
+# As the codec writes it. Looking for the text spares reading every line.
+_ROWS_MARK = '"rows":[['
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """A run in full."""
+
+    head: RunHead
+    trials: tuple[TrialLine, ...]
+    rows: tuple[RowLine, ...]
+    ending: str | None
+    """None: it has not ended."""
+    best: TrialLine | None
+    """The trial with the best model that has a checkpoint."""
+
+    def as_news(self) -> News:
+        return News(trials=self.trials, rows=self.rows, ending=self.ending, best=self.best)
+
+
+def read_results(found: FoundRun) -> Results:
+    """Replay a run: only the core knows whether a trial was stopped or has finished."""
+    journal = Journal.open(found.journal, read_only=True)
+    record = found.record
+    setup = setup_of(record, journal)
+    core = setup.make_core(record.seed)
+    chronicle = Chronicle(setup.terms.cluster, setup.terms.metric)
+    _replay(core, journal.read(record.run), chronicle, record)
+    state = core.state
+    kept = _checkpoints(found, setup.job, state)
+    lines = {number: chronicle.line(state, trial, kept.get(number)) for number, trial in state.trials.items()}
+    return Results(
+        head=head_of(record, state),
+        trials=tuple(lines[number] for number in sorted(lines)),
+        rows=tuple(without_lost(chronicle.rows())),
+        ending=None if state.ended is None else state.ended.value,
+        best=None if state.best is None else lines[state.best.trial],
+    )
+
+
+def read_rows(found: FoundRun) -> Iterator[RowLine]:
+    """Every row as it was reported, in the order of the journal. No replay is needed for that."""
+    for entry in Journal.open(found.journal, read_only=True).read(found.record.run):
+        if _ROWS_MARK in entry.event_line:
+            event = decode(entry.event_line)
+            if isinstance(event, Progressed):
+                for iteration, at_s, metrics in event.rows:
+                    yield RowLine(event.trial, iteration, at_s, metrics, event.generation)
+
+
+def head_of(record: RunRecord, state: State) -> RunHead:
+    return RunHead(
+        run=record.run,
+        name=record.name,
+        policy=record.policy,
+        seed=record.seed,
+        body=record.body.value,
+        created_utc=record.created_utc,
+        metric=state.terms.metric,
+        mode=state.terms.mode,
+    )
+
+
+def _replay(core: Core, entries: Iterable[Entry], chronicle: Chronicle, record: RunRecord) -> None:
+    try:
+        for entry in entries:
+            event = event_of(entry)
+            chronicle.take(event, core.handle(event))
+    except InvariantError as error:
+        raise ExecutionError(
+            f"run {record.run} cannot be replayed beyond event {core.state.events}: {error}; "
+            "its journal is damaged, or was written by another version of Elastune"
+        ) from error
+
+
+def _checkpoints(found: FoundRun, job: Job, state: State) -> dict[int, str]:
+    """The newest checkpoint of each trial, as far as it is still kept. Elsewhere than here only the best
+    one is told: to list a remote storage takes long, and may take money."""
+    if found.record.body is not Body.RAY:
+        return {}
+    best = {} if state.best is None else {state.best.trial: state.best.iteration}
+    try:
+        store = open_store(job, found.folder)
+        newest = dict(store.list()) if store.is_local else {}
+    except ElastuneError:
+        return {}
+    return {trial: store.path(trial, iteration) for trial, iteration in (newest | best).items()}

@@ -1,0 +1,123 @@
+"""Real runs that are logged while they go: killed, resumed, and with a logger that breaks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import elastune
+from elastune.api.results import LoadedRun
+from elastune.core import State
+from tests.bodies.real.runs import Watch, job_of, our_processes, run, wait_until_gone
+from tests.bodies.real.test_real_run import LONG, start_driver, wait_for_training
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    before = our_processes()
+    yield
+    assert wait_until_gone(before) == {}
+
+
+def check_csv(loaded: LoadedRun) -> None:
+    rows, trials = loaded.rows(), loaded.trials()
+    live = pd.read_csv(loaded.path / "export" / "rows.csv")
+    key = ["trial", "iteration"]
+    pd.testing.assert_frame_equal(
+        live.sort_values(key)[[*key, "score", "done"]].reset_index(drop=True),
+        rows.sort_values(key)[[*key, "score", "done"]].reset_index(drop=True),
+        check_dtype=False,
+    )
+    told = pd.read_csv(loaded.path / "export" / "trials.csv")
+    for name in ("trial", "status", "iterations", "best", "config/x", "nodes"):
+        assert list(told[name]) == list(trials[name]), name
+    assert list(told["checkpoint"].dropna()) == list(trials["checkpoint"].dropna())
+
+
+def check_tensorboard(loaded: LoadedRun) -> None:
+    rows = loaded.rows()
+    for number in loaded.trials()["trial"]:
+        accumulator = EventAccumulator(str(loaded.path / "tensorboard" / f"trial-{number:05d}"))
+        accumulator.Reload()
+        steps = [each.step for each in accumulator.Scalars("score")]
+        assert steps == list(rows.loc[rows["trial"] == number, "iteration"])
+
+
+def check_mlflow(loaded: LoadedRun, uri: str) -> None:
+    client = MlflowClient(uri)
+    found = client.search_runs([client.get_experiment_by_name("live").experiment_id])
+    children = {
+        int(each.data.tags["elastune.trial"]): each for each in found if "elastune.trial" in each.data.tags
+    }
+    assert len(found) == len(children) + 1
+    rows = loaded.rows()
+    for line in loaded.trials().to_dict("records"):
+        child = children[line["trial"]]
+        assert child.data.tags["elastune.status"] == line["status"]
+        assert child.info.status == "FINISHED"
+        history = client.get_metric_history(child.info.run_id, "score")
+        assert [each.step for each in history] == list(rows.loc[rows["trial"] == line["trial"], "iteration"])
+
+
+class _Looks(Watch):
+    """Whether something could be seen while trials were trained."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.seen = 0
+
+    def is_time(self, state: State) -> bool:
+        for path in self.root.glob("*/export/rows.csv"):
+            self.seen = len(pd.read_csv(path))
+        return state.ended is None and self.seen > 0
+
+    def act(self) -> None:
+        pass
+
+
+def test_a_run_that_was_killed_and_resumed_is_logged_once(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    logging = {"csv": True, "tensorboard": True, "mlflow": {"uri": uri, "experiment": "live"}}
+    driver = start_driver(tmp_path, **LONG, logging=logging)
+    folder = wait_for_training(tmp_path / "runs")
+    until = time.monotonic() + 30
+    while time.monotonic() < until:  # something is written before it dies
+        path = folder / "export" / "rows.csv"
+        if path.exists() and len(path.read_text().splitlines()) > 1:
+            break
+        time.sleep(0.1)
+    driver.kill()
+    driver.communicate()
+    looks = _Looks(tmp_path / "runs")
+    result = elastune.resume("last", folder=tmp_path / "runs", watch=looks)
+    assert result.ending == "complete"
+    assert looks.acted
+    loaded = elastune.load_run("last", folder=tmp_path / "runs")
+    trials = loaded.trials()
+    assert result.best is not None
+    assert list(trials["checkpoint"].dropna()) == [result.best.checkpoint]
+    check_csv(loaded)
+    check_tensorboard(loaded)
+    check_mlflow(loaded, uri)
+    loaded.export("mlflow", uri, experiment="live")  # as it is there already, nothing changes
+    check_mlflow(loaded, uri)
+
+
+def test_a_logger_that_breaks_does_not_break_the_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    logging = {"csv": str(tmp_path / "file" / "deeper"), "tensorboard": True}
+    finished = run(job_of(logging=logging), tmp_path / "runs")
+    assert finished.result.ending == "complete"
+    (remark,) = (each for each in finished.standing.remarks if each.topic == "logging")
+    assert remark.text.startswith("nothing more is written for csv: NotADirectoryError")
+    check_tensorboard(elastune.load_run("last", folder=tmp_path / "runs"))

@@ -1,0 +1,128 @@
+"""What the MLflow client reads of a run, from a store in a file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+import elastune
+from elastune.api.results import LoadedRun
+from elastune.errors import ExecutionError, JobError
+from elastune.exports.mlflow_sink import MlflowSink
+from elastune.runs.results import read_results
+from tests.exports.odd_runs import odd_run
+
+# Of MLflow and of the libraries below it.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    space = {"x": {"float": [0.0, 1.0], "grid": 2}, "name": ["gut", "schlecht"], "a(b)": ["x" * 900]}
+    return odd_run(tmp_path_factory.mktemp("odd"), space=space)
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One store for all tests: to make one takes seconds."""
+    return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+
+
+def runs_of(uri: str, experiment: str) -> tuple[Any, dict[int, Any]]:
+    """The parent, and its children by their trials."""
+    client = MlflowClient(uri)
+    found = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
+    parents = [run for run in found if "elastune.trial" not in run.data.tags]
+    children = [run for run in found if "elastune.trial" in run.data.tags]
+    assert len(parents) == 1
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parents[0].info.run_id}
+    assert len({run.data.tags["elastune.trial"] for run in children}) == len(children)
+    return parents[0], {int(run.data.tags["elastune.trial"]): run for run in children}
+
+
+def test_a_run_for_the_run_and_one_in_it_for_each_trial(odd: LoadedRun, uri: str) -> None:
+    odd.export("mlflow", uri)
+    parent, children = runs_of(uri, "odd")
+    tags = parent.data.tags
+    assert (tags["elastune.run"], tags["elastune.policy"], tags["elastune.seed"]) == (odd.run, "grid", "0")
+    assert (tags["elastune.status"], parent.info.status) == ("complete", "FINISHED")
+    trials, rows = odd.trials(), odd.rows()
+    assert parent.data.metrics["best score"] == trials["best"].max()
+    assert set(children) == set(trials["trial"])
+    client = MlflowClient(uri)
+    for line in trials.to_dict("records"):
+        run = children[line["trial"]]
+        assert run.info.status == ("FAILED" if line["status"] == "failed" else "FINISHED")
+        assert run.data.params["name"] == line["config/name"]
+        assert run.data.params["x"] == str(line["config/x"])
+        assert set(run.data.params) == {"x", "name", "a_b_"}  # MLflow takes no brackets
+        assert ("diverged" in run.data.tags.get("elastune.error", "")) == (line["status"] == "failed")
+        mine = rows[rows["trial"] == line["trial"]]
+        score = client.get_metric_history(run.info.run_id, "score")
+        assert [metric.step for metric in score] == list(mine["iteration"])
+        for metric, value in zip(score, mine["score"], strict=True):
+            assert metric.value == value or (math.isnan(metric.value) and math.isnan(value))
+        sizes = client.get_metric_history(
+            run.info.run_id, "größe (%)".replace("(", "_").replace("%", "_").replace(")", "_")
+        )
+        assert [metric.step for metric in sizes] == list(mine.loc[mine["iteration"] % 2 == 1, "iteration"])
+
+
+def test_a_second_export_adds_nothing(odd: LoadedRun, uri: str) -> None:
+    odd.export("mlflow", uri, experiment="twice")
+    odd.export("mlflow", uri, experiment="twice")
+    _, children = runs_of(uri, "twice")
+    client = MlflowClient(uri)
+    for trial, run in children.items():
+        history = client.get_metric_history(run.info.run_id, "score")
+        assert len(history) == sum(odd.rows()["trial"] == trial)
+
+
+def test_what_was_half_written_is_gone_on_with(odd: LoadedRun, uri: str) -> None:
+    results = read_results(odd.found)
+    unfinished = tuple(replace(line, status="running") for line in results.trials[:3])
+    rows = tuple(row for row in results.rows if row.trial < 3 and row.iteration == 1)
+    first = replace(results, trials=unfinished, rows=rows, ending=None)
+    MlflowSink(results.head, uri=uri, experiment="half").update(first.as_news())
+    odd.export("mlflow", uri, experiment="half")
+    _, children = runs_of(uri, "half")
+    assert len(children) == len(results.trials)
+    client = MlflowClient(uri)
+    for trial, run in children.items():
+        history = client.get_metric_history(run.info.run_id, "score")
+        assert [each.step for each in history] == [
+            row.iteration for row in results.rows if row.trial == trial
+        ]
+
+
+def test_a_simulated_run_has_no_checkpoint_to_store(odd: LoadedRun, uri: str) -> None:
+    with pytest.raises(JobError, match="there is no checkpoint to store: the run was simulated"):
+        odd.export("mlflow", uri, checkpoint=True)
+
+
+def test_a_file_is_stored_with_its_trial(odd: LoadedRun, uri: str, tmp_path: Path) -> None:
+    client = MlflowClient(uri)
+    client.create_experiment("files", artifact_location=(tmp_path / "artifacts").as_uri())
+    results = read_results(odd.found)
+    sink = MlflowSink(results.head, uri=uri, experiment="files")
+    sink.update(results.as_news())
+    (tmp_path / "iteration-000004.ckpt").write_bytes(b"model")
+    sink.attach(0, str(tmp_path / "iteration-000004.ckpt"))
+    _, children = runs_of(uri, "files")
+    (found,) = client.list_artifacts(children[0].info.run_id, "checkpoint")
+    assert found.path == "checkpoint/iteration-000004.ckpt"
+    with pytest.raises(elastune.ElastuneError, match="is not a file of this machine"):
+        sink.attach(0, "s3://bucket/model.ckpt")
+
+
+@pytest.mark.parametrize("nowhere", ["nosuch://host", "folder"])
+def test_an_address_that_mlflow_does_not_take_is_told(odd: LoadedRun, nowhere: str, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match=r"MLflow refused: .* such as --to http://localhost:5000"):
+        odd.export("mlflow", str(tmp_path / nowhere) if nowhere == "folder" else nowhere)
