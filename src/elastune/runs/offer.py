@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from elastune.errors import JobError
 from elastune.job import Job
 from elastune.planning import Quote
+from elastune.runs.logger import check_loggers
 from elastune.runs.quoting import PolicyQuote, quote_of
 from elastune.runs.result import Estimate
 from elastune.runs.script import Shipment, ship
@@ -40,6 +41,8 @@ def make_offer(job: Job, *, policy: str | None, seed: int, address: str | None) 
     needed = [name for name in ("ray", "fsspec", "cloudpickle") if importlib.util.find_spec(name) is None]
     if needed:
         raise JobError(f"a real run needs {', '.join(needed)}; pip install 'elastune[ray]'")
+    if job.logging is not None:
+        check_loggers(job.logging)
     setup = prepare(job, policy, purpose=Purpose.RUN)
     shipment = ship(setup.job, setup.tuning.metric)
     if shipment.most_slots is not None:
