@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elastune.api.arguments import AnyJob, as_job, whole
+from elastune.api.progress import watching
 from elastune.api.running import MOST_SEED, RUNS_FOLDER, new_id, now_utc
 from elastune.bodies.ray.clock import RunClock
 from elastune.errors import JobError
@@ -18,6 +19,7 @@ from elastune.job.quantities import ExpectedError, positive_duration, positive_m
 from elastune.journal import Body, Journal, RunFolder, RunRecord, find_run
 from elastune.providers.rays import RayProvider
 from elastune.providers.registry import Setting
+from elastune.runs.live import Opening, introduce
 from elastune.runs.offer import Offer, make_offer
 from elastune.runs.real import Means, RealRun, Watch
 from elastune.runs.result import RunResult
@@ -50,6 +52,7 @@ def tune(
     address: str | None = None,
     folder: str | Path = RUNS_FOLDER,
     watch: Watch | None = None,
+    progress: bool | None = None,
     **sections: Any,
 ) -> RunResult:
     """Tune a model in real processes: by the deadline, for the budget, with the plan that `quote` shows.
@@ -57,7 +60,8 @@ def tune(
     `job` is a `Job`, a mapping with its keys or the path of a YAML file; or the trainable itself, with the
     keys of the job as arguments. The run is on machines of this computer unless `address` names a Ray
     cluster (or `cluster.provider` another provider). `folder` is where the run's folder is made. `watch` is
-    told now and then how the run stands.
+    told now and then how the run stands. `progress` writes lines about the run to stderr: what happens, and
+    every 15 s how it stands; None: where a terminal or a notebook shows them, and there is no `watch`.
 
     >>> elastune.tune(train, space={"lr": {"float": [1e-4, 1.0], "log": True}}, metric="accuracy",
     ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
@@ -66,6 +70,7 @@ def tune(
     from elastune.api.profiling import measured  # noqa: PLC0415  which runs a job, too
 
     given = as_job(_whole_job(job, sections))
+    watch = watching(watch, progress)
     planned, _ = measured(given, address=address, folder=folder, watch=watch)
     offer = offer_run(planned, policy=policy, seed=seed, address=address)
     return run_offer(offer, folder=folder, watch=watch).result
@@ -109,6 +114,16 @@ def run_offer(
             record=record,
             folder=kept,
         )
+        introduce(
+            watch,
+            Opening(
+                record=record,
+                setup=setup,
+                predicted=offer.predicted,
+                journal=real.journal,
+                policy=real.core.policy,
+            ),
+        )
         real.run(real.beginning(), watch, stop=StopFile(kept).reason, rest=nudge)
         result = real.result(offer.predicted)
     write_real_result(kept, result.to_dict())
@@ -116,7 +131,7 @@ def run_offer(
     return Finished(result=result, standing=standing, offer=offer, folder=kept, record=record)
 
 
-def resume(
+def resume(  # noqa: PLR0913  all by name
     run: str | Path,
     *,
     folder: str | Path = RUNS_FOLDER,
@@ -125,16 +140,17 @@ def resume(
     budget: float | str | None = None,
     address: str | None = None,
     watch: Watch | None = None,
+    progress: bool | None = None,
 ) -> RunResult:
     """Go on with a run that was interrupted, however it was, from its journal and its checkpoints.
 
     `deadline` and `budget` are new limits for the whole run; the time for which it was down does not count.
-    `trainable` is needed where the old one cannot be imported any more.
+    `trainable` is needed where the old one cannot be imported any more; `progress` is as for `tune`.
     """
     found = find_run(Path(folder), str(run))
     continuation = take_up(found, trainable=trainable, address=address)
     limits = Renewal.of(deadline=deadline, budget=budget)
-    return run_on(continuation, limits, watch=watch).result
+    return run_on(continuation, limits, watch=watching(watch, progress)).result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +195,17 @@ def run_on(
             record=found.record,
             folder=found.folder,
             core=core,
+        )
+        introduce(
+            watch,
+            Opening(
+                record=found.record,
+                setup=offer.setup,
+                predicted=continuation.predicted,
+                journal=real.journal,
+                policy=core.policy,
+                events=core.state.events,
+            ),
         )
         first = real.coming_back(
             continuation.down_s, deadline_s=limits.deadline_s, budget_usd=limits.budget_usd
@@ -237,4 +264,6 @@ def _whole_job(job: AnyJob | Callable[..., object], sections: Mapping[str, Any])
         raise JobError(
             f"{', '.join(sections)}: keys of a job go with a trainable; the first argument is a job already"
         )
-    return Job(trainable=job, **sections)
+    name = getattr(job, "__name__", "")
+    named = {"name": name} if name.isidentifier() else {}
+    return Job(trainable=job, **{**named, **sections})

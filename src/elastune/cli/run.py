@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -15,7 +16,7 @@ import typer
 
 from elastune.cli.errors import errors_as_json
 from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
-from elastune.cli.run_meter import RunMeter, tell_standing
+from elastune.cli.run_meter import RunMeter, open_meter
 from elastune.cli.showing import show
 from elastune.cli.stopping import INTERRUPTED
 from elastune.errors import ExecutionError, JobError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def run_command(
+def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
     policy: Annotated[str | None, typer.Option(help="Who decides.", show_default="by the job")] = None,
     seed: Annotated[
@@ -43,6 +44,8 @@ def run_command(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only quote and result.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -50,12 +53,15 @@ def run_command(
 
     Ctrl-C saves everything, gives all nodes back and ends; a second one ends at once.
     """
+    meter_of = partial(open_meter, quiet=quiet, plain=plain)
     with errors_as_json(as_json):
         from elastune.api.tuning import offer_run, run_offer  # noqa: PLC0415
 
         # What a trainable prints when it is imported is not part of our output.
         with contextlib.redirect_stdout(sys.stderr):
-            planned = _measured(job, address=address, runs_folder=runs_folder, as_json=as_json)
+            planned = _measured(
+                job, address=address, runs_folder=runs_folder, as_json=as_json, meter_of=meter_of
+            )
             offer = offer_run(planned, policy=policy, seed=seed, address=address)
         if not as_json:
             _show_quote(offer)
@@ -63,6 +69,7 @@ def run_command(
         finished = carry_out(
             lambda meter, nudge: run_offer(offer, folder=runs_folder, watch=meter, nudge=nudge),
             as_json=as_json,
+            meter_of=meter_of,
         )
     _print(finished, as_json=as_json)
 
@@ -85,6 +92,8 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only quote and result.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -104,13 +113,18 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         if not as_json:
             _tell_where_it_stands(continuation)
         _ask(continuation.offer, yes=yes, as_json=as_json)
+        meter_of = partial(open_meter, quiet=quiet, plain=plain)
         finished = carry_out(
-            lambda meter, nudge: run_on(continuation, limits, watch=meter, nudge=nudge), as_json=as_json
+            lambda meter, nudge: run_on(continuation, limits, watch=meter, nudge=nudge),
+            as_json=as_json,
+            meter_of=meter_of,
         )
     _print(finished, as_json=as_json)
 
 
-def _measured(job: Path, *, address: str | None, runs_folder: Path, as_json: bool) -> Job:
+def _measured(
+    job: Path, *, address: str | None, runs_folder: Path, as_json: bool, meter_of: Callable[[], RunMeter]
+) -> Job:
     """The job with a profile, which is measured first if nobody has done so."""
     from elastune.api.profiling import measured  # noqa: PLC0415
     from elastune.job import load_job  # noqa: PLC0415
@@ -123,6 +137,7 @@ def _measured(job: Path, *, address: str | None, runs_folder: Path, as_json: boo
     planned, how = carry_out(
         lambda meter, nudge: measured(given, address=address, folder=runs_folder, watch=meter, nudge=nudge),
         as_json=as_json,
+        meter_of=meter_of,
     )
     if isinstance(how, Path):
         typer.echo(f"the same training was measured before: {how}", err=True)
@@ -132,12 +147,14 @@ def _measured(job: Path, *, address: str | None, runs_folder: Path, as_json: boo
     return planned
 
 
-def carry_out(run: Callable[[RunMeter, Nudge], T], *, as_json: bool) -> T:
+def carry_out(
+    run: Callable[[RunMeter, Nudge], T], *, as_json: bool, meter_of: Callable[[], RunMeter] = open_meter
+) -> T:
     """Run with a meter; Ctrl-C ends it well, or at once."""
     from elastune.runs.real import RunInterrupted  # noqa: PLC0415
 
     try:
-        with RunMeter() as meter, _Interrupts(meter) as interrupts:
+        with meter_of() as meter, _Interrupts(meter) as interrupts:
             return run(meter, interrupts.reason)
     except RunInterrupted as interrupted:
         _say_how_to_go_on(interrupted.run, interrupted.folder.path, as_json=as_json)
@@ -228,11 +245,17 @@ def _print(finished: Finished, *, as_json: bool) -> None:
 
 
 def _tell_where_it_stands(continuation: Continuation) -> None:
+    from elastune.runs.live.course import course_of  # noqa: PLC0415
+    from elastune.runs.live.taking import Subject, take  # noqa: PLC0415
+    from elastune.runs.live.telling import tell_scene  # noqa: PLC0415
     from elastune.units import format_duration  # noqa: PLC0415
 
-    state, run = continuation.core.state, continuation.found.record.run
+    state, record, setup = continuation.core.state, continuation.found.record, continuation.offer.setup
+    course = course_of(setup, continuation.predicted)
+    subject = Subject(name=record.name, run=record.run, policy=setup.policy, course=course)
     down = format_duration(continuation.down_s)
-    typer.echo(f"run {run} goes on after {down}: {tell_standing(state)}")
+    told = tell_scene(take(subject, state, now_s=state.now_s))
+    typer.echo(f"run {record.run} goes on after {down}: {told}")
     sys.stdout.flush()
 
 

@@ -1,61 +1,171 @@
-"""How a real run stands, on stderr: one line that changes at a terminal, a line now and then elsewhere."""
+"""How a real run stands, on stderr: a screen at a terminal, lines elsewhere, nothing for who wants quiet."""
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+    from rich.live import Live
+
     from elastune.core import State
+    from elastune.reports.live_panel import LivePanel
+    from elastune.runs.live import Opening, Scene, View
 
-_PLAIN_EVERY_S = 15.0
+# Four times per second at most; and so seldom that drawing takes no more than a two-hundredth of the time.
+_REDRAW_EVERY_S = 0.25
+_PATIENCE = 200.0
+_MOST_PATIENCE_S = 2.0
+# Where nothing has happened, only the clock goes on.
+_CLOCK_EVERY_S = 1.0
 
 
-class RunMeter:
-    def __init__(self) -> None:
-        from rich.console import Console  # noqa: PLC0415
+class RunMeter(Protocol):
+    """`elastune.runs.live.Spectator`, for as long as somebody looks."""
 
-        self._console = Console(stderr=True, highlight=False, markup=False)
-        self._line = self._console.status("starting the cluster")
-        self._next = time.monotonic() + _PLAIN_EVERY_S
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def begin(self, opening: Opening) -> None: ...
+
+    def __call__(self, state: State) -> None: ...
+
+    def say(self, text: str) -> None:
+        """What everybody has to know, also whoever wants quiet."""
+
+
+def open_meter(
+    *, quiet: bool = False, plain: bool = False, waiting: str = "starting the cluster"
+) -> RunMeter:
+    """`waiting` is what goes on until the run begins."""
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    if quiet:
+        return Silence(console)
+    return Lines(console) if plain or not _can_draw_on(console) else Screen(console, waiting)
+
+
+def _can_draw_on(console: Console) -> bool:
+    """A build server may say that it is a terminal; what is drawn there fills its log."""
+    knows_marks = console.encoding.lower().startswith("utf")
+    return console.is_terminal and not console.is_dumb_terminal and knows_marks and not os.environ.get("CI")
+
+
+class Silence:
+    """What cannot be shown, because the terminal or the pipe is gone, is not: the run goes on."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._line.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._line.stop()
+        pass
 
-    def say(self, text: str) -> None:
-        self._console.print(text)
+    def begin(self, opening: Opening) -> None:
+        pass
 
     def __call__(self, state: State) -> None:
-        if self._console.is_terminal:
-            self._line.update(tell_standing(state))
-        elif time.monotonic() >= self._next:
-            self._next = time.monotonic() + _PLAIN_EVERY_S
-            self._console.print(tell_standing(state))
+        pass
+
+    def say(self, text: str) -> None:
+        with suppress(OSError):
+            self._console.file.write(f"{text}\n")
+            self._console.file.flush()
 
 
-def tell_standing(state: State) -> str:
-    """Time and money against their limits, nodes, trials, and the best so far."""
-    from elastune.units import format_duration, format_usd, plural  # noqa: PLC0415
+class Lines(Silence):
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(console)
+        from elastune.runs.live import LineLog  # noqa: PLC0415
 
-    limits = state.limits
-    time_told = format_duration(state.now_s)
-    if limits.deadline_s is not None:
-        time_told += f" of {format_duration(limits.deadline_s)}"
-    money_told = format_usd(state.ledger.accrued_usd(state.now_s))
-    if limits.budget_usd is not None:
-        money_told += f" of {format_usd(limits.budget_usd)}"
-    up = sum(node.ready_s is not None for node in state.where.values())
-    booting = len(state.where) - up
-    nodes = plural(up, "node") + (f" (+{booting} booting)" if booting else "")
-    done = sum(trial.phase.is_over for trial in state.trials.values())
-    trials = f"{len(state.held)} of {plural(len(state.trials), 'trial')} training, {done} done"
-    best = "" if state.best is None else f", best {state.best.metric:.6g} (trial {state.best.trial})"
-    return f"{time_told}, {money_told}, {nodes}, {trials}{best}"
+        self._log = LineLog(self.say, clock)
+
+    def begin(self, opening: Opening) -> None:
+        self._log.begin(opening)
+
+    def __call__(self, state: State) -> None:
+        self._log(state)
+
+
+class Screen(Silence):
+    """Drawn by the driver itself, between two beats: no thread, and nothing while it is busy."""
+
+    def __init__(self, console: Console, waiting: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(console)
+        self._waiting = waiting
+        self._clock = clock
+        self._stack = ExitStack()
+        self._view: View | None = None
+        self._live: Live | None = None
+        self._draw: Callable[[Scene], LivePanel]
+        self._said: list[str] = []
+        self._next_s = 0.0
+        self._events = -1
+        self._next_tick_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self._console.status(self._waiting))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live = None
+        with suppress(OSError):
+            self._stack.close()
+        self._speak()
+
+    def begin(self, opening: Opening) -> None:
+        from rich.live import Live  # noqa: PLC0415
+
+        from elastune.reports.live_panel import LivePanel  # noqa: PLC0415
+        from elastune.runs.live import View  # noqa: PLC0415
+
+        self._stack.close()  # a job that is measured first has two runs
+        self._view, self._draw = View(opening, self._clock), LivePanel
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._stack.enter_context(self._live)
+        self._events, self._next_s = -1, 0.0
+
+    def say(self, text: str) -> None:
+        """Called by a signal, too, perhaps in the middle of a redraw: then it waits for the next beat."""
+        self._said.append(text)
+        if self._live is None:
+            self._speak()
+
+    def __call__(self, state: State) -> None:
+        if self._said:
+            self._speak()
+        now_s = self._clock()
+        is_due = now_s >= self._next_s and (state.events != self._events or now_s >= self._next_tick_s)
+        if self._live is None or self._view is None or not is_due:
+            return
+        try:
+            self._live.update(self._draw(self._view.look(state)), refresh=True)
+        except OSError:
+            self._live = None
+        took_s = self._clock() - now_s
+        self._events = state.events
+        self._next_s = now_s + min(_MOST_PATIENCE_S, max(_REDRAW_EVERY_S, _PATIENCE * took_s))
+        self._next_tick_s = now_s + _CLOCK_EVERY_S
+
+    def _speak(self) -> None:
+        """Above the screen, if there is one."""
+        said, self._said = self._said, []
+        with suppress(OSError):
+            for text in said:
+                self._console.print(text, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,8 @@ import typer
 from elastune.cli.errors import errors_as_json
 from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
 from elastune.cli.showing import show
-from elastune.errors import ExecutionError
+from elastune.cli.stopping import INTERRUPTED
+from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
     from elastune.runs.gathering import CampaignStatus
@@ -27,6 +29,9 @@ def status_command(
     audit: Annotated[
         bool, typer.Option("--audit", help="Replay, and compare every command with the journal.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Look on until the run has ended; Ctrl-C ends the looking.")
+    ] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -38,6 +43,8 @@ def status_command(
         if together is not None:
             _print_campaign(together, as_json=as_json)
             return
+        if watch:
+            _look_on(run, runs_folder, alone=not (audit or as_json))
         found = status(run, folder=runs_folder, audit=audit)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
@@ -47,6 +54,17 @@ def status_command(
         show(render_status(found))
     if found.audit is not None and not found.audit.is_clean:
         raise typer.Exit(ExecutionError.exit_code)
+
+
+def _look_on(run: str, folder: Path, *, alone: bool) -> None:
+    from elastune.cli.watching import watch_run  # noqa: PLC0415
+
+    if not alone:
+        raise JobError("--watch is for looking on, --json and --audit for looking once; take one of them")
+    try:
+        watch_run(run, folder)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _print_campaign(found: CampaignStatus, *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from elastune.core.lifecycle import Phase
 from elastune.core.trials import Activity
 from elastune.core.turn import Turn
 from elastune.core.wishes import Wishes
+from elastune.place import TrialId
 from elastune.planning.infeasible import Limit
 
 _MOST_FAILURES_ALIKE = 5
@@ -60,10 +61,11 @@ def stop_if_hopeless(turn: Turn) -> None:
     state = turn.state
     if state.iterations or state.closing is not None:
         return
-    errors = [trial.error for trial in state.trials.values() if trial.error is not None]
-    if len(errors) < _MOST_FAILURES_ALIKE or len({_kind(error) for error in errors}) > 1:
+    first = [state.trials.get(TrialId(number)) for number in range(_MOST_FAILURES_ALIKE)]
+    kinds = {None if trial is None or trial.error is None else _kind(trial.error) for trial in first}
+    if None in kinds or len(kinds) > 1:  # one that fails late may be about to have a value
         return
-    turn.note("failed", f"the first {len(errors)} trials all failed alike, so the others are not tried")
+    turn.note("failed", f"the first {len(first)} trials all failed alike, so the others are not tried")
     close(turn, Ending.FAILED)
 
 

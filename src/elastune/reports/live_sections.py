@@ -141,10 +141,15 @@ def _in(seconds: float) -> str:
 
 
 def happened_rows(scene: Scene, count: int) -> list[Text]:
+    """The last ones; what was decided and why stays longer than what can be seen elsewhere."""
+    shown = list(scene.happened[-count:])
+    if not any(each.is_note for each in shown):
+        note = next((each for each in reversed(scene.happened) if each.is_note), None)
+        shown = shown if note is None else [note, *shown[1:]]
     return [
         line(
             (f"  {cell(tell_time(each.at_s), -11)}  ", "dim"),
             (f"{each}", "yellow" if each.is_note else ""),
         )
-        for each in scene.happened[-count:]
+        for each in shown
     ]

@@ -1,0 +1,25 @@
+"""What a Python caller sees of a run while it waits: lines on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+from elastune.runs.live import LineLog, Watches
+from elastune.runs.real import Watch
+
+
+def watching(watch: Watch | None, progress: bool | None) -> Watch | None:
+    """`progress` None: lines where somebody looks, at a terminal or in a notebook, and has no watch."""
+    if progress is None:
+        progress = watch is None and _is_looked_at()
+    log = LineLog(_write) if progress else None
+    return Watches(watch, log) if watch is not None and log is not None else watch or log
+
+
+def _is_looked_at() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,171 @@
+"""Who looks at a run from outside, and the eye that they share: a clock, an ear for notes, a memory."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from elastune.core import Policy, State
+from elastune.errors import ElastuneError
+from elastune.job.choice import choose, choose_policy
+from elastune.journal import Entry, RunId, RunRecord
+from elastune.runs.live.course import course_of
+from elastune.runs.live.revising import plans_of, revised
+from elastune.runs.live.scene import Happening, Scene
+from elastune.runs.live.taking import Subject, take
+from elastune.runs.live.tidings import BEST, tidings
+from elastune.runs.remarks import remarks_in
+from elastune.runs.result import Estimate
+from elastune.runs.setup import RunSetup
+
+_REMEMBERED = 64
+_LISTEN_EVERY_S = 1.0
+_REPLAN = "replan"
+
+
+class Readable(Protocol):
+    """Of a journal, all that is needed here."""
+
+    def read(self, run: RunId, *, after: int = 0) -> Iterator[Entry]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What is known of a run before its first event, or before it goes on. `events`: already in the journal;
+    what they were is no news."""
+
+    record: RunRecord
+    setup: RunSetup
+    predicted: Estimate | None
+    journal: Readable
+    policy: Policy | None = None
+    """The one that decides; it knows whether it follows another plan by now."""
+    events: int = 0
+
+
+@runtime_checkable
+class Spectator(Protocol):
+    """A watch that wants to know at what it looks."""
+
+    def begin(self, opening: Opening) -> None: ...
+
+    def __call__(self, state: State) -> None: ...
+
+
+class Watches:
+    """Two who look at the same run."""
+
+    def __init__(self, *watches: Callable[[State], None]) -> None:
+        self._watches = watches
+
+    def begin(self, opening: Opening) -> None:
+        for watch in self._watches:
+            introduce(watch, opening)
+
+    def __call__(self, state: State) -> None:
+        for watch in self._watches:
+            watch(state)
+
+
+def introduce(watch: Callable[[State], None] | None, opening: Opening) -> None:
+    """Tell a watch what it is going to see, if it wants to know."""
+    if isinstance(watch, Spectator):
+        watch.begin(opening)
+
+
+class View:
+    """Makes scenes of one run, and remembers what was new in each."""
+
+    def __init__(self, opening: Opening, clock: Callable[[], float] = time.monotonic) -> None:
+        record = opening.record
+        self._subject = Subject(
+            name=record.name,
+            run=record.run,
+            policy=_reason(opening.setup),
+            course=course_of(opening.setup, opening.predicted),
+        )
+        self._clock = clock
+        self._ahead_s: float | None = None
+        self._ear = _Ear(opening)
+        self._next_listening_s = 0.0
+        self._last: Scene | None = None
+        self._is_known = opening.events > 0
+        self._past: deque[Happening] = deque(self._ear.listen(opening.events), maxlen=_REMEMBERED)
+        self._policy, self._course = opening.policy, self._subject.course
+        self._plans = () if self._is_known else plans_of(opening.policy)
+        self.news: tuple[Happening, ...] = ()
+        """What happened since the look before the last one."""
+
+    def look(self, state: State) -> Scene:
+        plans = plans_of(self._policy)
+        heard = self._listen(force=state.ended is not None or plans != self._plans)
+        now_s = self._now_s(state)
+        if plans != self._plans:
+            self._plans = plans
+            self._follow(state, now_s, heard)
+        scene = take(self._subject, state, now_s=now_s, course=self._course)
+        seen = list(tidings(self._last, scene))
+        if self._last is None and self._is_known:  # it was so before; only stages have a time of their own
+            self._past.extend(each for each in seen if each.topic == scene.stage_word)
+            seen = []
+        self.news = tuple(sorted([*seen, *heard], key=lambda each: each.at_s))
+        self._past.extend(each for each in self.news if each.topic != BEST)
+        self._last = scene
+        return replace(scene, happened=tuple(self._past))
+
+    def _follow(self, state: State, now_s: float, heard: Sequence[Happening]) -> None:
+        """Another plan; the policy tells when it was made. A run that is known from before may have none."""
+        made = [each.at_s for each in (*self._past, *heard) if each.topic == _REPLAN]
+        if made or not self._is_known:
+            at_s = max(made, default=state.now_s)
+            self._course = revised(self._course, self._policy, state, at_s=at_s, now_s=now_s)
+
+    def _now_s(self, state: State) -> float:
+        """The state knows of the last event only. No event comes from the future, so the clock that is the
+        furthest ahead of ours is the run's."""
+        if state.ended_s is not None:
+            return state.ended_s
+        ahead_s = state.now_s - self._clock()
+        self._ahead_s = ahead_s if self._ahead_s is None else max(self._ahead_s, ahead_s)
+        return self._clock() + self._ahead_s
+
+    def _listen(self, *, force: bool) -> list[Happening]:
+        now_s = self._clock()
+        if now_s < self._next_listening_s and not force:
+            return []
+        self._next_listening_s = now_s + _LISTEN_EVERY_S
+        return self._ear.listen()
+
+
+def _reason(setup: RunSetup) -> str:
+    """Why this policy; that a replay asks for it by name is no reason."""
+    job, policy = setup.job, setup.policy
+    return str(choose(job, None if policy == choose_policy(job) else policy))
+
+
+class _Ear:
+    """The notes of the core and the policy are in the journal, and nowhere in the state."""
+
+    def __init__(self, opening: Opening) -> None:
+        self._journal = opening.journal
+        self._run = opening.record.run
+        self._heard = 0
+
+    def listen(self, until: int | None = None) -> list[Happening]:
+        """What is new, up to an event."""
+        heard: list[Happening] = []
+        try:
+            for entry in self._journal.read(self._run, after=self._heard):
+                if until is not None and entry.number > until:
+                    break
+                self._heard = entry.number
+                heard += (
+                    Happening(at_s=remark.at_s, text=remark.text, topic=remark.topic, is_note=True)
+                    for remark in remarks_in(entry)
+                )
+        except ElastuneError:
+            return heard  # whoever writes the journal has to tell what is wrong with it
+        return heard

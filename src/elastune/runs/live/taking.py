@@ -1,0 +1,198 @@
+"""From the state of the core to a scene."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elastune.cluster import Billing
+from elastune.core import Phase, State, Trial
+from elastune.core.nodes import Node
+from elastune.core.trials import Activity
+from elastune.place import NodeId
+from elastune.runs.live.coming import coming_up
+from elastune.runs.live.course import Course
+from elastune.runs.live.gauge import Gauge
+from elastune.runs.live.places import Place, places_of, stage_lines
+from elastune.runs.live.scene import BestModel, NodeLine, NodesNow, Scene, TrialLine, TrialsNow
+from elastune.spec.mode import Mode
+
+# More than a screen has lines for; nobody looks further down.
+_MOST_NODES = 256
+_MOST_TRIALS = 48
+_BEST_FEW = 8
+_LAST_VALUES = 16
+_DOING = {
+    Activity.STARTING: "starts",
+    Activity.TRAINING: "trains",
+    Activity.WAITING: "waits",
+    Activity.SAVING: "saves",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a scene is of: all that does not change while the run goes on."""
+
+    name: str
+    run: str
+    policy: str
+    course: Course
+    """As it was promised."""
+
+
+def take(subject: Subject, state: State, *, now_s: float, course: Course | None = None) -> Scene:
+    """`now_s` is the run's clock, which goes on where the state knows only of the last event; `course` is the
+    one of now, if the rest was planned again."""
+    course = subject.course if course is None else course
+    places = places_of(course, state, now_s)
+    best = state.best
+    return Scene(
+        name=subject.name,
+        run=subject.run,
+        policy=subject.policy,
+        metric=state.terms.metric,
+        rises=state.terms.mode is Mode.MAX,
+        now_s=now_s,
+        doing=_doing(state),
+        is_over=state.ended is not None,
+        time=_time(subject.course, places, state, now_s),
+        money=_money(subject.course, places, state, now_s),
+        stage_word=course.word,
+        stages=stage_lines(course, places, state),
+        nodes=_nodes(state, now_s),
+        trials=_trials(state, by_clock=course.is_by_clock),
+        best=None
+        if best is None
+        else BestModel(trial=best.trial, iteration=best.iteration, metric=best.metric),
+        coming=coming_up(state, now_s, course, places),
+    )
+
+
+def _doing(state: State) -> str:
+    if state.ended is not None:
+        return state.ended.value
+    if state.closing is not None:
+        return f"winds up ({state.closing.value})"
+    if state.resting:
+        return "goes to rest"
+    if state.held:
+        return "trains"
+    if any(node.ready_s is None for node in state.where.values()):
+        return "waits for nodes to boot"
+    return "waits for nodes" if state.nodes_committed and not state.where else "between stages"
+
+
+def _time(promised: Course, places: Sequence[Place], state: State, now_s: float) -> Gauge:
+    predicted_s = None if promised.predicted is None else promised.predicted.jct_seconds
+    planned_now = expected_s = None
+    if state.ended is not None:
+        expected_s = now_s
+    elif places:
+        expected_s = now_s + max(place.left_s for place in places)
+        promised_s = max(track.seconds for track in promised.tracks)
+        around_s = max(0.0, (predicted_s or promised_s) - promised_s)
+        planned_now, expected_s = now_s - (expected_s - promised_s), expected_s + around_s
+    elif predicted_s is not None and now_s <= predicted_s:
+        expected_s = predicted_s
+    return Gauge(
+        now=now_s,
+        limit=state.limits.deadline_s,
+        planned_now=planned_now,
+        planned_end=predicted_s,
+        expected_end=expected_s,
+        grain=state.terms.profile.iteration.mean,
+    )
+
+
+def _money(promised: Course, places: Sequence[Place], state: State, now_s: float) -> Gauge:
+    """So far without what minimum charges still add: a plan counts them where nodes go."""
+    expected_usd: float | None
+    if state.ended is not None:
+        spent_usd = expected_usd = state.ledger.accrued_usd(now_s)
+    else:
+        spent_usd = state.ledger.spent_usd(now_s)
+        to_come_usd = (place.left_usd for place in places)
+        expected_usd = spent_usd + sum(to_come_usd) if places else None
+    predicted = promised.predicted
+    return Gauge(
+        now=spent_usd,
+        limit=state.limits.budget_usd,
+        planned_now=promised.usd_at(now_s),
+        planned_end=None if predicted is None else predicted.cost,
+        expected_end=expected_usd,
+    )
+
+
+def _nodes(state: State, now_s: float) -> NodesNow:
+    busy: Counter[NodeId] = Counter()
+    for number in state.held:
+        busy.update(slot.node for slot in state.trials[number].gang)
+    nodes = state.where.values()
+    booting = sum(node.ready_s is None for node in nodes)
+    return NodesNow(
+        up=len(state.where) - booting,
+        booting=booting,
+        requested=sum(room.pool.outstanding for room in state.rooms.values()),
+        leaving=sum(node.leaving for node in nodes),
+        slots_per_node=state.terms.cluster.slots_per_node,
+        lines=tuple(
+            _node(node, busy[node.number], state, now_s) for node in itertools.islice(nodes, _MOST_NODES)
+        ),
+    )
+
+
+def _node(node: Node, busy: int, state: State, now_s: float) -> NodeLine:
+    cluster = state.terms.cluster
+    age_s = max(0.0, now_s - node.born_s)
+    usd = None
+    if cluster.billing is Billing.INSTANCE:
+        usd = age_s * cluster.node_usd_per_s + cluster.data_usd_per_node
+    doing = "leaves" if node.leaving else "boots" if node.ready_s is None else "up"
+    return NodeLine(name=node.number, doing=doing, busy=busy, age_s=age_s, usd=usd)
+
+
+def _trials(state: State, *, by_clock: bool) -> TrialsNow:
+    """One look at each; the rest is for those that are shown."""
+    over = failed = 0
+    scored: list[Trial] = []
+    for trial in state.trials.values():
+        over += trial.phase.is_over
+        failed += trial.phase is Phase.FAILED
+        if trial.values:
+            scored.append(trial)
+    sign = -1.0 if state.terms.mode is Mode.MAX else 1.0
+    few = heapq.nsmallest(_BEST_FEW, scored, key=lambda trial: sign * trial.values[-1])
+    shown = {trial.number: trial for trial in few if trial.phase is not Phase.FAILED}
+    busy = itertools.islice(state.held, _MOST_TRIALS)
+    shown.update((number, state.trials[number]) for number in busy)
+    best = None if state.best is None else state.best.trial
+    if best is not None:
+        shown[best] = state.trials[best]
+    return TrialsNow(
+        drawn=len(state.trials),
+        training=len(state.held),
+        waiting=len(state.trials) - over - len(state.held),
+        over=over,
+        failed=failed,
+        lines=tuple(
+            _trial(trial, is_best=trial.number == best, by_clock=by_clock)
+            for trial in state.rank(list(shown.values()))
+        ),
+    )
+
+
+def _trial(trial: Trial, *, is_best: bool, by_clock: bool) -> TrialLine:
+    """Where a round ends by the clock, a lease goes further than anybody gets."""
+    return TrialLine(
+        number=trial.number,
+        doing=trial.phase.value if trial.activity is None else _DOING[trial.activity],
+        slots=len(trial.gang),
+        iteration=len(trial.values),
+        until=None if trial.lease is None or by_clock else trial.lease.until_iteration,
+        values=tuple(trial.values[-_LAST_VALUES:]),
+        is_best=is_best,
+    )
