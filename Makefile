@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo plan test test-all lint format clean help
+.PHONY: demo docs plan test test-all lint format clean help
 
 help:
 	@echo "make demo      tune a real network on a small cluster of local nodes, and draw what happened"
 	@echo "make plan      plan a larger job and compare the planners"
+	@echo "make docs      build the documentation site into site/"
 	@echo "make test      lint, format check, types, import rules and the default test suite"
 	@echo "make test-all  the same with the long campaigns"
 	@echo "make format    let ruff format and fix what it can"
@@ -27,6 +28,10 @@ demo: $(VENV)/.installed
 plan: $(VENV)/.installed
 	$(BIN)/elastune plan examples/resnet101.yaml --compare
 
+# Open site/index.html; nothing is fetched, not even fonts. The variable silences an advertisement of the theme.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,7 +41,12 @@ lint: $(VENV)/.installed
 test: lint
 	$(BIN)/pytest -n 2 -m "not slow"
 
-test-all: lint
+# The frameworks of the adapters, most of which the default suite leaves out: a minute of installing.
+$(VENV)/.installed-all: $(VENV)/.installed
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[adapters,dev]'
+	touch $@
+
+test-all: $(VENV)/.installed-all lint
 	$(BIN)/pytest -n 2 --hypothesis-profile=explore
 
 format: $(VENV)/.installed
@@ -44,4 +54,4 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache site

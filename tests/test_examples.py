@@ -17,6 +17,7 @@ import elastune
 from elastune.checkpoints import decode, encode
 from elastune.job import load_job
 from elastune.training import Group, Solo, load, make_worker, open_recipe
+from tests.adapters.contract import marks_of
 from tests.test_documents import README, ROOT, blocks
 from tests.training.gangs import Crew
 
@@ -171,3 +172,22 @@ def test_the_examples_run_for_real(name: str, least: float, tmp_path: Path) -> N
     assert standing.best.metric > least
     pages = run("-m", "elastune", "report", "last", "--runs-folder", folder, folder=ROOT)
     assert Path(pages[0]).read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        pytest.param("xgboost", -0.3),
+        pytest.param("sklearn", 0.95),
+        pytest.param("lightning", 0.95, marks=marks_of("lightning")),
+        pytest.param("keras", 0.95, marks=marks_of("keras")),
+        pytest.param("transformers", 0.7, marks=marks_of("transformers")),
+    ],
+)
+def test_the_examples_of_the_adapters_run_for_real(name: str, least: float, tmp_path: Path) -> None:
+    run("-m", "elastune", "run", f"examples/{name}.yaml", "--runs-folder", str(tmp_path), folder=ROOT)
+    standing = elastune.status("last", folder=tmp_path).standing
+    assert standing.failed == 0
+    assert standing.best is not None
+    assert (-1 if name == "xgboost" else 1) * standing.best.metric > least

@@ -1,0 +1,72 @@
+"""What all adapters have in common: the factory's result, the checks of what the user gave."""
+
+from __future__ import annotations
+
+import importlib.util
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+
+from elastune.errors import InvariantError, JobError
+from elastune.training import Trainable
+from elastune.wording import seen, several
+
+Make: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""The user's function: from the hyperparameters to what the framework trains."""
+
+
+class Adapter(Trainable):
+    """A trainable whose model, data and options come from the user's function."""
+
+    most_slots: ClassVar[int | None] = 1
+    options: ClassVar[Mapping[str, Any]]
+
+    @staticmethod
+    def make(config: Mapping[str, Any]) -> Any:  # noqa: ARG004
+        """What the user wrote, in the class that `adapt` makes."""
+        raise InvariantError(
+            "an adapter was used as it is; its factory makes a class with the user's function"
+        )
+
+
+A = TypeVar("A", bound=Adapter)
+
+
+def adapt(base: type[A], make: Make, **options: Any) -> type[A]:
+    """A class of its own for this function: what runs trials makes its objects without arguments."""
+    if not callable(make) or isinstance(make, type):
+        raise JobError(f"{base.__name__} got {seen(make)}; expected a function make(config)")
+    name = getattr(make, "__name__", base.__name__)
+    body = {"make": staticmethod(make), "options": options, "__doc__": base.__doc__}
+    return cast("type[A]", types.new_class(name, (base,), exec_body=lambda inside: inside.update(body)))
+
+
+def require(library: str, *, extra: str) -> None:
+    """Whether it is there, without the seconds that importing it may take."""
+    if importlib.util.find_spec(library) is None:
+        raise JobError(
+            f"the adapter needs {library}, which is not installed: pip install 'elastune[{extra}]'"
+        )
+
+
+def pieces(made: object, *, least: int, most: int, expected: str) -> list[Any]:
+    """What `make` returned, taken apart; missing ones at the end are None."""
+    if not isinstance(made, tuple) or not least <= len(made) <= most:
+        what = f"a {type(made).__name__}"
+        if isinstance(made, tuple):
+            what = f"{len(made)} things ({several(type(each).__name__ for each in made)})"
+        raise JobError(f"make(config) returned {what}; expected {expected}")
+    return [*made, *[None] * (most - len(made))]
+
+
+def piece(value: object, is_right: bool, *, expected: str) -> None:
+    """One of them, looked at."""
+    if not is_right:
+        raise JobError(f"make(config) gave a {type(value).__name__}; expected {expected}")
+
+
+def checked_count(value: object, name: str) -> int:
+    """An option that says how many of something are an iteration."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise JobError(f"{name} is {seen(value)}; expected a whole number from 1")
+    return value

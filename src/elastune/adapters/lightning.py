@@ -1,0 +1,136 @@
+"""PyTorch Lightning: an iteration is one epoch of its Trainer.
+
+The Trainer stops after every epoch and goes on from its own checkpoint, a dict that stays in memory. So a
+pause is nothing special, and models, optimizers, schedules, loops and callbacks are restored by the framework
+that knows them. It forms its process groups itself, so a trial has one slot.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from elastune.adapters.adapting import Adapter, Make, adapt, piece, pieces, require
+from elastune.adapters.hyperparameters import Options, options_of, renew
+from elastune.errors import JobError
+from elastune.training import State, Trainable, Worker
+
+_EXPECTED = "module, train[, val]: a LightningModule, then data loaders, or one LightningDataModule"
+_MEMORY = "memory"
+_QUIET = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+_OF_THE_CONFIG = tuple(
+    f"{prefix}{name}" for prefix in ("", "datamodule_") for name in ("hparams_name", "hyper_parameters")
+)
+
+
+def lightning_trainable(make: Make, **trainer: Any) -> type[Trainable]:
+    """A trainable from `make(config)`, which returns `module, train` or `module, train, val`.
+
+    `train` and `val` are data loaders; or `train` is a LightningDataModule. Metrics are what the module logs.
+    `trainer` are options of the Trainer: `limit_train_batches=100` makes an epoch, and so an iteration,
+    100 batches long; with `max_epochs` a trial is finished after so many.
+    """
+    require("pytorch_lightning", extra="lightning")
+    return adapt(LightningTraining, make, trainer=trainer)
+
+
+class LightningTraining(Adapter):
+    """One LightningModule and its Trainer."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        self.module, self.train, self.val = pieces(self.make(config), least=2, most=3, expected=_EXPECTED)
+        lightning = _library_of(self.module)
+        logging.getLogger(lightning.__name__).setLevel(logging.WARNING)
+        # Callbacks remember what they saw: each trial has its own.
+        given = {**dict.fromkeys(_QUIET, False), "max_epochs": -1, **copy.deepcopy(self.options["trainer"])}
+        self.hook, self.box = _connect(lightning)
+        self.last = given["max_epochs"]
+        self.finished = False
+        self.trainer = lightning.Trainer(
+            accelerator="cpu" if worker.device == "cpu" else "gpu",
+            devices=1,
+            num_sanity_val_steps=0,
+            callbacks=[*given.pop("callbacks", []), self.hook],
+            plugins=[*given.pop("plugins", []), self.box],
+            **given,
+        )
+
+    def step(self) -> Mapping[str, Any] | None:
+        before = self.box.checkpoint.get("global_step", 0)
+        if not self.finished:
+            # Schedules may ask how many epochs there are in all.
+            self.trainer.fit_loop.max_epochs = self.last
+            path = _MEMORY if self.box.checkpoint else None
+            self.trainer.fit(self.module, self.train, self.val, ckpt_path=path)
+            self.finished = self.trainer.should_stop
+            self.trainer.save_checkpoint(_MEMORY)
+        if self.trainer.interrupted:
+            raise KeyboardInterrupt
+        return dict(self.trainer.callback_metrics) if self.trainer.global_step > before else None
+
+    def save(self) -> State:
+        if not self.box.checkpoint:
+            raise JobError("a Lightning training can be saved after its first epoch, not before")
+        kept = {name: value for name, value in self.box.checkpoint.items() if name not in _OF_THE_CONFIG}
+        return {"lightning": _plain(kept), "began": self.hook.began, "finished": self.finished}
+
+    def load(self, state: State) -> None:
+        self.box.checkpoint = state["lightning"]
+        self.finished = state["finished"]
+        self.hook.saved, self.hook.began = state["lightning"], state["began"]
+
+
+def _library_of(module: Any) -> Any:
+    """There are two that are the same: `lightning.pytorch` and `pytorch_lightning`; they do not mix."""
+    for name in ("pytorch_lightning", "lightning.pytorch"):
+        if any(each.__module__.startswith(f"{name}.") for each in type(module).__mro__):
+            return importlib.import_module(name)
+    piece(module, False, expected=_EXPECTED)
+    return None
+
+
+def _connect(lightning: Any) -> tuple[Any, Any]:
+    """What stops the Trainer after an epoch, and what holds its checkpoint."""
+
+    class OneEpoch(lightning.Callback):  # type: ignore[misc]
+        """`began`: the optimizers' options as configured; `saved`: a state that is not in them yet."""
+
+        def __init__(self) -> None:
+            self.began: list[Options] = []
+            self.saved: Any = None
+
+        def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+            """The optimizers are new, and nothing is loaded yet."""
+            present = options_of(trainer.optimizers)
+            if self.saved is not None:
+                renew(self.saved["optimizer_states"], self.saved["lr_schedulers"], self.began, present)
+            self.saved, self.began = None, present
+
+        def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            """Not by `should_stop`, which tells that another callback has had enough."""
+            trainer.fit_loop.max_epochs = trainer.current_epoch + 1
+
+    class Box(lightning.plugins.CheckpointIO):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.checkpoint: dict[str, Any] = {}
+
+        def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+            self.checkpoint = checkpoint
+
+        def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
+            return self.checkpoint
+
+        def remove_checkpoint(self, path: Any) -> None:
+            self.checkpoint = {}
+
+    return OneEpoch(), Box()
+
+
+def _plain(value: Any) -> Any:
+    """Kinds of dicts become dicts, which is all that a checkpoint needs to be."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,84 @@
+"""Hugging Face Trainer: an iteration is one epoch, or some steps, and an evaluation after it.
+
+Each iteration is a call of `train`, with one optimizer and one schedule for all of them. The Trainer forms
+its process groups itself, so a trial has one slot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from elastune.adapters.adapting import Adapter, Make, adapt, checked_count, piece, require
+from elastune.adapters.hyperparameters import options_of, renew
+from elastune.training import State, Trainable, Worker
+
+_NO_METRICS = ("_runtime", "_per_second", "_time", "epoch", "total_flos")
+
+
+def transformers_trainable(make: Make, *, steps: int | None = None) -> type[Trainable]:
+    """A trainable from `make(config)`, which returns a `transformers.Trainer`.
+
+    An iteration is an epoch, or so many `steps` of the optimizer. The Trainer's own `num_train_epochs` or
+    `max_steps` say how long the learning rate's schedule is; after it a trial is finished. Metrics are
+    `train_loss` and, where there is an `eval_dataset`, what `evaluate` gives, such as `eval_loss`.
+    """
+    require("transformers", extra="transformers")
+    return adapt(TrainerTraining, make, steps=None if steps is None else checked_count(steps, "steps"))
+
+
+class TrainerTraining(Adapter):
+    """One Trainer, called again and again."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        import transformers  # noqa: PLC0415
+
+        self.worker = worker
+        self.trainer = trainer = self.make(config)
+        expected = "a transformers.Trainer, with its model, arguments and datasets"
+        piece(trainer, isinstance(trainer, transformers.Trainer), expected=expected)
+        # Each iteration begins anew: what cannot be shuffled would always give the same samples.
+        data = trainer.train_dataset
+        piece(data, hasattr(data, "__len__"), expected="a Trainer whose train_dataset has a length")
+        for each in (transformers.ProgressCallback, transformers.PrinterCallback):
+            trainer.remove_callback(each)
+        args = trainer.args
+        args.eval_strategy, args.save_strategy, args.logging_strategy = "no", "no", "no"
+        epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)
+        self.total = args.max_steps if args.max_steps > 0 else math.ceil(args.num_train_epochs * epoch)
+        self.each = self.options["steps"] or epoch
+        self.done = 0
+        trainer.create_optimizer_and_scheduler(num_training_steps=self.total)
+        trainer._created_lr_scheduler = False  # noqa: SLF001  else each `train` would begin the schedule anew
+        self.began = options_of([trainer.optimizer])
+
+    def step(self) -> Mapping[str, float] | None:
+        steps = min(self.each, self.total - self.done)
+        if steps < 1:
+            return None
+        trainer = self.trainer
+        trainer.args.max_steps = steps
+        # Each call is the first epoch of a training: without another seed, always in the same order.
+        trainer.args.data_seed = trainer.args.seed = self.worker.seed + self.worker.iteration
+        row = dict(trainer.train().metrics)
+        self.done += steps
+        if trainer.eval_dataset is not None:
+            row |= trainer.evaluate()
+        return {name: value for name, value in row.items() if not name.endswith(_NO_METRICS)}
+
+    def save(self) -> State:
+        return {
+            "model": self.trainer.model.state_dict(),
+            "optimizer": self.trainer.optimizer.state_dict(),
+            "schedule": self.trainer.lr_scheduler.state_dict(),
+            "steps": self.done,
+            "began": self.began,
+        }
+
+    def load(self, state: State) -> None:
+        renew([state["optimizer"]], [state["schedule"]], state["began"], self.began)
+        self.trainer.model.load_state_dict(state["model"])
+        self.trainer.optimizer.load_state_dict(state["optimizer"])
+        self.trainer.lr_scheduler.load_state_dict(state["schedule"])
+        self.done = state["steps"]

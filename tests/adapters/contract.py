@@ -1,0 +1,118 @@
+"""What every adapter promises, told of the examples: each is a file with a trainable from one of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elastune.bodies.ray.messages import Manual, Script, SlotReady
+from elastune.checkpoints import Store, decode, encode
+from elastune.training import Row, Solo, load, make_worker, open_recipe
+from tests.bodies.real.crews import Watched
+from tests.test_documents import ROOT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One adapter: its example, hyperparameters with which it learns, and the metric that tells so."""
+
+    name: str
+    metric: str
+    is_loss: bool = False
+    config: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "examples" / f"with_{self.name}.py"
+
+    def user(self) -> Any:
+        """The trainable as a job would load it."""
+        return load(f"{self.path}:train")
+
+
+CASES = (
+    Case(
+        name="xgboost",
+        metric="mlogloss",
+        is_loss=True,
+        config={"eta": 0.3, "max_depth": 3, "subsample": 0.7, "colsample_bytree": 0.5},
+    ),
+    Case(name="sklearn", metric="score", config={"width": 32, "lr": 0.003, "alpha": 1e-4}),
+    Case(name="lightning", metric="accuracy", config={"lr": 0.05, "width": 32, "dropout": 0.1}),
+    Case(name="keras", metric="val_accuracy", config={"lr": 0.003, "width": 32, "dropout": 0.1}),
+    Case(
+        name="transformers",
+        metric="eval_loss",
+        is_loss=True,
+        config={"lr": 3e-3, "dropout": 0.1, "weight_decay": 0.01},
+    ),
+)
+_QUICK = ("xgboost", "sklearn")
+
+
+def each_case() -> pytest.MarkDecorator:
+    """Importing the others takes seconds, and they are not in every environment."""
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(case, id=case.name, marks=() if case.name in _QUICK else marks_of(case.name))
+            for case in CASES
+        ],
+    )
+
+
+def marks_of(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    missing = importlib.util.find_spec(name) is None
+    return (pytest.mark.slow, pytest.mark.skipif(missing, reason=f"pip install 'elastune[{name}]'"))
+
+
+def train(
+    user: Any,
+    config: Mapping[str, Any],
+    first: int,
+    last: int,
+    state: bytes | None = None,
+    pickles: bool = False,
+) -> tuple[list[Row], bytes]:
+    """The metrics of each iteration, and the state after the last, as a checkpoint has it."""
+    worker = make_worker(Solo(), seed=7, threads=1)
+    recipe = open_recipe(user, name="user")
+    training = recipe.start(config, worker, None if state is None else decode(state, pickles=pickles))
+    rows = []
+    for worker.iteration in range(first, last + 1):
+        row = training.step()
+        if row is None:
+            break
+        rows.append(row)
+    saved = encode(training.save(), pickles=pickles)
+    training.close()
+    return rows, saved
+
+
+@contextmanager
+def slot_of(case: Case, folder: Path) -> Iterator[Watched]:
+    """A real slot process that has loaded the example."""
+    manual = Manual(
+        script=Script(name=case.name, metric=case.metric, reference=f"{case.path}:train"),
+        store=Store.open(folder),
+        maximise=not case.is_loss,
+        pickles=False,
+        threads=1,
+        logs=None,
+        checkpoint_every_s=None,
+        host="127.0.0.1",
+        preload=(),
+        paths=(str(ROOT),),
+    )
+    watched = Watched(manual, 1)
+    try:
+        watched.wait_for(SlotReady)
+        yield watched
+    finally:
+        watched.crew.close()
