@@ -43,6 +43,13 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
             show_default=False,
         ),
     ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Write it for csv, tensorboard or mlflow while it goes; may be repeated.",
+            show_default="the job's logging",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only quote and result.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")] = False,
@@ -60,7 +67,11 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         # What a trainable prints when it is imported is not part of our output.
         with contextlib.redirect_stdout(sys.stderr):
             planned = _measured(
-                job, address=address, runs_folder=runs_folder, as_json=as_json, meter_of=meter_of
+                _logged(job, log),
+                address=address,
+                runs_folder=runs_folder,
+                as_json=as_json,
+                meter_of=meter_of,
             )
             offer = offer_run(planned, policy=policy, seed=seed, address=address)
         if not as_json:
@@ -122,15 +133,20 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
     _print(finished, as_json=as_json)
 
 
+def _logged(job: Path, log: list[str] | None) -> Job:
+    from elastune.job import Job, load_job  # noqa: PLC0415
+
+    given = load_job(job)
+    return Job.from_dict({**given.to_dict(), "logging": log}, source="--log") if log else given
+
+
 def _measured(
-    job: Path, *, address: str | None, runs_folder: Path, as_json: bool, meter_of: Callable[[], RunMeter]
+    given: Job, *, address: str | None, runs_folder: Path, as_json: bool, meter_of: Callable[[], RunMeter]
 ) -> Job:
     """The job with a profile, which is measured first if nobody has done so."""
     from elastune.api.profiling import measured  # noqa: PLC0415
-    from elastune.job import load_job  # noqa: PLC0415
     from elastune.units import format_duration, format_usd  # noqa: PLC0415
 
-    given = load_job(job)
     if given.is_measured:
         return given
     typer.echo("the job has no profile: looking for one, or measuring the training first", err=True)

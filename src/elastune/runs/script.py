@@ -15,7 +15,7 @@ from elastune.training import Recipe, open_recipe
 from elastune.training.loading import load
 
 # Libraries that may be imported before a process forks. Those that the user's code has imported are.
-_FORKABLE = ("numpy", "scipy", "pandas", "sklearn", "torch")
+_FORKABLE = ("numpy", "scipy", "pandas", "sklearn", "torch", "lightning", "transformers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
