@@ -52,7 +52,7 @@ def run_page(page: Path, folder: Path) -> Iterator[Shown]:
             continue
         for command in _COMMAND.finditer(text, block.start("text"), block.end("text")):
             done = elastune(*command["arguments"].split(), cwd=folder)
-            printed = _as_in_a_page(done.stdout + done.stderr, folder, ids)
+            printed = as_in_a_page(done.stdout + done.stderr, folder, ids)
             yield Shown(
                 command=command["arguments"],
                 shown=command["output"].rstrip("\n").splitlines(),
@@ -62,7 +62,8 @@ def run_page(page: Path, folder: Path) -> Iterator[Shown]:
             )
 
 
-def _as_in_a_page(output: str, folder: Path, ids: dict[str, str]) -> list[str]:
+def as_in_a_page(output: str, folder: Path, ids: dict[str, str]) -> list[str]:
+    """What differs from run to run (ids, moments) as pages write it; `ids` are those seen before."""
     for path in (folder / "elastune-runs").glob("*"):
         ids.setdefault(path.name[-6:], _IDS[len(ids) % len(_IDS)])
     for drawn, written in ids.items():
