@@ -64,7 +64,7 @@ class Timeline:
                 path[-1] = up
             elif up != before:
                 path.append(up)
-            coming = coming or up > before
+            coming = up > before or (coming and up == before)
         return " ".join(map(str, path[1:]))
 
     def resizes(self) -> list[Resize]:
