@@ -112,6 +112,7 @@ class RealRun:
             stack.callback(self.listeners.close)
             stack.callback(self.retention.close)
             stack.callback(self.writer.close)
+            stack.callback(self.body.fleet.close)
             for command in self._think([first]):
                 self.body.carry_out(command)
             beat, asked = Beat(time.monotonic), False

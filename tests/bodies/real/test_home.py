@@ -89,6 +89,7 @@ def test_a_slot_that_is_killed_at_home_is_replaced(address: str, tmp_path: Path)
     assert_all_is_given_back()
 
 
+@pytest.mark.slow
 def test_without_its_zygote_the_node_is_lost_and_comes_again(address: str, tmp_path: Path) -> None:
     class Murder(Watch):
         def is_time(self, state: State) -> bool:
@@ -99,6 +100,19 @@ def test_without_its_zygote_the_node_is_lost_and_comes_again(address: str, tmp_p
 
     finished = run_at_home(address, tmp_path, Murder())
     assert finished.result.ending is Ending.COMPLETE
+    assert_all_is_given_back()
+
+
+def test_a_run_that_breaks_leaves_nothing_behind(address: str, tmp_path: Path) -> None:
+    class Break(Watch):
+        def is_time(self, state: State) -> bool:
+            return bool(state.held)
+
+        def act(self) -> None:
+            raise ZeroDivisionError("of whoever watches")
+
+    with pytest.raises(ZeroDivisionError):
+        run_at_home(address, tmp_path, Break())
     assert_all_is_given_back()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -45,6 +46,12 @@ class Fleet:
         post = self._forget(node)
         if post is not None:
             post.stop()
+
+    def close(self) -> None:
+        """End all that is left, whatever state Ray is in: slots at home would outlive its connection."""
+        for node in tuple(self._posts):
+            with contextlib.suppress(Exception):
+                self.stop(node)
 
     def order(self, slot: Slot, order: Order) -> None:
         """Goes out with the next `send`; to a node that is gone, nowhere."""
