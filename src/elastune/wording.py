@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import reprlib
 from collections.abc import Iterable
 
@@ -42,3 +43,11 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     """The question to add to a complaint, or nothing."""
     close = nearest(word, known) if isinstance(word, str) else None
     return f"; did you mean '{close}'?" if close else ""
+
+
+_CREDENTIALS = re.compile(r"://[^/@\s]+@")
+
+
+def without_secrets(text: str) -> str:
+    """Addresses without the user and the password that may be in them: what others say goes into reports."""
+    return _CREDENTIALS.sub("://", text)

@@ -338,7 +338,7 @@ class TestLearning:
     def test_the_rest_is_planned_for_the_speed_that_was_seen(self, slowness: float) -> None:
         faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=slowness))
         run = rehearse(job_of(deadline=160.0), faults=faults)
-        assert run.notes("replan")[0].startswith(f"iterations are {slowness - 1:.0%} slower than planned")
+        assert run.notes("replan")[0].startswith(f"iterations take {slowness - 1:.0%} more time than planned")
         assert len(run.notes("replan")) == 1  # the second plan holds
         assert run.state.ended is Ending.COMPLETE
         assert run.seconds <= 160.0
@@ -347,7 +347,7 @@ class TestLearning:
         job = job_of(deadline=400.0, profile__spread=0.4, search__trials=4)
         setup = prepare(job, samples=SAMPLES)
         runs = [rehearse(job, setup=setup, seed=seed) for seed in range(20)]
-        surprised = [run for run in runs if any("than planned;" in note for note in run.notes("replan"))]
+        surprised = [run for run in runs if any("time than planned;" in note for note in run.notes("replan"))]
         assert len(surprised) <= 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from elastune.runs.measuring import measure
 from elastune.runs.profiling import Effort, Profiled, keep, key_of, offer_profiling
 from elastune.runs.real import Watch
 from elastune.runs.script import ship
-from elastune.units import format_duration
+from elastune.units import format_duration, format_usd
 
 # Of a deadline, so much for measuring; where that is hardly a boot, more.
 _SHARE = 0.2
@@ -51,7 +52,10 @@ def profile(
     key = key_of(given, offer.shipment)
     if not measurements.iterations and finished.standing.failures:
         error = finished.standing.failures[0].error
-        raise ExecutionError(f"nothing could be measured, all trials failed: {error}")
+        raise ExecutionError(
+            f"nothing could be measured, all trials failed: {error}; their tracebacks are in "
+            f"{finished.folder.logs}"
+        )
     if not measurements.startup:
         took = format_duration(finished.result.actual.jct_seconds)
         raise ExecutionError(
@@ -66,6 +70,20 @@ def profile(
     return Profiled(
         measurements=measurements, profile=fitted, path=path, key=key, took=finished.result.actual
     )
+
+
+def tell_measured(how: Profiled | Path | None) -> str:
+    """What `measured` did, in words."""
+    if how is None:
+        return "the job has a profile"
+    if isinstance(how, Path):
+        when = datetime.fromtimestamp(how.stat().st_mtime, UTC)
+        return (
+            f"the same training was measured on {when:%Y-%m-%d at %H:%M} UTC: {how}; `elastune profile` "
+            "measures it anew"
+        )
+    took, usd = format_duration(how.took.jct_seconds), format_usd(how.took.cost)
+    return f"measuring took {took} and {usd}, which the limits are less by now; kept in {how.path}"
 
 
 def _share_of(deadline_s: float) -> float:

@@ -29,6 +29,9 @@ class LoadedRun:
 
     found: FoundRun
 
+    def __str__(self) -> str:
+        return f"run {self.run} in {self.path}"
+
     @property
     def run(self) -> str:
         return self.found.record.run

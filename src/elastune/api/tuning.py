@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from elastune.api.arguments import AnyJob, as_job, whole
-from elastune.api.progress import watching
+from elastune.api.interrupts import Interrupts
+from elastune.api.progress import said, watching
 from elastune.api.running import MOST_SEED, RUNS_FOLDER, new_id, now_utc
 from elastune.bodies.ray.clock import RunClock
+from elastune.core import State
 from elastune.errors import JobError
 from elastune.job import Job
 from elastune.job.quantities import ExpectedError, positive_duration, positive_money
@@ -28,6 +30,7 @@ from elastune.runs.shelf import write_offer, write_real_result
 from elastune.runs.standing import Standing
 from elastune.runs.stopping import StopFile
 from elastune.trainables import Reference
+from elastune.units import format_duration, format_usd
 
 Nudge = Callable[[], str | None]
 """Looked at a few times per second: who wants the run to rest, if anybody."""
@@ -60,20 +63,28 @@ def tune(
     `job` is a `Job`, a mapping with its keys or the path of a YAML file; or the trainable itself, with the
     keys of the job as arguments. The run is on machines of this computer unless `address` names a Ray
     cluster (or `cluster.provider` another provider). `folder` is where the run's folder is made. `watch` is
-    told now and then how the run stands. `progress` writes lines about the run to stderr: what happens, and
+    told now and then how the run stands. Ctrl-C saves everything, gives all nodes back and raises
+    `KeyboardInterrupt`; `resume` goes on. `progress` writes lines about the run to stderr: what happens, and
     every 15 s how it stands; None: where a terminal or a notebook shows them, and there is no `watch`.
 
     >>> elastune.tune(train, space={"lr": {"float": [1e-4, 1.0], "log": True}}, metric="accuracy",
     ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
     ...     profile={"iteration": "2s"}, cluster={"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 1})
     """
-    from elastune.api.profiling import measured  # noqa: PLC0415  which runs a job, too
+    from elastune.api.profiling import measured, tell_measured  # noqa: PLC0415  which runs a job, too
 
     given = as_job(_whole_job(job, sections))
     watch = watching(watch, progress)
-    planned, _ = measured(given, address=address, folder=folder, watch=watch)
-    offer = offer_run(planned, policy=policy, seed=seed, address=address)
-    return run_offer(offer, folder=folder, watch=watch).result
+    say = said(watch)
+    with Interrupts(say) as interrupts:
+        if not given.is_measured:
+            say("the job has no profile: looking for one, or measuring the training first")
+        planned, how = measured(given, address=address, folder=folder, watch=watch, nudge=interrupts.reason)
+        if how is not None:
+            say(tell_measured(how))
+        offer = offer_run(planned, policy=policy, seed=seed, address=address)
+        say(f"expected: {offer.predicted}")
+        return run_offer(offer, folder=folder, watch=watch, nudge=interrupts.reason).result
 
 
 def offer_run(
@@ -150,7 +161,9 @@ def resume(  # noqa: PLR0913  all by name
     found = find_run(Path(folder), str(run))
     continuation = take_up(found, trainable=trainable, address=address)
     limits = Renewal.of(deadline=deadline, budget=budget)
-    return run_on(continuation, limits, watch=watching(watch, progress)).result
+    watch = watching(watch, progress)
+    with Interrupts(said(watch)) as interrupts:
+        return run_on(continuation, limits, watch=watch, nudge=interrupts.reason).result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +184,20 @@ class Renewal:
         except ExpectedError as error:
             raise JobError(f"deadline and budget are {deadline} and {budget}; expected {error}") from None
 
+    def check(self, state: State) -> None:
+        """A limit that lies behind would end the run, and for good."""
+        spent = state.ledger.spent_usd(state.now_s)
+        if self.deadline_s is not None and self.deadline_s <= state.now_s:
+            raise JobError(
+                f"deadline is {format_duration(self.deadline_s)}, but the run has used "
+                f"{format_duration(state.now_s)} already; expected more, for the whole run"
+            )
+        if self.budget_usd is not None and self.budget_usd <= spent:
+            raise JobError(
+                f"budget is {format_usd(self.budget_usd)}, but the run has spent {format_usd(spent)} "
+                "already; expected more, for the whole run"
+            )
+
 
 def run_on(
     continuation: Continuation,
@@ -181,6 +208,7 @@ def run_on(
 ) -> Finished:
     """Carry a continuation out."""
     found, offer, core = continuation.found, continuation.offer, continuation.core
+    limits.check(core.state)
     StopFile(found.folder).clear()
     clock = RunClock.starting_at(core.state.now_s)
     with ExitStack() as stack:

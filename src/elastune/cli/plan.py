@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -13,6 +15,7 @@ import typer
 from elastune.cli.errors import errors_as_json
 
 if TYPE_CHECKING:
+    from elastune.job import Job
     from elastune.planning import Quote
     from elastune.runs.quoting import PolicyQuote
 
@@ -85,10 +88,27 @@ def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
     if plot is not None:
         check_plot_file(plot)
     with Console(stderr=True).status("planning"):
-        quote = quote_job(job, **options)
+        quote = quote_job(_with_kept_profile(job), **options)
         if plot is not None:
             save_plot(cast("Quote", quote), plot)
     return quote
+
+
+def _with_kept_profile(path: Path) -> Job:
+    """A job without a profile is planned with the one that an earlier run measured, if there is one."""
+    from elastune.api.profiling import find_profile, tell_measured, with_measurements  # noqa: PLC0415
+    from elastune.job import load_job  # noqa: PLC0415
+    from elastune.job.tuning import is_code  # noqa: PLC0415
+
+    job = load_job(path)
+    if job.is_measured or not is_code(job.trainable):
+        return job
+    with contextlib.redirect_stdout(sys.stderr):  # what the trainable prints when it is imported
+        kept = find_profile(job, job.unopened_tuning().metric)
+    if kept is None:
+        return job
+    typer.echo(tell_measured(kept), err=True)
+    return with_measurements(job, kept)
 
 
 def _print(quote: Quote | PolicyQuote, plot: Path | None) -> None:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -25,9 +24,12 @@ if TYPE_CHECKING:
     from elastune.api.tuning import Finished, Nudge
     from elastune.job import Job
     from elastune.runs.offer import Offer
+    from elastune.runs.real import RunInterrupted
     from elastune.runs.resuming import Continuation
 
 T = TypeVar("T")
+# Ctrl-C, whoever ends processes, and a terminal that is closed.
+_POLITE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
@@ -144,8 +146,7 @@ def _measured(
     given: Job, *, address: str | None, runs_folder: Path, as_json: bool, meter_of: Callable[[], RunMeter]
 ) -> Job:
     """The job with a profile, which is measured first if nobody has done so."""
-    from elastune.api.profiling import measured  # noqa: PLC0415
-    from elastune.units import format_duration, format_usd  # noqa: PLC0415
+    from elastune.api.profiling import measured, tell_measured  # noqa: PLC0415
 
     if given.is_measured:
         return given
@@ -154,26 +155,29 @@ def _measured(
         lambda meter, nudge: measured(given, address=address, folder=runs_folder, watch=meter, nudge=nudge),
         as_json=as_json,
         meter_of=meter_of,
+        again="the same command",
     )
-    if isinstance(how, Path):
-        typer.echo(f"the same training was measured before: {how}", err=True)
-    elif how is not None:
-        took = f"{format_duration(how.took.jct_seconds)} and {format_usd(how.took.cost)}"
-        typer.echo(f"measured in {took}, which the limits now have less; kept in {how.path}", err=True)
+    typer.echo(tell_measured(how), err=True)
     return planned
 
 
 def carry_out(
-    run: Callable[[RunMeter, Nudge], T], *, as_json: bool, meter_of: Callable[[], RunMeter] = open_meter
+    run: Callable[[RunMeter, Nudge], T],
+    *,
+    as_json: bool,
+    meter_of: Callable[[], RunMeter] = open_meter,
+    again: str | None = None,
 ) -> T:
-    """Run with a meter; Ctrl-C ends it well, or at once."""
+    """Run with a meter; Ctrl-C ends it well, or at once. `again`: the command that begins anew what is not
+    worth to be resumed."""
+    from elastune.api.interrupts import Interrupts  # noqa: PLC0415
     from elastune.runs.real import RunInterrupted  # noqa: PLC0415
 
     try:
-        with meter_of() as meter, _Interrupts(meter) as interrupts:
+        with meter_of() as meter, Interrupts(meter.say, _POLITE) as interrupts:
             return run(meter, interrupts.reason)
     except RunInterrupted as interrupted:
-        _say_how_to_go_on(interrupted.run, interrupted.folder.path, as_json=as_json)
+        _say_how_to_go_on(interrupted, again, as_json=as_json)
         raise typer.Exit(INTERRUPTED) from None
     except KeyboardInterrupt:
         typer.echo("ended at once; all nodes are gone, and what was saved is kept", err=True)
@@ -198,33 +202,6 @@ def stop_command(
         typer.echo(f"run {stopped} was asked to stop; `elastune status {stopped}` shows how far it is")
 
 
-class _Interrupts:
-    """The first Ctrl-C (or a polite signal to end) lets the run save and give back; the next one ends it."""
-
-    def __init__(self, meter: RunMeter) -> None:
-        self._meter = meter
-        self._asked: str | None = None
-        self._before: dict[signal.Signals, object] = {}
-
-    def __enter__(self) -> _Interrupts:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._ask)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)  # type: ignore[arg-type]
-
-    def reason(self) -> str | None:
-        return self._asked
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self._asked is not None:
-            raise KeyboardInterrupt
-        self._asked = signal.Signals(number).name
-        self._meter.say("saving everything and giving the nodes back; once more ends at once")
-
-
 def _show_quote(offer: Offer) -> None:
     from elastune.planning import Quote  # noqa: PLC0415
 
@@ -236,6 +213,11 @@ def _show_quote(offer: Offer) -> None:
         from elastune.reports.policy_text import render_policy_quote  # noqa: PLC0415
 
         show(render_policy_quote(offer.quote))
+    if offer.address is None and not offer.setup.terms.cluster.init.mean:
+        typer.echo(
+            "beware: the job does not say how long nodes take to boot (cluster.init), so the quote has no "
+            "time for it; on one machine that is some seconds, and `elastune profile` measures it"
+        )
     typer.echo()
     sys.stdout.flush()
 
@@ -275,11 +257,17 @@ def _tell_where_it_stands(continuation: Continuation) -> None:
     sys.stdout.flush()
 
 
-def _say_how_to_go_on(run: str, folder: Path, *, as_json: bool) -> None:
-    resume = f"elastune resume {run}"
+def _say_how_to_go_on(interrupted: RunInterrupted, again: str | None, *, as_json: bool) -> None:
+    run, command = interrupted.run, again or f"elastune resume {interrupted.run}"
     if as_json:
-        told = {"error": "interrupted", "message": "all is saved", "run": run, "resume": resume}
+        told = {"error": "interrupted", "message": "all is saved", "run": run, "resume": command}
         typer.echo(json.dumps(told, indent=2))
+        return
+    if again is None:
+        typer.echo(
+            f"run {run} rests: everything is saved in {interrupted.folder.path}, and no node is left",
+            err=True,
+        )
     else:
-        typer.echo(f"run {run} rests: everything is saved in {folder}, and no node is left", err=True)
-        typer.echo(f"go on with: {resume}", err=True)
+        typer.echo("measuring was interrupted, and no node is left", err=True)
+    typer.echo(f"go on with: {command}", err=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import IO, TYPE_CHECKING, Protocol, Self, cast
+
+from elastune.cli.courier import Courier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +52,20 @@ def open_meter(
     """`waiting` is what goes on until the run begins."""
     from rich.console import Console  # noqa: PLC0415
 
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    courier = Courier(sys.stderr)
+    console = Console(file=cast("IO[str]", courier), highlight=False, markup=False, emoji=False)
     if quiet:
         return Silence(console)
     return Lines(console) if plain or not _can_draw_on(console) else Screen(console, waiting)
+
+
+def _settle(console: Console) -> None:
+    if isinstance(console.file, Courier):
+        console.file.settle()
+
+
+def _is_behind(console: Console) -> bool:
+    return isinstance(console.file, Courier) and console.file.is_behind
 
 
 def _can_draw_on(console: Console) -> bool:
@@ -73,7 +86,7 @@ class Silence:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        _settle(self._console)
 
     def begin(self, opening: Opening) -> None:
         pass
@@ -102,7 +115,8 @@ class Lines(Silence):
 
 
 class Screen(Silence):
-    """Drawn by the driver itself, between two beats: no thread, and nothing while it is busy."""
+    """Drawn by the driver itself, between two beats; brought to the terminal by a thread, and left out while
+    the terminal takes nothing."""
 
     def __init__(self, console: Console, waiting: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(console)
@@ -128,6 +142,7 @@ class Screen(Silence):
         with suppress(OSError):
             self._stack.close()
         self._speak()
+        _settle(self._console)
 
     def begin(self, opening: Opening) -> None:
         from rich.live import Live  # noqa: PLC0415
@@ -152,7 +167,7 @@ class Screen(Silence):
             self._speak()
         now_s = self._clock()
         is_due = now_s >= self._next_s and (state.events != self._events or now_s >= self._next_tick_s)
-        if self._live is None or self._view is None or not is_due:
+        if self._live is None or self._view is None or not is_due or _is_behind(self._console):
             return
         try:
             self._live.update(self._draw(self._view.look(state)), refresh=True)

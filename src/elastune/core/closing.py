@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
+
 from elastune.core import gangs, guards, manager, seating
 from elastune.core.commands import Ending, EndRun, Rest
 from elastune.core.lifecycle import Phase
-from elastune.core.trials import Activity
+from elastune.core.rows import DIVERGED
+from elastune.core.trials import Activity, Trial
 from elastune.core.turn import Turn
 from elastune.core.wishes import Wishes
 from elastune.place import TrialId
@@ -62,17 +66,33 @@ def stop_if_hopeless(turn: Turn) -> None:
     if state.iterations or state.closing is not None:
         return
     first = [state.trials.get(TrialId(number)) for number in range(_MOST_FAILURES_ALIKE)]
-    kinds = {None if trial is None or trial.error is None else _kind(trial.error) for trial in first}
-    if None in kinds or len(kinds) > 1:  # one that fails late may be about to have a value
+    failed = [trial for trial in first if trial is not None and trial.error is not None]
+    if len(failed) < len(first) or len({_gist(trial.error or "") for trial in failed}) > 1:
+        return  # one that fails late may be about to have a value
+    if any(DIVERGED in (trial.error or "") for trial in failed) or not _differ(failed, state.trials.values()):
         return
-    turn.note("failed", f"the first {len(first)} trials all failed alike, so the others are not tried")
+    turn.note("hopeless", f"the first {len(failed)} trials all failed alike, so the others are not tried")
     close(turn, Ending.FAILED)
 
 
-def _kind(error: str) -> str:
-    """Of a traceback, the type of the exception; of anything else, the first words."""
+def _differ(failed: Sequence[Trial], all_: Iterable[Trial]) -> bool:
+    """Whether those that failed differ in everything in which trials differ: in a grid, say, the first ones
+    have much in common, and that may be what is wrong with them."""
+
+    def varied(trials: Iterable[Trial]) -> set[str]:
+        values: dict[str, set[object]] = {}
+        for trial in trials:
+            for name, value in trial.config.items():
+                values.setdefault(name, set()).add(value)
+        return {name for name, seen in values.items() if len(seen) > 1}
+
+    return varied(all_) == varied(failed)
+
+
+def _gist(error: str) -> str:
+    """The last line, of a traceback the exception itself, without numbers."""
     lines = error.strip().splitlines()
-    return lines[-1].partition(":")[0] if lines else ""
+    return re.sub(r"[0-9.]+", "", lines[-1]) if lines else ""
 
 
 def last_call(turn: Turn, limit: Limit) -> None:

@@ -11,6 +11,8 @@ from elastune.core.state import State
 from elastune.core.trials import Trial
 from elastune.errors import InvariantError
 
+DIVERGED = "the training has diverged"
+
 
 def count(state: State, trial: Trial, event: Progressed) -> str | None:
     """Add rows and checkpoints to a trial; returns what is wrong with them, if anything is."""
@@ -57,4 +59,4 @@ def _complaint(metric: str, value: object, iteration: int, reported: list[str]) 
         return f"iteration {iteration} reported no {metric!r}, only {names}; the job's metric is {metric!r}"
     if not isinstance(value, float):
         return f"{metric} is {value!r} after iteration {iteration}; expected a finite number"
-    return f"{metric} is {value} after iteration {iteration}; the training has diverged"
+    return f"{metric} is {value} after iteration {iteration}; {DIVERGED}"

@@ -18,6 +18,7 @@ from elastune.errors import ExecutionError
 from elastune.exports.columns import as_float
 from elastune.exports.lines import OVER, News, RowLine, RunHead, TrialLine
 from elastune.exports.missing import require
+from elastune.wording import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -39,7 +40,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except MlflowException as error:
-        told = str(error).strip().partition("\n")[0]
+        told = without_secrets(str(error).strip().partition("\n")[0])
         raise ExecutionError(
             f"MLflow refused: {told}; expected the address of a server or a database, such as --to "
             "http://localhost:5000 or --to sqlite:///mlflow.db; what was written so far is gone on with "
@@ -244,7 +245,9 @@ def _be_discreet() -> None:
 
 
 def _key(name: str) -> str:
-    return _NOT_IN_A_NAME.sub("_", name)[:250]
+    """MLflow takes names as paths, and only those that lead somewhere below."""
+    parts = [part for part in _NOT_IN_A_NAME.sub("_", name).split("/") if part.strip(". ")]
+    return "/".join(parts)[:250].rstrip("/. ") or "_"
 
 
 def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

@@ -6,6 +6,7 @@ is imported only where it trains; then all that is not the training comes from t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from elastune.errors import JobError
@@ -26,7 +27,11 @@ from elastune.spec import Mode
 from elastune.trainables import SYNTHETIC, CurveFile, Reference, Trainable, open_trainable, possible
 from elastune.trainables.unknown import UnknownTrainable
 
-_LOSSES = ("loss", "error")
+# Metrics of which less is better. The short ones count as words of a name: `val_mse`, not `msecret`.
+_LOSSES = ("loss", "error", "perplexity", "deviance", "divergence", "latency", "regret")
+_SHORT_LOSSES = frozenset(
+    {"mse", "rmse", "rmsle", "mae", "mape", "smape", "nll", "bpb", "bpc", "wer", "cer", "ppl", "fid"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +132,8 @@ def is_code(reference: Reference | None) -> bool:
 
 def _default_mode(metric: str) -> Mode:
     """The largest is best. But nobody wants the largest loss: then the job has to say what it means."""
-    if any(name in metric.lower() for name in _LOSSES):
+    words = set(re.split(r"[^a-z]+", metric.lower()))
+    if words & _SHORT_LOSSES or any(name in metric.lower() for name in _LOSSES):
         raise JobError(
             f"mode is missing, and the metric {metric!r} looks like one to minimise; expected max or min"
         )

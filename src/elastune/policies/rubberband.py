@@ -158,7 +158,7 @@ class RubberBand:
         lesson = state.lesson()
         change = lesson.slowdown / self.slowdown - 1.0
         if abs(change) > max(_SURPRISE, _SURPRISE_SDS * lesson.luck):
-            return f"iterations are {abs(change):.0%} {'slower' if change > 0.0 else 'faster'} than planned"
+            return f"iterations take {abs(change):.0%} {'more' if change > 0.0 else 'less'} time than planned"
         if limits.deadline_s is not None:
             late = state.now_s + rest.seconds + rest.margin_s - limits.deadline_s
             if late > _PATIENCE * limits.deadline_s:

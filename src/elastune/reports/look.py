@@ -56,7 +56,7 @@ _REFERENCE = re.compile(r'(\bid="|url\(#|xlink:href="#|\bhref="#)')
 def check_matplotlib(what: str) -> None:
     """Complain before anything is read, not after it."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise JobError(f"{what} needs matplotlib: pip install matplotlib")
+        raise JobError(f"{what} needs matplotlib: pip install 'elastune[plot]'")
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ def check_plot_file(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise JobError(f"--plot is '{path}'; the folder '{path.absolute().parent}' does not exist")
     if importlib.util.find_spec("matplotlib") is None:
-        raise JobError("--plot needs matplotlib: pip install matplotlib")
+        raise JobError("--plot needs matplotlib: pip install 'elastune[plot]'")
 
 
 def save_plot(quote: Quote, path: Path) -> None:

@@ -44,7 +44,10 @@ class RunInterrupted(KeyboardInterrupt):
     """Somebody wanted to go on later: all is saved, and no node is left."""
 
     def __init__(self, run: str, folder: RunFolder) -> None:
-        super().__init__(f"run {run} rests")
+        super().__init__(
+            f"run {run} rests: all is saved in {folder.path}, and no node is left; go on with "
+            f"`elastune resume {run}` or elastune.resume({run!r})"
+        )
         self.run = run
         self.folder = folder
 

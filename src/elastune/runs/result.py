@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from elastune.core import Ending, Phase, State
 from elastune.core.events import Config
 from elastune.core.ledger import Ledger
+from elastune.units import format_duration, format_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,9 @@ class Estimate:
 
     jct_seconds: float
     cost: float
+
+    def __str__(self) -> str:
+        return f"{format_duration(self.jct_seconds)} and {format_usd(self.cost)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,14 @@ class RunResult:
     journal_sha256: str
     ledger: Ledger
     run: str | None = None
+
+    def __str__(self) -> str:
+        run = "" if self.run is None else f"run {self.run}, "
+        best = "no model"
+        if self.best is not None:
+            config = ", ".join(f"{name}={value}" for name, value in self.best.config.items())
+            best = f"best {self.metric} {self.best.metric:.6g} with {config}"
+        return f"{run}{self.ending.value}: {best}; {self.trials} trials in {self.actual}"
 
     def to_dict(self) -> dict[str, object]:
         """Plain data with the keys that programs may rely on."""

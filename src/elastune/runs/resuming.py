@@ -13,7 +13,7 @@ from elastune.runs.offer import Offer, quote_setup
 from elastune.runs.reopening import started_of, taken_in
 from elastune.runs.result import Estimate
 from elastune.runs.script import ship
-from elastune.runs.setup import Purpose, prepare
+from elastune.runs.setup import MEASURING, Purpose, prepare
 from elastune.runs.shelf import read_predicted
 from elastune.trainables import Reference
 
@@ -36,6 +36,11 @@ def take_up(
     record = found.record
     if record.body is not Body.RAY:
         raise JobError(f"run {record.run} is simulated: there is nothing to resume; simulate it again")
+    if record.policy == MEASURING:
+        raise JobError(
+            f"run {record.run} is a measurement: there is nothing to resume; `elastune run` or "
+            "`elastune profile` measures again"
+        )
     journal = Journal.open(found.journal, read_only=True)
     writer = journal.summary(record.run).writer
     if writer is not None:

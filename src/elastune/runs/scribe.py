@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from elastune.exports import News, Sink
 from elastune.runs.remarks import Remark
+from elastune.wording import without_secrets
 
 # A server that does not answer must not keep a run from its end.
 _PATIENCE_S = 30.0
@@ -46,14 +47,14 @@ class Scribe:
                 sink.update(news)
             sink.close()
         except Exception as error:  # noqa: BLE001  of libraries and servers anything can come
-            self._give_up(f"{type(error).__name__}: {error}".splitlines()[0])
+            self._give_up(without_secrets(f"{type(error).__name__}: {error}".splitlines()[0]))
 
     def _give_up(self, why: str) -> None:
         if self.complaint is not None:
             return
         text = (
             f"nothing more is written for {self._name}: {why}; when the run is over, `elastune export "
-            f"{self._run} --format {self._name}` writes all of it"
+            f"{self._run} --format {self._name}{' --force' * (self._name == 'csv')}` writes all of it"
         )
         self.complaint = Remark(at_s=self._now(), topic="logging", text=text)
         _log.warning(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from elastune.core import Ending, State
 from elastune.core.ledger import Ledger, StageAccount
@@ -169,7 +169,7 @@ def standing_of(
         policy=setup.policy,
         seed=seed,
         metric=state.terms.metric,
-        limits=setup.terms.limits,
+        limits=_limits_told(setup.terms.limits, state.limits),
         conceded=tuple(sorted(limit.value for limit in state.conceded)),
         predicted=predicted,
         promised=promise_of(quote),
@@ -269,3 +269,12 @@ def _growth(ledger: Ledger) -> tuple[tuple[float, int], ...]:
         nodes += sum(change for _, change in together)
         steps.append((at_s, nodes))
     return tuple(steps)
+
+
+def _limits_told(agreed: Limits, now: Limits) -> Limits:
+    """Those in force, which may be other ones since the run was resumed; one that was given up stays told."""
+    return replace(
+        agreed,
+        deadline_s=agreed.deadline_s if now.deadline_s is None else now.deadline_s,
+        budget_usd=agreed.budget_usd if now.budget_usd is None else now.budget_usd,
+    )

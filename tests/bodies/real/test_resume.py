@@ -54,10 +54,14 @@ def test_a_run_that_rested_goes_on_with_other_limits(tmp_path: Path) -> None:
     os.kill(driver.pid, signal.SIGINT)
     driver.communicate(timeout=60)
     assert [line.state for line in elastune.list_runs(tmp_path / "runs").runs] == [RunState.RESTING]
+    for behind in ({"deadline": "10ms"}, {"budget": "$0.0000001"}):
+        with pytest.raises(JobError, match="already; expected more, for the whole run"):
+            elastune.resume("last", folder=tmp_path / "runs", **behind)  # type: ignore[arg-type]
     result = elastune.resume("last", folder=tmp_path / "runs", deadline="20m", budget=5)
     assert result.ending == "complete"
     status = elastune.status("last", folder=tmp_path / "runs")
     assert any(remark.topic == "limits" for remark in status.standing.remarks)
+    assert (status.standing.limits.deadline_s, status.standing.limits.budget_usd) == (1200.0, 5.0)
     with pytest.raises(JobError, match=r"has come to its end \(complete\): there is nothing to resume"):
         elastune.resume("last", folder=tmp_path / "runs")
 

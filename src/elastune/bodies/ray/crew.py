@@ -92,7 +92,8 @@ class Crew:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         self._zygote, self._nursery = self._start_zygote(host, niceness, output)
-        threading.Thread(target=self._read, name="crew", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="crew", daemon=True)
+        self._reader.start()
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -123,7 +124,12 @@ class Crew:
                     _kill(seat.pid)
             self._zygote.kill()
         self._zygote.wait()
-        self._wake()
+        with contextlib.suppress(OSError):
+            os.write(self._wake_write, b"!")
+        self._reader.join(_STATUS_S)
+        if not self._reader.is_alive():
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     # Orders.
 
@@ -353,8 +359,10 @@ class Crew:
         self._raise_child(seat)
 
     def _wake(self) -> None:
+        """With the lock, so that a number that was closed is not somebody else's by now."""
         with contextlib.suppress(OSError):
-            os.write(self._wake_write, b"!")
+            if not self._closed:
+                os.write(self._wake_write, b"!")
 
 
 def describe_end(status: int | None) -> tuple[str, bool]:

@@ -98,7 +98,8 @@ class Fleet:
             yield Dispatch(post.node, post.offset or 0.0, each)
 
     def _gone(self, post: Post, error: Exception) -> Dispatch:
-        self._forget(post.node)
+        with contextlib.suppress(Exception):  # whatever is left of it; mostly nothing is
+            self.stop(post.node)
         return Dispatch(post.node, 0.0, None, _first_line(error))
 
     def _silent(self) -> Iterator[Dispatch]:

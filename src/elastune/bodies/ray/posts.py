@@ -6,6 +6,7 @@ driver itself, which saves a process and the way of every message through it; Ra
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -25,6 +26,8 @@ _LOOKS = 5
 _PATIENCE_S = 1.0
 # Training must not starve the driver. The workers that Ray itself starts have 15.
 _NICENESS = 5
+
+_log = logging.getLogger("elastune")
 
 Orders = Sequence[tuple[int, Order]]
 Outcome = Sequence[News] | Exception
@@ -153,7 +156,9 @@ class HomePost:
         self._held = placement_group(
             [{"CPU": share.cpus}], bundle_label_selector=[{"ray.io/node-id": ray_node}]
         )
-        threading.Thread(target=self._start, args=(sealed, share.slots), name="home", daemon=True).start()
+        threading.Thread(
+            target=self._start, args=(sealed, share.slots, share.cpus), name="home", daemon=True
+        ).start()
 
     def send(self, orders: Orders) -> None:
         if self._crew is not None:
@@ -172,13 +177,17 @@ class HomePost:
                 self._crew.close()
         remove_placement_group(self._held)
 
-    def _start(self, sealed: Sealed, slots: int) -> None:
+    def _start(self, sealed: Sealed, slots: int, cpus: float) -> None:
         import ray  # noqa: PLC0415
 
+        waited = False
         try:
             while not self._held.wait(_PATIENCE_S):
                 if self._stopped:
                     return
+                if not waited:
+                    _log.warning("waiting for %g CPUs of this Ray node, which others use", cpus)
+                waited = True
             host = ray.util.get_node_ip_address()
             output = None if sealed.logs is None else str(Path(sealed.logs) / "workers.log")
             with self._lock:

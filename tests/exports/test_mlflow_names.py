@@ -1,0 +1,29 @@
+"""Names that MLflow would refuse, and addresses that nobody should read."""
+
+from __future__ import annotations
+
+import pytest
+
+from elastune.exports.mlflow_sink import _key
+from elastune.wording import without_secrets
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("a//b", "a/b"),
+        ("", "_"),
+        ("/abs", "abs"),
+        ("../up", "up"),
+        ("a/./b", "a/b"),
+        ("loss", "loss"),
+        ("a#b", "a_b"),
+    ],
+)
+def test_a_metric_gets_a_name_that_leads_somewhere(name: str, key: str) -> None:
+    assert _key(name) == key
+
+
+def test_addresses_lose_user_and_password() -> None:
+    told = without_secrets("API request to http://bob:hunter2@127.0.0.1:9/api failed")
+    assert told == "API request to http://127.0.0.1:9/api failed"
