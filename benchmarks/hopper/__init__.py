@@ -1,0 +1,1 @@
+"""How good the schedules of model hopping are, and what they cost: `python -m benchmarks.hopper`."""
