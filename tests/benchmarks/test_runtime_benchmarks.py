@@ -101,6 +101,7 @@ def test_an_interpreter_without_ray_tune_is_named_in_the_error(tmp_path: Path) -
         arena.hold([BOUT], cpus=1, rounds=1, python=str(broken))
 
 
+@pytest.mark.slow
 def test_without_ray_tune_ours_runs_alone_and_the_note_says_how_to_install_it() -> None:
     table = trials.measure(trials=(3,), slots=2, repeats=1)
     (only,) = table.rows

@@ -116,6 +116,7 @@ def test_a_run_that_breaks_leaves_nothing_behind(address: str, tmp_path: Path) -
     assert_all_is_given_back()
 
 
+@pytest.mark.slow
 def test_it_waits_until_somebody_else_gives_the_cpus_back(address: str, tmp_path: Path) -> None:
     import ray  # noqa: PLC0415
 
