@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from elastune.runs.remarks import exception_line
+from elastune.core.failures import exception_line
 
 
 def raised(error: Exception, cause: Exception | None = None) -> str:

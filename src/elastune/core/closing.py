@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from elastune.core import gangs, guards, manager, seating
 from elastune.core.commands import Ending, EndRun, Rest
+from elastune.core.failures import gist
 from elastune.core.lifecycle import Phase
 from elastune.core.rows import DIVERGED
 from elastune.core.trials import Activity, Trial
@@ -67,7 +67,7 @@ def stop_if_hopeless(turn: Turn) -> None:
         return
     first = [state.trials.get(TrialId(number)) for number in range(_MOST_FAILURES_ALIKE)]
     failed = [trial for trial in first if trial is not None and trial.error is not None]
-    if len(failed) < len(first) or len({_gist(trial.error or "") for trial in failed}) > 1:
+    if len(failed) < len(first) or len({gist(trial.error or "") for trial in failed}) > 1:
         return  # one that fails late may be about to have a value
     if any(DIVERGED in (trial.error or "") for trial in failed) or not _differ(failed, state.trials.values()):
         return
@@ -87,12 +87,6 @@ def _differ(failed: Sequence[Trial], all_: Iterable[Trial]) -> bool:
         return {name for name, seen in values.items() if len(seen) > 1}
 
     return varied(all_) == varied(failed)
-
-
-def _gist(error: str) -> str:
-    """The last line, of a traceback the exception itself, without numbers."""
-    lines = error.strip().splitlines()
-    return re.sub(r"[0-9.]+", "", lines[-1]) if lines else ""
 
 
 def last_call(turn: Turn, limit: Limit) -> None:

@@ -30,8 +30,6 @@ from elastune.units import format_duration, format_usd
 
 # A stage that ends just when it must is not late; sums of floats and a blink of the eye are forgiven.
 _PATIENCE = 0.002
-
-
 # Iterations that differ so much from what was planned, and by more than luck, are a reason to plan again.
 _SURPRISE = 0.1
 _SURPRISE_SDS = 3.0

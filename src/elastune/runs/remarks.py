@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from elastune.core import State
 from elastune.core.commands import Note
 from elastune.core.events import Resumed
+from elastune.core.failures import exception_line, gist
 from elastune.journal import Entry
 from elastune.journal.codec import decode
 from elastune.units import format_duration
@@ -18,8 +17,6 @@ from elastune.units import format_duration
 # As the codec writes it. Looking for the text is a hundred times faster than reading every line.
 _NOTE_MARK = '"type":"Note"'
 _RESUMED_MARK = '"type":"Resumed"'
-_TRACEBACK = "Traceback (most recent call last):\n"
-_NUMBER = re.compile(r"\d+(\.\d+)?")
 # Failures have a list of their own, with what they have in common.
 _TOLD_ELSEWHERE = "failed"
 
@@ -72,20 +69,6 @@ def failures_of(state: State) -> tuple[Failure, ...]:
     for trial in state.trials.values():
         if trial.error is not None:
             line = exception_line(trial.error)
-            alike.setdefault(_NUMBER.sub("#", line), []).append((trial.number, line))
+            alike.setdefault(gist(trial.error), []).append((trial.number, line))
     failures = [Failure(error=found[0][1], trial=found[0][0], trials=len(found)) for found in alike.values()]
     return tuple(sorted(failures, key=lambda failure: (-failure.trials, failure.trial)))
-
-
-def exception_line(error: str) -> str:
-    """Type and message of the exception that a traceback ends with; of another text, its first line.
-
-    A message may have many lines; the first one that says something is told.
-    """
-    _, mark, frames = error.strip().rpartition(_TRACEBACK)
-    lines = [line.rstrip() for line in frames.splitlines() if line.strip()]
-    if mark:
-        lines = list(itertools.dropwhile(lambda line: line.startswith(" "), lines)) or lines
-    if len(lines) > 1 and lines[0].endswith(":"):
-        return f"{lines[0]} {lines[1].strip()}"
-    return lines[0] if lines else ""

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from elastune.bodies.ray.agent import agent_class
-from elastune.bodies.ray.crew import Crew
-from elastune.bodies.ray.messages import News, Order, Sealed
+from elastune.bodies.ray.crew import Crew, Orders
+from elastune.bodies.ray.messages import News, Sealed
 from elastune.errors import ExecutionError
 from elastune.place import NodeId
 
@@ -29,7 +29,6 @@ _NICENESS = 5
 
 _log = logging.getLogger("elastune")
 
-Orders = Sequence[tuple[int, Order]]
 Outcome = Sequence[News] | Exception
 """What came from a post; an exception: nothing will come any more."""
 
