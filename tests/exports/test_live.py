@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,16 +87,25 @@ class _Looks(Watch):
         pass
 
 
+def _is_logged(rows: Path, mlflow: Path) -> bool:
+    """Something is in both. A kill while MLflow lays out its tables would leave a database it cannot open."""
+    if not (rows.exists() and mlflow.exists() and len(rows.read_text().splitlines()) > 1):
+        return False
+    with contextlib.closing(sqlite3.connect(mlflow)) as database:
+        try:
+            return bool(database.execute("select count(*) from runs").fetchone()[0])
+        except sqlite3.OperationalError:  # still without tables, or being written
+            return False
+
+
 def test_a_run_that_was_killed_and_resumed_is_logged_once(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     logging = {"csv": True, "tensorboard": True, "mlflow": {"uri": uri, "experiment": "live"}}
     driver = start_driver(tmp_path, **LONG, logging=logging)
     folder = wait_for_training(tmp_path / "runs")
-    until = time.monotonic() + 30
-    while time.monotonic() < until:  # something is written before it dies
-        path = folder / "export" / "rows.csv"
-        if path.exists() and len(path.read_text().splitlines()) > 1:
-            break
+    until = time.monotonic() + 60
+    while not _is_logged(folder / "export" / "rows.csv", tmp_path / "mlflow.db"):
+        assert time.monotonic() < until
         time.sleep(0.1)
     driver.kill()
     driver.communicate()
