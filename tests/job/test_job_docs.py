@@ -11,6 +11,7 @@ import pytest
 from elastune.errors import JobError
 from elastune.job import Job, load_job
 from elastune.job.cluster import ClusterSection
+from elastune.job.data import DataSection
 from elastune.job.document import read_yaml
 from elastune.job.measurement_files import read_measurements
 from elastune.job.profile import CheckpointSection, ProfileSection
@@ -80,6 +81,7 @@ def test_the_messages_are_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_every_key_is_in_a_table() -> None:
     sections: list[type[Section]] = [
         Job, ClusterSection, ProfileSection, CheckpointSection, SamplerSection, SlotSection, CurvesSection,
+        DataSection,
         *SEARCHES.values(),
     ]  # fmt: skip
     for section in sections:

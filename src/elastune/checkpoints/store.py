@@ -15,6 +15,7 @@ from elastune.errors import ExecutionError
 from elastune.training import State
 
 _NAME = re.compile(r"trial-([0-9]{5,})/iteration-([0-9]{6,})\.ckpt")
+_UNDERWAY = re.compile(r"trial-[0-9]{5,}/underway-[0-9]{6,}-[0-9]{4,}\.ckpt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,23 @@ class Store:
     def delete(self, trial: int, iteration: int) -> None:
         """One that is not there is fine."""
         self.folder.delete(_name(trial, iteration))
+
+    # Amid an iteration, where models hop: after so many visits of `iteration`.
+
+    def write_underway(self, trial: int, iteration: int, visits: int, data: bytes) -> None:
+        self.folder.write(_underway(trial, iteration, visits), data)
+
+    def read_underway(self, trial: int, iteration: int, visits: int) -> bytes:
+        return self.folder.read(_underway(trial, iteration, visits))
+
+    def delete_underway(self, trial: int, iteration: int, visits: int) -> None:
+        self.folder.delete(_underway(trial, iteration, visits))
+
+    def tidy_underway(self) -> None:
+        """All of them, at a good end."""
+        for name in self.folder.names():
+            if _UNDERWAY.fullmatch(name):
+                self.folder.delete(name)
 
     def list(self) -> tuple[tuple[int, int], ...]:
         """Trial and iteration of each, in order. Files of other names are left alone."""
@@ -85,3 +103,7 @@ def _decoded(data: Buffer, path: str, *, pickles: bool) -> State:
 
 def _name(trial: int, iteration: int) -> str:
     return f"trial-{trial:05d}/iteration-{iteration:06d}.ckpt"
+
+
+def _underway(trial: int, iteration: int, visits: int) -> str:
+    return f"trial-{trial:05d}/underway-{iteration:06d}-{visits:04d}.ckpt"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from elastune.core import gangs, guards, manager, seating
+from elastune.core import gangs, guards, hopping, manager, seating
 from elastune.core.commands import Ending, EndRun, Rest
 from elastune.core.failures import gist
 from elastune.core.lifecycle import Phase
@@ -25,6 +25,7 @@ def close(turn: Turn, ending: Ending) -> None:
         return
     state.closing = ending
     state.wishes, state.wished = Wishes(), {}
+    hopping.end_rounds(state)
     for room in state.rooms.values():
         room.queue.clear()
         room.targets = None
@@ -36,6 +37,7 @@ def rest(turn: Turn) -> None:
     """Save what runs. Unlike at the end, all that is wished for stays."""
     state = turn.state
     state.resting = True
+    hopping.end_rounds(state)
     for number in tuple(state.held):
         if state.trials[number].activity is not Activity.SAVING:
             seating.give_way(turn, state.trials[number])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from elastune.place import Gang, NodeId, TrialId
 
@@ -70,6 +71,22 @@ class ReleaseNodes(Command):
     nodes: tuple[NodeId, ...]
 
 
+class Visit(NamedTuple):
+    """A part of an iteration where models hop: the trial trains on one partition, there where it lies."""
+
+    partition: int
+    done: int
+    """Visits of this iteration before this one: from which state it goes on."""
+    of: int
+    """Visits in an iteration. The last one makes the state durable."""
+    evaluates: bool = False
+    """The partition is of the validation data; nothing is learned there."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.done + 1 == self.of
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Train(Command):
     """A lease: train until an iteration, and begin none that is expected to end after `until_s`.
@@ -87,6 +104,12 @@ class Train(Command):
     keep_above: float | None = None
     origin: TrialId | None = None
     """The trial whose checkpoint is loaded, for a fork that has none of its own yet."""
+    shares: tuple[tuple[int, ...], ...] = ()
+    """Where data are partitioned: the partitions that each member of the gang is to hold."""
+    visit: Visit | None = None
+    """This part of the next iteration only; `VisitEnded` answers it, and the slot is free."""
+    then: TrialId | None = None
+    """The trial that will most likely be the next there: its model may be brought meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from elastune.core import gangs, guards, manager, membership, seating, training
+from elastune.core import gangs, guards, hopping, manager, membership, seating, training
 from elastune.core.closing import (
     close,
     end_run,
@@ -48,6 +48,7 @@ from elastune.core.trials import Trial
 from elastune.core.turn import Turn
 from elastune.core.wishes import Advice
 from elastune.errors import InvariantError
+from elastune.place import TrialId
 from elastune.planning.infeasible import Limit
 
 # A policy that is refused nodes may wish for fewer; one that insists is not asked for ever.
@@ -107,6 +108,9 @@ class Core:
             seating.settle(turn, concerned)
         vetoes = manager.reconcile(turn)  # surplus nodes go, oldest first, before gangs sit down on them
         seating.fill(turn)
+        if state.unreachable is not None and state.closing is None:
+            turn.note("data", state.unreachable)
+            close(turn, Ending.FAILED)
         if not state.wishes.steady:
             vetoes += manager.reconcile(turn)  # packing may have emptied nodes
         if advice is not None and advice.done is not None:
@@ -126,12 +130,8 @@ class Core:
             turn.note(topic, text)
         if advice.concede is not None:
             guards.concede(turn, advice.concede)
-        for number in advice.stop:
-            trial = state.trial(number)
-            if not trial.phase.is_over:
-                trial.step(Phase.STOPPED)
-            if trial.activity is not None:
-                gangs.stop(turn, trial)
+        if advice.stop:
+            self._stop(turn, advice.stop)
         for timer, at_s in advice.timers.items():
             turn.set_timer(timer, at_s)
         for timer, at_s in advice.reviews.items():
@@ -142,6 +142,15 @@ class Core:
         training.ask_for(turn, advice.sample, advice.fork)
         if advice.wishes is not None:
             seating.adopt(turn, advice.wishes)
+
+    def _stop(self, turn: Turn, trials: Sequence[TrialId]) -> None:
+        for number in trials:
+            trial = self.state.trial(number)
+            if not trial.phase.is_over:
+                trial.step(Phase.STOPPED)
+            if trial.activity is not None:
+                gangs.stop(turn, trial)
+        hopping.leave_out(turn)
 
     def _happens(self, turn: Turn, event: AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
         """Make the event part of the state; returns the trial whose gang may have to be told what to do."""
@@ -214,6 +223,7 @@ class Core:
         for number in tuple(state.held):
             gangs.dissolve(turn, state.trials[number])
             seating.wait_again(turn, state.trials[number])
+        hopping.come_back(state)
         for node, billed_s in event.lost:
             if node in state.where:
                 membership.lost(turn, node, billed_s)

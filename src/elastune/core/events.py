@@ -81,7 +81,10 @@ class NodesRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesReady(Event):
+    """`hosts`: the names and addresses of each node's machine, where it matters which one it is."""
+
     nodes: tuple[NodeId, ...]
+    hosts: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,22 @@ class LeaseEnded(Progressed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VisitEnded(Progressed):
+    """A visit is over and its slot free; the model lies on that node. The last one of an iteration has its
+    row and has saved it."""
+
+    seconds: float
+    """Of training alone, without what loading of model and data took."""
+    load_s: float = 0.0
+    """Of that: reading the partition, which is kept from then on."""
+    kept: bool = False
+    """The state after this visit is durable."""
+    model_bytes: int = 0
+    hopped: bool = False
+    """The model came from another worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialCrashed(Progressed):
     """The user's code raised, hung or exited; the gang is gone."""
 
@@ -148,6 +167,13 @@ class GangLost(Progressed):
     """The gang is gone and the user's code is not to blame: somebody killed a worker, say."""
 
     error: str
+
+
+def has_stopped(event: Progressed) -> bool:
+    """Whether the trial has done an iteration and waits for what is wished of it next."""
+    if isinstance(event, LeaseEnded):
+        return event.reason is LeaseEnd.REACHED
+    return isinstance(event, VisitEnded) and bool(event.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +241,7 @@ AnyEvent = (
     | NodeFound
     | GangStarted
     | LeaseEnded
+    | VisitEnded
     | TrialCrashed
     | GangLost
     | Progressed

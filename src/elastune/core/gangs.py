@@ -6,18 +6,27 @@ Each step keeps four accounts in one go: the trial's phase, the free slots, the 
 from __future__ import annotations
 
 from elastune.core import guards
-from elastune.core.commands import Pause, Revoke, Stop, Train
+from elastune.core.commands import Pause, Revoke, Stop, Train, Visit
 from elastune.core.experience import Spell
 from elastune.core.lifecycle import Phase
 from elastune.core.trials import Activity, Lease, Trial
 from elastune.core.turn import Turn
 from elastune.core.wishes import Wish
 from elastune.errors import InvariantError
-from elastune.place import Gang
+from elastune.place import Gang, Slot, TrialId
 
 
-def start(turn: Turn, trial: Trial, gang: Gang, wish: Wish) -> None:
-    """A new gang takes free slots and loads the last checkpoint."""
+def start(
+    turn: Turn,
+    trial: Trial,
+    gang: Gang,
+    wish: Wish,
+    *,
+    shares: tuple[tuple[int, ...], ...] = (),
+    visit: Visit | None = None,
+    then: TrialId | None = None,
+) -> None:
+    """A new gang takes free slots and loads the last checkpoint; with a `visit`, for that only."""
     state = turn.state
     room = state.room(wish.pool)
     room.board.take(gang)
@@ -29,12 +38,16 @@ def start(turn: Turn, trial: Trial, gang: Gang, wish: Wish) -> None:
     trial.gang, trial.pool = gang, wish.pool
     trial.formed_s = state.now_s
     state.held[trial.number] = None
-    state.ledger.gang_begins(gang, wish.pool, Activity.STARTING, state.now_s)
+    trial.shares, trial.visit = shares, visit
     trial.activity, trial.since_s = Activity.STARTING, state.now_s
-    lend(turn, trial, wish)
+    if visit is not None:  # models are brought while others train: there is no time of its own for that
+        trial.activity, trial.begun_at = Activity.TRAINING, trial.iteration
+        trial.step(Phase.RUNNING)
+    state.ledger.gang_begins(gang, wish.pool, trial.activity, state.now_s)
+    lend(turn, trial, wish, then)
 
 
-def lend(turn: Turn, trial: Trial, wish: Wish) -> None:
+def lend(turn: Turn, trial: Trial, wish: Wish, then: TrialId | None = None) -> None:
     """A lease for the present gang; a revocation that has not acted yet is taken back."""
     state = turn.state
     until_s = guards.deadline_call_s(state)
@@ -50,10 +63,13 @@ def lend(turn: Turn, trial: Trial, wish: Wish) -> None:
             generation=trial.generation,
             gang=trial.gang,
             after_iteration=trial.iteration,
-            until_iteration=wish.until_iteration,
-            until_s=until_s,
+            until_iteration=wish.until_iteration if trial.visit is None else trial.iteration + 1,
+            until_s=until_s if trial.visit is None else None,
             keep_above=None if state.best is None else state.best.metric,
             origin=trial.parent if trial.inherited and trial.iteration == trial.inherited else None,
+            shares=trial.shares,
+            visit=trial.visit,
+            then=then,
         )
     )
 
@@ -67,6 +83,8 @@ def revoke(turn: Turn, trial: Trial, *, resizing: bool = False) -> None:
         trial.step(Phase.RESIZING)
     match trial.activity:
         case Activity.STARTING:
+            stop(turn, trial)
+        case Activity.TRAINING if trial.visit is not None:
             stop(turn, trial)
         case Activity.TRAINING:
             if not trial.revoked:
@@ -109,8 +127,9 @@ def dissolve(turn: Turn, trial: Trial) -> None:
         if occupants is not None:
             occupants.pop(trial.number, None)
     del state.held[trial.number]
-    lease = trial.lease
+    lease, visit = trial.lease, trial.visit
     trial.gang, trial.activity, trial.lease, trial.revoked = (), None, None, False
+    trial.shares, trial.visit = (), None
     if trial.saved < trial.iteration:
         del trial.values[trial.saved :]
         trial.returned = False
@@ -119,6 +138,21 @@ def dissolve(turn: Turn, trial: Trial) -> None:
         is_final = lease is not None and lease.final and trial.iteration >= lease.until_iteration
         if trial.saved and (trial.returned or is_final):
             trial.step(Phase.FINISHED)
+    if visit is not None:
+        _come_back(turn, trial, gang[0])
+
+
+def _come_back(turn: Turn, trial: Trial, slot: Slot) -> None:
+    """A visit came to nothing: it is to be made again, from a state that is still there."""
+    state = turn.state
+    tour = state.tours.get(trial.number)
+    if tour is not None and tour.at is None:
+        tour.fall_back()
+    now = state.room(trial.pool).hall.round
+    if now is not None:
+        now.put_back(trial.number, slot, state.now_s)
+        if trial.phase.is_over:
+            now.drop(trial.number, state.now_s)
 
 
 def turn_to(turn: Turn, trial: Trial, activity: Activity) -> None:

@@ -7,6 +7,7 @@ from elastune.core.commands import ReleaseNodes, RequestNodes
 from elastune.core.nodes import Node, Pool
 from elastune.core.policy import Vetoed
 from elastune.core.state import Pools
+from elastune.core.tours import forget_node
 from elastune.core.turn import Turn
 from elastune.place import NodeId
 
@@ -67,6 +68,8 @@ def _request(turn: Turn, pool: Pool, count: int) -> Vetoed | None:
 def _release_surplus(turn: Turn, room: Pools) -> None:
     """Those that are leaving anyway go, then those that still boot, then empty ones, oldest first."""
     pool = room.pool
+    if room.hall.round is not None:  # everybody has data, and perhaps a model, that this round needs
+        return
     surplus = max(0, pool.coming - pool.wanted)
     empty = [node for node in pool.nodes.values() if not room.occupants.get(node.number)]
     gone = [node for node in empty if node.leaving]
@@ -86,6 +89,9 @@ def release(turn: Turn, room: Pools, nodes: list[Node]) -> None:
 def forget(turn: Turn, room: Pools, number: NodeId) -> None:
     """The node is no longer part of the cluster. Gangs on it must be gone."""
     room.stirred = True
+    state = turn.state
+    if state.tours:
+        forget_node(state.tours, (trial for trial in state.tours if trial not in state.held), number)
     node = room.pool.nodes.pop(number)
     del turn.state.where[number]
     room.pool.ready -= node.ready_s is not None and not node.leaving

@@ -48,12 +48,13 @@ def refused(turn: Turn, event: NodesRefused) -> None:
 
 def ready(turn: Turn, event: NodesReady) -> None:
     state = turn.state
-    for number in event.nodes:
+    hosts = event.hosts or ((),) * len(event.nodes)
+    for number, names in zip(event.nodes, hosts, strict=True):
         node = state.where.get(number)
         if node is None or node.ready_s is not None:
             continue
         room = state.rooms[node.pool]
-        node.ready_s = event.at_s
+        node.ready_s, node.hosts = event.at_s, names
         state.ledger.ready(number, event.at_s)
         state.experience.boot.add(event.at_s - node.born_s)
         room.occupants[number] = {}

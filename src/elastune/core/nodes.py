@@ -23,6 +23,8 @@ class Node:
     """Takes nothing new and goes when it is empty: the provider gave notice, or it is not wanted."""
     until_s: float | None = None
     """When the provider takes it away."""
+    hosts: tuple[str, ...] = ()
+    """What its machine is called, where that matters."""
 
 
 @dataclass(slots=True)

@@ -9,9 +9,10 @@ its slots are free.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from elastune import place
-from elastune.core import gangs, guards, manager
+from elastune.core import gangs, hopping, manager
 from elastune.core.state import Pools, State
 from elastune.core.trials import Activity, Trial
 from elastune.core.turn import Turn
@@ -23,6 +24,8 @@ def adopt(turn: Turn, wishes: Wishes) -> None:
     """New wishes replace the old ones."""
     state = turn.state
     before, was_steady = state.wished, state.wishes.steady
+    if state.terms.data is not None:  # nothing is placed: models go where the data are
+        wishes = replace(wishes, steady=True)
     state.wishes = wishes
     state.wished = {wish.trial: wish for wish in wishes.trials}
     for number in wishes.nodes:
@@ -31,9 +34,10 @@ def adopt(turn: Turn, wishes: Wishes) -> None:
         room.queue = deque()
         room.targets = None
         room.stirred = True
+    hopping.leave_out(turn)
     for wish in wishes.trials:
         trial = state.trial(wish.trial)
-        if trial.activity is None and _is_open(state, trial, wish):
+        if state.terms.data is None and trial.activity is None and hopping.is_open(state, trial, wish):
             state.room(wish.pool).queue.append(wish.trial)
     if wishes.steady:
         for number in tuple(state.held):
@@ -47,7 +51,9 @@ def settle(turn: Turn, trial: Trial) -> None:
     wish = state.wished.get(trial.number)
     if trial.activity is None or trial.activity is Activity.SAVING:
         return
-    if wish is None or state.closing or not _is_open(state, trial, wish):
+    if trial.visit is not None:
+        hopping.settle(turn, trial)
+    elif wish is None or state.closing or not hopping.is_open(state, trial, wish):
         gangs.revoke(turn, trial)
     elif state.resting or not _is_in_place(state, trial, wish):
         give_way(turn, trial)
@@ -73,7 +79,9 @@ def fill(turn: Turn) -> None:
     if state.closing or state.resting:
         return
     for room in state.rooms.values():
-        if not state.wishes.steady:
+        if state.terms.data is not None:
+            hopping.fill(turn, room)
+        elif not state.wishes.steady:
             if room.stirred:
                 room.stirred = False
                 _rearrange(turn, room)
@@ -84,7 +92,7 @@ def fill(turn: Turn) -> None:
 def wait_again(turn: Turn, trial: Trial) -> None:
     """The trial lost its gang. If it is still wished for, it is the first to get the next free slots."""
     wish = turn.state.wished.get(trial.number)
-    if wish is not None and _is_open(turn.state, trial, wish):
+    if turn.state.terms.data is None and wish is not None and hopping.is_open(turn.state, trial, wish):
         turn.state.rooms[wish.pool].queue.appendleft(trial.number)
 
 
@@ -94,7 +102,7 @@ def _fill_steadily(turn: Turn, room: Pools) -> None:
     while room.queue and (at_once is None or room.gangs < at_once):
         trial = state.trials[room.queue[0]]
         wish = state.wished.get(trial.number)
-        if wish is None or trial.activity is not None or not _is_open(state, trial, wish):
+        if wish is None or trial.activity is not None or not hopping.is_open(state, trial, wish):
             room.queue.popleft()
             continue
         gang = room.board.seat(wish.slots)
@@ -104,18 +112,10 @@ def _fill_steadily(turn: Turn, room: Pools) -> None:
         gangs.start(turn, trial, gang, wish)
 
 
-def _is_open(state: State, trial: Trial, wish: Wish) -> bool:
-    """Whether there is something left to train for, and time."""
-    if trial.phase.is_over or trial.has_done(wish.until_iteration):
-        return False
-    if trial.late_after_s is None:
-        return True
-    call = guards.deadline_call_s(state)
-    return call is None or call > trial.late_after_s + guards.ROUNDING
-
-
 def _is_in_place(state: State, trial: Trial, wish: Wish) -> bool:
     room = state.room(wish.pool)
+    if state.terms.data is not None:
+        return trial.pool == wish.pool and hopping.is_in_place(state, trial)
     if room.targets is not None and not state.wishes.steady:
         return set(room.targets.get(trial.number, ())) == set(trial.gang)
     if trial.pool != wish.pool or len(trial.gang) != wish.slots:
@@ -152,7 +152,7 @@ def _request(state: State, room: Pools) -> place.Request:
     wishes = [
         place.Wish(trial=wish.trial, slots=wish.slots)
         for wish in state.wishes.trials
-        if wish.pool == room.pool.number and _is_open(state, state.trials[wish.trial], wish)
+        if wish.pool == room.pool.number and hopping.is_open(state, state.trials[wish.trial], wish)
     ]
     return place.Request(
         cluster=place.Cluster(

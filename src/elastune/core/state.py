@@ -12,6 +12,7 @@ from elastune.core.experience import Experience, Lesson, Spell
 from elastune.core.ledger import Ledger
 from elastune.core.nodes import Node, Pool
 from elastune.core.terms import RunTerms
+from elastune.core.tours import Hall, Paces, Tour
 from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish, Wishes
 from elastune.errors import InvariantError
@@ -38,6 +39,8 @@ class Pools:
     """Where placement wants every gang; None while wishes are steady."""
     stirred: bool = True
     """Something changed since placement was last asked."""
+    hall: Hall = field(default_factory=Hall)
+    """For models that hop."""
 
 
 class State:
@@ -70,6 +73,12 @@ class State:
         """Barriers that have been called and not passed."""
         self.ledger = Ledger(terms.cluster)
         self.experience = Experience()
+        self.tours: dict[TrialId, Tour] = {}
+        """Where models hop: trials amid an iteration."""
+        self.unreachable: str | None = None
+        """Why the data cannot be had, on any worker."""
+        self.paces = (Paces(), Paces())
+        """How long visits take: of training, and of evaluation."""
         self.best: Best | None = None
         self.closing: Ending | None = None
         """The run winds up: nothing new starts, what runs is saved."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from elastune.cluster import ClusterTerms
+from elastune.hopper.terms import DataTerms
 from elastune.planning.infeasible import Limit
 from elastune.planning.problem import GangLimits, Limits
 from elastune.profiles import Profile
@@ -32,6 +33,9 @@ class RunTerms:
     """How often a trial that crashed by its own fault is tried again."""
     target: Target | None = None
     """The run ends as soon as a model with a durable checkpoint reaches it. None: only as the policy says."""
+
+    data: DataTerms | None = None
+    """Models hop over these partitioned data. None: each trial has its own gang and data."""
 
     reserve_s: float = 0.0
     """What a body needs to react to a last call. In virtual time that is nothing."""

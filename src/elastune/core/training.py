@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastune.core import gangs, rows, seating
+from elastune.core import gangs, hopping, rows, seating
 from elastune.core.commands import Fork, Sample
 from elastune.core.events import (
     GangLost,
@@ -13,6 +13,7 @@ from elastune.core.events import (
     TrialCrashed,
     TrialPaused,
     TrialsSampled,
+    VisitEnded,
 )
 from elastune.core.lifecycle import Phase
 from elastune.core.state import State
@@ -21,6 +22,7 @@ from elastune.core.turn import Turn
 from elastune.errors import InvariantError
 from elastune.place import TrialId
 
+_RETURNED_AT_ONCE = "the trainable returned before its first iteration"
 MOST_KILLS = 3
 
 
@@ -83,24 +85,38 @@ def progressed(turn: Turn, event: Progressed) -> Trial | None:
     if trial is None:
         return None
     error = rows.count(turn.state, trial, event)
-    if isinstance(event, TrialCrashed):
-        _crashed(turn, trial, error or event.error)
-        return None
-    if isinstance(event, GangLost):
-        _lost(turn, trial, error or event.error)
-        return None
-    if error is not None:
-        _fail(turn, trial, error)
-        gangs.stop(turn, trial)
-        return None
-    if not isinstance(event, LeaseEnded):
-        return None
+    match event:
+        case TrialCrashed():
+            _crashed(turn, trial, error or event.error)
+        case GangLost():
+            _lost(turn, trial, error or event.error)
+        case _ if error is not None:
+            _fail(turn, trial, error)
+            gangs.stop(turn, trial)
+        case VisitEnded():
+            hopping.visited(turn, trial, event)
+        case LeaseEnded() if trial.visit is not None:
+            _returned_on_visit(turn, trial)
+        case LeaseEnded():
+            _wait(turn, trial, event.reason)
+            return trial
+    return None
+
+
+def _wait(turn: Turn, trial: Trial, reason: LeaseEnd) -> None:
     gangs.turn_to(turn, trial, Activity.WAITING)
-    if event.reason is LeaseEnd.RETURNED:
+    if reason is LeaseEnd.RETURNED:
         trial.returned = True
-    elif event.reason is LeaseEnd.TIME and trial.lease is not None:
+    elif reason is LeaseEnd.TIME and trial.lease is not None:
         trial.late_after_s = trial.lease.until_s
-    return trial
+
+
+def _returned_on_visit(turn: Turn, trial: Trial) -> None:
+    """There is nothing left to learn. What was begun of this iteration does not count."""
+    trial.returned = True
+    if not trial.values:
+        _fail(turn, trial, _RETURNED_AT_ONCE)
+    gangs.stop(turn, trial)
 
 
 def paused(turn: Turn, event: TrialPaused) -> None:
@@ -111,7 +127,7 @@ def paused(turn: Turn, event: TrialPaused) -> None:
     turn.state.experience.save.add(turn.state.now_s - trial.since_s)
     gangs.dissolve(turn, trial)
     if trial.returned and not trial.values:
-        _fail(turn, trial, "the trainable returned before its first iteration")
+        _fail(turn, trial, _RETURNED_AT_ONCE)
     seating.wait_again(turn, trial)
 
 

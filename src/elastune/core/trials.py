@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from elastune.core.commands import Visit
 from elastune.core.events import Config
 from elastune.core.lifecycle import Phase, check_step
 from elastune.place import Gang, TrialId
@@ -51,6 +52,10 @@ class Trial:
     formed_s: float = 0.0
     """When the gang formed."""
     lease: Lease | None = None
+    visit: Visit | None = None
+    """The part of an iteration that it is on, where models hop."""
+    shares: tuple[tuple[int, ...], ...] = ()
+    """The partitions that each member of its gang holds."""
     revoked: bool = False
     values: list[float] = field(default_factory=list)
     saved: int = 0

@@ -37,6 +37,8 @@ class Wishes:
     at_once: Mapping[int, int] = field(default_factory=dict)
     """The most gangs at a time, by pool, where free slots alone are not the limit."""
     steady: bool = True
+    together: bool | None = None
+    """Where models hop: whether each trial in turn has all workers instead. None: as is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,15 @@ from elastune.hopper.exact import Effort, Solved, solve
 from elastune.hopper.floor import Floor
 from elastune.hopper.invariants import check_schedule
 from elastune.hopper.lower_bound import lower_bound_s
+from elastune.hopper.manner import (
+    Manner,
+    busiest_part,
+    choose_manner,
+    hopping_share,
+    measured_speedup,
+    together_share,
+    useful_workers,
+)
 from elastune.hopper.schedule import Schedule, Visit
 from elastune.hopper.scheduler import Assignment, Scheduler
 from elastune.hopper.schedulers import DEFAULT_SCHEDULER, SCHEDULERS, make_scheduler
@@ -28,6 +37,7 @@ __all__ = [
     "Event",
     "Floor",
     "Hops",
+    "Manner",
     "PartitionId",
     "Schedule",
     "Scheduler",
@@ -43,9 +53,15 @@ __all__ = [
     "WorkerId",
     "WorkerJoined",
     "WorkerLost",
+    "busiest_part",
     "check_schedule",
+    "choose_manner",
+    "hopping_share",
     "lower_bound_s",
     "make_scheduler",
+    "measured_speedup",
     "simulate",
     "solve",
+    "together_share",
+    "useful_workers",
 ]

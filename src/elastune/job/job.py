@@ -24,6 +24,7 @@ from pydantic_core import PydanticKnownError
 from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection
 from elastune.job.complaints import InvalidJobError, describe
+from elastune.job.data import DataSection, data_in
 from elastune.job.declared_search import DeclaredSearch, ShaSearch
 from elastune.job.document import read_yaml
 from elastune.job.latencies import LatencySection
@@ -61,7 +62,16 @@ _ONE_CPU = SlotSection(cpus=1)
 # Stands in until the training is measured; nothing is planned with it.
 _UNMEASURED = Profile(iteration=Constant(1.0), speedup=Speedup.of({}))
 # Left out of a job's data where they say nothing, so that the journals of jobs without them do not change.
-_LATER_KEYS = ("stop_when", "storage", "hang_after", "pickles", "keep_checkpoints", "logging")
+_LATER_KEYS = (
+    "stop_when",
+    "storage",
+    "hang_after",
+    "pickles",
+    "keep_checkpoints",
+    "logging",
+    "execution",
+    "data",
+)
 
 
 class Job(Section):
@@ -89,6 +99,8 @@ class Job(Section):
     pickles: Flag = False
     hang_after: PositiveDuration | None = None
     logging: Logging | None = None
+    execution: Annotated[Literal["gang", "hopper"], BeforeValidator(one_of("gang", "hopper"))] = "gang"
+    data: DataSection | None = None
     start_configurations: StartConfigurations = ()
 
     _undeclared: bool = PrivateAttr(default=False)
@@ -156,6 +168,8 @@ class Job(Section):
             sections["storage"] = storage_in(folder, sections["storage"])
         if "logging" in sections:
             sections["logging"] = logging_in(folder, sections["logging"])
+        if "data" in sections:
+            sections["data"] = data_in(folder, sections["data"])
         try:
             return cls(**sections)
         except InvalidJobError as error:
@@ -193,6 +207,18 @@ class Job(Section):
                 ("search", "min_slots_per_trial"),
                 f"is {self.search.min_slots_per_trial}, but the cluster has at most {slots} slots "
                 f"({self.cluster.most_nodes} nodes of {self.cluster.slots_per_node})",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _models_hop_over_data(self) -> Self:
+        if self.execution == "hopper" and self.data is None:
+            raise MisfitError(
+                ("data",), "is missing: models hop over partitions; expected data: {path: ..., partitions: 8}"
+            )
+        if self.execution == "gang" and self.data is not None:
+            raise MisfitError(
+                ("data",), "is for models that hop; add execution: hopper, or load the data in the trainable"
             )
         return self
 
@@ -339,6 +365,7 @@ def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]
         ("slot",): SlotSection,
         ("logging",): LoggingSection,
         ("logging", "mlflow"): MlflowSection,
+        ("data",): DataSection,
         ("trainable",): CurvesSection,
         ("profile", "iteration"): LatencySection,
     }

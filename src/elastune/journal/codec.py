@@ -15,8 +15,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train
-from elastune.core.events import AnyEvent, LeaseEnd, Resumed, Row, Sampled
+from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train, Visit
+from elastune.core.events import AnyEvent, LeaseEnd, NodesReady, Resumed, Row, Sampled
 from elastune.errors import ExecutionError
 from elastune.place import Slot
 
@@ -24,8 +24,9 @@ Message = AnyEvent | AnyCommand
 
 TYPES: dict[str, type[Any]] = {cls.__name__: cls for cls in get_args(Message)}
 _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
-    Train: (("origin", None),),
+    Train: (("origin", None), ("shares", ()), ("visit", None), ("then", None)),
     SetTimer: (("fresh", False),),
+    NodesReady: (("hosts", ()),),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
 }
 """Fields that the first journals did not have, with what was understood then."""
@@ -128,4 +129,7 @@ _DECODERS: dict[str, Callable[[Any], object]] = {
     "trials": _trials,
     "reason": _reason,
     "best": lambda value: Best(**value),
+    "shares": lambda value: tuple(tuple(share) for share in value),
+    "hosts": lambda value: tuple(tuple(names) for names in value),
+    "visit": lambda value: Visit(*value),
 }

@@ -9,7 +9,16 @@ import numpy as np
 
 from elastune.cluster import Billing
 from elastune.planning.problem import ROUNDING, GangLimits, Limits, Objective
-from elastune.prediction import Allocation, Draws, Evaluator, Outcome, Plan, Workload, fair_allocations
+from elastune.prediction import (
+    Allocation,
+    Draws,
+    Evaluator,
+    Outcome,
+    Plan,
+    Workload,
+    fair_allocations,
+    hopping_allocations,
+)
 from elastune.profiles import Speedup
 from elastune.profiles.distributions import Array
 
@@ -47,6 +56,7 @@ class Case:
     """The same on a few samples, to drop hopeless plans cheaply."""
     options: tuple[tuple[StageOption, ...], ...]
     gang_sizes: range
+    """Of one slot, the workers, where models hop."""
     max_nodes: int
     limits: Limits = _NO_LIMITS
     objective: Objective = Objective.COST
@@ -95,7 +105,7 @@ def build_case(workload: Workload, gangs: GangLimits, *, samples: int, seed: int
         Evaluator(workload, Draws(workload, samples=count, seed=seed, stream=stream))
         for count in (samples, few)
     )
-    sizes = _gang_sizes(workload.profile.speedup, gangs)
+    sizes = range(1, 2) if workload.hopping else _gang_sizes(workload.profile.speedup, gangs)
     stages = range(len(workload.stages))
     return Case(
         evaluator=evaluator,
@@ -118,22 +128,31 @@ def _stage_options(
     evaluator: Evaluator, preview: Evaluator, stage: int, sizes: range
 ) -> tuple[StageOption, ...]:
     workload = evaluator.workload
-    trials = workload.stages[stage].trials
     by_function = workload.cluster.billing is Billing.FUNCTION
     options = []
-    for use in fair_allocations(
-        trials,
-        gang_sizes=sizes,
-        slots_per_node=workload.cluster.slots_per_node,
-        max_nodes=workload.cluster.max_nodes,
-    ):
-        judge = evaluator if use.gangs == trials else preview
+    for use in _allocations(workload, stage, sizes):
+        takes_turns = workload.hopping is None and use.gangs < workload.stages[stage].trials
+        judge = preview if takes_turns else evaluator
         usd = np.zeros(1)
         if by_function:
-            usd = workload.cluster.slot_usd_per_s * evaluator.busy_slot_s(stage, use.slots_per_trial)
+            usd = workload.cluster.slot_usd_per_s * evaluator.busy_slot_s(stage, use)
         seconds = judge.makespan_s(stage, use) + judge.draws.sync_s(stage)
         options.append(StageOption(allocation=use, seconds=seconds, function_usd=usd))
     return _undominated(options)
+
+
+def _allocations(workload: Workload, stage: int, sizes: range) -> tuple[Allocation, ...]:
+    cluster = workload.cluster
+    if workload.hopping is not None:
+        return hopping_allocations(
+            workload.hopping, slots_per_node=cluster.slots_per_node, max_nodes=cluster.max_nodes
+        )
+    return fair_allocations(
+        workload.stages[stage].trials,
+        gang_sizes=sizes,
+        slots_per_node=cluster.slots_per_node,
+        max_nodes=cluster.max_nodes,
+    )
 
 
 def _undominated(options: list[StageOption]) -> tuple[StageOption, ...]:

@@ -101,7 +101,7 @@ class _Desk:
             BracketQuote(
                 name=spec.name,
                 plan=solution.plan,
-                stages=quote_stages(case.evaluator.workload.stages, solution),
+                stages=quote_stages(case.evaluator.workload, solution),
                 jct_seconds=solution.outcome.mean_jct_s,
                 cost=solution.outcome.mean_cost_usd,
             )
@@ -124,6 +124,7 @@ class _Desk:
             objective=self.objective,
             max_nodes=self.problem.cluster.max_nodes,
             fixed=self.problem.cluster.fixed,
+            hops=self.problem.hopping is not None,
             least_nodes=self._least_nodes(),
             solve=self._solve_with,
         )
@@ -146,5 +147,9 @@ class _Desk:
 
     def _most_nodes(self) -> int:
         """More nodes than this no plan can use."""
+        hopping = self.problem.hopping
+        if hopping is not None:
+            copies = hopping.partitions * hopping.replicas
+            return -(-copies // self.problem.cluster.slots_per_node) * len(self.cases)
         per_gang = -(-self.cases[0].gang_sizes[-1] // self.problem.cluster.slots_per_node)
         return per_gang * sum(max(s.trials for s in case.evaluator.workload.stages) for case in self.cases)

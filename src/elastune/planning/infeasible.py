@@ -45,6 +45,8 @@ class Diagnosis:
     binding: Limit
     max_nodes: int
     fixed: bool
+    hops: bool
+    """Models hop, so there are no gangs."""
     fastest: Forecast | None
     cheapest: Forecast | None
     remedies: tuple[Remedy, ...]
@@ -67,6 +69,7 @@ class Situation:
     objective: Objective
     max_nodes: int
     fixed: bool
+    hops: bool
     least_nodes: int
     """With fewer nodes not even the smallest gangs fit."""
     solve: Callable[[Limits, Objective, int | None], Answer | None]
@@ -85,6 +88,7 @@ def diagnose(situation: Situation) -> Diagnosis:
         binding=_binding(situation, possible=fastest is not None),
         max_nodes=situation.max_nodes,
         fixed=situation.fixed,
+        hops=situation.hops,
         fastest=forecast(fastest, limits.confidence),
         cheapest=forecast(situation.here(free, Objective.COST), limits.confidence),
         remedies=tuple(_remedies(situation, fastest)),

@@ -110,10 +110,11 @@ def _lower_seconds(case: Case) -> Samples:
     @functools.cache
     def seconds(stage: int, option: StageOption) -> Array:
         use = option.allocation
-        if use.gangs == evaluator.workload.stages[stage].trials:
+        hops = evaluator.workload.hopping is not None
+        if hops or use.gangs == evaluator.workload.stages[stage].trials:
             return option.seconds
         longest = evaluator.longest_trial_s(stage, use.slots_per_trial)
-        load = evaluator.busy_slot_s(stage, use.slots_per_trial) / use.slots
+        load = evaluator.busy_slot_s(stage, use) / use.slots
         return np.asarray(np.maximum(load, longest) + evaluator.draws.sync_s(stage))
 
     return seconds

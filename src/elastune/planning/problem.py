@@ -9,7 +9,7 @@ from elastune.cluster import ClusterTerms
 from elastune.errors import InvariantError
 from elastune.prediction import Outcome, Workload
 from elastune.profiles import Profile
-from elastune.spec import Spec, Stage
+from elastune.spec import Hopping, Spec, Stage
 
 # A plan that ends at the deadline to the last bit is in time; sums of floats are not exact to it.
 ROUNDING = 1e-9
@@ -77,6 +77,9 @@ class Problem:
 
     To plan again in the middle of a run, give the start state of each spec and, as limits, the time and the
     money that are left. What the nodes have cost so far, by their age, is spent money.
+
+    `hopping`: the models travel and the data stay. Then trials have no gangs; of `gangs` only the most slots
+    count, for trials that train together on all workers.
     """
 
     specs: tuple[Spec, ...]
@@ -85,6 +88,7 @@ class Problem:
     limits: Limits = Limits()
     gangs: GangLimits = GangLimits()
     starts: tuple[StartState, ...] = ()
+    hopping: Hopping | None = None
 
     @property
     def is_deterministic(self) -> bool:
@@ -100,6 +104,8 @@ class Problem:
                 cluster=self.cluster,
                 node_ages_s=start.node_ages_s,
                 resumes=start.stage > 0 or bool(start.work_left),
+                hopping=self.hopping,
+                most_slots=None if self.hopping is None else self.gangs.max_slots,
             )
             for spec, start in zip(self.specs, starts, strict=True)
         )

@@ -8,13 +8,15 @@ from dataclasses import asdict, dataclass
 from elastune.planning.forecast import Forecast
 from elastune.planning.problem import ROUNDING, Objective, Problem
 from elastune.planning.solution import Solution
-from elastune.prediction import Plan
-from elastune.spec import Stage
+from elastune.prediction import Plan, Workload, manners_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageQuote:
-    """One line of the stage table. Seconds and dollars are means."""
+    """One line of the stage table. Seconds and dollars are means.
+
+    `manner` is how the models of a stage use the workers, where they hop: `slots` are the workers then.
+    """
 
     trials: int
     iterations: int
@@ -24,6 +26,14 @@ class StageQuote:
     nodes_held: int
     seconds: float
     cost: float
+    manner: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data; gangs have no manner."""
+        data = asdict(self)
+        if self.manner is None:
+            del data["manner"]
+        return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +129,7 @@ class Quote:
             "samples": self.samples,
             "seed": self.seed,
             "stages": [
-                {**asdict(stage), **({"bracket": bracket.name} if several else {})}
+                {**stage.to_dict(), **({"bracket": bracket.name} if several else {})}
                 for bracket in self.brackets
                 for stage in bracket.stages
             ],
@@ -135,10 +145,10 @@ class Quote:
         return data
 
 
-def quote_stages(stages: tuple[Stage, ...], solution: Solution) -> tuple[StageQuote, ...]:
+def quote_stages(workload: Workload, solution: Solution) -> tuple[StageQuote, ...]:
     """The stage table of one spec's solution."""
-    outcome = solution.outcome
-    rows = zip(stages, solution.plan.stages, outcome.stage_mean_s, outcome.stage_mean_usd, strict=True)
+    outcome, stages = solution.outcome, solution.plan.stages
+    rows = zip(workload.stages, stages, outcome.stage_mean_s, outcome.stage_mean_usd, strict=True)
     return tuple(
         StageQuote(
             trials=stage.trials,
@@ -149,6 +159,14 @@ def quote_stages(stages: tuple[Stage, ...], solution: Solution) -> tuple[StageQu
             nodes_held=planned.nodes_held,
             seconds=seconds,
             cost=usd,
+            manner=_manner(workload, number, planned.allocation.gangs),
         )
-        for stage, planned, seconds, usd in rows
+        for number, (stage, planned, seconds, usd) in enumerate(rows)
     )
+
+
+def _manner(workload: Workload, stage: int, workers: int) -> str | None:
+    """`hopping`, `together` or, where trials leave in the middle of a stage, one after the other."""
+    if workload.hopping is None:
+        return None
+    return ", then ".join(manner.value for manner in manners_of(workload, stage, workers))

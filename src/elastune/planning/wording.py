@@ -37,6 +37,8 @@ def _tell_binding(diagnosis: Diagnosis) -> str:
     nodes = plural(diagnosis.max_nodes, "node")
     key = "nodes" if diagnosis.fixed else "max_nodes"
     match diagnosis.binding:
+        case Limit.MAX_NODES if diagnosis.fastest is None and diagnosis.hops:
+            return f"{key} binds: {nodes} cannot give every search that runs side by side one of its own."
         case Limit.MAX_NODES if diagnosis.fastest is None:
             return f"{key} binds: {nodes} cannot hold the smallest gangs of all trials that run side by side."
         case Limit.MAX_NODES:

@@ -11,14 +11,13 @@ import math
 
 from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import (
-    LeaseEnd,
-    LeaseEnded,
     NodeLost,
     NodesRefused,
     Progressed,
     Resumed,
     TrialPaused,
     TrialsSampled,
+    has_stopped,
 )
 from elastune.place import TrialId
 from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
@@ -51,7 +50,7 @@ class FullTraining:
                     self.to_draw = 0
                 self.training.update(dict.fromkeys(trial for trial, _ in event.trials))
                 return self._fill(state)
-            case LeaseEnded(reason=LeaseEnd.REACHED) if not state.trials[event.trial].is_through(
+            case Progressed() if has_stopped(event) and not state.trials[event.trial].is_through(
                 self.max_iterations
             ):
                 return self._fill(state)

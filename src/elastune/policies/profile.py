@@ -19,6 +19,8 @@ _TIMER = "profile:step"
 _CONFIGURATIONS = 2
 _ITERATIONS = 6
 _STEP_S = 60.0
+# Of a model that trains on all workers; the first one does not count.
+_EPOCHS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,14 @@ class Boot:
     nodes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """Where models hop: train so many epochs, one model after the other on all workers, or hopping."""
+
+    epochs: int
+    together: bool
+
+
 class Profiling:
     def __init__(self, *, configurations: int, iterations: int, step_s: float, boots: int) -> None:
         """`boots`: the most nodes to be booted at once, beyond those that training needs."""
@@ -42,12 +52,15 @@ class Profiling:
         self.iterations = iterations
         self.step_s = step_s
         self.boots = boots
-        self.steps: list[Size | Boot] = []
+        self.steps: list[Size | Boot | Epochs] = []
         self.goals: dict[TrialId, int] = {}
         self.nodes = 0
 
     def start(self, state: State) -> Advice:
-        self.steps = [*map(Size, sizes_of(state)), *self._boots(state)]
+        if state.terms.data is not None:
+            self.steps = [Epochs(1, together=False), Epochs(_EPOCHS, together=True), *self._boots(state)]
+        else:
+            self.steps = [*map(Size, sizes_of(state)), *self._boots(state)]
         advice = self._begin(state)
         return Advice(wishes=advice.wishes, timers=advice.timers, sample=self.configurations)
 
@@ -59,7 +72,7 @@ class Profiling:
         if state.trials and not any(True for _ in state.living()):
             return self._finish(state)  # all have failed, or are through: nothing more can be measured
         ended = isinstance(event, TimerFired) and event.timer == _TIMER
-        if ended and not any(len(trial.values) > 1 for trial in state.trials.values()):
+        if ended and not self._is_telling(state):
             return Advice(timers={_TIMER: state.now_s + self.step_s})  # nothing is known yet: wait for it
         if not ended and not self._is_done(state):
             return None
@@ -68,7 +81,13 @@ class Profiling:
 
     def _finish(self, state: State) -> Advice:
         self.steps = []
-        return Advice(done=Ending.COMPLETE if any(t.values for t in state.trials.values()) else Ending.FAILED)
+        told = state.paces[0].all.count or any(trial.values for trial in state.trials.values())
+        return Advice(done=Ending.COMPLETE if told else Ending.FAILED)
+
+    @staticmethod
+    def _is_telling(state: State) -> bool:
+        """Whether something is known already: an iteration may be long, but a visit is a part of one."""
+        return bool(state.paces[0].all.count) or any(len(t.values) > 1 for t in state.trials.values())
 
     def _begin(self, state: State) -> Advice:
         """The wishes of the next step."""
@@ -79,11 +98,23 @@ class Profiling:
             self.nodes += step.nodes
             self.goals = {}
             return Advice(wishes=Wishes(nodes={0: self.nodes}), timers=timers)
+        if isinstance(step, Epochs):
+            return Advice(wishes=self._epochs(step, living, state), timers=timers)
         self.nodes = max(self.nodes, -(-step.slots // cluster.slots_per_node))
         room = max(1, self.nodes * cluster.slots_per_node // step.slots)
         self.goals = {trial.number: trial.iteration + self.iterations for trial in living[:room]}
         wishes = tuple(Wish(number, step.slots, goal) for number, goal in self.goals.items())
         return Advice(wishes=Wishes(trials=wishes, nodes={0: self.nodes}), timers=timers)
+
+    def _epochs(self, step: Epochs, living: list[Trial], state: State) -> Wishes:
+        """On as many workers as can hold data: how long a visit takes may depend on how much each holds."""
+        cluster, data = state.terms.cluster, state.terms.data
+        partitions = 1 if data is None else data.partitions
+        self.nodes = min(cluster.max_nodes, -(-partitions // cluster.slots_per_node))
+        some = living[:1] if step.together else living
+        self.goals = {trial.number: trial.iteration + step.epochs for trial in some}
+        wishes = tuple(Wish(number, 1, goal) for number, goal in self.goals.items())
+        return Wishes(trials=wishes, nodes={0: self.nodes}, together=step.together)
 
     def _is_done(self, state: State) -> bool:
         if isinstance(self.steps[0], Boot):
@@ -99,6 +130,8 @@ class Profiling:
     def _boots(self, state: State) -> list[Boot]:
         """2, 4, ... more nodes at once, as far as the cluster goes; one was booted to train on."""
         spare = state.terms.cluster.max_nodes - 1
+        if state.terms.data is not None:
+            spare -= min(state.terms.cluster.max_nodes, state.terms.data.partitions)
         boots: list[Boot] = []
         count = 2
         while count <= min(self.boots, spare):

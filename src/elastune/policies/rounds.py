@@ -22,6 +22,7 @@ from elastune.core.events import (
     TimerFired,
     TrialPaused,
     TrialsSampled,
+    has_stopped,
 )
 from elastune.core.trials import Activity
 from elastune.errors import InfeasibleError, JobError
@@ -108,7 +109,7 @@ class Rounds:
                 return self._begin(state)
             case TimerFired(timer=timer) if timer.startswith(_ROUND):
                 return self._end_round(int(timer.removeprefix(_ROUND)), state)
-            case LeaseEnded(reason=LeaseEnd.REACHED) if not state.trials[event.trial].is_through(
+            case Progressed() if has_stopped(event) and not state.trials[event.trial].is_through(
                 self.max_iterations
             ):
                 return self._advice(state)

@@ -3,16 +3,25 @@
 Fair division (RubberBand section 4.3): either every trial has a gang of the same size and all run at
 once, or a number of smallest gangs that divides the number of trials takes turns. Colocation (section
 4.4): a gang that fits a node lies on one node; a larger one takes whole nodes.
+
+Where models hop nothing is divided: every slot is a worker with its part of the data, and all trials of the
+stage come to all workers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elastune.hopper import useful_workers
+from elastune.spec import Hopping
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Allocation:
-    """`gangs` gangs of `slots_per_trial` slots train at once, on `nodes` nodes."""
+    """`gangs` gangs of `slots_per_trial` slots train at once, on `nodes` nodes.
+
+    Where models hop a gang is a worker: one slot, which trains one model at a time.
+    """
 
     nodes: int
     gangs: int
@@ -42,3 +51,13 @@ def fair_allocations(
         allocate(gangs=gangs, slots_per_trial=slots, slots_per_node=slots_per_node) for gangs, slots in shapes
     )
     return tuple(sorted(a for a in allocations if a.nodes <= max_nodes))
+
+
+def hopping_allocations(hopping: Hopping, *, slots_per_node: int, max_nodes: int) -> tuple[Allocation, ...]:
+    """Every number of nodes on which each node has a worker with data, fewest first."""
+    copies = useful_workers(slots_per_node * max_nodes, hopping.partitions, hopping.replicas)
+    most = -(-copies // slots_per_node)
+    return tuple(
+        Allocation(nodes=nodes, gangs=min(nodes * slots_per_node, copies), slots_per_trial=1)
+        for nodes in range(1, most + 1)
+    )

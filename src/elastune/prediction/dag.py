@@ -1,7 +1,10 @@
 """The execution model as an explicit graph, one sample at a time (RubberBand section 4.2, Algorithm 1).
 
 This is the readable twin of `evaluator.py`: it can be printed and drawn, and the tests hold both to the
-same result sample by sample. A new kind of work is one more class with a `latency_s`.
+same result sample by sample. `tasks.py` has the kinds of work.
+
+Where models hop (`hopping.py`), every epoch of a stage is a step of its own: all trials and the busiest
+worker side by side, or one trial after the other on all workers.
 
 Deviations from the paper: a queued trial waits for *whichever* gang frees first, not for one fixed
 predecessor; nodes are billed one by one, so that the minimum charge and holding can be told exactly.
@@ -10,85 +13,26 @@ predecessor; nodes are billed one by one, so that the minimum charge and holding
 from __future__ import annotations
 
 import heapq
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elastune.cluster import Billing
-from elastune.prediction.draws import BLOCK, Draws
-from elastune.prediction.plan import Plan
+from elastune.hopper import Manner
+from elastune.prediction.draws import Draws
+from elastune.prediction.hopping import EpochRule, epoch_rules
+from elastune.prediction.plan import Plan, StagePlan
+from elastune.prediction.tasks import (
+    BusiestWorker,
+    Hop,
+    InitInstance,
+    Scale,
+    Sync,
+    Task,
+    Train,
+    TrainTogether,
+)
 from elastune.prediction.workload import Workload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task(ABC):
-    """A node of the graph. It starts when all of `after` (indices of earlier tasks) have ended."""
-
-    stage: int
-    after: tuple[int, ...]
-
-    @abstractmethod
-    def latency_s(self, draws: Draws, sample: int) -> float: ...
-
-    @property
-    def label(self) -> str:
-        return type(self).__name__.upper()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale(Task):
-    """One blocking request to the provider: its queue delay."""
-
-    nodes: int
-
-    def latency_s(self, draws: Draws, sample: int) -> float:
-        return float(draws.queue_s(self.stage)[sample])
-
-    @property
-    def label(self) -> str:
-        return f"SCALE +{self.nodes}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitInstance(Task):
-    """One new node boots and installs what it needs. It is billed from the start of this task."""
-
-    node: int
-    of: int
-
-    def latency_s(self, draws: Draws, sample: int) -> float:
-        return float(draws.inits_s(self.stage, self.of)[self.node, sample])
-
-    @property
-    def label(self) -> str:
-        return f"INIT_INSTANCE {self.node + 1}/{self.of}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Train(Task):
-    """One trial: gang start-up, iterations, save. It waits for one of the stage's `gangs` gangs."""
-
-    trial: int
-    slots: int
-    gangs: int
-    speedup: float
-
-    def latency_s(self, draws: Draws, sample: int) -> float:
-        block, row = divmod(sample, BLOCK)
-        return draws.train(self.stage, block).duration(row, self.trial, self.speedup)
-
-    @property
-    def label(self) -> str:
-        return f"TRAIN trial {self.trial} on {self.slots}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sync(Task):
-    """The barrier that ends a stage."""
-
-    def latency_s(self, draws: Draws, sample: int) -> float:
-        return float(draws.sync_s(self.stage)[sample])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +54,85 @@ def build_dag(workload: Workload, plan: Plan) -> tuple[Task, ...]:
         return tuple(range(first, len(tasks)))
 
     held = len(workload.node_ages_s)
-    for i, (stage, planned) in enumerate(zip(workload.stages, plan.stages, strict=True)):
+    for i, (_, planned) in enumerate(zip(workload.stages, plan.stages, strict=True)):
         new = planned.nodes_held - held
         if new > 0:
             frontier = extend([Scale(stage=i, after=frontier, nodes=new)])
             frontier = extend([InitInstance(stage=i, after=frontier, node=n, of=new) for n in range(new)])
-        use = planned.allocation
-        speedup = workload.profile.speedup.at(use.slots_per_trial)
-        frontier = extend(
-            [
-                Train(
-                    stage=i,
-                    after=frontier,
-                    trial=trial,
-                    slots=use.slots_per_trial,
-                    gangs=use.gangs,
-                    speedup=speedup,
-                )
-                for trial in range(stage.trials)
-            ]
-        )
+        if workload.hopping is None:
+            frontier = extend(_train_gangs(workload, i, planned, frontier))
+        else:
+            frontier = _extend_by_epochs(extend, (workload, i), planned, frontier)
         frontier = extend([Sync(stage=i, after=frontier)])
         held = planned.nodes_held
     return tuple(tasks)
+
+
+def _train_gangs(workload: Workload, stage: int, planned: StagePlan, after: tuple[int, ...]) -> list[Train]:
+    use = planned.allocation
+    speedup = workload.profile.speedup.at(use.slots_per_trial)
+    return [
+        Train(
+            stage=stage,
+            after=after,
+            trial=trial,
+            slots=use.slots_per_trial,
+            gangs=use.gangs,
+            speedup=speedup,
+        )
+        for trial in range(workload.stages[stage].trials)
+    ]
+
+
+def _extend_by_epochs(
+    extend: Callable[[Sequence[Task]], tuple[int, ...]],
+    of: tuple[Workload, int],
+    planned: StagePlan,
+    frontier: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Nobody begins an epoch before all have ended the one before."""
+    workload, stage = of
+    for rule in epoch_rules(workload, stage, planned.allocation.gangs):
+        if rule.manner is Manner.HOPPING:
+            for epoch in rule.epochs:
+                frontier = extend(_hop(stage, epoch, rule, _left(workload, stage, epoch), frontier))
+            continue
+        for column, trial in enumerate(_left(workload, stage, rule.epochs.start)):
+            together = TrainTogether(
+                stage=stage,
+                after=frontier,
+                epochs=rule.epochs,
+                trial=trial,
+                column=column,
+                slots=rule.workers,
+                speedup=rule.speedup,
+            )
+            frontier = extend([together])
+    return frontier
+
+
+def _left(workload: Workload, stage: int, epoch: int) -> list[int]:
+    """The trials that take part in an epoch."""
+    return [trial for trial, work in enumerate(workload.stages[stage].work) if work > epoch]
+
+
+def _hop(
+    stage: int, epoch: int, rule: EpochRule, trials: Sequence[int], after: tuple[int, ...]
+) -> list[Task]:
+    """The open-shop bound: side by side, the longest of these ends the epoch."""
+    hops = [
+        Hop(stage=stage, after=after, epoch=epoch, trial=trial, column=column, hops_s=rule.hops_s)
+        for column, trial in enumerate(trials)
+    ]
+    busiest = BusiestWorker(
+        stage=stage,
+        after=after,
+        epoch=epoch,
+        part=rule.busiest_part,
+        of=rule.workers,
+        hops_s=rule.hops_s * len(trials),
+    )
+    return [*hops, busiest]
 
 
 def walk_dag(tasks: Sequence[Task], draws: Draws, sample: int) -> tuple[Span, ...]:
@@ -160,7 +160,7 @@ def bill_dag(workload: Workload, plan: Plan, tasks: Sequence[Task], spans: Seque
             busy = sum(
                 task.slots * (span.end_s - span.start_s)
                 for task, span in zip(tasks, spans, strict=True)
-                if isinstance(task, Train)
+                if isinstance(task, Train | Hop | TrainTogether)
             )
             return ingress + workload.cluster.slot_usd_per_s * busy
         case Billing.INSTANCE:

@@ -18,6 +18,7 @@ from elastune.cluster import Billing
 from elastune.errors import InvariantError
 from elastune.prediction.allocation import Allocation
 from elastune.prediction.draws import BLOCK, Draws
+from elastune.prediction.hopping import epoch_rules, hop_through
 from elastune.prediction.makespan import makespan
 from elastune.prediction.outcome import Outcome
 from elastune.prediction.plan import Plan
@@ -43,10 +44,13 @@ class Evaluator:
         self.draws = draws
         self._makespans: dict[tuple[int, Allocation], Array] = {}
         self._busy: dict[tuple[int, int], Array] = {}
+        self._hops: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._work: dict[int, tuple[Array, Array]] = {}
 
     def makespan_s(self, stage: int, allocation: Allocation) -> Array:
         """From the first gang's start to the last trial's save, per sample."""
+        if self.workload.hopping is not None:
+            return self._hopping(stage, allocation.gangs)[0]
         key = (stage, allocation)
         if key not in self._makespans:
             at_once = allocation.gangs == self.workload.stages[stage].trials
@@ -65,8 +69,11 @@ class Evaluator:
             return self._work_of(stage)[0] / speedup + overhead
         return np.concatenate([d.max(axis=1) for d in self._durations(stage, speedup)])
 
-    def busy_slot_s(self, stage: int, slots_per_trial: int) -> Array:
+    def busy_slot_s(self, stage: int, allocation: Allocation) -> Array:
         """Slot-seconds in which the gangs of a stage start, train and save, per sample."""
+        if self.workload.hopping is not None:
+            return self._hopping(stage, allocation.gangs)[1]
+        slots_per_trial = allocation.slots_per_trial
         key = (stage, slots_per_trial)
         if key not in self._busy:
             speedup = self.workload.profile.speedup.at(slots_per_trial)
@@ -78,6 +85,17 @@ class Evaluator:
                 seconds = np.concatenate([d.sum(axis=1) for d in self._durations(stage, speedup)])
             self._busy[key] = slots_per_trial * seconds
         return self._busy[key]
+
+    def _hopping(self, stage: int, workers: int) -> tuple[Array, Array]:
+        """Seconds and busy slot-seconds of a stage whose models hop, per sample."""
+        key = (stage, workers)
+        if key not in self._hops:
+            rules = epoch_rules(self.workload, stage, workers)
+            seconds, busy = np.empty((2, self.draws.samples))
+            for block, span in enumerate(self.draws.blocks):
+                seconds[span], busy[span] = hop_through(self.draws, stage, block, rules)
+            self._hops[key] = (seconds, busy)
+        return self._hops[key]
 
     def _work_of(self, stage: int) -> tuple[Array, Array]:
         """Longest and total work at one slot, per sample: one pass serves gangs of every size."""
@@ -174,5 +192,5 @@ class Evaluator:
 
     def _bill_functions(self, plan: Plan) -> Array:
         rate = self.workload.cluster.slot_usd_per_s
-        slots = (stage.allocation.slots_per_trial for stage in plan.stages)
-        return rate * np.stack([self.busy_slot_s(i, s) for i, s in enumerate(slots)])
+        uses = (stage.allocation for stage in plan.stages)
+        return rate * np.stack([self.busy_slot_s(i, use) for i, use in enumerate(uses)])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastune.errors import JobError
+from elastune.hopper import Manner
 from elastune.planning import BracketQuote, Forecast, Quote, StageQuote
 from elastune.units import format_confidence, format_duration, format_usd, plural
 
@@ -62,14 +63,19 @@ def draw_quote(quote: Quote) -> Figure:
         _draw_cluster(axes, quote, bracket, unit)
         if shared is None:
             shared = axes
-            legend = "each box is a gang; grey is held idle; labels are trials × iterations"
-            axes.set_title(legend, fontsize=8, color=_INK)
+            axes.set_title(_legend(quote), fontsize=8, color=_INK)
         if row + 1 == rows:
             axes.set_xlabel(f"mean time since start ({unit.name})")
     if quote.frontier:
         _draw_frontier(figure.add_subplot(grid[:, 1]), quote, unit)
     figure.suptitle(_title(quote), fontsize=11, color=_INK)
     return figure
+
+
+def _legend(quote: Quote) -> str:
+    if quote.problem.hopping is None:
+        return "each box is a gang; grey is held idle; labels are trials × iterations"
+    return "each box is a worker, or all together; grey is held idle; labels are trials × epochs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +141,10 @@ def _draw_cluster(axes: Axes, quote: Quote, bracket: BracketQuote, unit: _TimeUn
 
 
 def _draw_gangs(axes: Axes, stage: StageQuote, span: tuple[float, float], colour: str) -> None:
-    """A box per gang; where there are too many to tell apart, one for all."""
+    """A box per gang or worker; one for all where they train together or are too many to tell apart."""
     start, width = span
     gangs = stage.slots // stage.slots_per_trial
-    apart = gangs <= _MOST_BOXES
+    apart = gangs <= _MOST_BOXES and stage.manner != Manner.TOGETHER.value
     heights = [stage.slots_per_trial] * gangs if apart else [stage.slots]
     bottoms = [level * stage.slots_per_trial for level in range(len(heights))]
     axes.bar(
@@ -224,21 +230,14 @@ def _page(quote: Quote, figure: Figure) -> str:
     drawing = io.StringIO()
     figure.savefig(drawing, format="svg", metadata=_no_date(".svg"))
     svg = drawing.getvalue()
-    head = (
-        "stage",
-        "trials",
-        "iterations",
-        "slots per trial",
-        "slots",
-        "nodes held",
-        "mean time",
-        "mean cost",
-    )
+    hops = quote.problem.hopping is not None
+    sharing = ("epochs", "trials are", "workers") if hops else ("iterations", "slots per trial", "slots")
+    head = ("stage", "trials", *sharing, "nodes held", "mean time", "mean cost")
     rows = [
         (
             f"{bracket.name} / {number}" if len(quote.brackets) > 1 else f"{number}",
-            stage.trials, stage.iterations, stage.slots_per_trial, stage.slots, stage.nodes_held,
-            format_duration(stage.seconds), format_usd(stage.cost),
+            stage.trials, stage.iterations, stage.manner or stage.slots_per_trial, stage.slots,
+            stage.nodes_held, format_duration(stage.seconds), format_usd(stage.cost),
         )
         for bracket in quote.brackets
         for number, stage in enumerate(bracket.stages, start=1)

@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from elastune.cluster import Billing
-from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote
+from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote, StageQuote
 from elastune.reports.charges import tell_minimum_charge
+from elastune.spec import Hopping
 from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural
 
 MOST_FRONTIER_ROWS = 20
@@ -53,16 +54,16 @@ def _headline(quote: Quote) -> Text:
 
 
 def _stage_table(bracket: BracketQuote) -> Table:
-    table = _table(
-        ("stage", "trials", "iterations", "slots/trial", "slots", "nodes", "mean time", "mean cost")
-    )
+    hops = bracket.stages[0].manner is not None
+    sharing = ("epochs", "trials are", "workers") if hops else ("iterations", "slots/trial", "slots")
+    table = _table(("stage", "trials", *sharing, "nodes", "mean time", "mean cost"))
     for number, stage in enumerate(bracket.stages, start=1):
         held = f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
         table.add_row(
             f"{number}",
             f"{stage.trials:,}",
             f"{stage.iterations:,}",
-            f"{stage.slots_per_trial}",
+            _sharing(stage),
             f"{stage.slots:,}",
             held,
             format_duration(stage.seconds),
@@ -81,6 +82,17 @@ def _stage_table(bracket: BracketQuote) -> Table:
         style="bold",
     )
     return table
+
+
+def _sharing(stage: StageQuote) -> str:
+    return f"{stage.slots_per_trial}" if stage.manner is None else stage.manner
+
+
+def _tell_data(hopping: Hopping) -> str:
+    parts = plural(hopping.partitions, "partition")
+    if hopping.replicas > 1:
+        parts += f", each on {hopping.replicas} workers"
+    return f"{parts}; they stay on the workers and the models hop"
 
 
 def _totals(quote: Quote) -> Table:
@@ -103,6 +115,8 @@ def _totals(quote: Quote) -> Table:
         rows.add_row("charges", tell_minimum_charge(minimum_s))
     if quote.stop_when is not None:
         rows.add_row("or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that")
+    if quote.problem.hopping is not None:
+        rows.add_row("data", _tell_data(quote.problem.hopping))
     rows.add_row("nodes", f"at most {quote.peak_nodes} at once")
     rows.add_row("how good", _how_good(quote))
     if quote.planner != "static":

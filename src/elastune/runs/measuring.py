@@ -101,11 +101,17 @@ class _Reader:
         self.found = Measurements()
         self.gangs: dict[TrialId, _Gang] = {}
         self.saving: dict[TrialId, float] = {}
+        self.visits: dict[TrialId, tuple[float, do.Visit]] = {}
+        self.tours: dict[TrialId, list[float]] = {}
+        """Seconds of the visits of an epoch that goes on."""
+        self.of = 1
         self.asked: dict[int, tuple[float, int]] = {}
         self.booting: dict[NodeId, tuple[float, int]] = {}
 
     def happens(self, event: AnyEvent) -> None:
         match event:
+            case ev.VisitEnded():
+                self._visited(event)
             case ev.GangStarted(trial=trial, at_s=at_s) if trial in self.gangs:
                 gang = self.gangs[trial]
                 gang.last_s = at_s
@@ -118,6 +124,21 @@ class _Reader:
                 self._close(trial)
             case ev.NodesGranted() | ev.NodesReady():
                 self._nodes(event)
+
+    def _visited(self, event: ev.VisitEnded) -> None:
+        """What is not training, nor reading the data once, is the start of a visit; or the save of the last."""
+        if event.trial not in self.visits:
+            return
+        since_s, visit = self.visits.pop(event.trial)
+        tour = self.tours.setdefault(event.trial, [])
+        if not visit.done:
+            tour.clear()
+        tour.append(event.seconds)
+        self.of = visit.of
+        other_s = max(0.0, event.at_s - since_s - event.seconds - event.load_s)
+        (self.found.save if event.rows else self.found.startup).append(other_s)
+        if event.rows:
+            self.found.iterations[1][event.trial].append(sum(self.tours.pop(event.trial)))
 
     def _progressed(self, event: ev.Progressed) -> None:
         gang = self.gangs[event.trial]
@@ -141,6 +162,8 @@ class _Reader:
 
     def commanded(self, command: object, at_s: float) -> None:
         match command:
+            case do.Train(trial=trial, visit=visit) if visit is not None:
+                self.visits[trial] = at_s, visit
             case do.Train(trial=trial, gang=gang):
                 known = self.gangs.get(trial)
                 if known is None:
@@ -157,6 +180,11 @@ class _Reader:
     def close(self) -> None:
         for trial in tuple(self.gangs):
             self._close(trial)
+        for trial, seconds in self.tours.items():  # an epoch that was not awaited
+            if trial not in self.found.iterations[1] and seconds:
+                self.found.iterations[1][trial].append(statistics.fmean(seconds) * self.of)
+        if not self.found.iterations[1]:
+            del self.found.iterations[1]
 
     @staticmethod
     def _rows(gang: _Gang, rows: Iterable[ev.Row]) -> None:

@@ -100,6 +100,8 @@ def key_of(job: Job, shipment: Shipment) -> str:
         else None,
         "versions": {name: _version(name) for name in _VERSIONS},
     }
+    if plain.get("data") is not None:
+        about["data"] = plain["data"]
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

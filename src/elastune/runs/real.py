@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from elastune.bodies.ray.body import RayBody
 from elastune.bodies.ray.clock import RunClock
@@ -16,8 +18,10 @@ from elastune.core import AnyCommand, AnyEvent, Core, State
 from elastune.core import commands as do
 from elastune.core.events import Resumed, RunStarted
 from elastune.errors import ExecutionError, InvariantError
+from elastune.job import Job
 from elastune.journal import AnyJournal, RunFolder, RunRecord, Writer
 from elastune.providers.rays import RayProvider
+from elastune.runs.data import open_data
 from elastune.runs.driver import Beat, Driver, belief_of
 from elastune.runs.listening import open_listeners
 from elastune.runs.remarks import Remark, overheard
@@ -224,7 +228,19 @@ def _manual(setup: RunSetup, shipment: Shipment, store: Store, folder: RunFolder
         gpus_per_slot=job.slot.gpus or 0,
         preload=_preload(setup, shipment),
         paths=shipment.paths,
+        **_data(job, folder, shipment),
     )
+
+
+def _data(job: Job, folder: RunFolder, shipment: Shipment) -> dict[str, Any]:
+    section = job.data
+    if section is None:
+        return {}
+    return {
+        "dataset": open_data(job, folder.path.absolute(), shipment.recipe),
+        "data_bytes": None if section.memory is None else int(section.memory * 1e9),
+        "spill": tempfile.gettempdir() if section.spill is True else section.spill,
+    }
 
 
 def _preload(setup: RunSetup, shipment: Shipment) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from elastune.checkpoints import Store
 from elastune.core import AnyEvent, State
-from elastune.core.events import Progressed, TrialPaused, TrialsSampled
+from elastune.core.events import Progressed, TrialPaused, TrialsSampled, VisitEnded
 from elastune.core.trials import Trial
 from elastune.errors import ExecutionError
 from elastune.place import TrialId
@@ -22,6 +22,8 @@ class Retention:
         self._state = state
         self._keeps_all = keeps_all
         self._there: dict[TrialId, set[int]] = {}
+        self._underway: dict[TrialId, set[tuple[int, int]]] = {}
+        """Amid iterations, where models hop: iteration, and visits of it."""
         self._touched: set[TrialId] = set()
         self._best: TrialId | None = None
         self._live: set[TrialId] = set()
@@ -33,6 +35,11 @@ class Retention:
     def take(self, event: AnyEvent) -> None:
         """Note what an event tells of checkpoints; after the core has taken it in."""
         match event:
+            case VisitEnded(trial=number, kept=True, rows=()):
+                tour = self._state.tours.get(number)
+                if tour is not None:
+                    self._underway.setdefault(number, set()).add((tour.iteration, tour.safe))
+                    self._touched.add(number)
             case Progressed(trial=number, saved=saved) if saved:
                 self._there.setdefault(number, set()).update(saved)
                 self._touched.add(number)
@@ -61,6 +68,8 @@ class Retention:
         self._live -= over
         self._touched |= over
         touched, self._touched = self._touched, set()
+        for number in touched & self._underway.keys():
+            self._sweep_underway(number)
         if self._keeps_all:
             return
         for number in touched & self._there.keys():
@@ -70,10 +79,21 @@ class Retention:
             for iteration in useless:
                 self._hands.submit(self._store.delete, number, iteration)
 
+    def _sweep_underway(self, number: TrialId) -> None:
+        tour, there = self._state.tours.get(number), self._underway[number]
+        wanted = set() if tour is None else {(tour.iteration, tour.safe)}
+        if self._state.trials[number].phase.is_over:
+            wanted = set()
+        for iteration, visits in there - wanted:
+            self._hands.submit(self._store.delete_underway, number, iteration, visits)
+        there &= wanted
+
     def tidy(self) -> None:
         """At a good end, when the journal is durable: also what was written and never told, because its gang
         was gone by then."""
         self._hands.submit(self._store.sweep)
+        if self._state.terms.data is not None and self._state.ended is not None:
+            self._hands.submit(self._store.tidy_underway)
         if not self._keeps_all:
             self._hands.submit(self._tidy)
 

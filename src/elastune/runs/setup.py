@@ -27,6 +27,7 @@ from elastune.planning import (
     try_quote,
 )
 from elastune.policies import Outline, PolicySetup, make_policy, outline_policy
+from elastune.runs.data import data_terms
 from elastune.space import Space, parse_space
 from elastune.spec import Mode, Target
 from elastune.trainables.unknown import UnknownTrainable
@@ -126,6 +127,7 @@ def prepare(
         gangs=job.search.gang_limits(),
         retries=job.retries,
         target=_target(job, tuning),
+        data=data_terms(job, for_real=purpose is Purpose.RUN),
         reserve_s=reserve_of(job) if _is_for_real(job, purpose) else 0.0,
     )
     quote = None

@@ -5,6 +5,7 @@ from elastune.training.loading import load
 from elastune.training.recipe import Recipe, open_recipe
 from elastune.training.running import Row, Training
 from elastune.training.seeding import trial_seed
+from elastune.training.tally import Tally
 from elastune.training.trainable import State, Trainable
 from elastune.training.warming import warm_up
 from elastune.training.worker import Worker, make_worker
@@ -16,6 +17,7 @@ __all__ = [
     "Row",
     "Solo",
     "State",
+    "Tally",
     "Trainable",
     "Training",
     "Worker",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,19 @@ def shares(order: Rows, batch: int, rank: int, size: int, *, drop_last: bool) ->
         least, more = divmod(rows.size, size)
         first = rank * least + min(rank, more)
         yield Share(rows=rows[first : first + least + (rank < more)], total=int(rows.size))
+
+
+def proportional_shares(
+    order: Rows, batch: int, rank: int, counts: Sequence[int], *, drop_last: bool
+) -> Iterator[Share]:
+    """Where every rank has samples of its own (`counts`): all are through after the same number of batches,
+    and each gives of its own to every one of them in proportion."""
+    total = sum(counts)
+    batches = total // batch if drop_last and total >= batch else -(-total // batch)
+    for number in range(batches):
+        pieces = [range(count * number // batches, count * (number + 1) // batches) for count in counts]
+        mine = pieces[rank]
+        yield Share(rows=order[mine.start : mine.stop], total=sum(len(piece) for piece in pieces))
 
 
 def checked_count(value: object, name: str) -> int:

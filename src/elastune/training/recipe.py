@@ -37,6 +37,11 @@ class Recipe:
     most_slots: int | None
     user: Callable[..., Any]
 
+    @property
+    def evaluates(self) -> bool:
+        """Whether it can tell how good a model is on data of its own."""
+        return callable(getattr(self.user, "evaluate", None))
+
     def start(self, config: Mapping[str, Any], worker: Worker, state: State | None) -> Training:
         """A new training: from the beginning, or from where `state` was saved. Every rank starts one."""
         if self.most_slots is not None and worker.size > self.most_slots:

@@ -23,6 +23,10 @@ class Training(Protocol):
         """Train the iteration that the worker was set to; None: there was nothing left to train."""
         ...
 
+    def evaluate(self) -> Row:
+        """The metrics of the model as it is, on the data that the worker shows."""
+        ...
+
     def save(self) -> State:
         """The state after the last step that trained. Asked of rank 0 only."""
         ...
@@ -39,26 +43,28 @@ class Turn:
         self.worker = worker
         self.name = name
         self._metric = metric
-        self._last = worker.iteration
+        self._last = (worker.iteration, worker.visit)
         self._finished: int | None = None
 
     def begin(self) -> None:
         number = self.worker.iteration
+        now = (number, self.worker.visit)
         if self._finished is not None and self.worker.rank:
             raise JobError(
                 f"{self.name}: rank {self.worker.rank} was finished before iteration {self._finished}, "
                 "but rank 0 was not; expected all ranks to finish at the same iteration"
             )
-        if self._finished is not None or number <= self._last:
-            raise InvariantError(f"iteration {number} of {self.name} begins after iteration {self._last}")
-        self._last = number
+        if self._finished is not None or now <= self._last:
+            raise InvariantError(f"iteration {number} of {self.name} begins after iteration {self._last[0]}")
+        self._last = now
 
     def finish(self) -> None:
         self._finished = self.worker.iteration
 
     def read(self, metrics: object) -> Row:
-        # The metrics of rank 0 count; the others may leave some out.
-        metric = self._metric if self.worker.rank == 0 or not isinstance(metrics, Mapping) else None
+        # The metrics of rank 0 count; the others may leave some out. So may a visit to one partition.
+        may_lack = self.worker.rank > 0 or self.worker.partition is not None
+        metric = None if may_lack and isinstance(metrics, Mapping) else self._metric
         return read_metrics(metrics, metric=metric, name=self.name)
 
     def checked(self, state: State) -> State:
@@ -80,6 +86,10 @@ class ClassTraining:
             self._turn.finish()
             return None
         return self._turn.read(metrics)
+
+    def evaluate(self) -> Row:
+        self._turn.worker.enter_iteration()
+        return self._turn.read(self._instance.evaluate())
 
     def save(self) -> State:
         return self._turn.checked(self._instance.save())
@@ -113,6 +123,11 @@ class FunctionTraining:
             return None
         metrics, self._save = self._taken_apart(self._yielded)
         return self._turn.read(metrics)
+
+    def evaluate(self) -> Row:
+        raise JobError(
+            f"{self._turn.name} is a function; expected a class with evaluate() for validation data"
+        )
 
     def save(self) -> State:
         if self._save is None:

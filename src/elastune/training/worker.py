@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from elastune.errors import JobError
-from elastune.training.batches import Share, checked_count, shares
+from elastune.training.batches import Share, checked_count, proportional_shares, shares
 from elastune.training.columns import Table, open_table
 from elastune.training.groups import Group
 from elastune.training.passes import Pass, passed_over
@@ -33,10 +33,18 @@ class Worker:
         self.device = device
         self._group = group
         self._iteration = 0
-        self._seeded = 0
+        self._seeded = (0, 0)
         self._shuffles = 0
         self._wrapped: list[Any] = []
         self._open: list[Pass] = []
+        self.data: Any = None
+        """Where data are partitioned: those of the partition to train on, or to evaluate on, now."""
+        self.rows: int | None = None
+        """How many rows they have."""
+        self.partition: int | None = None
+        """Its number."""
+        self.visit = 0
+        """Counts the partitions that were shown so far."""
 
     def __repr__(self) -> str:
         return f"<worker {self.rank} of {self.size} on {self.device}>"
@@ -84,6 +92,9 @@ class Worker:
         The order depends on seed and iteration, and on how many orders were drawn in it before. The last
         batch may be smaller, and a share may then be empty. With `micro`, the most samples that one worker
         can take at once, each batch is itself a loop over its micro-batches, each with its `backward`.
+
+        Where data are partitioned, each rank of a gang gives what is in its own partition: of every global
+        batch as much as its part of all rows.
         """
         batch = checked_count(batch, "batch")
         micro = None if micro is None else checked_count(micro, "micro")
@@ -93,9 +104,13 @@ class Worker:
         self.enter_iteration()
         order = np.arange(table.count)
         if shuffle:
-            order = shuffled(table.count, self.seed, _ORDER, self._iteration, self._shuffles)
+            order = shuffled(table.count, self.seed, _ORDER, self._iteration, self._shuffles, *self._where)
             self._shuffles += 1
-        parts = shares(order, batch, self.rank, self.size, drop_last=drop_last)
+        if self.partition is not None and self.size > 1:
+            counts = self._counts(table.count)
+            parts = proportional_shares(order, batch, self.rank, counts, drop_last=drop_last)
+        else:
+            parts = shares(order, batch, self.rank, self.size, drop_last=drop_last)
         if micro is None:
             return self._whole(table, parts)
         return self._split(table, parts, micro)
@@ -141,6 +156,12 @@ class Worker:
 
     # For whoever runs the training.
 
+    def show(self, data: Any, *, partition: int, rows: int) -> None:
+        """The partition that the next step, or evaluation, is about."""
+        self.data, self.partition, self.rows = data, partition, rows
+        self.visit += 1
+        self._shuffles = 0
+
     def enter_setup(self) -> None:
         """Seed the libraries alike on every rank: models begin alike at any gang size."""
         seed_libraries(self.seed, _SETUP)
@@ -151,9 +172,19 @@ class Worker:
         By rank, for masks of dropout should differ. A function that builds its model in the first iteration
         has done so when it asks for the first batch, so that is where its iteration begins.
         """
-        if self._iteration not in (0, self._seeded):
-            self._seeded = self._iteration
-            seed_libraries(self.seed, _STEP, self._iteration, self.rank)
+        now = (self._iteration, self.visit)
+        if self._iteration and now != self._seeded:
+            self._seeded = now
+            seed_libraries(self.seed, _STEP, self._iteration, self.rank, *self._where)
+
+    @property
+    def _where(self) -> tuple[int, ...]:
+        """What else random numbers depend on: which visit of an iteration it is does not matter."""
+        return () if self.partition is None else (self.partition,)
+
+    def _counts(self, mine: int) -> list[int]:
+        """How many samples each rank has, where each has its own."""
+        return [int(self._group.total(mine if rank == self.rank else 0)) for rank in range(self.size)]
 
     def _whole(self, table: Table, parts: Iterator[Share]) -> Iterator[Any]:
         for share in parts:

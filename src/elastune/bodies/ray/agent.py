@@ -12,6 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from elastune.bodies.ray.carrier import Carrier, stow
 from elastune.bodies.ray.crew import Crew, Orders
 from elastune.bodies.ray.messages import News, Sealed
 
@@ -28,6 +29,7 @@ class Agent:
         self._news: deque[News] = deque()
         self._arrived = threading.Condition()
         self._crew = Crew(sealed, slots, self._take, host=ray.util.get_node_ip_address())
+        self._carrier = Carrier(self._crew, slots, self._take)
 
     def poll(self) -> list[News]:
         """What is new, as soon as something is."""
@@ -39,13 +41,14 @@ class Agent:
 
     def order(self, orders: Orders) -> None:
         for slot, order in orders:
-            self._crew.order(slot, order)
+            self._carrier.order(slot, order)
 
     def look(self) -> tuple[float, int, tuple[int, ...]]:
         """The clock here, and whose processes there are."""
         return time.monotonic(), os.getpid(), self._crew.pids
 
     def _take(self, news: News) -> None:
+        news = stow(news)
         with self._arrived:
             self._news.append(news)
             self._arrived.notify()

@@ -18,6 +18,7 @@ from elastune.bodies.ray.clock import RunClock
 from elastune.bodies.ray.fleet import Dispatch, Fleet
 from elastune.bodies.ray.gang import RealGang
 from elastune.bodies.ray.machines import Machines
+from elastune.bodies.ray.models import Models
 from elastune.bodies.ray.posts import Share
 from elastune.core import AnyCommand, AnyEvent, RunTerms
 from elastune.core import commands as do
@@ -64,6 +65,7 @@ class RayBody:
         cpus, gpus = machines.provider.resources()
         self.fleet = Fleet(Share(terms.cluster.slots_per_node, cpus, gpus))
         self.gangs: dict[TrialId, RealGang] = {}
+        self.models = Models()
         self.drawing = Drawing(sampler, terms.metric)
         self._terms = terms
         self._sealed = manual.seal()
@@ -200,8 +202,24 @@ class RayBody:
             expected_s=expected_s,
             terms=self._terms_of(lease, lease.gang[0].node),
         )
+        if lease.visit is not None:
+            self._send_on_visit(lease, lease.visit, form)
+            return
+        self.models.forget(lease.trial)
+        shares = lease.shares or ((),) * size
         for rank, slot in enumerate(lease.gang):
-            self.fleet.order(slot, replace(form, rank=rank))
+            self.fleet.order(slot, replace(form, rank=rank, share=shares[rank]))
+
+    def _send_on_visit(self, lease: do.Train, visit: do.Visit, form: msg.Form) -> None:
+        """And have the next model brought there meanwhile."""
+        (slot,), (share,) = lease.gang, lease.shares
+        self.fleet.order(
+            slot, replace(form, share=share, stop=msg.Stop(*visit), model=self.models.find(lease))
+        )
+        if lease.then is not None:
+            coming = self.models.newest(lease.then, elsewhere_than=slot)
+            if coming is not None:
+                self.fleet.order(slot, msg.Bring(model=coming))
 
     def _terms_of(self, lease: do.Train, node: NodeId) -> msg.Terms:
         until = None
@@ -276,7 +294,13 @@ class RayBody:
         warm.add(slot)
         if len(warm) == self._terms.cluster.slots_per_node:
             self._duds = 0
-            yield ev.NodesReady(at_s=self.now_s, nodes=(node,))
+            yield ev.NodesReady(at_s=self.now_s, nodes=(node,), hosts=self._hosts(node))
+
+    def _hosts(self, node: NodeId) -> tuple[tuple[str, ...], ...]:
+        """What its machine is called; asked only where data are on certain machines."""
+        if self._terms.data is None or not self._terms.data.hosts:
+            return ()
+        return (self.machines.host_names(node),)
 
     def _unfit(self, node: NodeId, error: str) -> Iterator[AnyEvent]:
         """Where workers have started before, it is the node; where none has, nothing will ever train."""
@@ -318,7 +342,7 @@ class RayBody:
     def _hear_gang(
         self,
         gang: RealGang,
-        news: msg.Listening | msg.Started | msg.Trained | msg.Kept | msg.Broken,
+        news: msg.Listening | msg.Started | msg.Trained | msg.Visited | msg.Kept | msg.Broken,
         offset: float,
     ) -> Iterator[AnyEvent]:
         trial, generation = gang.lease.trial, gang.lease.generation
@@ -326,6 +350,10 @@ class RayBody:
             case msg.Listening(meeting=meeting):
                 for slot in gang.lease.gang[1:]:
                     self.fleet.order(slot, msg.Join(gang=gang.id, meeting=meeting))
+            case msg.Started() if gang.lease.visit is not None:
+                gang.started()
+            case msg.Visited():
+                yield self._visited(gang, news, offset)
             case msg.Started():
                 gang.started()
                 yield ev.GangStarted(at_s=self.now_s, trial=trial, generation=generation)
@@ -358,6 +386,24 @@ class RayBody:
                     saved=saved,
                     error=error,
                 )
+
+    def _visited(self, gang: RealGang, news: msg.Visited, offset: float) -> AnyEvent:
+        """The slot is free by itself."""
+        trial, slot = gang.lease.trial, gang.lease.gang[0]
+        del self.gangs[trial]
+        rows = () if news.row is None else self._rows(trial, (news.row,), offset)
+        return ev.VisitEnded(
+            at_s=self.now_s,
+            trial=trial,
+            generation=gang.lease.generation,
+            rows=rows,
+            saved=tuple(row.iteration for row in rows),
+            seconds=news.seconds,
+            load_s=news.load_s,
+            kept=news.kept,
+            model_bytes=news.size,
+            hopped=self.models.lodge(news.model, slot),
+        )
 
     def _rows(self, trial: TrialId, rows: Sequence[msg.Row], offset: float) -> tuple[ev.Row, ...]:
         told = tuple(

@@ -24,6 +24,7 @@ from multiprocessing.reduction import send_handle
 
 from elastune.bodies.ray.messages import (
     AgentFailed,
+    Bring,
     Broken,
     Dissolve,
     Extend,
@@ -386,4 +387,4 @@ def _kill(pid: int) -> None:
             end(pid, signal.SIGKILL)
 
 
-Orders = Sequence[tuple[int, Order]]
+Orders = Sequence[tuple[int, Order | Bring]]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from elastune.bodies.ray.messages import News, Order, Sealed
+from elastune.bodies.ray.messages import Bring, News, Order, Sealed
 from elastune.bodies.ray.posts import Inbox, Outcome, Post, Share, open_post
 from elastune.place import NodeId, Slot
 
@@ -30,7 +30,7 @@ class Fleet:
     def __init__(self, share: Share) -> None:
         self._share = share
         self._posts: dict[NodeId, Post] = {}
-        self._orders: dict[NodeId, list[tuple[int, Order]]] = {}
+        self._orders: dict[NodeId, list[tuple[int, Order | Bring]]] = {}
         self._inbox = Inbox()
         self._looked = time.monotonic()
 
@@ -53,7 +53,7 @@ class Fleet:
             with contextlib.suppress(Exception):
                 self.stop(node)
 
-    def order(self, slot: Slot, order: Order) -> None:
+    def order(self, slot: Slot, order: Order | Bring) -> None:
         """Goes out with the next `send`; to a node that is gone, nowhere."""
         if slot.node in self._posts:
             self._orders.setdefault(slot.node, []).append((slot.number, order))

@@ -43,6 +43,18 @@ class Machines:
         self.provider.release(nodes)
         self._next_s = 0.0
 
+    def host_names(self, node: NodeId) -> tuple[str, ...]:
+        """The address and the name of the machine that a node is on."""
+        import ray  # noqa: PLC0415
+
+        name = self.provider.ray_node(node)
+        found = (each for each in ray.nodes() if each["NodeID"] == name)
+        return tuple(
+            dict.fromkeys(
+                each[key] for each in found for key in ("NodeManagerAddress", "NodeManagerHostname")
+            )
+        )
+
     def due_s(self) -> float:
         """How long until the next look."""
         return max(0.0, self._next_s - self._clock())

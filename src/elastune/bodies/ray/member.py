@@ -9,13 +9,17 @@ from __future__ import annotations
 import enum
 import time
 from collections import deque
+from typing import TYPE_CHECKING
 
 from elastune.bodies.ray.mailbox import Mailbox, Standing
 from elastune.bodies.ray.messages import Form, Kept, Listening, Manual, Started
 from elastune.bodies.ray.reporting import Reporter
 from elastune.bodies.ray.saving import Saver
 from elastune.checkpoints import decode
-from elastune.training import Group, Recipe, Solo, Training, Worker, join, make_worker, open_rendezvous
+from elastune.training import Group, Recipe, Row, Solo, Training, Worker, join, make_worker, open_rendezvous
+
+if TYPE_CHECKING:
+    from elastune.bodies.ray.shelves import Shelves
 
 _FORMING_S = 60.0
 # A rank that waits in a collective call gives up after a while, so it is told now and then to wait on.
@@ -38,9 +42,17 @@ class Dissolved(Exception):  # noqa: N818  not an error: the gang is not wanted 
 
 class Member:
     def __init__(
-        self, manual: Manual, form: Form, recipe: Recipe, mailbox: Mailbox, reporter: Reporter, device: str
+        self,
+        manual: Manual,
+        form: Form,
+        recipe: Recipe,
+        mailbox: Mailbox,
+        reporter: Reporter,
+        device: str,
+        shelves: Shelves | None = None,
     ) -> None:
         self.manual = manual
+        self.shelves = shelves
         self.form = form
         self.recipe = recipe
         self.mailbox = mailbox
@@ -116,7 +128,7 @@ class Member:
                 case Word.STEP:
                     self.iteration += 1
                     worker.iteration = self.iteration
-                    if training.step() is None:
+                    if self._iterate(worker, training) is None:
                         self.iteration -= 1
                 case Word.END:
                     return
@@ -167,6 +179,13 @@ class Member:
             return "time"
         return None
 
+    def _iterate(self, worker: Worker, training: Training) -> Row | None:
+        if self.shelves is None:
+            return training.step()
+        from elastune.bodies.ray.visitor import train_together  # noqa: PLC0415
+
+        return train_together(worker, training, self.shelves, self.form)
+
     @property
     def _expected_s(self) -> float:
         return sum(self.seconds) / len(self.seconds) if self.seconds else self.form.expected_s
@@ -175,7 +194,7 @@ class Member:
         self.iteration += 1
         worker.iteration = self.iteration
         began = time.monotonic()
-        metrics = training.step()
+        metrics = self._iterate(worker, training)
         ended = time.monotonic()
         if metrics is None:
             self.iteration -= 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from elastune.checkpoints import Store
+    from elastune.data import Dataset
     from elastune.spec import Target
 
 Config = Mapping[str, str | int | float | bool | None]
@@ -59,6 +60,12 @@ class Manual:
     """Modules that the zygote imports once for all slots."""
     paths: tuple[str, ...] = ()
     """Folders from which the user's code imports."""
+    dataset: Dataset | None = None
+    """Where models hop: the partitions. Each slot reads those that it visits, once."""
+    data_bytes: int | None = None
+    """How much of them a slot may hold in memory."""
+    spill: str | None = None
+    """A folder for what it may not."""
 
     def seal(self) -> Sealed:
         return Sealed(manual=pickle.dumps(self), threads=self.threads, logs=self.logs)
@@ -87,6 +94,29 @@ class Terms:
     keep_above: float | None
 
 
+class Stop(NamedTuple):
+    """One visit of an iteration: `done` came before it, and there are `of` in all."""
+
+    partition: int
+    done: int
+    of: int
+    evaluates: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A trial's model on its way: after so many iterations, and visits of the next one.
+
+    `data` are the bytes of its state or, between nodes, their name in the object store.
+    """
+
+    trial: int
+    iteration: int
+    visits: int
+    data: object
+    tally: Mapping[str, object]
+
+
 # Orders.
 
 
@@ -107,6 +137,12 @@ class Form:
     terms: Terms
     meeting: tuple[str, int] | None = None
     """Where rank 0 listens, if that is known before this slot is free."""
+    share: tuple[int, ...] = ()
+    """The partitions that this slot is to hold, those of the validation data numbered after the others."""
+    stop: Stop | None = None
+    """Only this part of the next iteration; `Visited` answers."""
+    model: Model | None = None
+    """The model to go on with; None: the store has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +188,15 @@ class Flush:
     number: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bring:
+    """To a node: have this model at hand, it will be needed on this slot next."""
+
+    model: Model
+
+
 Order = Form | Join | Extend | Halt | Keep | Dissolve | Flush
+"""To a slot process."""
 
 # News.
 
@@ -202,6 +246,21 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """A visit is over. The last one of an iteration has its row."""
+
+    gang: GangId
+    at: float
+    seconds: float
+    load_s: float
+    model: Model
+    size: int
+    """Bytes of the model."""
+    kept: bool
+    row: Row | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """The state after the last row is durable."""
 
@@ -234,5 +293,15 @@ class AgentFailed:
 
 
 News = (
-    SlotReady | SlotUnfit | SlotIdle | Listening | Started | Trained | Kept | Broken | Flushed | AgentFailed
+    SlotReady
+    | SlotUnfit
+    | SlotIdle
+    | Listening
+    | Started
+    | Trained
+    | Visited
+    | Kept
+    | Broken
+    | Flushed
+    | AgentFailed
 )

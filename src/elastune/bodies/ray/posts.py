@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from elastune.bodies.ray.agent import agent_class
+from elastune.bodies.ray.carrier import Carrier
 from elastune.bodies.ray.crew import Crew, Orders
 from elastune.bodies.ray.messages import News, Sealed
 from elastune.errors import ExecutionError
@@ -150,6 +151,7 @@ class HomePost:
         self.heard: float | None = None
         self._inbox = inbox
         self._crew: Crew | None = None
+        self._carrier: Carrier | None = None
         self._lock = threading.Lock()
         self._stopped = False
         self._held = placement_group(
@@ -160,9 +162,9 @@ class HomePost:
         ).start()
 
     def send(self, orders: Orders) -> None:
-        if self._crew is not None:
+        if self._carrier is not None:
             for slot, order in orders:
-                self._crew.order(slot, order)
+                self._carrier.order(slot, order)
 
     def listen(self) -> None:
         self.offset = 0.0
@@ -172,6 +174,8 @@ class HomePost:
 
         with self._lock:
             self._stopped = True
+            if self._carrier is not None:
+                self._carrier.close()
             if self._crew is not None:
                 self._crew.close()
         remove_placement_group(self._held)
@@ -192,6 +196,7 @@ class HomePost:
             with self._lock:
                 if not self._stopped:
                     self._crew = Crew(sealed, slots, self._tell, host=host, niceness=_NICENESS, output=output)
+                    self._carrier = Carrier(self._crew, slots, self._tell)
         except Exception as error:  # noqa: BLE001  whatever Ray raises: there will be no slots here
             self._inbox.put(self, _plain(error))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from elastune.bodies.ray.mailbox import Mailbox
 from elastune.bodies.ray.member import Dissolved, Member
@@ -20,6 +20,10 @@ from elastune.bodies.ray.messages import Form, Manual, Script, SlotIdle, SlotRea
 from elastune.bodies.ray.reporting import Reporter
 from elastune.training import Recipe, open_recipe
 from elastune.training.loading import load
+
+if TYPE_CHECKING:
+    from elastune.bodies.ray.shelves import Shelves
+    from elastune.bodies.ray.visitor import Visitor
 
 _BROKEN = 70
 _MOST_CHARACTERS = 8_000
@@ -41,17 +45,39 @@ def main(channel: Connection, slot: int, manual: Manual) -> None:
         time.sleep(_PEER_DELAY_S)
         os._exit(_BROKEN)
     device = _device(manual)
+    shelves = None
+    if manual.dataset is not None:
+        from elastune.bodies.ray.shelves import Shelves  # noqa: PLC0415  most jobs have no use for it
+
+        shelves = Shelves(manual.dataset, manual.data_bytes, manual.spill)
     reporter.tell(SlotReady(slot=slot, pid=os.getpid()))
     while True:
         form = mailbox.next_form()
         reporter.begin(form.gang)
         with _as_it_was(), _output_to(manual.logs, form):
-            outcome = _serve(Member(manual, form, recipe, mailbox, reporter, device))
+            outcome = _serve(_guest(manual, form, recipe, mailbox, reporter, shelves, device))
         if outcome is not None:
             reporter.end(outcome.error, fault=outcome.fault)
             os._exit(_BROKEN)  # whatever the user's code left behind goes with it
         reporter.end()
         reporter.tell(SlotIdle(slot=slot))
+
+
+def _guest(
+    manual: Manual,
+    form: Form,
+    recipe: Recipe,
+    mailbox: Mailbox,
+    reporter: Reporter,
+    shelves: Shelves | None,
+    device: str,
+) -> Member | Visitor:
+    """Who trains here now: a member of a gang, or a model that visits a partition."""
+    if form.stop is None or shelves is None:
+        return Member(manual, form, recipe, mailbox, reporter, device, shelves)
+    from elastune.bodies.ray.visitor import Visitor  # noqa: PLC0415
+
+    return Visitor(manual, form, recipe, mailbox, reporter, shelves, device)
 
 
 @contextlib.contextmanager
@@ -99,7 +125,7 @@ def _from_source(home: str, source: str) -> ModuleType:
     return module
 
 
-def _serve(member: Member) -> Outcome | None:
+def _serve(member: Member | Visitor) -> Outcome | None:
     """Returns what went wrong."""
     try:
         member.run()

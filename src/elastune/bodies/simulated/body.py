@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from elastune.bodies.drawing import Drawing
 from elastune.bodies.simulated.cloud import Cloud
 from elastune.bodies.simulated.faults import NO_FAULTS, Faults
-from elastune.bodies.simulated.gang import KILLED, Saving, SimulatedGang
+from elastune.bodies.simulated.gang import CRASHED, KILLED, Saving, SimulatedGang
 from elastune.bodies.simulated.latency import Latencies
 from elastune.bodies.simulated.luck import CRASH, KILL, GangLuck
+from elastune.bodies.simulated.visits import Course, Visits
 from elastune.core import AnyCommand, AnyEvent, RunTerms
 from elastune.core import commands as do
 from elastune.core import events as ev
@@ -72,6 +74,10 @@ class SimulatedBody:
         self._saving = Saving(
             every_s=every, save_s=save, metric=terms.metric, mode=terms.mode, target=terms.target
         )
+        self.visits: dict[TrialId, Course] = {}
+        self._visits = None
+        if terms.data is not None:
+            self._visits = Visits(terms.profile, terms.data, seed=seed, checkpoint_every_s=every)
         self._latencies = Latencies(
             terms.profile,
             seed=seed,
@@ -110,6 +116,7 @@ class SimulatedBody:
         journal.
         """
         self.gangs.clear()
+        self.visits.clear()
         self._timers.clear()
         self._agenda.clear()
         self._watched_s = None
@@ -135,6 +142,8 @@ class SimulatedBody:
             case do.Stop(trial=trial, generation=generation):
                 if self._gang(trial, generation) is not None:
                     del self.gangs[trial]
+                if trial in self.visits and self.visits[trial].lease.generation == generation:
+                    del self.visits[trial]
             case do.Sample(trials=trials):
                 self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
             case do.Fork(trial=trial, parent=parent):
@@ -163,6 +172,9 @@ class SimulatedBody:
         return gang if gang is not None and gang.lease.generation == generation else None
 
     def _train(self, lease: do.Train) -> None:
+        if lease.visit is not None:
+            self._visit(lease, lease.visit)
+            return
         trial = lease.trial
         gang = self._gang(trial, lease.generation)
         if gang is not None:
@@ -183,6 +195,61 @@ class SimulatedBody:
         self.gangs[trial] = gang
         started_s = self.now_s + pace.startup_s(loads=lease.after_iteration > 0)
         self._at(started_s, lambda: self._start(trial, gang))
+
+    def _visit(self, lease: do.Train, visit: do.Visit) -> None:
+        if self._visits is None:
+            raise InvariantError(f"{lease} is for partitioned data, and there are none")
+        trial, iteration = lease.trial, lease.after_iteration + 1
+        measured = self._curve(trial).seconds(iteration, iteration)
+        slowdown = self.cloud.provider.slowdown(lease.gang[0].node)
+        course = self._visits.plan(
+            lease, visit, self.now_s, slowdown=slowdown, measured_s=measured[0] if measured else None
+        )
+        self.visits[trial] = course
+        lucks = ((self._crashes, CRASHED), (self._kills, KILLED))
+        error = next((error for luck, error in lucks if luck.after(trial, lease) is not None), None)
+        if error is None:
+            self._at(self.now_s + course.seconds, lambda: self._end_visit(course))
+        else:
+            self._at(self.now_s + course.seconds / 2, lambda: self._break_off(course, error))
+
+    def _break_off(self, course: Course, error: str) -> Iterable[AnyEvent]:
+        lease = course.lease
+        if self.visits.get(lease.trial) is course:
+            del self.visits[lease.trial]
+            kind = ev.GangLost if error == KILLED else ev.TrialCrashed
+            yield kind(at_s=self.now_s, trial=lease.trial, generation=lease.generation, error=error)
+
+    def _end_visit(self, course: Course) -> Iterable[AnyEvent]:
+        lease, iteration = course.lease, course.lease.after_iteration + 1
+        if self.visits.get(lease.trial) is not course or self._visits is None:
+            return
+        rows: tuple[ev.Row, ...] = ()
+        if course.visit.is_last:
+            try:
+                metrics = self._curve(lease.trial).rows(iteration, iteration)
+            except (Exception, SystemExit):  # noqa: BLE001  the user's code may raise anything
+                yield from self._break_off(course, traceback.format_exc(limit=-3).strip())
+                return
+            rows = tuple(ev.Row(iteration, self.now_s, each) for each in metrics)
+        del self.visits[lease.trial]
+        if course.visit.is_last and not rows:
+            yield ev.LeaseEnded(
+                at_s=self.now_s, trial=lease.trial, generation=lease.generation, reason=ev.LeaseEnd.RETURNED
+            )
+            return
+        self._visits.ended(course, self.now_s)
+        self._drawing.teach(lease.trial, rows)
+        yield ev.VisitEnded(
+            at_s=self.now_s,
+            trial=lease.trial,
+            generation=lease.generation,
+            rows=rows,
+            saved=(iteration,) if rows else (),
+            seconds=course.training_s,
+            kept=course.kept,
+            hopped=course.hopped,
+        )
 
     def _change_lease(self, trial: TrialId, gang: SimulatedGang, lease: do.Train) -> None:
         gang.lease = lease
@@ -312,3 +379,6 @@ class SimulatedBody:
         for trial, gang in tuple(self.gangs.items()):
             if any(slot.node == node for slot in gang.lease.gang):
                 del self.gangs[trial]
+        for trial, course in tuple(self.visits.items()):
+            if course.lease.gang[0].node == node:
+                del self.visits[trial]

@@ -1,0 +1,185 @@
+"""Cerebro's way to write a training: functions (Cerebro, VLDB 2020, section 4.1 and appendix A).
+
+`model_fn(config)` builds, `train_fn(data, model, optimizer, config)` trains on one partition and gives its
+metrics. Checkpoints are made and restored around them. It is for runs with `execution: hopper`, where the
+data of a visit are `worker.data`.
+
+The paper evaluates with `train_fn` too, with the parameters marked as non-trainable. Here that means: the
+optimizer is None, no gradient is computed, and the model is in its mode of evaluation, whatever `train_fn`
+tells it. So dropout is off and batch norm learns nothing from validation data. With `evaluate_fn`, there is
+no need to ask for the optimizer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from elastune.adapters.adapting import Adapter, Make, adapt
+from elastune.adapters.hyperparameters import options_of, renew
+from elastune.errors import JobError
+from elastune.training import State, Trainable, Worker
+from elastune.wording import seen, several
+
+Metrics: TypeAlias = Mapping[str, object] | float
+
+_MODEL = "model, or model, optimizer, or more of what has state_dict() and load_state_dict(state)"
+_IN_EVALUATION = (
+    "on validation data its optimizer is None and no gradient is computed: expected a train_fn that trains "
+    "only `if optimizer is not None`, or an evaluate_fn(data, model, config)"
+)
+
+
+def from_functions(
+    model_fn: Make,
+    train_fn: Callable[..., Metrics],
+    *,
+    input_fn: Callable[[str], Any] | None = None,
+    evaluate_fn: Callable[..., Metrics] | None = None,
+    name: str | None = None,
+) -> type[Trainable]:
+    """A trainable from Cerebro's functions.
+
+    `model_fn(config)` returns `model, optimizer`, or a model alone, or more things with a state, which
+    `train_fn(data, model, optimizer, config)` gets as a tuple in place of the optimizer. A function with an
+    argument called `worker` gets that as well. `evaluate_fn(data, model, config)` gives the metrics of a
+    validation partition. `input_fn(path)` belongs to reading: it is kept in the class for whoever registers
+    the data with it, as the `reader` of `elastune.data.register`.
+    """
+    _check(model_fn, "model_fn", ("config",))
+    _check(train_fn, "train_fn", ("data", "model", "optimizer", "config"))
+    if evaluate_fn is not None:
+        _check(evaluate_fn, "evaluate_fn", ("data", "model", "config"))
+    if input_fn is not None:
+        _check(input_fn, "input_fn", ("path",))
+    made = adapt(Functions, model_fn, train=train_fn, evaluate=evaluate_fn)
+    made.input_fn = None if input_fn is None else staticmethod(input_fn)
+    if name is not None:
+        made.__name__ = made.__qualname__ = name
+    return made
+
+
+class Functions(Adapter):
+    """One model that visits partitions. What `model_fn` gave, in its order, is `parts`."""
+
+    input_fn: Any = None
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        self.config, self.worker = config, worker
+        made = self.make(config)
+        self.parts: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
+        if not self.parts or not all(_has_state(part) for part in self.parts):
+            kinds = several(type(part).__name__ for part in self.parts)
+            raise JobError(f"model_fn(config) returned {kinds}; expected {_MODEL}")
+        self.model = self.parts[0]
+        if hasattr(self.model, "to"):
+            self.model.to(worker.device)  # in place: the optimizer still has the right parameters
+        self.began = options_of(filter(_is_optimizer, self.parts))
+
+    def step(self) -> Metrics:
+        others = self.parts[1:]
+        optimizer = others[0] if len(others) == 1 else others or None
+        return self._call("train_fn", self.options["train"], self.model, optimizer, self.config)
+
+    def evaluate(self) -> Metrics:
+        """The metrics of `worker.data`; the model stays as it is."""
+        with _frozen(self.model):
+            if self.options["evaluate"] is not None:
+                return self._call("evaluate_fn", self.options["evaluate"], self.model, self.config)
+            try:
+                return self._call("train_fn", self.options["train"], self.model, None, self.config)
+            except JobError:
+                raise
+            except Exception as error:
+                words = f"{type(error).__name__}: {error}"
+                raise JobError(f"train_fn failed in evaluation with {words}; {_IN_EVALUATION}") from error
+
+    def save(self) -> State:
+        return {"parts": [_plain(part.state_dict()) for part in self.parts], "began": self.began}
+
+    def load(self, state: State) -> None:
+        saved = state["parts"]
+        pairs = list(zip(self.parts, saved, strict=True))
+        optimizers = [each for part, each in pairs if _is_optimizer(part)]
+        schedules = [each for _, each in pairs if "base_lrs" in each]
+        renew(optimizers, schedules, state["began"], self.began)
+        for part, each in pairs:
+            part.load_state_dict(each)
+
+    def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Metrics:
+        data = getattr(self.worker, "data", None)
+        if data is None:
+            raise JobError(
+                f"{name} has no data to work on: a trainable from_functions visits partitions; expected a "
+                "job with `execution: hopper` and `data`"
+            )
+        extra = {"worker": self.worker} if _takes_worker(function) else {}
+        metrics = function(data, *arguments, **extra)
+        if metrics is None:
+            raise JobError(f"{name} returned nothing; expected its metrics, such as {{'loss': 0.3}}")
+        given: Metrics = metrics
+        return given
+
+
+@contextmanager
+def _frozen(model: Any) -> Iterator[None]:
+    """Non-trainable: a call of `model.train()`, with which most training functions begin, changes nothing."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        yield
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    trained = [each for each in model.parameters() if each.requires_grad]
+    model.eval()
+    model.train = lambda mode=True: model  # noqa: ARG005
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        del model.train
+        for parameter in trained:
+            parameter.requires_grad_(True)
+        for module, mode in modes:
+            module.training = mode
+
+
+def _check(function: object, name: str, arguments: tuple[str, ...]) -> None:
+    expected = f"a function {name}({', '.join(arguments)})"
+    if not callable(function) or isinstance(function, type):
+        raise JobError(f"{name} is {seen(function)}; expected {expected}")
+    extra = {"worker": None} if _takes_worker(function) and name != "model_fn" else {}
+    try:
+        inspect.signature(function).bind(*arguments, **extra)
+    except TypeError as error:
+        raise JobError(
+            f"{name} cannot be called as {expected.removeprefix('a function ')}: {error}"
+        ) from None
+    except ValueError:
+        pass  # functions written in C may have no signature to look at
+
+
+def _takes_worker(function: Callable[..., Any]) -> bool:
+    try:
+        return "worker" in inspect.signature(function).parameters
+    except ValueError:
+        return False
+
+
+def _has_state(part: object) -> bool:
+    return all(callable(getattr(part, name, None)) for name in ("state_dict", "load_state_dict"))
+
+
+def _is_optimizer(part: object) -> bool:
+    return hasattr(part, "param_groups")
+
+
+def _plain(value: Any) -> Any:
+    """Kinds of dicts become dicts, which is all that a checkpoint needs to be."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value

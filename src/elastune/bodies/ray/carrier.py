@@ -1,0 +1,104 @@
+"""How models hop: between a node's crew of slot processes and Ray's object store.
+
+A model that leaves a slot is put into the store of its node, and its name goes to the driver; where it is
+needed next, it is fetched by that name, straight from node to node. While a slot trains, the model that comes
+next can be brought already: one per slot.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from elastune.bodies.ray.crew import Crew
+from elastune.bodies.ray.messages import Bring, Broken, Dissolve, Form, GangId, Model, News, Order, Visited
+
+# Ray itself keeps smaller objects in its messages.
+_LEAST_BYTES = 100_000
+
+
+class Carrier:
+    """`tell` takes news of models that cannot be fetched."""
+
+    def __init__(self, crew: Crew, slots: int, tell: Callable[[News], None]) -> None:
+        self._crew = crew
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._awaited: set[GangId] = set()
+        self._brought: dict[int, Model] = {}
+        self._hands = ThreadPoolExecutor(max_workers=max(1, slots), thread_name_prefix="models")
+
+    def order(self, slot: int, order: Order | Bring) -> None:
+        match order:
+            case Bring(model=model):
+                if not isinstance(model.data, bytes):
+                    self._hands.submit(self._bring, slot, model)
+            case Form(model=Model() as model) if not isinstance(model.data, bytes):
+                with self._lock:
+                    ready = self._brought.pop(slot, None)
+                    if ready is None or not _is_same(ready, model):
+                        self._awaited.add(order.gang)
+                        self._hands.submit(self._seat, slot, order, model)
+                        return
+                self._crew.order(slot, replace(order, model=ready))
+            case Dissolve(gang=gang) if self._is_awaited(gang):
+                pass  # it never got to its slot
+            case _:
+                self._crew.order(slot, order)
+
+    def close(self) -> None:
+        self._hands.shutdown(wait=False, cancel_futures=True)
+
+    def _seat(self, slot: int, form: Form, model: Model) -> None:
+        try:
+            form = replace(form, model=fetch(model))
+        except Exception as error:  # noqa: BLE001  whatever Ray raises: the node that had it is gone
+            if self._is_awaited(form.gang):
+                lost = f"the model was lost on its way: {type(error).__name__}"
+                self._tell(Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False))
+            return
+        with self._lock:
+            if form.gang in self._awaited:
+                self._awaited.discard(form.gang)
+                self._crew.order(slot, form)
+
+    def _bring(self, slot: int, model: Model) -> None:
+        try:
+            ready = fetch(model)
+        except Exception:  # noqa: BLE001  then it is fetched when it is needed, or told
+            return
+        with self._lock:
+            self._brought[slot] = ready
+
+    def _is_awaited(self, gang: GangId) -> bool:
+        with self._lock:
+            was = gang in self._awaited
+            self._awaited.discard(gang)
+            return was
+
+
+def stow(news: News) -> News:
+    """A model that leaves its slot goes into the store of this node; what travels on is its name."""
+    if not isinstance(news, Visited) or not isinstance(news.model.data, bytes):
+        return news
+    if len(news.model.data) < _LEAST_BYTES:
+        return news
+    import ray  # noqa: PLC0415
+
+    return replace(news, model=replace(news.model, data=ray.put(news.model.data)))
+
+
+def fetch(model: Model) -> Model:
+    """With its bytes. Raises what Ray raises if they are gone."""
+    if isinstance(model.data, bytes):
+        return model
+    import ray  # noqa: PLC0415
+
+    return replace(model, data=ray.get(model.data))
+
+
+def _is_same(one: Model, other: Model) -> bool:
+    return (one.trial, one.iteration, one.visits) == (other.trial, other.iteration, other.visits)

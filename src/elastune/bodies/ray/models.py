@@ -1,0 +1,45 @@
+"""Where the newest model of every trial is, as far as the driver knows: by name, not the bytes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from elastune.bodies.ray.messages import Model
+from elastune.core.commands import Train
+from elastune.place import Slot, TrialId
+
+
+class Lodged(NamedTuple):
+    model: Model
+    slot: Slot
+
+
+class Models:
+    """One per trial: the one before is given up when the next comes."""
+
+    def __init__(self) -> None:
+        self._lodged: dict[TrialId, Lodged] = {}
+
+    def lodge(self, model: Model, slot: Slot) -> bool:
+        """The newest of its trial; returns whether it came from another slot."""
+        trial = TrialId(model.trial)
+        before = self._lodged.get(trial)
+        self._lodged[trial] = Lodged(model, slot)
+        return before is not None and before.slot != slot
+
+    def find(self, lease: Train) -> Model | None:
+        """The model that a visit goes on with; None: only the store has it."""
+        visits = 0 if lease.visit is None else lease.visit.done
+        owner = lease.trial if lease.origin is None or visits else lease.origin
+        lodged = self._lodged.get(owner)
+        if lodged is None or (lodged.model.iteration, lodged.model.visits) != (lease.after_iteration, visits):
+            return None
+        return lodged.model
+
+    def newest(self, trial: TrialId, *, elsewhere_than: Slot) -> Model | None:
+        """If it has to hop to get there."""
+        lodged = self._lodged.get(trial)
+        return None if lodged is None or lodged.slot == elsewhere_than else lodged.model
+
+    def forget(self, trial: TrialId) -> None:
+        self._lodged.pop(trial, None)

@@ -1,0 +1,33 @@
+"""The data that a slot process holds, in the one numbering that visits use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from elastune.data import Dataset, Loaded, Shelf
+
+
+class Shelves:
+    """Partitions of the validation data are numbered after those of the training data."""
+
+    def __init__(self, dataset: Dataset, limit_bytes: int | None, spill: str | None) -> None:
+        self._training = len(dataset.training)
+        self._validation = len(dataset.validation)
+        self._shelf = Shelf(dataset, limit_bytes=limit_bytes, spill=spill)
+        self.save_s = 0.0
+        """How long the last durable state took to write."""
+
+    def take(self, partition: int, share: Sequence[int]) -> Loaded:
+        """The data of one partition; those of the share are kept before others."""
+        first = self._training
+        self._shelf.keep([n for n in share if n < first], [n - first for n in share if n >= first])
+        if partition < first:
+            return self._shelf.take(partition)
+        return self._shelf.take(partition - first, validation=True)
+
+    def is_validation(self, partition: int) -> bool:
+        return partition >= self._training
+
+    def is_last_of_training(self, done: int) -> bool:
+        """Whether the visit after so many others is the last before the evaluation."""
+        return bool(self._validation) and done + 1 == self._training

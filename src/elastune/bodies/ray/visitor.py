@@ -1,0 +1,159 @@
+"""One visit in a slot process: a model comes, trains on a partition that lies here, and goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from elastune.bodies.ray.mailbox import Mailbox
+from elastune.bodies.ray.messages import Form, Manual, Model, Started, Stop, Visited
+from elastune.bodies.ray.reporting import Reporter
+from elastune.bodies.ray.shelves import Shelves
+from elastune.checkpoints import decode, encode
+from elastune.errors import ExecutionError
+from elastune.training import Recipe, Row, Solo, State, Tally, Training, Worker, make_worker
+
+# As for gangs: a durable state now and then, and not more than a tenth of the time for it.
+_LEAST_CHECKPOINT_S = 30.0
+_SAVES_PER_CHECKPOINT = 10.0
+
+
+class Visitor:
+    def __init__(
+        self,
+        manual: Manual,
+        form: Form,
+        recipe: Recipe,
+        mailbox: Mailbox,
+        reporter: Reporter,
+        shelves: Shelves,
+        device: str,
+    ) -> None:
+        self.manual = manual
+        self.form = form
+        self.recipe = recipe
+        self.mailbox = mailbox
+        self.reporter = reporter
+        self.shelves = shelves
+        self.device = device
+        if mailbox.standing is None or form.stop is None:
+            raise RuntimeError("a visitor needs the standing of its gang, and a stop")
+        self.standing = mailbox.standing
+        self.stop: Stop = form.stop
+
+    def run(self) -> None:
+        """Raises what the user's code raises."""
+        form, stop = self.form, self.stop
+        iteration = form.after_iteration + 1
+        loaded = self.shelves.take(stop.partition, form.share)
+        state, tally = self._arrive()
+        self.reporter.tell(Started(gang=form.gang, at=time.monotonic()))
+        worker = make_worker(Solo(), seed=form.seed, device=self.device, threads=self.manual.threads)
+        worker.show(loaded.data, partition=stop.partition, rows=loaded.rows)
+        training = self.recipe.start(dict(form.config), worker, state)
+        try:
+            began = time.monotonic()
+            worker.iteration = iteration
+            metrics = training.evaluate() if stop.evaluates else training.step()
+            seconds = time.monotonic() - began
+            if metrics is None:
+                self.reporter.wait("returned")
+                return
+            tally.add(metrics, loaded.rows, evaluates=stop.evaluates)
+            tally.unsaved_s += seconds
+            self._depart(training, tally, seconds, loaded.load_s)
+        finally:
+            training.close()
+
+    def _arrive(self) -> tuple[State, Tally]:
+        """The model as the visit before left it."""
+        form, stop = self.form, self.stop
+        if form.model is not None:
+            if not isinstance(form.model.data, bytes):
+                raise RuntimeError("a model has to be brought before it is given to a slot")
+            state = decode(form.model.data, pickles=self.manual.pickles)
+            return state, Tally.of(form.model.tally) if stop.done else Tally()
+        if stop.done:
+            iteration = form.after_iteration + 1
+            data = self.manual.store.read_underway(form.gang.trial, iteration, stop.done)
+            whole = decode(data, pickles=self.manual.pickles)
+            return whole["state"], Tally.of(whole["tally"])
+        if not form.after_iteration:
+            return None, Tally()
+        data = self.manual.store.read(form.origin, form.after_iteration)
+        return decode(data, pickles=self.manual.pickles), Tally()
+
+    def _depart(self, training: Training, tally: Tally, seconds: float, load_s: float) -> None:
+        form, stop = self.form, self.stop
+        iteration, last = form.after_iteration + 1, stop.done + 1 == stop.of
+        state = training.save()
+        data = encode(state, pickles=self.manual.pickles)
+        kept = last
+        row = None
+        if last:
+            self.manual.store.write(form.gang.trial, iteration, data)
+            row = (iteration, time.monotonic(), tally.row())
+            tally = Tally()
+        elif self._is_due(tally, training_ends=self.shelves.is_last_of_training(stop.done)):
+            kept = self._keep(state, tally, iteration)
+        model = Model(
+            trial=form.gang.trial,
+            iteration=iteration if last else form.after_iteration,
+            visits=0 if last else stop.done + 1,
+            data=data,
+            tally=tally.plain(),
+        )
+        if not self.standing.dissolved:
+            self.reporter.tell(
+                Visited(
+                    gang=form.gang,
+                    at=time.monotonic(),
+                    seconds=seconds,
+                    load_s=load_s,
+                    model=model,
+                    size=len(data),
+                    kept=kept,
+                    row=row,
+                )
+            )
+
+    def _is_due(self, tally: Tally, *, training_ends: bool) -> bool:
+        """Between training and evaluation always: what was learned need not be learned again then."""
+        every_s = self.manual.checkpoint_every_s or _LEAST_CHECKPOINT_S
+        return training_ends or tally.unsaved_s >= max(every_s, _SAVES_PER_CHECKPOINT * self.shelves.save_s)
+
+    def _keep(self, state: State, tally: Tally, iteration: int) -> bool:
+        """A state amid an iteration. Where it cannot be written, the next visit tries again."""
+        began, unsaved_s = time.monotonic(), tally.unsaved_s
+        tally.unsaved_s = 0.0
+        whole = encode({"state": state, "tally": tally.plain()}, pickles=self.manual.pickles)
+        with contextlib.suppress(ExecutionError, OSError):
+            self.manual.store.write_underway(self.form.gang.trial, iteration, self.stop.done + 1, whole)
+            self.shelves.save_s = time.monotonic() - began
+            return True
+        tally.unsaved_s = unsaved_s
+        return False
+
+
+def train_together(worker: Worker, training: Training, shelves: Shelves, form: Form) -> Row | None:
+    """One iteration of a gang whose members have their own partitions: all of them, side by side."""
+    tally = Tally()
+    for partition in form.share:
+        loaded = shelves.take(partition, form.share)
+        worker.show(loaded.data, partition=partition, rows=loaded.rows)
+        evaluates = shelves.is_validation(partition)
+        metrics = training.evaluate() if evaluates else training.step()
+        if metrics is None:
+            return None
+        tally.add(_over_all(worker, metrics, loaded.rows), worker.sum(loaded.rows), evaluates=evaluates)
+    return tally.row()
+
+
+def _over_all(worker: Worker, metrics: Row, rows: int) -> dict[str, float]:
+    names = sorted(metrics)
+    if worker.sum(len(names)) != worker.size * len(names):
+        raise RuntimeError(
+            f"rank {worker.rank} gave the metrics {names}, other ranks gave others; expected the same of "
+            "all, since each has a part of the data"
+        )
+    return {name: float(worker.mean(metrics[name], weight=float(rows))) for name in names}

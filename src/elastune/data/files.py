@@ -1,0 +1,184 @@
+"""Files of this machine or of a storage that fsspec can reach: found, put in order, opened."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+from elastune.data.failures import told
+from elastune.errors import JobError
+from elastune.wording import seen, several, without_secrets
+
+Where: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+"""A folder, a file, a pattern such as `data/*.npz`, one of them as a URL; or several files."""
+
+_CHANGED = ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "created")
+_HIDDEN = (".", "_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    path: str
+    size: int
+    modified: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`folder` is None where single files were named, or a pattern."""
+
+    folder: str | None
+    paths: tuple[str, ...]
+
+
+def find(where: Where) -> Found:
+    """In natural order, `part-2` before `part-10`; files that are listed stay in the order of the list."""
+    if isinstance(where, str | os.PathLike):
+        place = absolute(where)
+        found = _find_elsewhere(place) if _is_url(place) else _find_here(place)
+    else:
+        try:
+            listed = tuple(absolute(path) for path in where)
+        except TypeError:
+            raise JobError(
+                f"data: {seen(where)}; expected a folder, a pattern, a URL or a list of files"
+            ) from None
+        found = Found(folder=None, paths=listed)
+        if len(set(listed)) < len(listed):
+            twice = sorted({path for path in listed if listed.count(path) > 1})
+            raise JobError(f"data: {several(twice)} listed more than once; expected each file once")
+    if not found.paths and found.folder is None:
+        raise JobError(f"data: there are no files: {seen(where)}; expected at least one")
+    return found
+
+
+def absolute(where: str | os.PathLike[str]) -> str:
+    """Workers have other working folders."""
+    text = os.fspath(where)
+    if _is_url(text):
+        return text.rstrip("/")
+    return str(Path(text.removeprefix("file://")).expanduser().absolute())
+
+
+def look(path: str) -> File:
+    """How large it is and when it was changed."""
+    with told(path, "read"):
+        if not _is_url(path):
+            status = Path(path).stat()
+            return File(path=path, size=status.st_size, modified=str(status.st_mtime_ns))
+        system, inside = _connect(path)
+        info = system.info(inside)
+        changed = next((str(info[key]) for key in _CHANGED if info.get(key) is not None), "")
+        return File(path=path, size=int(info.get("size") or 0), modified=changed)
+
+
+def is_here(path: str) -> bool:
+    return _is_url(path) or Path(path).exists()
+
+
+def open_file(path: str, mode: str = "rb") -> IO[bytes]:
+    """One that can be read from anywhere in it."""
+    if not _is_url(path):
+        return cast("IO[bytes]", Path(path).open(mode))
+    system, inside = _connect(path)
+    return cast("IO[bytes]", system.open(inside, mode))
+
+
+def make_folder(path: str) -> None:
+    if not _is_url(path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+        return
+    system, inside = _connect(path)
+    system.makedirs(inside, exist_ok=True)
+
+
+def read_if_there(path: str) -> bytes | None:
+    try:
+        with open_file(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Whole or not at all: a storage of objects works like that, a disk needs another name first."""
+    if _is_url(path):
+        system, inside = _connect(path)
+        system.pipe_file(inside, content)
+        return
+    beside = Path(f"{path}.tmp")
+    beside.write_bytes(content)
+    beside.replace(path)
+
+
+def natural(text: str) -> list[Any]:
+    """The key of an order in which 2 comes before 10."""
+    pieces = re.split(r"([0-9]+)", text)
+    return [*(int(piece) if number % 2 else piece for number, piece in enumerate(pieces)), text]
+
+
+def _find_here(place: str) -> Found:
+    path = Path(place)
+    if path.is_file():
+        return Found(folder=None, paths=(place,))
+    if not path.is_dir():
+        if not glob.has_magic(place):
+            raise JobError(
+                f"data: there is no file or folder {place}; expected a folder of files, a pattern such as "
+                "data/*.npz, or a list of files"
+            )
+        return Found(folder=None, paths=_in_order(glob.glob(place, recursive=True)))  # noqa: PTH207  absolute
+    with told(place, "listed"):
+        return Found(folder=place, paths=_in_order(str(each) for each in path.iterdir()))
+
+
+def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
+    files = (path for path in paths if _is_shown(path) and Path(path).is_file())
+    return tuple(sorted(files, key=natural))
+
+
+def _find_elsewhere(url: str) -> Found:
+    system, inside = _connect(url)
+    with told(url, "listed"):
+        is_folder = False
+        if glob.has_magic(inside):
+            paths = system.glob(inside)
+        elif is_folder := system.isdir(inside):
+            paths = system.ls(inside, detail=False)
+        else:
+            paths = [inside]
+        paths = [path for path in paths if _is_shown(path) and not system.isdir(path)]
+        # A URL may say more than the path inside: a host, a user.
+        start = url.removesuffix(inside) if url.endswith(inside) else None
+        urls = (system.unstrip_protocol(path) if start is None else start + path for path in paths)
+        return Found(folder=url if is_folder else None, paths=tuple(sorted(urls, key=natural)))
+
+
+def _is_shown(path: str) -> bool:
+    """`.crc` files, `_SUCCESS` and their like lie beside data."""
+    return not path.rstrip("/").rsplit("/", 1)[-1].startswith(_HIDDEN)
+
+
+def _is_url(text: str) -> bool:
+    return "://" in text and not text.startswith("file://")
+
+
+def _connect(url: str) -> tuple[Any, str]:
+    """The storage, and the path inside it. fsspec keeps what it opened, one for each process."""
+    scheme = url.partition("://")[0]
+    try:
+        import fsspec  # noqa: PLC0415  only for what lies elsewhere
+    except ImportError:
+        raise JobError(f"{scheme}:// needs fsspec; pip install fsspec, or give a local folder") from None
+    try:
+        system, inside = fsspec.url_to_fs(url)
+    except ImportError as error:
+        raise JobError(f"{scheme}:// needs another package on every machine: {error}") from None
+    except ValueError as error:
+        raise JobError(f"data: {without_secrets(url)} cannot be reached: {error}") from None
+    return system, str(inside).rstrip("/")

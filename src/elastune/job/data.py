@@ -1,0 +1,133 @@
+"""The data section: where the partitions of a hopping job lie, and how they are spread over the workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, PlainSerializer, model_validator
+
+from elastune.hopper import DEFAULT_SCHEDULER, SCHEDULERS
+from elastune.job.quantities import Count, ExpectedError, PositiveSizeGb, Seed
+from elastune.job.section import MisfitError, Section, one_of
+from elastune.job.trainable import written_in
+
+_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_MOST_CHARACTERS = 1000
+_LARGEST_PART = 0.5
+
+
+def _path(written: object) -> str:
+    text = str(written) if isinstance(written, str | Path) else ""
+    if not (text.isprintable() and 0 < len(text.strip()) == len(text) <= _MOST_CHARACTERS):
+        raise ExpectedError("a folder, a pattern such as data/*.npz, or an address such as s3://bucket/data")
+    return text
+
+
+def _validation(written: object) -> str | float:
+    if isinstance(written, float | int) and not isinstance(written, bool):
+        if 0.0 < written <= _LARGEST_PART:
+            return float(written)
+        raise ExpectedError(f"a part of the data above 0 and up to {_LARGEST_PART}, or a folder")
+    return _path(written)
+
+
+def _reference(written: object) -> object:
+    if callable(written) or (isinstance(written, str) and ":" in written):
+        return written
+    raise ExpectedError("a function, such as path/to/file.py:read")
+
+
+def _named(given: object) -> object:
+    """In a journal, a function is its name."""
+    if given is None or isinstance(given, str):
+        return given
+    return f"{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', type(given).__name__)}"
+
+
+AnyFunction = Annotated[object, BeforeValidator(_reference), PlainSerializer(_named)]
+
+
+def _hosts(written: object) -> dict[int, tuple[str, ...]]:
+    expected = "a mapping from partitions to machines, such as {0: [10.0.0.1, 10.0.0.2]}"
+    if not isinstance(written, Mapping):
+        raise ExpectedError(expected)
+    hosts = {}
+    for number, names in written.items():
+        listed = [names] if isinstance(names, str) else names
+        if not str(number).isdecimal() or not isinstance(listed, list | tuple) or not listed:
+            raise ExpectedError(expected)
+        hosts[int(number)] = tuple(str(name) for name in listed)
+    return hosts
+
+
+Spill = Annotated[
+    str | Literal[True], BeforeValidator(lambda value: value if value is True else _path(value))
+]
+
+
+class DataSection(Section):
+    """`path` leads to files that are partitions, or `make` is a function whose data are split with a seed.
+
+    Without either the job can be planned and simulated, not run.
+    """
+
+    path: Annotated[str, BeforeValidator(_path)] | None = None
+    make: AnyFunction | None = None
+    partitions: Count | None = None
+    replicas: Count = 1
+    validation: Annotated[str | float, BeforeValidator(_validation)] | None = None
+    validation_partitions: Count | None = None
+    reader: AnyFunction | None = None
+    hosts: Annotated[dict[int, tuple[str, ...]], BeforeValidator(_hosts)] | None = None
+    memory: PositiveSizeGb | None = None
+    """GB for data per worker."""
+    spill: Spill | None = None
+    seed: Seed = 0
+    scheduler: Annotated[str, BeforeValidator(one_of(*SCHEDULERS))] = DEFAULT_SCHEDULER
+
+    @model_validator(mode="after")
+    def _data_come_from_one_place(self) -> Self:
+        if self.path is not None and self.make is not None:
+            raise MisfitError(("make",), "and path exclude each other: the data come from one place")
+        if self.path is None and self.partitions is None:
+            raise MisfitError(
+                ("partitions",), "is missing; expected their number, or path: a folder of files"
+            )
+        if self.reader is not None and self.path is None:
+            raise MisfitError(("reader",), "reads files, and there is no path that leads to them")
+        if isinstance(self.validation, float) and self.make is None and self.path is not None:
+            raise MisfitError(
+                ("validation",), f"is {self.validation:g}, a part of data that are split; expected a folder"
+            )
+        if isinstance(self.validation, str) and self.path is None:
+            raise MisfitError(("validation",), "is a folder, and the training data are none")
+        if self.spill is not None and self.memory is None:
+            raise MisfitError(("spill",), "needs memory: how many GB a worker may hold before it spills")
+        return self
+
+    @model_validator(mode="after")
+    def _replicas_are_for_partitions(self) -> Self:
+        wrong = [n for n in self.hosts or () if self.partitions is not None and n >= self.partitions]
+        if wrong:
+            raise MisfitError(
+                ("hosts",), f"names partition {wrong[0]}, but they go from 0 to {self.partitions}"
+            )
+        return self
+
+
+def data_in(folder: Path, written: object) -> object:
+    """What was written in a job in `folder`; paths are then seen from the working folder."""
+    if not isinstance(written, Mapping):
+        return written
+    seen = dict(written)
+    for key in ("path", "validation", "spill"):
+        value = seen.get(key)
+        if isinstance(value, str | Path) and str(value).strip() and not _ADDRESS.match(str(value)):
+            seen[key] = str(folder / Path(value).expanduser())
+    for key in ("make", "reader"):
+        if isinstance(seen.get(key), str):
+            seen[key] = written_in(folder, seen[key])
+    return seen

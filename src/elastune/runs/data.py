@@ -1,0 +1,110 @@
+"""The partitioned data of a job: found or made, and what the core has to know of them."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from elastune.data import Dataset, register, split
+from elastune.errors import JobError
+from elastune.hopper.terms import DataTerms
+from elastune.job import Job
+from elastune.job.data import DataSection
+from elastune.training import Recipe, load
+
+# Of an iteration, where nobody has measured it: evaluating takes a third of what learning does, per row.
+_EVALUATION_PER_ROW = 1 / 3
+
+
+def data_terms(job: Job, *, for_real: bool) -> DataTerms | None:
+    """None: nothing hops. To plan and simulate, their number suffices where the files are not there."""
+    section = job.data
+    if section is None:
+        return None
+    try:
+        dataset = None if section.path is None else find_data(section)
+    except JobError:
+        if for_real or section.partitions is None:
+            raise
+        dataset = None
+    rows, validation_rows = _rows(section, dataset)
+    evaluated = sum(validation_rows) * _EVALUATION_PER_ROW
+    return DataTerms(
+        rows=rows,
+        validation_rows=validation_rows,
+        replicas=section.replicas,
+        scheduler=section.scheduler,
+        hosts=_hosts(section, len(rows)) if for_real else (),
+        evaluation_share=evaluated / (sum(rows) + evaluated),
+    )
+
+
+def find_data(section: DataSection, recipe: Recipe | None = None) -> Dataset:
+    """The files that are partitions."""
+    if section.path is None:
+        raise JobError("data.path is missing; expected a folder of files, or data.make: a function")
+    validation = section.validation if isinstance(section.validation, str) else None
+    reader: Any = section.reader or getattr(recipe and recipe.user, "input_fn", None)
+    return register(
+        section.path,
+        partitions=section.partitions,
+        validation=validation,
+        validation_partitions=section.validation_partitions,
+        reader=reader,
+        hosts=section.hosts,
+    )
+
+
+def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
+    """The data of a real run. What is made in memory is split into files, in `folder` or the job's storage.
+
+    Raises `JobError` if they are not there, or the trainable cannot be evaluated on them.
+    """
+    section = job.data
+    if section is None:
+        return None
+    if section.validation is not None and not recipe.evaluates:
+        raise JobError(
+            f"data.validation is given, but {recipe.name} has no method evaluate(); expected one that "
+            "returns the metrics on worker.data, or no validation data"
+        )
+    if section.make is None:
+        return find_data(section, recipe)
+    if section.partitions is None:
+        raise JobError("data.partitions is missing; expected into how many the data are split")
+    where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/data"
+    with contextlib.suppress(JobError):  # of a run that is resumed
+        return register(where)
+    make = load(section.make) if isinstance(section.make, str) else section.make
+    if not callable(make):
+        raise JobError(f"data.make is {make!r}; expected a function without arguments that returns the data")
+    return split(
+        make(),
+        where,
+        partitions=section.partitions,
+        seed=section.seed,
+        validation=section.validation if isinstance(section.validation, float) else 0.0,
+        validation_partitions=section.validation_partitions,
+    )
+
+
+def _rows(section: DataSection, dataset: Dataset | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Of training and validation; where only loading would tell, by the size of the files or all alike."""
+    if dataset is not None:
+        parts = (*dataset.training, *dataset.validation)
+        known = all(part.rows for part in parts)
+        sizes = [float((part.rows if known else part.bytes) or 1.0) for part in parts]
+        return tuple(sizes[: len(dataset.training)]), tuple(sizes[len(dataset.training) :])
+    partitions = section.partitions or 1
+    if section.validation is None:
+        return (1.0,) * partitions, ()
+    held_out = section.validation if isinstance(section.validation, float) else 0.0
+    each = partitions * held_out / (1.0 - held_out) if held_out else float(partitions)
+    count = section.validation_partitions or partitions
+    return (1.0,) * partitions, (each / count,) * count
+
+
+def _hosts(section: DataSection, partitions: int) -> tuple[tuple[int, frozenset[str]], ...]:
+    named = (section.hosts or {}).items()
+    return tuple((number, frozenset(names)) for number, names in named if number < partitions)

@@ -1,0 +1,22 @@
+"""That the models travel and the data stay: how the data of a hopping job are cut (Cerebro)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elastune.errors import InvariantError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hopping:
+    """The data lie in `partitions` parts of about equal size, each on `replicas` of the workers.
+
+    An iteration of a trial is one epoch: it visits every partition once.
+    """
+
+    partitions: int
+    replicas: int = 1
+
+    def __post_init__(self) -> None:
+        if self.partitions < 1 or self.replicas < 1:
+            raise InvariantError(f"hopping needs partitions >= 1 and replicas >= 1, got {self}")
