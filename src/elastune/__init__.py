@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from elastune.api import plan, quote
+    from elastune.api.replaying import replay
     from elastune.api.results import LoadedRun, load_run
     from elastune.api.running import list_runs, simulate, simulate_many, status
     from elastune.api.tuning import resume, stop, tune
@@ -45,6 +46,7 @@ __all__ = [
     "load_run",
     "plan",
     "quote",
+    "replay",
     "report",
     "resume",
     "simulate",
@@ -73,6 +75,7 @@ _HOMES = {
     "load_run": "elastune.api.results",
     "plan": "elastune.api",
     "quote": "elastune.api",
+    "replay": "elastune.api.replaying",
     "report": "elastune.reports.reporting",
     "resume": "elastune.api.tuning",
     "simulate": "elastune.api.running",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from elastune.planning.case import Case, build_case
 from elastune.planning.problem import GangLimits, Limits, Objective
 from elastune.prediction import Evaluator, Outcome, Plan, StagePlan, Workload
+from tests.prediction.hopping_workloads import workers_on_all_nodes
 from tests.workloads import allocations_of
 
 MOST_PLANS = 4_000
@@ -29,9 +30,10 @@ class Tried:
 
 
 def choices(workload: Workload, stage: int) -> list[StagePlan]:
+    uses = allocations_of(workload, stage) if workload.hopping is None else workers_on_all_nodes(workload)
     return [
         StagePlan(allocation=use, nodes_held=held)
-        for use in allocations_of(workload, stage)
+        for use in uses
         for held in range(use.nodes, workload.cluster.max_nodes + 1)
     ]
 

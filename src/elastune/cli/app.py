@@ -14,6 +14,7 @@ import elastune
 from elastune.cli.export import export_command
 from elastune.cli.plan import plan_command
 from elastune.cli.profile import profile_command
+from elastune.cli.replay import replay_command
 from elastune.cli.report import report_command
 from elastune.cli.run import resume_command, run_command, stop_command
 from elastune.cli.runs import runs_command
@@ -38,6 +39,7 @@ app.command("runs")(runs_command)
 app.command("status")(status_command)
 app.command("report")(report_command)
 app.command("export")(export_command)
+app.command("replay")(replay_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -145,10 +145,10 @@ def dissolve(turn: Turn, trial: Trial) -> None:
 def _come_back(turn: Turn, trial: Trial, slot: Slot) -> None:
     """A visit came to nothing: it is to be made again, from a state that is still there."""
     state = turn.state
-    tour = state.tours.get(trial.number)
-    if tour is not None and tour.at is None:
-        tour.fall_back()
-    now = state.room(trial.pool).hall.round
+    tour, hall = state.tours.get(trial.number), state.room(trial.pool).hall
+    if tour is not None and tour.at is None and tour.fall_back():
+        hall.stale = True
+    now = hall.round
     if now is not None:
         now.put_back(trial.number, slot, state.now_s)
         if trial.phase.is_over:

@@ -27,6 +27,7 @@ from elastune.hopper import (
     Hops,
     Manner,
     PartitionId,
+    Scheduler,
     Underway,
     Unit,
     UnitEnded,
@@ -39,6 +40,9 @@ from elastune.hopper import (
 from elastune.hopper.layout import Place, lay_out
 from elastune.hopper.terms import DataTerms
 from elastune.place import Gang, Slot, TrialId
+
+# Of an epoch. What visits will take is known less well than that.
+_TOLERANCE = 0.005
 
 
 def fill(turn: Turn, room: Pools) -> None:
@@ -109,6 +113,8 @@ def visited(turn: Turn, trial: Trial, event: VisitEnded) -> None:
             now.open.pop(trial.number, None)
     trial.visit = None
     gangs.dissolve(turn, trial)
+    if now is not None and now.floor.is_over:
+        _end_round(turn, room)
 
 
 def come_back(state: State) -> None:
@@ -142,7 +148,7 @@ def _begin(turn: Turn, room: Pools) -> bool:
         return False
     _lay_out(turn, room, workers)
     gang = _together(state, room, workers, len(open_))
-    if gang is not None:
+    if gang is not None and not any(_is_amid(state, trial) for trial in open_):
         wish = state.wished[open_[0].number]
         shares = tuple(tuple(sorted(room.hall.layout[worker_id(slot)])) for slot in gang)
         gangs.start(turn, open_[0], gang, wish, shares=shares)
@@ -158,6 +164,12 @@ def _begin(turn: Turn, room: Pools) -> bool:
     return bool(part)
 
 
+def _is_amid(state: State, trial: Trial) -> bool:
+    """Whether it has done a part of its next iteration, which hops to its end."""
+    tour = state.tours.get(trial.number)
+    return tour is not None and tour.iteration == trial.iteration + 1 and bool(tour.seen)
+
+
 def _end_round(turn: Turn, room: Pools) -> None:
     """After training comes the evaluation, where there are data for it."""
     state, now, data = turn.state, room.hall.round, _data(turn.state)
@@ -170,16 +182,19 @@ def _end_round(turn: Turn, room: Pools) -> None:
 
 
 def _open_round(state: State, room: Pools, trials: list[TrialId], *, evaluates: bool) -> None:
-    data = _data(state)
     epoch = _epoch(state, room, trials, evaluates=evaluates)
     room.hall.round = Round(
         epoch=epoch,
         floor=Floor(epoch, now_s=state.now_s),
-        scheduler=make_scheduler(data.scheduler, seed=room.hall.rounds),
+        scheduler=_scheduler(state, room),
         open=dict.fromkeys(trials),
         evaluates=evaluates,
         began_s=state.now_s,
     )
+
+
+def _scheduler(state: State, room: Pools) -> Scheduler:
+    return make_scheduler(_data(state).scheduler, seed=room.hall.rounds, tolerance=_TOLERANCE)
 
 
 def _dispatch(turn: Turn, room: Pools) -> None:
@@ -209,25 +224,16 @@ def _dispatch(turn: Turn, room: Pools) -> None:
 def _look_around(turn: Turn, room: Pools) -> None:
     """Workers came or went, or a model was lost with its node: the rest of the round is planned anew."""
     state, now = turn.state, room.hall.round
-    if not room.stirred:
+    if not room.hall.stale:
         return
-    room.stirred = False
+    room.hall.stale = False
     if now is None:
         return
-    workers = _workers(state, room)
-    if workers != room.hall.roster:
-        _lay_out(turn, room, workers)
-    elif all(len(state.tours[number].seen) == _done_on(now, number) for number in now.open):
-        return
+    _lay_out(turn, room, _workers(state, room))
     trials = [number for number in now.open if number in state.tours]
     now.epoch = _epoch(state, room, trials, evaluates=now.evaluates)
     now.floor = Floor(now.epoch, now_s=state.now_s)
-    now.scheduler = make_scheduler(_data(state).scheduler, seed=room.hall.rounds)
-
-
-def _done_on(now: Round, trial: TrialId) -> int:
-    seen = sum(now.floor.is_done(Unit(trial, partition)) for partition in now.epoch.partitions)
-    return seen + (min(now.epoch.partitions) if now.evaluates else 0)
+    now.scheduler = _scheduler(state, room)
 
 
 def _epoch(state: State, room: Pools, trials: list[TrialId], *, evaluates: bool) -> Epoch:
@@ -286,7 +292,7 @@ def _underway(state: State, trial: Trial, pace_s: float, sizes: dict[PartitionId
 
 
 def _workers(state: State, room: Pools) -> tuple[Slot, ...]:
-    """Every slot of the nodes that stay, oldest node first."""
+    """Every slot of the nodes that stay, oldest node first; as many as the policy means to use."""
     nodes = (
         node.number for node in room.pool.nodes.values() if node.ready_s is not None and not node.leaving
     )

@@ -88,7 +88,7 @@ def release(turn: Turn, room: Pools, nodes: list[Node]) -> None:
 
 def forget(turn: Turn, room: Pools, number: NodeId) -> None:
     """The node is no longer part of the cluster. Gangs on it must be gone."""
-    room.stirred = True
+    room.stirred = room.hall.stale = True
     state = turn.state
     if state.tours:
         forget_node(state.tours, (trial for trial in state.tours if trial not in state.held), number)
@@ -105,7 +105,7 @@ def retire(room: Pools, node: Node) -> None:
     """The node takes nothing new and goes when it is empty."""
     if node.leaving:
         return
-    node.leaving = room.stirred = True
+    node.leaving = room.stirred = room.hall.stale = True
     room.pool.leaving += 1
     room.pool.ready -= node.ready_s is not None
     if node.number in room.board:

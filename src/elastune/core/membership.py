@@ -61,7 +61,7 @@ def ready(turn: Turn, event: NodesReady) -> None:
         if not node.leaving:
             room.board.open(number)
             room.pool.ready += 1
-        room.stirred = True
+        room.stirred = room.hall.stale = True
         others = room.pool.nodes.values()
         if all(other.ready_s is not None for other in others if other.request == node.request):
             turn.cancel_timer(f"{BOOT}{node.request}")

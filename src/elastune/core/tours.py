@@ -82,6 +82,8 @@ class Hall:
     roster: tuple[Slot, ...] = ()
     """The workers for which the layout was made."""
     rounds: int = 0
+    stale: bool = False
+    """A worker came or went, or a model was lost: the rest of the round is to be planned anew."""
 
 
 @dataclass(slots=True)

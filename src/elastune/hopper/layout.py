@@ -43,6 +43,8 @@ def lay_out(
     for partition in sorted(sizes, key=lambda each: (-sizes[each], each)):
         while len(shelves.holders(partition)) < replicas and shelves.spread(partition):
             pass
+        if shelves.is_huddled(partition, replicas):
+            shelves.spread(partition)
     shelves.thin_out(replicas)
     shelves.level()
     shelves.use_idle()
@@ -64,7 +66,8 @@ class _Shelves:
 
     def may(self, partition: PartitionId, place: Place) -> bool:
         hosts = self.hosts.get(partition)
-        return (not hosts or not hosts.isdisjoint(place.names)) and partition not in self.held[place.worker]
+        is_near = not (hosts and place.names) or not hosts.isdisjoint(place.names)
+        return is_near and partition not in self.held[place.worker]
 
     def put(self, partition: PartitionId, place: Place) -> None:
         if partition in self.sizes and self.may(partition, place):
@@ -92,11 +95,21 @@ class _Shelves:
         self.put(partition, min(free, key=lambda place: (place.node in taken, loads[place.worker])))
         return True
 
+    def is_huddled(self, partition: PartitionId, replicas: int) -> bool:
+        """Whether its copies are on fewer machines than they could be."""
+        nodes = {place.node for place in self._holders[partition]}
+        free = {place.node for place in self.places if self.may(partition, place)}
+        return len(nodes) < min(replicas, len(nodes | free))
+
     def thin_out(self, replicas: int) -> None:
-        """More holders than wanted, since others came back: the fullest gives it up."""
+        """More holders than wanted, since others came or came back: one on the same machine as another gives
+        it up, or the fullest."""
         for partition, holders in self._holders.items():
             while len(holders) > max(1, replicas):
-                self.take(partition, max(holders, key=self.load))
+                nodes = [place.node for place in holders]
+                self.take(
+                    partition, max(holders, key=lambda place: (nodes.count(place.node) > 1, self.load(place)))
+                )
 
     def level(self) -> None:
         """Move partitions from the fullest to the emptiest while that brings the fullest down."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from elastune.hopper.floor import Bools, Floats, Floor, Indices
 from elastune.hopper.left import Left, in_the_way, measure_left
@@ -69,6 +68,8 @@ def _match(weights: Floats) -> list[tuple[int, int]]:
     if len(weights) == 1:  # nearly always, and a solver would take ten times as long
         best = int(np.argmax(weights[0]))
         return [(0, best)] if weights[0, best] > 0 else []
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  a fifth of a second
+
     rows, columns = linear_sum_assignment(weights, maximize=True)
     return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if weights[r, c] > 0]
 

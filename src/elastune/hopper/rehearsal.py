@@ -33,19 +33,21 @@ SPREADS = (0.1, 0.2, 0.3, 0.4)
 class MostLeft:
     """Rehearses at the first question, and again whenever a worker has come or gone."""
 
-    def __init__(self, *, rehearsals: int = MOST_REHEARSALS) -> None:
+    def __init__(self, *, rehearsals: int = MOST_REHEARSALS, tolerance: float = GOOD_ENOUGH) -> None:
+        """`tolerance`: how far above the bound, as a part of it, an epoch may end without another try."""
         self._rehearsals = rehearsals
+        self._tolerance = tolerance
         self._guided: Guided | None = None
         self._roster = -1
 
     def dispatch(self, floor: Floor) -> tuple[Assignment, ...]:
         if self._guided is None or self._roster != floor.roster:
-            self._guided = Guided(rehearse(floor, self._rehearsals))
+            self._guided = Guided(rehearse(floor, self._rehearsals, self._tolerance))
             self._roster = floor.roster
         return self._guided.dispatch(floor)
 
 
-def rehearse(floor: Floor, most: int = MOST_REHEARSALS) -> Guide:
+def rehearse(floor: Floor, most: int = MOST_REHEARSALS, tolerance: float = GOOD_ENOUGH) -> Guide:
     """The best guide for what is left on this floor."""
     epoch = floor.snapshot()
     stage = Floor(epoch)  # the same, without the rows of lost workers
@@ -53,12 +55,12 @@ def rehearse(floor: Floor, most: int = MOST_REHEARSALS) -> Guide:
     guide = Guide(homes=homes, home_s=time_at_home(stage, homes), urgency=np.ones(len(stage.trials)))
     most = min(most, MOST_UNITS // (int(np.count_nonzero(stage.todo)) + 1))
     if most >= WORTH_WHILE:
-        guide = _best_of(epoch, guide, most)
+        guide = _best_of(epoch, guide, most, tolerance)
     rows = np.array([row for row, each in enumerate(floor.workers) if floor.is_present(each.id)] or [-1])
     return replace(guide, homes=np.where(guide.homes >= 0, rows[guide.homes], -1))
 
 
-def _best_of(epoch: Epoch, guide: Guide, most: int) -> Guide:
+def _best_of(epoch: Epoch, guide: Guide, most: int, tolerance: float) -> Guide:
     bound_s = lower_bound_s(epoch)
     draw = np.random.default_rng(0)
     best, best_s = guide, math.inf
@@ -66,7 +68,7 @@ def _best_of(epoch: Epoch, guide: Guide, most: int) -> Guide:
         makespan_s = simulate(epoch, Guided(guide), bound_s=bound_s).makespan_s
         if makespan_s < best_s:
             best, best_s = guide, makespan_s
-        if best_s <= bound_s * (1 + GOOD_ENOUGH):
+        if best_s <= bound_s * (1 + tolerance):
             break
         guide = replace(guide, urgency=np.exp(spread * draw.standard_normal(len(guide.urgency))))
     return best

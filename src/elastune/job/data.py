@@ -13,6 +13,7 @@ from elastune.hopper import DEFAULT_SCHEDULER, SCHEDULERS
 from elastune.job.quantities import Count, ExpectedError, PositiveSizeGb, Seed
 from elastune.job.section import MisfitError, Section, one_of
 from elastune.job.trainable import written_in
+from elastune.spec import Hopping
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _MOST_CHARACTERS = 1000
@@ -45,6 +46,14 @@ def _named(given: object) -> object:
     if given is None or isinstance(given, str):
         return given
     return f"{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', type(given).__name__)}"
+
+
+def _rows(written: object) -> tuple[float, ...]:
+    listed = written if isinstance(written, list | tuple) else []
+    rows = [each for each in listed if isinstance(each, int | float) and not isinstance(each, bool)]
+    if not rows or len(rows) < len(listed) or min(rows) <= 0:
+        raise ExpectedError("the rows of each partition, such as [1000, 1000, 800]")
+    return tuple(float(each) for each in rows)
 
 
 AnyFunction = Annotated[object, BeforeValidator(_reference), PlainSerializer(_named)]
@@ -85,6 +94,9 @@ class DataSection(Section):
     memory: PositiveSizeGb | None = None
     """GB for data per worker."""
     spill: Spill | None = None
+    rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
+    validation_rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
+    """Of each partition. Found out where there are files, so that a journal tells what was known."""
     seed: Seed = 0
     scheduler: Annotated[str, BeforeValidator(one_of(*SCHEDULERS))] = DEFAULT_SCHEDULER
 
@@ -92,7 +104,11 @@ class DataSection(Section):
     def _data_come_from_one_place(self) -> Self:
         if self.path is not None and self.make is not None:
             raise MisfitError(("make",), "and path exclude each other: the data come from one place")
-        if self.path is None and self.partitions is None:
+        if self.rows is not None and self.partitions not in (None, len(self.rows)):
+            raise MisfitError(
+                ("rows",), f"are of {len(self.rows)} partitions, but partitions is {self.partitions}"
+            )
+        if self.path is None and self.partitions is None and self.rows is None:
             raise MisfitError(
                 ("partitions",), "is missing; expected their number, or path: a folder of files"
             )
@@ -116,6 +132,14 @@ class DataSection(Section):
                 ("hosts",), f"names partition {wrong[0]}, but they go from 0 to {self.partitions}"
             )
         return self
+
+    def to_hopping(self) -> Hopping:
+        """As the planners see it."""
+        partitions = self.partitions or len(self.rows or (1,))
+        validation = 0
+        if self.validation is not None:
+            validation = len(self.validation_rows or ()) or self.validation_partitions or partitions
+        return Hopping(partitions=partitions, replicas=self.replicas, validation=validation)
 
 
 def data_in(folder: Path, written: object) -> object:

@@ -307,6 +307,7 @@ class Job(Section):
             cluster=self.cluster.to_terms(),
             limits=Limits(deadline_s=self.deadline, budget_usd=self.budget, confidence=self.confidence),
             gangs=self.search.gang_limits(),
+            hopping=None if self.data is None else self.data.to_hopping(),
         )
 
     def require_profile(self) -> None:

@@ -145,8 +145,8 @@ class Draws:
     def epoch(self, stage: int, epoch: int, block: int) -> TrainDraws:
         """One epoch of trials that hop; columns are those that still take part, in their order.
 
-        Every trial saves at the end of an epoch. It starts up once in a stage: on later visits that happens
-        while the worker is still busy with the trial before.
+        Every trial starts up at each of its visits, which are many, so that their mean will do; and saves at
+        the end.
         """
         profile = self._workload.profile
         active = np.flatnonzero(np.asarray(self._workload.stages[stage].work) > epoch)
@@ -155,8 +155,9 @@ class Draws:
         if profile.spread:
             work = work * self._spread(stage, block)[:, active]
         overhead = self._per_visitor(profile.save, _Kind.SAVE, at, active.size) + profile.transfer_s
+        hopping = self._workload.hopping
+        overhead = overhead + (hopping.visits if hopping else 1) * profile.startup.mean
         if epoch == 0:
-            overhead = overhead + self._per_visitor(profile.startup, _Kind.STARTUP, at, active.size)
             overhead = overhead + self._reads_s(stage)
         return TrainDraws(work, overhead)
 

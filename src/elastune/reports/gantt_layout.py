@@ -17,6 +17,8 @@ from elastune.runs.history.gangs import GangLife
 from elastune.runs.history.nodes import NodeLife
 
 MOST_ROWS = 160
+# Visits are drawn however short they are, or workers that hop quickly would look idle; but not more of them.
+_MOST_VISITS = 60_000
 # What is shorter than this share of the run cannot be seen.
 _VISIBLE = 1 / 3000
 
@@ -31,6 +33,10 @@ class Box:
     slots: int
     from_s: float
     until_s: float
+    evaluates: bool = False
+    """A visit to validation data."""
+    loads_until_s: float | None = None
+    """Until then the visit read its partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +48,8 @@ class Layout:
     slots_per_node: int
     left_out: int
     """Nodes for which there was no room."""
+    hops: bool = False
+    """Boxes are visits of models that hop, mostly."""
 
     @property
     def rows(self) -> int:
@@ -52,7 +60,8 @@ def lay_out(history: History, slots_per_node: int, most_rows: int = MOST_ROWS) -
     lanes = _lanes(history.nodes, history.end_s)
     shown = lanes[: max(1, most_rows // slots_per_node)]
     tops = {life.node: lane * slots_per_node for lane, lives in enumerate(shown) for life in lives}
-    shortest_s = history.end_s * _VISIBLE
+    visits = sum(gang.visit is not None for gang in history.gangs)
+    shortest_s = 0.0 if 0 < visits <= _MOST_VISITS else history.end_s * _VISIBLE
     boxes = [box for gang in history.gangs for box in _boxes(gang, tops, shortest_s)]
     crashes = [
         (gang.until_s, tops[gang.gang[0].node] + gang.gang[0].number + 0.5)
@@ -65,6 +74,7 @@ def lay_out(history: History, slots_per_node: int, most_rows: int = MOST_ROWS) -
         crashes=tuple(crashes),
         slots_per_node=slots_per_node,
         left_out=sum(len(lives) for lives in lanes[len(shown) :]),
+        hops=visits > 0,
     )
 
 
@@ -92,6 +102,7 @@ def _boxes(gang: GangLife, tops: dict[NodeId, int], shortest_s: float) -> list[B
         [row for _, row in group]
         for _, group in itertools.groupby(enumerate(rows), key=lambda pair: pair[1] - pair[0])
     ]
+    visit = gang.visit
     return [
         Box(
             trial=gang.trial,
@@ -100,8 +111,10 @@ def _boxes(gang: GangLife, tops: dict[NodeId, int], shortest_s: float) -> list[B
             slots=len(run),
             from_s=span.from_s,
             until_s=span.until_s,
+            evaluates=visit is not None and visit.evaluates,
+            loads_until_s=span.from_s + visit.load_s if visit is not None and visit.load_s > 0.0 else None,
         )
         for run in runs
         for span in gang.spans
-        if span.until_s - span.from_s >= shortest_s
+        if span.until_s - span.from_s >= shortest_s and span.until_s > span.from_s
     ]

@@ -29,6 +29,7 @@ def run_figures(memoir: Memoir) -> dict[str, object]:
         "nodes": len(history.nodes),
         "nodes_lost": sum(life.lost for life in history.nodes),
         "crashes": history.crashes,
+        **({} if standing.hopping is None else {"hopping": standing.hopping.to_dict()}),
     }
 
 

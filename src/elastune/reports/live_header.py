@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
 from elastune.reports.live_lines import Piece, bar, line
 from elastune.runs.live import Scene
 from elastune.runs.live.gauge import Gauge
+from elastune.runs.live.scene import StageLine
 from elastune.runs.live.telling import tell_time
 from elastune.units import format_usd
 
@@ -62,7 +63,13 @@ def _put_right(row: Text, right: Text, width: int) -> bool:
 
 def _where(scene: Scene) -> str:
     present = [stage for stage in scene.stages if stage.is_present]
-    if scene.is_over or not present:
+    if scene.is_over:
+        return ""
+    return _stage(scene, present) + "".join(f", {each}" for each in scene.rounds)
+
+
+def _stage(scene: Scene, present: Sequence[StageLine]) -> str:
+    if not present:
         return ""
     if len(present) == 1 and "." not in present[0].name:
         return f", {scene.stage_word} {present[0].name} of {len(scene.stages)}"

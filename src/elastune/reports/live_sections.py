@@ -19,6 +19,7 @@ _SHARE = 8
 _MOST_SLOT_MARKS = 8
 _NODE_STYLES = {"up": "green", "boots": "yellow", "leaves": "magenta"}
 _TRIAL_STYLES = {"trains": "green", "starts": "cyan", "saves": "blue", "failed": "red", "waits": "yellow"}
+_TRIAL_STYLES |= {"is evaluated": "blue", "between visits": "green"}
 
 
 def stage_rows(scene: Scene, count: int) -> list[Text]:
@@ -78,11 +79,12 @@ def _node(node: NodeLine, size: int) -> Text:
     else:
         slots = small_bar(node.busy / size, _MOST_SLOT_MARKS, style)
     usd = "" if node.usd is None else format_usd(node.usd)
+    held = f"{node.busy} of {size}" if node.partitions is None else cell(f"{node.partitions} parts", 8)
     return line(
         f"  {cell(node.name, 9)} ",
         (cell(node.doing, 7), style),
         *slots,
-        (f"  {node.busy} of {size}  {cell(tell_time(node.age_s), -6)} {cell(usd, -7)}", "dim"),
+        (f"  {held}  {cell(tell_time(node.age_s), -6)} {cell(usd, -7)}", "dim"),
     )
 
 
@@ -124,7 +126,7 @@ def _trial(trial: TrialLine, rises: bool) -> Text:
         (f" {cell(told, -8)}  ", "green" if better else "dim"),
         (spark(trial.values, _SPARK), style if trial.slots else "dim"),
         (f"  {cell(slots, -2)} ", plain),
-        (trial.doing, style),
+        (f"{trial.doing} {trial.where}".rstrip(), style),
     )
 
 

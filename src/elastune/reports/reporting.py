@@ -14,7 +14,7 @@ from elastune.reports.comparison_figure import draw_best_over_time, draw_outcome
 from elastune.reports.comparison_page import comparison_page
 from elastune.reports.cost_figure import draw_cost
 from elastune.reports.curves_figure import draw_curves
-from elastune.reports.gantt_figure import draw_gantt
+from elastune.reports.gantt_figure import draw_gantt, draw_round
 from elastune.reports.key_figures import compared_figures, run_figures
 from elastune.reports.look import check_matplotlib, to_png, to_svg
 from elastune.reports.markup import Markup
@@ -22,7 +22,7 @@ from elastune.reports.nodes_figure import draw_nodes
 from elastune.reports.page import picture
 from elastune.reports.run_page import run_page
 from elastune.runs.history.comparison import compare
-from elastune.runs.history.reading import remember
+from elastune.runs.history.reading import Memoir, remember
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +33,11 @@ _RUN_CAPTIONS = {
     "gantt": "Every row is a slot. A number is a trial; a gang on several slots is as high as they are.",
     "curves": "Grey: all trials, a point where each ended. The steps are the best model with a checkpoint.",
     "cost": "Left: what had been paid, minimum charges included. Right: the same by what slots were doing.",
+}
+_HOPPING_CAPTIONS = {
+    "gantt": "Every row is a worker, every bar the visit of a trial to a partition; paler ones evaluate. "
+    "A bar over all workers is one model that they train together.",
+    "round": "The same, one round alone. A number is a trial.",
 }
 _COMPARISON_CAPTIONS = {
     "comparison": "From when every run has a model; a run that has ended keeps the model it has.",
@@ -103,12 +108,21 @@ def _home(root: Path, found: Sequence[FoundRun]) -> Path:
 def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
     tell("reading the journal")
     memoir = remember(found)
-    drawers = {"nodes": draw_nodes, "gantt": draw_gantt, "curves": draw_curves, "cost": draw_cost}
+    drawers: dict[str, Callable[[Memoir], Figure | None]] = {
+        "nodes": draw_nodes,
+        "gantt": draw_gantt,
+        "round": draw_round,
+        "curves": draw_curves,
+        "cost": draw_cost,
+    }
+    captions = _RUN_CAPTIONS | (_HOPPING_CAPTIONS if memoir.status.standing.hopping is not None else {})
     shown: dict[str, Markup] = {}
     pictures: dict[str, Path] = {}
     for name, draw in drawers.items():
         tell(f"drawing {name}")
-        shown[name], pictures[name] = _publish(draw(memoir), name, _RUN_CAPTIONS[name], into)
+        figure = draw(memoir)
+        if figure is not None:
+            shown[name], pictures[name] = _publish(figure, name, captions[name], into)
     page = _write(into / "index.html", run_page(memoir, shown).encode())
     return Report(page=page, pictures=pictures, figures=run_figures(memoir))
 

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from elastune.core import Ending
 from elastune.reports.markup import Content, Markup, joined, tag
 from elastune.reports.page import card, page, section
-from elastune.reports.run_tables import failure_list, job_text, remark_list, stage_table, trial_table
+from elastune.reports.run_tables import (
+    failure_list,
+    hopping_tables,
+    job_text,
+    remark_list,
+    stage_table,
+    trial_table,
+)
 from elastune.reports.simulation_text import policy_reason, tell_ending, tell_faults
 from elastune.runs.history.reading import Memoir
 from elastune.runs.listing import RunState
@@ -31,6 +38,8 @@ def _parts(memoir: Memoir, pictures: Mapping[str, Markup]) -> Iterator[Content]:
         yield tag("p", f"Gave way: the {' and the '.join(standing.conceded)}.", class_="bad")
     yield _best(standing)
     yield section("What happened", *pictures.values())
+    if standing.hopping is not None:
+        yield section("How the models hopped", *hopping_tables(standing.hopping))
     if standing.stages:
         yield section("Stages", stage_table(memoir))
     if memoir.history.trials:

@@ -9,8 +9,10 @@ import yaml
 
 from elastune.core.events import Config
 from elastune.place import TrialId
+from elastune.reports.hopping_text import ROUND_COLUMNS, round_cells, tell_hopping
 from elastune.reports.markup import Cell, Content, Markup, table, tag
 from elastune.reports.stage_names import stage_name
+from elastune.runs.history.hopping import Hopping
 from elastune.runs.history.reading import Memoir
 from elastune.runs.history.trials import TrialCourse
 from elastune.runs.standing import Shares
@@ -22,6 +24,7 @@ _MOST_TRIALS = 50
 _MOST_PARAMETERS = 8
 _MOST_REMARKS = 200
 _MOST_FAILURES = 20
+_MOST_ROUNDS = 200
 
 
 def stage_table(memoir: Memoir) -> Markup:
@@ -63,6 +66,27 @@ def _share_cells(shares: Shares | None) -> Iterator[str]:
         yield f"{share:.0%}" if share >= 0.005 else "–"
 
 
+def hopping_tables(hopping: Hopping) -> Iterator[Content]:
+    """The figures in words, then a line for each round."""
+    facts = [
+        tag("tr", tag("td", name, class_="words"), tag("td", told, class_="words wide"))
+        for name, told in tell_hopping(hopping)
+    ]
+    yield tag("table", tag("tbody", facts))
+    shown = hopping.rounds[:_MOST_ROUNDS]
+    rows = [list(round_cells(number, each)) for number, each in enumerate(shown, 1)]
+    yield tag("h3", "Rounds")
+    yield table(ROUND_COLUMNS, rows)
+    if len(hopping.rounds) > len(shown):
+        yield tag("p", f"{len(hopping.rounds) - len(shown):,} more rounds are not shown.", class_="muted")
+    yield tag(
+        "p",
+        "Busy: of the time for which workers were up, the part in which they trained or evaluated. "
+        "Above bound: by how much the round took longer than its busiest worker and its longest trial need.",
+        class_="muted",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
     course: TrialCourse
@@ -87,7 +111,7 @@ def trial_table(memoir: Memoir) -> Iterator[Content]:
         "last",
         "iterations",
         "slot time",
-        "gangs",
+        "gangs" if standing.hopping is None else "visits",
         "most slots",
         *columns,
         "crashes",

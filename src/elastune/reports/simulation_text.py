@@ -12,6 +12,7 @@ from rich.text import Text
 from elastune.core import Ending
 from elastune.job import Job
 from elastune.job.choice import choose, choose_policy
+from elastune.reports.hopping_text import hopping_parts
 from elastune.reports.standing_text import (
     Formatter,
     facts,
@@ -100,6 +101,7 @@ def account(standing: Standing, so_far: str) -> Iterator[RenderableType]:
     if standing.conceded:
         yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
     yield facts(standing)
+    yield from hopping_parts(standing)
     yield stage_table(standing)
     if standing.failures:
         yield failure_table(standing.failures)

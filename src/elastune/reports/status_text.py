@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from elastune.reports.hopping_text import hopping_parts
 from elastune.reports.simulation_text import (
     policy_reason,
     render_overview,
@@ -77,6 +78,7 @@ def _parts(status: RunStatus) -> Iterator[RenderableType]:
         rows = fact_table()
         rows.add_row("nodes now", ", ".join(parts))
         yield rows
+    yield from hopping_parts(standing)
     if standing.stages:
         yield stage_table(standing)
     if standing.failures:

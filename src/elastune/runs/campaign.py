@@ -11,6 +11,7 @@ from elastune.bodies.simulated import Faults
 from elastune.bodies.simulated.faults import write_faults
 from elastune.errors import JobError
 from elastune.journal import AnyJournal, Body, MemoryJournal, RunFolder, RunId, RunRecord
+from elastune.runs.history.hopping import recall_hopping
 from elastune.runs.overview import Overview
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.result import Estimate, RunResult
@@ -216,11 +217,13 @@ def _simulated(simulation: Simulation, predicted: Estimate) -> SimulatedRun:
     remarks: list[Remark] = []
     for _ in overheard(simulation.journal.read(simulation.record.run), remarks):
         pass
+    hopping = recall_hopping(simulation.journal.read(simulation.record.run), simulation.setup.terms)
     standing = standing_of(
         simulation.setup,
         simulation.core.state,
         seed=simulation.seed,
         predicted=predicted,
         remarks=remarks,
+        hopping=hopping,
     )
-    return SimulatedRun(result=simulation.result(predicted), standing=standing)
+    return SimulatedRun(result=replace(simulation.result(predicted), hopping=hopping), standing=standing)

@@ -14,6 +14,7 @@ from elastune.core.trials import Trial
 from elastune.exports import RowLine, TrialLine
 from elastune.exports.columns import as_float
 from elastune.place import Gang, TrialId
+from elastune.runs.result import phase_of
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ class Chronicle:
         seconds, slot_seconds = (0.0, 0.0) if stay is None else stay.until(state.now_s)
         return TrialLine(
             trial=trial.number,
-            status=trial.phase.value,
+            status=phase_of(state, trial).value,
             iterations=max(curve.last, trial.inherited),
             final=curve.values.get(curve.last),
             best=None if best is None else curve.values[best],
@@ -115,7 +116,7 @@ class Chronicle:
         match event:
             case ev.Progressed(trial=trial, generation=generation):
                 self._progressed(event)
-                if isinstance(event, ev.TrialCrashed | ev.GangLost):
+                if isinstance(event, ev.TrialCrashed | ev.GangLost | ev.VisitEnded):
                     self._leave(trial, at_s, generation)
             case ev.TrialPaused(trial=trial, generation=generation):
                 self._leave(trial, at_s, generation)

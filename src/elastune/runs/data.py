@@ -17,27 +17,40 @@ from elastune.training import Recipe, load
 _EVALUATION_PER_ROW = 1 / 3
 
 
-def data_terms(job: Job, *, for_real: bool) -> DataTerms | None:
-    """None: nothing hops. To plan and simulate, their number suffices where the files are not there."""
+def data_terms(job: Job) -> DataTerms | None:
+    """None: nothing hops."""
     section = job.data
     if section is None:
         return None
-    try:
-        dataset = None if section.path is None else find_data(section)
-    except JobError:
-        if for_real or section.partitions is None:
-            raise
-        dataset = None
-    rows, validation_rows = _rows(section, dataset)
+    rows, validation_rows = _rows(section)
     evaluated = sum(validation_rows) * _EVALUATION_PER_ROW
     return DataTerms(
         rows=rows,
         validation_rows=validation_rows,
         replicas=section.replicas,
         scheduler=section.scheduler,
-        hosts=_hosts(section, len(rows)) if for_real else (),
+        hosts=tuple((number, frozenset(names)) for number, names in (section.hosts or {}).items()),
         evaluation_share=evaluated / (sum(rows) + evaluated),
     )
+
+
+def with_rows(job: Job, *, for_real: bool) -> Job:
+    """The job with what its files tell, so that its journal alone says how it was scheduled.
+
+    To plan and simulate, the number of partitions suffices where the files are not there.
+    """
+    section = job.data
+    if section is None or section.path is None or section.rows is not None:
+        return job
+    try:
+        dataset = find_data(section)
+    except JobError:
+        if for_real or section.partitions is None:
+            raise
+        return job
+    rows, validation_rows = _sizes(dataset)
+    update = {"partitions": len(rows), "rows": rows, "validation_rows": validation_rows or None}
+    return job.model_copy(update={"data": section.model_copy(update=update)})
 
 
 def find_data(section: DataSection, recipe: Recipe | None = None) -> Dataset:
@@ -70,10 +83,10 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
             "returns the metrics on worker.data, or no validation data"
         )
     if section.make is None:
-        return find_data(section, recipe)
+        return _as_it_was(find_data(section, recipe), section)
     if section.partitions is None:
         raise JobError("data.partitions is missing; expected into how many the data are split")
-    where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/data"
+    where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/{folder.name}/data"
     with contextlib.suppress(JobError):  # of a run that is resumed
         return register(where)
     make = load(section.make) if isinstance(section.make, str) else section.make
@@ -89,22 +102,32 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
     )
 
 
-def _rows(section: DataSection, dataset: Dataset | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of training and validation; where only loading would tell, by the size of the files or all alike."""
-    if dataset is not None:
-        parts = (*dataset.training, *dataset.validation)
-        known = all(part.rows for part in parts)
-        sizes = [float((part.rows if known else part.bytes) or 1.0) for part in parts]
-        return tuple(sizes[: len(dataset.training)]), tuple(sizes[len(dataset.training) :])
-    partitions = section.partitions or 1
+def _as_it_was(dataset: Dataset, section: DataSection) -> Dataset:
+    rows, validation_rows = _sizes(dataset)
+    known = section.rows or rows, section.validation_rows or validation_rows
+    if known != (rows, validation_rows):
+        raise JobError(
+            f"the data in {section.path} have changed: {len(rows)} partitions of {sum(rows):,.0f} rows, "
+            f"where there were {len(known[0])} of {sum(known[0]):,.0f}; expected those with which it began"
+        )
+    return dataset
+
+
+def _sizes(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Rows of training and validation; where only loading would tell, the bytes of the files."""
+    parts = (*dataset.training, *dataset.validation)
+    known = all(part.rows for part in parts)
+    sizes = [float((part.rows if known else part.bytes) or 1.0) for part in parts]
+    return tuple(sizes[: len(dataset.training)]), tuple(sizes[len(dataset.training) :])
+
+
+def _rows(section: DataSection) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Of training and validation; all alike where nobody knows."""
+    rows = section.rows or (1.0,) * (section.partitions or 1)
     if section.validation is None:
-        return (1.0,) * partitions, ()
-    held_out = section.validation if isinstance(section.validation, float) else 0.0
-    each = partitions * held_out / (1.0 - held_out) if held_out else float(partitions)
-    count = section.validation_partitions or partitions
-    return (1.0,) * partitions, (each / count,) * count
-
-
-def _hosts(section: DataSection, partitions: int) -> tuple[tuple[int, frozenset[str]], ...]:
-    named = (section.hosts or {}).items()
-    return tuple((number, frozenset(names)) for number, names in named if number < partitions)
+        return rows, ()
+    if section.validation_rows is not None:
+        return rows, section.validation_rows
+    held_out = section.validation if isinstance(section.validation, float) else 0.5
+    count = section.validation_partitions or len(rows)
+    return rows, (sum(rows) * held_out / (1.0 - held_out) / count,) * count

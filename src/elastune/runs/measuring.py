@@ -126,7 +126,7 @@ class _Reader:
                 self._nodes(event)
 
     def _visited(self, event: ev.VisitEnded) -> None:
-        """What is not training, nor reading the data once, is the start of a visit; or the save of the last."""
+        """What is not training, nor reading the data once, is its start; of the last, its save."""
         if event.trial not in self.visits:
             return
         since_s, visit = self.visits.pop(event.trial)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from elastune.core import Ending, Phase, State
 from elastune.core.events import Config
 from elastune.core.ledger import Ledger
+from elastune.core.trials import Trial
+from elastune.runs.history.hopping import Hopping
 from elastune.units import format_duration, format_usd
 
 
@@ -64,6 +66,8 @@ class RunResult:
     journal_sha256: str
     ledger: Ledger
     run: str | None = None
+    hopping: Hopping | None = None
+    """None: no model hopped."""
 
     def __str__(self) -> str:
         run = "" if self.run is None else f"run {self.run}, "
@@ -76,6 +80,7 @@ class RunResult:
     def to_dict(self) -> dict[str, object]:
         """Plain data with the keys that programs may rely on."""
         best = self.best
+        hopping = {} if self.hopping is None else {"hopping": self.hopping.to_dict()}
         return {
             "policy": self.policy,
             "seed": self.seed,
@@ -91,6 +96,7 @@ class RunResult:
             "stages": [_stage_to_dict(self.ledger, index) for index in range(len(self.ledger.stages))],
             "journal_sha256": self.journal_sha256,
             "run": self.run,
+            **hopping,
         }
 
 
@@ -103,8 +109,22 @@ def best_of(state: State) -> BestTrial | None:
 
 
 def count_phases(state: State) -> dict[str, int]:
-    counts = Counter(trial.phase for trial in state.trials.values())
+    counts = Counter(phase_of(state, trial) for trial in state.trials.values())
     return {phase.value: counts[phase] for phase in Phase if counts[phase]}
+
+
+def phase_of(state: State, trial: Trial) -> Phase:
+    """As people see it: where models hop, a trial runs while its epoch goes on, though it has a slot only
+    while it is on a visit."""
+    return Phase.RUNNING if trial.activity is None and is_amid_round(state, trial) else trial.phase
+
+
+def is_amid_round(state: State, trial: Trial) -> bool:
+    """Whether it takes part in an epoch that goes on, and is not through."""
+    wish = state.wished.get(trial.number)
+    room = None if wish is None else state.rooms.get(wish.pool)
+    now = None if room is None else room.hall.round
+    return now is not None and trial.number in now.open
 
 
 def _stage_to_dict(ledger: Ledger, index: int) -> dict[str, object]:

@@ -46,7 +46,7 @@ def take_up(
     if writer is not None:
         raise ExecutionError(f"run {record.run} goes on already: {writer} writes it; `elastune stop` ends it")
     started = started_of(record, journal)
-    job = _at_home(Job.from_dict(started.job, source=f"the job of run {record.run}"), found)
+    job = at_home(Job.from_dict(started.job, source=f"the job of run {record.run}"), found)
     if trainable is not None:
         job = job.model_copy(update={"trainable": trainable})
     setup = prepare(job, started.policy, purpose=Purpose.RUN)
@@ -68,7 +68,7 @@ def take_up(
     return Continuation(found=found, offer=offer, core=core, predicted=predicted, down_s=down_s)
 
 
-def _at_home(job: Job, found: FoundRun) -> Job:
+def at_home(job: Job, found: FoundRun) -> Job:
     """The journal has paths as they were seen from the folder in which the run was started, and a space in
     alphabetical order, in which other configurations would be drawn. The run's own copy of the job has paths
     from anywhere, and the space as it was written."""
@@ -77,4 +77,5 @@ def _at_home(job: Job, found: FoundRun) -> Job:
     except JobError:
         return job
     space = kept.space if kept.space == job.space else job.space
-    return job.model_copy(update={"trainable": kept.trainable, "storage": kept.storage, "space": space})
+    same = {"trainable": kept.trainable, "storage": kept.storage, "data": kept.data, "space": space}
+    return job.model_copy(update=same)

@@ -27,7 +27,7 @@ from elastune.planning import (
     try_quote,
 )
 from elastune.policies import Outline, PolicySetup, make_policy, outline_policy
-from elastune.runs.data import data_terms
+from elastune.runs.data import data_terms, with_rows
 from elastune.space import Space, parse_space
 from elastune.spec import Mode, Target
 from elastune.trainables.unknown import UnknownTrainable
@@ -108,6 +108,7 @@ def prepare(
     purpose: Purpose = Purpose.SIMULATE,
 ) -> RunSetup:
     """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits."""
+    job = with_rows(job, for_real=purpose is Purpose.RUN)
     choice = choose(job, policy)
     chosen = choice.policy
     if chosen != MEASURING:
@@ -127,7 +128,7 @@ def prepare(
         gangs=job.search.gang_limits(),
         retries=job.retries,
         target=_target(job, tuning),
-        data=data_terms(job, for_real=purpose is Purpose.RUN),
+        data=data_terms(job),
         reserve_s=reserve_of(job) if _is_for_real(job, purpose) else 0.0,
     )
     quote = None

@@ -16,6 +16,7 @@ import yaml
 
 from elastune.errors import JobError
 from elastune.job import Job
+from elastune.job.data import data_in
 from elastune.job.storage import storage_in
 from elastune.journal import RunFolder
 from elastune.planning import Quote
@@ -172,6 +173,8 @@ def _seen_from_anywhere(job: dict[str, object]) -> dict[str, object]:
     """The paths in a job are as seen from the working folder, and the run's folder is another one."""
     if "storage" in job:
         job = {**job, "storage": storage_in(Path.cwd(), job["storage"])}
+    if "data" in job:
+        job = {**job, "data": data_in(Path.cwd(), job["data"])}
     trainable = job.get("trainable")
     if isinstance(trainable, Mapping):
         curves = Path(str(trainable["curves"])).absolute()

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from elastune.core import Ending, State
 from elastune.core.ledger import Ledger, StageAccount
 from elastune.planning import Limits, Quote, StageQuote
+from elastune.runs.history.hopping import Hopping
 from elastune.runs.remarks import Failure, Remark, failures_of
 from elastune.runs.result import BestTrial, Estimate, best_of, count_phases
 from elastune.runs.setup import RunSetup
@@ -86,6 +87,8 @@ class Standing:
     remarks: tuple[Remark, ...]
     warnings: tuple[str, ...] = ()
     """What should not be overlooked, though the run may be complete."""
+    hopping: Hopping | None = None
+    """None: no model hopped, or nobody looked: it takes another reading of the journal."""
 
     @property
     def down_s(self) -> float:
@@ -113,8 +116,10 @@ class Standing:
         """Plain data; what `RunResult.to_dict` has too is called the same."""
         data = asdict(self)
         limits = data.pop("limits")
+        del data["hopping"]
         return {
             **data,
+            **({} if self.hopping is None else {"hopping": self.hopping.to_dict()}),
             "best": None if self.best is None else self.best.to_dict(),
             "deadline_seconds": limits["deadline_s"],
             "budget": limits["budget_usd"],
@@ -154,6 +159,7 @@ def standing_of(
     seed: int,
     predicted: Estimate | None,
     remarks: Iterable[Remark] = (),
+    hopping: Hopping | None = None,
 ) -> Standing:
     ledger = _up_to_now(state)
     over = {(each.pool, each.stage) for each in state.ledger.stages if each.ended_s is not None}
@@ -188,6 +194,7 @@ def standing_of(
         failures=failures_of(state),
         remarks=tuple(remarks),
         warnings=tuple(_warnings(setup, state)),
+        hopping=hopping,
     )
 
 

@@ -11,12 +11,19 @@ from elastune.errors import InvariantError
 class Hopping:
     """The data lie in `partitions` parts of about equal size, each on `replicas` of the workers.
 
-    An iteration of a trial is one epoch: it visits every partition once.
+    An iteration of a trial is one epoch: it visits every partition once, then those of the validation data.
     """
 
     partitions: int
     replicas: int = 1
+    validation: int = 0
+    """Partitions of the validation data."""
 
     def __post_init__(self) -> None:
         if self.partitions < 1 or self.replicas < 1:
             raise InvariantError(f"hopping needs partitions >= 1 and replicas >= 1, got {self}")
+
+    @property
+    def visits(self) -> int:
+        """Of one trial in one epoch. Each has a start: the model is made and loaded."""
+        return self.partitions + self.validation

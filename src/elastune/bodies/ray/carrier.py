@@ -18,6 +18,8 @@ from elastune.bodies.ray.messages import Bring, Broken, Dissolve, Form, GangId, 
 
 # Ray itself keeps smaller objects in its messages.
 _LEAST_BYTES = 100_000
+# News of a lost node may take longer to the driver than Ray's to us.
+_LOSS_DELAY_S = 2.0
 
 
 class Carrier:
@@ -28,7 +30,8 @@ class Carrier:
         self._tell = tell
         self._lock = threading.Lock()
         self._awaited: set[GangId] = set()
-        self._brought: dict[int, Model] = {}
+        self._brought: dict[int, tuple[Model, Model]] = {}
+        """By slot: the model as it was named, and with its bytes."""
         self._hands = ThreadPoolExecutor(max_workers=max(1, slots), thread_name_prefix="models")
 
     def order(self, slot: int, order: Order | Bring) -> None:
@@ -38,8 +41,9 @@ class Carrier:
                     self._hands.submit(self._bring, slot, model)
             case Form(model=Model() as model) if not isinstance(model.data, bytes):
                 with self._lock:
-                    ready = self._brought.pop(slot, None)
-                    if ready is None or not _is_same(ready, model):
+                    named, ready = self._brought.pop(slot, (None, None))
+                    # By its name in the store: after a loss there may be another model of as many visits.
+                    if named is None or named.data != model.data:
                         self._awaited.add(order.gang)
                         self._hands.submit(self._seat, slot, order, model)
                         return
@@ -56,14 +60,21 @@ class Carrier:
         try:
             form = replace(form, model=fetch(model))
         except Exception as error:  # noqa: BLE001  whatever Ray raises: the node that had it is gone
-            if self._is_awaited(form.gang):
-                lost = f"the model was lost on its way: {type(error).__name__}"
-                self._tell(Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False))
-            return
+            if model.visits:
+                self._tell_lost(form, error)
+                return
+            form = replace(form, model=None)  # between two iterations the store has it as well
         with self._lock:
             if form.gang in self._awaited:
                 self._awaited.discard(form.gang)
                 self._crew.order(slot, form)
+
+    def _tell_lost(self, form: Form, error: Exception) -> None:
+        """That the node is lost should be known before: then the visit goes on from a state that is there."""
+        time.sleep(_LOSS_DELAY_S)
+        if self._is_awaited(form.gang):
+            lost = f"the model was lost on its way: {type(error).__name__}"
+            self._tell(Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False))
 
     def _bring(self, slot: int, model: Model) -> None:
         try:
@@ -71,7 +82,7 @@ class Carrier:
         except Exception:  # noqa: BLE001  then it is fetched when it is needed, or told
             return
         with self._lock:
-            self._brought[slot] = ready
+            self._brought[slot] = model, ready
 
     def _is_awaited(self, gang: GangId) -> bool:
         with self._lock:
@@ -98,7 +109,3 @@ def fetch(model: Model) -> Model:
     import ray  # noqa: PLC0415
 
     return replace(model, data=ray.get(model.data))
-
-
-def _is_same(one: Model, other: Model) -> bool:
-    return (one.trial, one.iteration, one.visits) == (other.trial, other.iteration, other.visits)

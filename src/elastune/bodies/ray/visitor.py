@@ -11,7 +11,9 @@ from elastune.bodies.ray.reporting import Reporter
 from elastune.bodies.ray.shelves import Shelves
 from elastune.checkpoints import decode, encode
 from elastune.errors import ExecutionError
-from elastune.training import Recipe, Row, Solo, State, Tally, Training, Worker, make_worker
+from elastune.training import Recipe, Row, State, Tally, Training, Worker
+from elastune.training.visiting import Place, Shown, make_visit
+from elastune.training.visiting import Visited as VisitDone
 
 # As for gangs: a durable state now and then, and not more than a tenth of the time for it.
 _LEAST_CHECKPOINT_S = 30.0
@@ -48,22 +50,28 @@ class Visitor:
         loaded = self.shelves.take(stop.partition, form.share)
         state, tally = self._arrive()
         self.reporter.tell(Started(gang=form.gang, at=time.monotonic()))
-        worker = make_worker(Solo(), seed=form.seed, device=self.device, threads=self.manual.threads)
-        worker.show(loaded.data, partition=stop.partition, rows=loaded.rows)
-        training = self.recipe.start(dict(form.config), worker, state)
-        try:
-            began = time.monotonic()
-            worker.iteration = iteration
-            metrics = training.evaluate() if stop.evaluates else training.step()
-            seconds = time.monotonic() - began
-            if metrics is None:
-                self.reporter.wait("returned")
-                return
-            tally.add(metrics, loaded.rows, evaluates=stop.evaluates)
-            tally.unsaved_s += seconds
-            self._depart(training, tally, seconds, loaded.load_s)
-        finally:
-            training.close()
+        visited = make_visit(
+            self.recipe,
+            form.config,
+            state,
+            Shown(
+                data=loaded.data,
+                partition=stop.partition,
+                rows=loaded.rows,
+                iteration=iteration,
+                evaluates=stop.evaluates,
+            ),
+            Place(seed=form.seed, device=self.device, threads=self.manual.threads),
+            keep=lambda training: (state := training.save(), encode(state, pickles=self.manual.pickles)),
+        )
+        if visited is None:
+            self.reporter.wait("returned")
+            return
+        tally.add(visited.metrics, loaded.rows, evaluates=stop.evaluates)
+        tally.unsaved_s += visited.seconds
+        if self.standing.dissolved:  # its next visit, elsewhere, may write under the same name by now
+            return
+        self._depart(visited, tally, loaded.load_s)
 
     def _arrive(self) -> tuple[State, Tally]:
         """The model as the visit before left it."""
@@ -83,11 +91,10 @@ class Visitor:
         data = self.manual.store.read(form.origin, form.after_iteration)
         return decode(data, pickles=self.manual.pickles), Tally()
 
-    def _depart(self, training: Training, tally: Tally, seconds: float, load_s: float) -> None:
+    def _depart(self, visited: VisitDone[tuple[State, bytes]], tally: Tally, load_s: float) -> None:
         form, stop = self.form, self.stop
         iteration, last = form.after_iteration + 1, stop.done + 1 == stop.of
-        state = training.save()
-        data = encode(state, pickles=self.manual.pickles)
+        state, data = visited.kept
         kept = last
         row = None
         if last:
@@ -108,7 +115,7 @@ class Visitor:
                 Visited(
                     gang=form.gang,
                     at=time.monotonic(),
-                    seconds=seconds,
+                    seconds=visited.seconds,
                     load_s=load_s,
                     model=model,
                     size=len(data),

@@ -181,7 +181,11 @@ class _Teller:
 
     def _progressed(self, event: ev.Progressed) -> None:
         self.trials.progressed(event)
-        if isinstance(event, ev.TrialCrashed):
+        self.gangs.reported(event.trial, len(event.rows))
+        if isinstance(event, ev.VisitEnded):
+            self.gangs.visited(event)
+            self._dissolve(event.trial, "visited")
+        elif isinstance(event, ev.TrialCrashed):
             self.trials.crashed(event)
             self._dissolve(event.trial, "crashed")
         elif isinstance(event, ev.GangLost):

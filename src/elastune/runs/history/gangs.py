@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from elastune.cluster import Billing, ClusterTerms
 from elastune.core.commands import Train
+from elastune.core.events import VisitEnded
 from elastune.core.trials import Activity
 from elastune.place import Gang, NodeId, TrialId
 
@@ -20,13 +21,38 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VisitLife:
+    """A visit of a model that hops: to which partition, in which iteration, and what it told at its end."""
+
+    partition: int
+    iteration: int
+    evaluates: bool
+    done: int
+    """Visits of this iteration before this one."""
+    of: int
+    seconds: float = 0.0
+    """Of training alone."""
+    load_s: float = 0.0
+    """Reading the partition, before anything was trained."""
+    hopped: bool = False
+    model_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangLife:
     trial: TrialId
     generation: int
     gang: Gang
     spans: tuple[Span, ...]
     end: str | None
-    """`paused`, `stopped`, `crashed` or `lost`; None: it is still there."""
+    """`paused`, `stopped`, `crashed`, `lost` or `visited`; None: it is still there."""
+    visit: VisitLife | None = None
+    """Where models hop, a gang of one slot that is there for one partition."""
+    is_together: bool = False
+    """Each member has its own partitions: one model on all workers, between epochs of hopping."""
+    first_iteration: int = 1
+    rows: int = 0
+    """Iterations that it reported."""
 
     @property
     def from_s(self) -> float:
@@ -45,8 +71,30 @@ class _Gang:
     formed_s: float
     since_s: float
     activity: Activity = Activity.STARTING
+    visit: VisitLife | None = None
+    is_together: bool = False
+    first_iteration: int = 1
+    rows: int = 0
     spans: list[Span] = field(default_factory=list)
     end: str | None = None
+
+    @classmethod
+    def of(cls, command: Train, at_s: float) -> _Gang:
+        gang = cls(command.trial, command.generation, command.gang, at_s, at_s)
+        gang.first_iteration = command.after_iteration + 1
+        if command.visit is None:
+            gang.is_together = bool(command.shares)
+            return gang
+        visit = command.visit
+        gang.activity = Activity.TRAINING  # as the core has it: models come while others train
+        gang.visit = VisitLife(
+            partition=visit.partition,
+            iteration=command.after_iteration + 1,
+            evaluates=visit.evaluates,
+            done=visit.done,
+            of=visit.of,
+        )
+        return gang
 
     def turn_to(self, activity: Activity, at_s: float) -> None:
         """What takes no time leaves no span, but a gang always has one."""
@@ -66,6 +114,10 @@ class _Gang:
             gang=self.gang,
             spans=tuple(spans) or (Span(self.activity, self.formed_s, self.formed_s),),
             end=self.end,
+            visit=self.visit,
+            is_together=self.is_together,
+            first_iteration=self.first_iteration,
+            rows=self.rows,
         )
 
 
@@ -103,12 +155,27 @@ class GangBook:
             if gang.activity is Activity.WAITING:
                 gang.turn_to(Activity.TRAINING, at_s)
             return
-        gang = _Gang(command.trial, command.generation, command.gang, at_s, at_s)
+        gang = _Gang.of(command, at_s)
         self._all.append(gang)
         self._present[command.trial] = gang
         self._slots += len(gang.gang)
         self._since += len(gang.gang) * at_s
         self.stirred |= self._rate > 0.0
+
+    def reported(self, trial: TrialId, rows: int) -> None:
+        self._present[trial].rows += rows
+
+    def visited(self, event: VisitEnded) -> None:
+        """What a visit tells at its end; that it is over is told by `dissolve`."""
+        gang = self._present[event.trial]
+        if gang.visit is not None:
+            gang.visit = replace(
+                gang.visit,
+                seconds=event.seconds,
+                load_s=event.load_s,
+                hopped=event.hopped,
+                model_bytes=event.model_bytes,
+            )
 
     def trains(self, trial: TrialId, at_s: float) -> None:
         self._present[trial].turn_to(Activity.TRAINING, at_s)

@@ -29,6 +29,8 @@ class NodeLife:
     down_s: float
     """Time for which it was billed while the driver was down and the run's clock stood still."""
     usd: float
+    request: int | None = None
+    """The one that it answers; None: nobody knows of any."""
 
     def until_s(self, end_s: float) -> float:
         return end_s if self.ended_s is None else self.ended_s
@@ -52,6 +54,7 @@ class _Node:
     down_s: float = 0.0
     billed_s: float = 0.0
     usd: float = 0.0
+    request: int | None = None
 
 
 class NodeBook:
@@ -93,7 +96,7 @@ class NodeBook:
         self._answered(event.request, len(event.nodes))
         self.stirred = True
         for name in event.nodes:
-            node = _Node(asked_s, event.at_s - event.billed_s)
+            node = _Node(asked_s, event.at_s - event.billed_s, request=event.request)
             self._nodes[name] = self._held[name] = node
             self._pay(node, self._cluster.data_usd_per_node)
             bend_s = node.born_s + self._cluster.minimum_charge_s
@@ -158,6 +161,7 @@ class NodeBook:
                 lost=node.lost,
                 down_s=node.down_s,
                 usd=node.usd + (self._owed_usd(node, now_s) if name in self._held else 0.0),
+                request=node.request,
             )
             for name, node in self._nodes.items()
         )

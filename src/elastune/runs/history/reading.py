@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.core.events import RunStarted
 from elastune.job import Job
 from elastune.journal import FoundRun, Journal, RunFolder
 from elastune.runs.history.book import History, history_of
+from elastune.runs.history.hopping import hopping_of
 from elastune.runs.history.terms import HistoryTerms
 from elastune.runs.reopening import RunStatus, reopen
 from elastune.runs.replay import event_of
@@ -43,14 +44,27 @@ def remember(found: FoundRun) -> Memoir:
     """Replay a run for where it stands, and read its journal once more for how it came there."""
     status = reopen(found)
     terms = terms_of(status.job)
+    history = recall(found, terms)
+    hopping = hopping_of(history, terms.cluster.slots_per_node)
     return Memoir(
         found=found,
-        status=status,
+        status=replace(status, standing=replace(status.standing, hopping=hopping)),
         terms=terms,
-        history=recall(found, terms),
+        history=history,
         job=_job_of(found),
         plan=_read_plan(found.folder) if status.standing.promised is not None else (),
     )
+
+
+def with_hopping(status: RunStatus) -> RunStatus:
+    """A status that tells how the models hopped, too. The journal is read once more for that."""
+    journal = status.folder.journal
+    if status.job.execution != "hopper" or not journal.exists():
+        return status
+    terms = terms_of(status.job)
+    history = history_of(Journal.open(journal, read_only=True).read(status.record.run), terms)
+    hopping = hopping_of(history, terms.cluster.slots_per_node)
+    return replace(status, standing=replace(status.standing, hopping=hopping))
 
 
 def recall(found: FoundRun, terms: HistoryTerms) -> History:

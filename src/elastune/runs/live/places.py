@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elastune.core import State
+from elastune.core import State, Trial
 from elastune.core.ledger import StageAccount
 from elastune.core.trials import Activity
 from elastune.runs.live.course import Course, Leg, Track
@@ -86,9 +86,17 @@ def done_share(leg: Leg, pool: int, state: State) -> float:
             if trial.phase.is_over or iterations >= goal:
                 done += goal - before
             else:
-                done += max(0, iterations - before)
-                done += _UNSEEN if trial.activity is Activity.TRAINING else 0.0
+                done += max(0, iterations - before) + _begun(state, trial)
     return min(1.0, done / (trials * leg.iterations)) if trials else 0.0
+
+
+def _begun(state: State, trial: Trial) -> float:
+    """Of the next iteration; where models hop, visits are heard of."""
+    if state.terms.data is None or (trial.activity is not None and trial.visit is None):
+        return _UNSEEN if trial.activity is Activity.TRAINING else 0.0
+    tour = state.tours.get(trial.number)
+    seen = () if tour is None or tour.iteration != trial.iteration + 1 else tour.seen
+    return sum(state.terms.data.part_of_iteration(partition) for partition in seen)
 
 
 def _by_clock(course: Course, number: int, state: State, now_s: float) -> Place:

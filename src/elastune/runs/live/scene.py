@@ -18,6 +18,8 @@ class NodeLine:
     """Slots that a gang has."""
     age_s: float
     usd: float | None
+    partitions: int | None = None
+    """Of the data, that its workers hold; None: the data are not partitioned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class TrialLine:
     values: tuple[float, ...]
     """The last ones, oldest first."""
     is_best: bool
+    where: str = ""
+    """Of a model on a visit: which partition, on which worker."""
 
     @property
     def value(self) -> float | None:
@@ -69,6 +73,27 @@ class TrialsNow:
     over: int
     failed: int
     lines: tuple[TrialLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLine:
+    """Where models hop: the epoch that a pool is in."""
+
+    epoch: int
+    """Of those that take part, the furthest."""
+    epochs: int | None
+    """In all, if that is planned."""
+    trials: int
+    """That are not through."""
+    done: int
+    visits: int
+    evaluates: bool
+    workers: int
+
+    def __str__(self) -> str:
+        of = "" if self.epochs is None else f" of {self.epochs:,}"
+        what = "evaluations" if self.evaluates else "visits"
+        return f"epoch {self.epoch:,}{of}: {self.done:,} of {self.visits:,} {what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,5 +165,9 @@ class Scene:
     trials: TrialsNow
     best: BestModel | None
     coming: tuple[Coming, ...]
+    rounds: tuple[RoundLine, ...] = ()
+    """Where models hop, one for each pool that is amid one."""
+    together: tuple[int, ...] = ()
+    """Trials of which each is trained by all workers of its pool at once."""
     happened: tuple[Happening, ...] = ()
     """The last ones, oldest first."""

@@ -17,7 +17,9 @@ from elastune.runs.live.coming import coming_up
 from elastune.runs.live.course import Course
 from elastune.runs.live.gauge import Gauge
 from elastune.runs.live.places import Place, places_of, stage_lines
+from elastune.runs.live.rounds import partitions_held, round_lines, together, where
 from elastune.runs.live.scene import BestModel, NodeLine, NodesNow, Scene, TrialLine, TrialsNow
+from elastune.runs.result import is_amid_round
 from elastune.spec.mode import Mode
 
 # More than a screen has lines for; nobody looks further down.
@@ -69,6 +71,8 @@ def take(subject: Subject, state: State, *, now_s: float, course: Course | None 
         if best is None
         else BestModel(trial=best.trial, iteration=best.iteration, metric=best.metric),
         coming=coming_up(state, now_s, course, places),
+        rounds=round_lines(state, course),
+        together=tuple(together(state)),
     )
 
 
@@ -132,6 +136,7 @@ def _nodes(state: State, now_s: float) -> NodesNow:
     for number in state.held:
         busy.update(slot.node for slot in state.trials[number].gang)
     nodes = state.where.values()
+    held = partitions_held(state)
     booting = sum(node.ready_s is None for node in nodes)
     return NodesNow(
         up=len(state.where) - booting,
@@ -140,27 +145,29 @@ def _nodes(state: State, now_s: float) -> NodesNow:
         leaving=sum(node.leaving for node in nodes),
         slots_per_node=state.terms.cluster.slots_per_node,
         lines=tuple(
-            _node(node, busy[node.number], state, now_s) for node in itertools.islice(nodes, _MOST_NODES)
+            _node(node, busy[node.number], state, now_s, None if held is None else held[node.number])
+            for node in itertools.islice(nodes, _MOST_NODES)
         ),
     )
 
 
-def _node(node: Node, busy: int, state: State, now_s: float) -> NodeLine:
+def _node(node: Node, busy: int, state: State, now_s: float, partitions: int | None) -> NodeLine:
     cluster = state.terms.cluster
     age_s = max(0.0, now_s - node.born_s)
     usd = None
     if cluster.billing is Billing.INSTANCE:
         usd = age_s * cluster.node_usd_per_s + cluster.data_usd_per_node
     doing = "leaves" if node.leaving else "boots" if node.ready_s is None else "up"
-    return NodeLine(name=node.number, doing=doing, busy=busy, age_s=age_s, usd=usd)
+    return NodeLine(name=node.number, doing=doing, busy=busy, age_s=age_s, usd=usd, partitions=partitions)
 
 
 def _trials(state: State, *, by_clock: bool) -> TrialsNow:
     """One look at each; the rest is for those that are shown."""
-    over = failed = 0
+    over = failed = training = 0
     scored: list[Trial] = []
     for trial in state.trials.values():
         over += trial.phase.is_over
+        training += trial.activity is not None or is_amid_round(state, trial)
         failed += trial.phase is Phase.FAILED
         if trial.values:
             scored.append(trial)
@@ -174,25 +181,35 @@ def _trials(state: State, *, by_clock: bool) -> TrialsNow:
         shown[best] = state.trials[best]
     return TrialsNow(
         drawn=len(state.trials),
-        training=len(state.held),
-        waiting=len(state.trials) - over - len(state.held),
+        training=training,
+        waiting=len(state.trials) - over - training,
         over=over,
         failed=failed,
         lines=tuple(
-            _trial(trial, is_best=trial.number == best, by_clock=by_clock)
+            _trial(state, trial, is_best=trial.number == best, by_clock=by_clock)
             for trial in state.rank(list(shown.values()))
         ),
     )
 
 
-def _trial(trial: Trial, *, is_best: bool, by_clock: bool) -> TrialLine:
+def _trial(state: State, trial: Trial, *, is_best: bool, by_clock: bool) -> TrialLine:
     """Where a round ends by the clock, a lease goes further than anybody gets."""
     return TrialLine(
         number=trial.number,
-        doing=trial.phase.value if trial.activity is None else _DOING[trial.activity],
+        doing=_does(state, trial),
         slots=len(trial.gang),
         iteration=len(trial.values),
         until=None if trial.lease is None or by_clock else trial.lease.until_iteration,
         values=tuple(trial.values[-_LAST_VALUES:]),
         is_best=is_best,
+        where=where(trial),
     )
+
+
+def _does(state: State, trial: Trial) -> str:
+    """Between two visits a model lies still, but its epoch goes on."""
+    if trial.activity is None:
+        return "between visits" if is_amid_round(state, trial) else trial.phase.value
+    if trial.visit is not None and trial.visit.evaluates:
+        return "is evaluated"
+    return _DOING[trial.activity]

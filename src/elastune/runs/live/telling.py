@@ -25,5 +25,7 @@ def tell_scene(scene: Scene) -> str:
         money_told += f" of {format_usd(scene.money.limit)}"
     nodes_told = plural(nodes.up, "node") + (f" (+{nodes.booting} booting)" if nodes.booting else "")
     trials_told = f"{trials.training} of {plural(trials.drawn, 'trial')} training, {trials.over} done"
+    if scene.rounds:
+        trials_told += f", {'; '.join(map(str, scene.rounds))}"
     best_told = "" if best is None else f", best {scene.metric} {best.metric:.6g} (trial {best.trial})"
     return f"{time_told}, {money_told}, {nodes_told}, {trials_told}{best_told}"

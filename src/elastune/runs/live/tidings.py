@@ -16,6 +16,10 @@ def tidings(before: Scene | None, after: Scene) -> Iterator[Happening]:
     yield from _stages(() if before is None else before.stages, after)
     for text in _nodes(None if before is None else before.nodes, after.nodes):
         yield Happening(at_s=after.now_s, text=text, topic="nodes")
+    fresh = set(after.together) - set(() if before is None else before.together)
+    if fresh and not (before is not None and before.together):
+        text = f"trial {min(fresh)} trains on all workers at once: too few are left to hop"
+        yield Happening(at_s=after.now_s, text=text, topic="hopping")
     failed = after.trials.failed - (0 if before is None else before.trials.failed)
     if failed > 0:
         told = plural(failed, "trial")
