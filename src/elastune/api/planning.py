@@ -60,6 +60,10 @@ def plan(
     )
     given = as_job(job)
     stop_when = None if given.stop_when is None else str(given.stop_when)
+    if given.data is not None:
+        from elastune.runs.data import with_rows  # noqa: PLC0415  reads files
+
+        given = with_rows(given, for_real=False)
     return replace(make_quote(given.to_problem(), request), why=str(choose(given)), stop_when=stop_when)
 
 

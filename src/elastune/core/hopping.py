@@ -309,7 +309,10 @@ def _lay_out(turn: Turn, room: Pools, workers: tuple[Slot, ...]) -> None:
     layout = {place.worker: frozenset[PartitionId]() for place in places}
     for validation in (False, True):
         sizes = data.sizes(validation=validation)
-        some = lay_out(places, sizes, replicas=data.replicas, before=before, hosts=dict(data.hosts))
+        most = None if validation else data.most_per_worker
+        some = lay_out(
+            places, sizes, replicas=data.replicas, before=before, hosts=dict(data.hosts), most=most
+        )
         layout = {worker: layout[worker] | held for worker, held in some.items()}
     moved = sum(len(held - before.get(worker, frozenset())) for worker, held in layout.items())
     if before and moved:
@@ -321,7 +324,12 @@ def _lay_out(turn: Turn, room: Pools, workers: tuple[Slot, ...]) -> None:
     ]
     is_whole = not room.pool.outstanding and room.pool.ready == room.pool.staying
     if missing and workers and is_whole:
-        turn.state.unreachable = f"partition {missing[0]} is on none of the machines that are there"
+        few = len(workers) < data.least_workers
+        turn.state.unreachable = (
+            f"the data need {data.least_workers} workers to hold them, and there are {len(workers)}"
+            if few
+            else f"partition {missing[0]} is on none of the machines that are there"
+        )
 
 
 def _together(state: State, room: Pools, workers: tuple[Slot, ...], trials: int) -> Gang | None:

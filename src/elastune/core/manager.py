@@ -6,7 +6,7 @@ from elastune.core import guards
 from elastune.core.commands import ReleaseNodes, RequestNodes
 from elastune.core.nodes import Node, Pool
 from elastune.core.policy import Vetoed
-from elastune.core.state import Pools
+from elastune.core.state import Pools, State
 from elastune.core.tours import forget_node
 from elastune.core.turn import Turn
 from elastune.place import NodeId
@@ -27,7 +27,7 @@ def reconcile(turn: Turn) -> list[Vetoed]:
     vetoes = []
     for room in state.rooms.values():
         pool = room.pool
-        pool.wanted = 0 if state.closing or state.resting else state.wishes.nodes.get(pool.number, 0)
+        pool.wanted = 0 if state.closing or state.resting else _wanted(state, pool)
         if pool.coming < pool.wanted:
             if pool.retry_s is not None and state.now_s < pool.retry_s:
                 continue
@@ -38,6 +38,15 @@ def reconcile(turn: Turn) -> list[Vetoed]:
         elif pool.coming > pool.wanted or pool.leaving:
             _release_surplus(turn, room)
     return vetoes
+
+
+def _wanted(state: State, pool: Pool) -> int:
+    """What the policy wants; where data are partitioned, at least as many as hold them."""
+    wanted, data = state.wishes.nodes.get(pool.number, 0), state.terms.data
+    if data is None or not wanted:
+        return wanted
+    least = -(-data.least_workers // state.terms.cluster.slots_per_node)
+    return max(wanted, min(least, state.terms.cluster.max_nodes))
 
 
 def back_off(turn: Turn, pool: Pool) -> None:

@@ -30,13 +30,14 @@ def lay_out(
     replicas: int = 1,
     before: Mapping[WorkerId, Collection[PartitionId]] | None = None,
     hosts: Mapping[int, frozenset[str]] | None = None,
+    most: int | None = None,
 ) -> Layout:
     """Who holds what.
 
     What lies somewhere stays there unless that leaves another with less than it could take over. A
-    partition that nobody may hold stays out.
+    partition that nobody may hold stays out; nobody may hold more than `most`.
     """
-    shelves = _Shelves(places, sizes, hosts or {})
+    shelves = _Shelves(places, sizes, hosts or {}, len(sizes) if most is None else most)
     for place in places:
         for partition in sorted((before or {}).get(place.worker, ())):
             shelves.put(partition, place)
@@ -57,7 +58,9 @@ class _Shelves:
         places: Sequence[Place],
         sizes: Mapping[PartitionId, float],
         hosts: Mapping[int, frozenset[str]],
+        most: int,
     ) -> None:
+        self.most = most
         self.places = places
         self.sizes = sizes
         self.hosts = hosts
@@ -67,7 +70,8 @@ class _Shelves:
     def may(self, partition: PartitionId, place: Place) -> bool:
         hosts = self.hosts.get(partition)
         is_near = not (hosts and place.names) or not hosts.isdisjoint(place.names)
-        return is_near and partition not in self.held[place.worker]
+        held = self.held[place.worker]
+        return is_near and partition not in held and len(held) < self.most
 
     def put(self, partition: PartitionId, place: Place) -> None:
         if partition in self.sizes and self.may(partition, place):

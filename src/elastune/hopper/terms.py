@@ -22,6 +22,8 @@ class DataTerms:
     replicas: int = 1
     scheduler: str = DEFAULT_SCHEDULER
     hosts: tuple[tuple[int, frozenset[str]], ...] = ()
+    most_per_worker: int | None = None
+    """Partitions of the training data that fit into the memory of one worker; None: all."""
     evaluation_share: float = 0.0
     """The part of an iteration that is evaluation, for simulations."""
 
@@ -32,6 +34,13 @@ class DataTerms:
     @property
     def partitions(self) -> int:
         return len(self.rows)
+
+    @property
+    def least_workers(self) -> int:
+        """That hold all data between them."""
+        return (
+            1 if self.most_per_worker is None else -(-self.partitions * self.replicas // self.most_per_worker)
+        )
 
     @property
     def visits(self) -> int:

@@ -93,6 +93,8 @@ class DataSection(Section):
     hosts: Annotated[dict[int, tuple[str, ...]], BeforeValidator(_hosts)] | None = None
     memory: PositiveSizeGb | None = None
     """GB for data per worker."""
+    partitions_per_worker: Count | None = None
+    """The most that one worker may hold. Found out from `memory` and the files, unless there is a `spill`."""
     spill: Spill | None = None
     rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
     validation_rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
@@ -139,7 +141,12 @@ class DataSection(Section):
         validation = 0
         if self.validation is not None:
             validation = len(self.validation_rows or ()) or self.validation_partitions or partitions
-        return Hopping(partitions=partitions, replicas=self.replicas, validation=validation)
+        return Hopping(
+            partitions=partitions,
+            replicas=self.replicas,
+            validation=validation,
+            most_per_worker=self.partitions_per_worker,
+        )
 
 
 def data_in(folder: Path, written: object) -> object:

@@ -54,10 +54,10 @@ def fair_allocations(
 
 
 def hopping_allocations(hopping: Hopping, *, slots_per_node: int, max_nodes: int) -> tuple[Allocation, ...]:
-    """Every number of nodes on which each node has a worker with data, fewest first."""
+    """Every number of nodes that hold all data and on which each has a worker with some, fewest first."""
     copies = useful_workers(slots_per_node * max_nodes, hopping.partitions, hopping.replicas)
     most = -(-copies // slots_per_node)
     return tuple(
         Allocation(nodes=nodes, gangs=min(nodes * slots_per_node, copies), slots_per_trial=1)
-        for nodes in range(1, most + 1)
+        for nodes in range(-(-hopping.least_workers // slots_per_node), most + 1)
     )

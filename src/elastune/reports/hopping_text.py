@@ -36,7 +36,9 @@ def tell_hopping(hopping: Hopping) -> Iterator[tuple[str, str]]:
     """A word and what there is to say about it."""
     yield "visits", _tell_visits(hopping)
     if hopping.utilisation is not None:
+        around = (hopping.occupied_s - hopping.training_s) / hopping.up_s
         busy = f"{format_percent(hopping.utilisation)} of the time for which they were up"
+        busy += f", {around:.1%} went to models that came, were read and were saved" if around > 0.0 else ""
         gap = hopping.gap
         bound = "" if gap is None else f"; rounds took {max(0.0, gap):.1%} more than they must"
         yield "workers", f"trained {busy}{bound}"

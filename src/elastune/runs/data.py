@@ -24,14 +24,22 @@ def data_terms(job: Job) -> DataTerms | None:
         return None
     rows, validation_rows = _rows(section)
     evaluated = sum(validation_rows) * _EVALUATION_PER_ROW
-    return DataTerms(
+    terms = DataTerms(
         rows=rows,
         validation_rows=validation_rows,
         replicas=section.replicas,
         scheduler=section.scheduler,
+        most_per_worker=section.partitions_per_worker,
         hosts=tuple((number, frozenset(names)) for number, names in (section.hosts or {}).items()),
         evaluation_share=evaluated / (sum(rows) + evaluated),
     )
+    workers = job.cluster.most_nodes * job.cluster.slots_per_node
+    if terms.least_workers > workers:
+        raise JobError(
+            f"the data take {terms.least_workers} workers of {terms.most_per_worker} partitions each, but "
+            f"the cluster has at most {workers} slots; expected more of them, more data.memory, or data.spill"
+        )
+    return terms
 
 
 def with_rows(job: Job, *, for_real: bool) -> Job:
@@ -49,7 +57,12 @@ def with_rows(job: Job, *, for_real: bool) -> Job:
             raise
         return job
     rows, validation_rows = _sizes(dataset)
-    update = {"partitions": len(rows), "rows": rows, "validation_rows": validation_rows or None}
+    update = {
+        "partitions": len(rows),
+        "rows": rows,
+        "validation_rows": validation_rows or None,
+        "partitions_per_worker": section.partitions_per_worker or _most_per_worker(section, dataset),
+    }
     return job.model_copy(update={"data": section.model_copy(update=update)})
 
 
@@ -100,6 +113,21 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
         validation=section.validation if isinstance(section.validation, float) else 0.0,
         validation_partitions=section.validation_partitions,
     )
+
+
+def _most_per_worker(section: DataSection, dataset: Dataset) -> int | None:
+    """By the size of the files, with their part of the validation data; None: all that there are."""
+    total = sum(part.bytes for part in (*dataset.training, *dataset.validation))
+    if section.memory is None or section.spill is not None or not total:
+        return None
+    most = int(section.memory * 1e9 * len(dataset.training) / total)
+    if not most:
+        each = total / len(dataset.training) / 1e9
+        raise JobError(
+            f"data.memory is {section.memory:g} GB, but a partition takes {each:.3g} GB; expected more, "
+            "smaller partitions, or data.spill: a folder for what does not fit"
+        )
+    return min(most, len(dataset.training))
 
 
 def _as_it_was(dataset: Dataset, section: DataSection) -> Dataset:

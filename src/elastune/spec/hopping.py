@@ -18,6 +18,8 @@ class Hopping:
     replicas: int = 1
     validation: int = 0
     """Partitions of the validation data."""
+    most_per_worker: int | None = None
+    """Partitions that one worker can hold; None: all."""
 
     def __post_init__(self) -> None:
         if self.partitions < 1 or self.replicas < 1:
@@ -27,3 +29,10 @@ class Hopping:
     def visits(self) -> int:
         """Of one trial in one epoch. Each has a start: the model is made and loaded."""
         return self.partitions + self.validation
+
+    @property
+    def least_workers(self) -> int:
+        """That hold all data between them."""
+        return (
+            1 if self.most_per_worker is None else -(-self.partitions * self.replicas // self.most_per_worker)
+        )

@@ -42,6 +42,8 @@ class RoundFigures:
     repeated: int
     """Visits begun once more, because a worker was lost or the code failed."""
     training_s: float
+    occupied_s: float
+    """With what visits take beside training: bringing models, reading data, saving."""
     up_s: float
     """Of all workers that were up meanwhile."""
     bound_s: float | None
@@ -76,6 +78,7 @@ class Hopping:
     """Visits that had to read their partition first."""
     load_s: float
     training_s: float
+    occupied_s: float
     up_s: float
 
     @property
@@ -131,6 +134,7 @@ def hopping_of(history: History, slots_per_node: int) -> Hopping | None:
         loads=sum(visit.load_s > 0.0 for visit in told),
         load_s=sum(visit.load_s for visit in told),
         training_s=sum(each.training_s for each in rounds),
+        occupied_s=sum(each.occupied_s for each in rounds),
         up_s=_up_s(history.nodes, 0.0, history.end_s, history.end_s) * slots_per_node,
     )
 
@@ -158,6 +162,7 @@ def _round(group: Group, up_s: float, *, is_through: bool) -> RoundFigures:
         evaluations=sum(visit.evaluates for visit in visits),
         repeated=repeated,
         training_s=sum(_training_s(gang) for gang in gangs),
+        occupied_s=sum(len(gang.gang) * (gang.until_s - gang.from_s) for gang in gangs),
         up_s=up_s,
         bound_s=_bound_s(gangs) if is_whole else None,
     )
