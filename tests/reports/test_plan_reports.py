@@ -10,8 +10,12 @@ import pytest
 from rich.console import Console
 
 import elastune
+from elastune.cluster import ClusterTerms
+from elastune.planning import Limits, Problem, Request, make_quote
+from elastune.profiles import Constant, Profile, Speedup
 from elastune.reports.plan_plot import draw_quote, save_plot
 from elastune.reports.plan_text import render_quote
+from elastune.spec import Hopping, successive_halving
 
 JOB: dict[str, Any] = {
     "search": {"algorithm": "sha", "trials": 9, "max_iterations": 9},
@@ -94,3 +98,38 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "plan.png").mkdir()
     with pytest.raises(elastune.JobError, match="cannot write there"):
         save_plot(elastune.plan(JOB), tmp_path / "plan.png")
+
+
+def hopping_quote(**changes: Any) -> elastune.Quote:
+    problem = Problem(
+        specs=(successive_halving(trials=9, min_iterations=1, max_iterations=9, eta=3),),
+        profile=Profile(iteration=Constant(60.0), speedup=Speedup.of({2: 1.9, 4: 3.6})),
+        cluster=ClusterTerms(slots_per_node=4, max_nodes=8, price_per_hour=10.0),
+        limits=Limits(deadline_s=1200.0),
+        hopping=Hopping(partitions=8, **changes),
+    )
+    return make_quote(problem, Request(frontier=True))
+
+
+def test_where_models_hop_the_table_speaks_of_workers() -> None:
+    text = shown(hopping_quote())
+    assert "slots" not in text
+    head = next(line for line in text.splitlines() if line.startswith("stage"))
+    assert head.split("  ")[0] == "stage"
+    assert all(word in head for word in ("epochs", "trials are", "workers", "nodes"))
+    assert "hopping" in text
+    assert "together" in text
+    assert "8 partitions; they stay on the workers and the models hop" in text
+    assert "8 partitions, each on 2 workers;" in shown(hopping_quote(replicas=2))
+
+
+def test_where_models_hop_the_picture_has_a_box_per_worker_and_one_for_all_together(tmp_path: Path) -> None:
+    quote = hopping_quote()
+    axes = draw_quote(quote).axes[0]
+    assert axes.get_title().startswith("each box is a worker, or all together")
+    boxes = sum(stage.slots if stage.manner == "hopping" else 1 for stage in quote.stages)
+    assert len(axes.patches) == boxes + len(quote.stages)  # and a grey one behind each stage
+    save_plot(quote, tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert "<th>workers</th>" in page
+    assert "slots per trial" not in page

@@ -110,7 +110,12 @@ def status(run: str | Path, *, folder: str | Path = RUNS_FOLDER, audit: bool = F
 
     The journal is replayed. With `audit` every command is compared with what this program would command.
     """
-    return reopen(find_run(Path(folder), str(run)), audited=audit)
+    found = reopen(find_run(Path(folder), str(run)), audited=audit)
+    if found.job.data is None:
+        return found
+    from elastune.runs.history.reading import with_hopping  # noqa: PLC0415
+
+    return with_hopping(found)
 
 
 def _line_up(

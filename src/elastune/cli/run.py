@@ -7,7 +7,6 @@ import json
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -233,7 +232,6 @@ def _ask(offer: Offer, *, yes: bool, as_json: bool) -> None:
 
 
 def _print(finished: Finished, *, as_json: bool) -> None:
-    finished = _with_hopping(finished)
     if as_json:
         typer.echo(json.dumps(finished.result.to_dict(), indent=2))
     else:
@@ -242,21 +240,6 @@ def _print(finished: Finished, *, as_json: bool) -> None:
         show(render_finished(finished))
     if finished.standing.has_failed:
         raise typer.Exit(ExecutionError.exit_code)
-
-
-def _with_hopping(finished: Finished) -> Finished:
-    """How the models hopped, if they did: that is in the journal alone."""
-    terms, result, standing = finished.offer.setup.terms, finished.result, finished.standing
-    if terms.data is None or standing.hopping is not None:
-        return finished
-    from elastune.journal import Journal  # noqa: PLC0415
-    from elastune.runs.history.hopping import recall_hopping  # noqa: PLC0415
-
-    entries = Journal.open(finished.folder.journal, read_only=True).read(finished.record.run)
-    hopping = recall_hopping(entries, terms)
-    return replace(
-        finished, result=replace(result, hopping=hopping), standing=replace(standing, hopping=hopping)
-    )
 
 
 def _tell_where_it_stands(continuation: Continuation) -> None:

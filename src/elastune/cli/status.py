@@ -38,7 +38,6 @@ def status_command(
     """Show where a run stands: time and money against limits and prediction, stages, trials, the best."""
     with errors_as_json(as_json):
         from elastune.api.running import campaign_status, status  # noqa: PLC0415
-        from elastune.runs.history.reading import with_hopping  # noqa: PLC0415
 
         together = None if audit else campaign_status(run, folder=runs_folder)
         if together is not None:
@@ -46,7 +45,7 @@ def status_command(
             return
         if watch:
             _look_on(run, runs_folder, alone=not (audit or as_json))
-        found = with_hopping(status(run, folder=runs_folder, audit=audit))
+        found = status(run, folder=runs_folder, audit=audit)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
     else:

@@ -38,10 +38,8 @@ def tell_hopping(hopping: Hopping) -> Iterator[tuple[str, str]]:
     if hopping.utilisation is not None:
         around = (hopping.occupied_s - hopping.training_s) / hopping.up_s
         busy = f"{format_percent(hopping.utilisation)} of the time for which they were up"
-        busy += f", {around:.1%} went to models that came, were read and were saved" if around > 0.0 else ""
-        gap = hopping.gap
-        bound = "" if gap is None else f"; rounds took {max(0.0, gap):.1%} more than they must"
-        yield "workers", f"trained {busy}{bound}"
+        busy += f", {around:.1%} went to bringing and saving models" if around > 0.0 else ""
+        yield "workers", f"trained {busy}{_tell_gap(hopping)}"
     moved = f"{plural(hopping.hops, 'time')} a model came from another worker"
     if hopping.moved_bytes is not None and hopping.formula_bytes is not None:
         moved += (
@@ -52,6 +50,15 @@ def tell_hopping(hopping: Hopping) -> Iterator[tuple[str, str]]:
     if hopping.loads:
         loads = f"partitions read {plural(hopping.loads, 'time')}, in {format_duration(hopping.load_s)}"
         yield "data", f"{loads} of the workers' time"
+
+
+def _tell_gap(hopping: Hopping) -> str:
+    """Of rounds that were disturbed nobody knows what they must take."""
+    if hopping.gap is None:
+        return ""
+    known = sum(each.bound_s is not None for each in hopping.rounds)
+    which = "rounds" if known == len(hopping.rounds) else plural(known, "undisturbed round")
+    return f"; {which} took {max(0.0, hopping.gap):.1%} more than they must"
 
 
 def _tell_visits(hopping: Hopping) -> str:

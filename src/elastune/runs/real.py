@@ -23,6 +23,7 @@ from elastune.journal import AnyJournal, RunFolder, RunRecord, Writer
 from elastune.providers.rays import RayProvider
 from elastune.runs.data import open_data
 from elastune.runs.driver import Beat, Driver, belief_of
+from elastune.runs.history.hopping import Hopping, recall_hopping
 from elastune.runs.listening import open_listeners
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.result import Estimate, RunResult, best_of, count_phases
@@ -138,6 +139,12 @@ class RealRun:
             self.retention.tidy()
         if self.body.failure is not None:
             raise ExecutionError(self.body.failure)
+        if self.body.hindrance is not None and self.core.state.ended is None:
+            run = self.record.run
+            raise ExecutionError(
+                f"{self.body.hindrance}\nrun {run} rests: all is saved in {self.folder.path}, and no node is "
+                f"left; mend it and go on with `elastune resume {run}`"
+            )
 
     def _listen(self, stop: Asked, rest: Asked) -> bool:
         if (reason := stop()) is not None:
@@ -170,7 +177,14 @@ class RealRun:
             journal_sha256=self.writer.sha256,
             ledger=state.ledger,
             run=self.record.run,
+            hopping=self._hopping(),
         )
+
+    def _hopping(self) -> Hopping | None:
+        """How the models hopped, if they did; that is in the journal alone."""
+        if self.setup.terms.data is None:
+            return None
+        return recall_hopping(self.journal.read(self.record.run), self.setup.terms)
 
     def standing(self, predicted: Estimate) -> Standing:
         remarks: list[Remark] = []
@@ -178,7 +192,12 @@ class RealRun:
             pass
         remarks += self.listeners.remarks()
         return standing_of(
-            self.setup, self.core.state, seed=self.record.seed, predicted=predicted, remarks=remarks
+            self.setup,
+            self.core.state,
+            seed=self.record.seed,
+            predicted=predicted,
+            remarks=remarks,
+            hopping=self._hopping(),
         )
 
     def beginning(self) -> RunStarted:

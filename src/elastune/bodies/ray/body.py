@@ -61,6 +61,8 @@ class RayBody:
         self.ended = False
         self.failure: str | None = None
         """Why no trial can be trained at all; None: nothing of the kind."""
+        self.hindrance: str | None = None
+        """What somebody has to mend before the run can go on; None: nothing."""
         self.machines = machines
         cpus, gpus = machines.provider.resources()
         self.fleet = Fleet(Share(terms.cluster.slots_per_node, cpus, gpus))
@@ -309,6 +311,12 @@ class RayBody:
         else:
             yield from self._give_up(f"the workers cannot start:\n{error}")
 
+    def _rest_for(self, reason: str) -> Iterator[AnyEvent]:
+        """Somebody has to look after something; then the run can go on."""
+        if self.hindrance is None and not self.ended:
+            self.hindrance = reason
+            yield ev.RestAsked(at_s=self.now_s, reason=reason)
+
     def _give_up(self, failure: str) -> Iterator[AnyEvent]:
         """Nothing can be trained any more: what is saved is kept, and the run ends."""
         if self.failure is None and not self.ended:
@@ -333,6 +341,8 @@ class RayBody:
                     self._awaited = number, self._awaited[1] - 1
             case msg.SlotIdle():
                 pass
+            case msg.Unreadable(error=error):
+                yield from self._rest_for(error)
             case _:
                 gang = self._gang(*news.gang)
                 if gang is not None:

@@ -286,6 +286,13 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """The data are not what they were, or not there: no trial will get on."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFailed:
     """Nothing works on this node."""
 
@@ -303,5 +310,6 @@ News = (
     | Kept
     | Broken
     | Flushed
+    | Unreadable
     | AgentFailed
 )

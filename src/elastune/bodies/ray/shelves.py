@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elastune.data import Dataset, Loaded, Shelf
+from elastune.errors import ElastuneError, ExecutionError
+
+
+class UnreadableError(ExecutionError):
+    """Not the fault of the trial that came to read the data."""
 
 
 class Shelves:
@@ -21,9 +26,11 @@ class Shelves:
         """The data of one partition; those of the share are kept before others."""
         first = self._training
         self._shelf.keep([n for n in share if n < first], [n - first for n in share if n >= first])
-        if partition < first:
-            return self._shelf.take(partition)
-        return self._shelf.take(partition - first, validation=True)
+        number, validation = (partition, False) if partition < first else (partition - first, True)
+        try:
+            return self._shelf.take(number, validation)
+        except ElastuneError as error:
+            raise UnreadableError(f"the data cannot be read: {error}") from error
 
     def is_validation(self, partition: int) -> bool:
         return partition >= self._training

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from elastune.bodies.ray.mailbox import Mailbox
 from elastune.bodies.ray.member import Dissolved, Member
-from elastune.bodies.ray.messages import Form, Manual, Script, SlotIdle, SlotReady, SlotUnfit
+from elastune.bodies.ray.messages import Form, Manual, Script, SlotIdle, SlotReady, SlotUnfit, Unreadable
 from elastune.bodies.ray.reporting import Reporter
 from elastune.training import Recipe, open_recipe
 from elastune.training.loading import load
@@ -57,6 +57,8 @@ def main(channel: Connection, slot: int, manual: Manual) -> None:
         with _as_it_was(), _output_to(manual.logs, form):
             outcome = _serve(_guest(manual, form, recipe, mailbox, reporter, shelves, device))
         if outcome is not None:
+            if outcome.unreadable is not None:
+                reporter.tell(Unreadable(error=outcome.unreadable))
             reporter.end(outcome.error, fault=outcome.fault)
             os._exit(_BROKEN)  # whatever the user's code left behind goes with it
         reporter.end()
@@ -99,6 +101,8 @@ class Outcome(NamedTuple):
 
     error: str
     fault: bool
+    unreadable: str | None = None
+    """Why the data cannot be read."""
 
 
 def open_script(script: Script) -> Recipe:
@@ -136,6 +140,8 @@ def _serve(member: Member | Visitor) -> Outcome | None:
             return None
         text = traceback.format_exc()
         sys.stderr.write(text)
+        if type(error).__name__ == "UnreadableError":  # not imported where nothing hops
+            return Outcome(str(error), fault=False, unreadable=str(error))
         peer = member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS)
         if peer:
             time.sleep(_PEER_DELAY_S)
