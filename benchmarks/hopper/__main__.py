@@ -1,14 +1,23 @@
-"""`python -m benchmarks.hopper [name ...]`."""
+"""`python -m benchmarks.hopper [name ...]`; `all`, or no name, runs everything."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks.hopper import replicas, schedules
+from benchmarks.hopper import accuracy, faults, prediction, replicas, schedules, throughput
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
 
-EXPERIMENTS: dict[str, Experiment] = {"schedules": schedules.run, "replicas": replicas.run}
+# Those with torch come last: once this process has it, the workers of every run load it.
+EXPERIMENTS: dict[str, Experiment] = {
+    "schedules": schedules.run,
+    "replicas": replicas.run,
+    "prediction": prediction.run,
+    "faults": faults.run,
+    "throughput": throughput.run,
+    "accuracy": accuracy.run,
+}
 
 if __name__ == "__main__":
-    run_named(EXPERIMENTS, RESULTS / "hopper", sys.argv[1:])
+    names = [name for name in sys.argv[1:] if name != "all"]
+    run_named(EXPERIMENTS, RESULTS / "hopper", names)

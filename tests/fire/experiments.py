@@ -23,6 +23,8 @@ ALL_POLICIES = 300_000
 # From here on some experiments may stop early and some workers are killed; streams of their own leave the
 # rest to the same luck.
 MAY_STOP_EARLY = 600_000
+# And from here on the data are partitioned and the models hop.
+HOPPING = 10_000_000
 FIRST_ALGORITHMS = ("sha", "sha", "sha", "hyperband", "asha", "asha")
 NEEDS_DEADLINE = ("seer", "e-hyperband", "e-grid")
 
@@ -48,13 +50,15 @@ class Experiment:
         limits = f"deadline {job.deadline}, budget {job.budget}, yields {job.yields}"
         limits += "" if job.stop_when is None else f", stop when {job.stop_when}"
         policy = "restless" if self.setup.restless else self.setup.policy
-        return f"experiment {self.seed}: {policy}, {limits}, {self.faults}"
+        data = "" if job.data is None else f", {self.setup.terms.data}"
+        return f"experiment {self.seed}: {policy}, {limits}, {self.faults}{data}"
 
 
 def make_experiment(seed: int) -> Experiment:
     luck = random.Random(seed)
     job = _job(luck, _search if seed >= ALL_POLICIES else _first_search)
     job |= _stop_when(seed, str(job["mode"])) if seed >= MAY_STOP_EARLY else {}
+    job |= _data(random.Random(f"data {seed}")) if seed >= HOPPING else {}
     setup = _prepare(job, luck)
     faults = _faults(luck)
     if seed >= MAY_STOP_EARLY:
@@ -150,6 +154,20 @@ def _stop_when(seed: int, mode: str) -> dict[str, object]:
     easy = luck.choice([0.1, 0.3, 0.6, 0.8, 2.0])
     target = f"score {luck.choice(['>=', '>'])} {easy}"
     return {"stop_when": target if mode == "max" else f"score {luck.choice(['<=', '<'])} {1 - easy}"}
+
+
+def _data(luck: random.Random) -> dict[str, object]:
+    """The exact scheduler may search for seconds, so its epochs are small."""
+    partitions = luck.randint(1, 8)
+    data: dict[str, object] = {
+        "partitions": partitions,
+        "replicas": luck.choice([1, 1, 1, 2, 3]),
+        "scheduler": luck.choice(["list", "list", "randomized", "exact" if partitions == 1 else "list"]),
+    }
+    if luck.random() < 0.4:
+        data |= {"make": LEARN, "validation": luck.choice([0.1, 0.3])}
+        data |= luck.choice([{}, {"validation_partitions": luck.randint(1, 5)}])
+    return {"execution": "hopper", "data": data}
 
 
 def _profile(luck: random.Random) -> dict[str, object]:

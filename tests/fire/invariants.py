@@ -85,7 +85,7 @@ class Witness:
         for iteration in event.saved:
             if iteration <= self.iterations[event.trial]:
                 self.saved[event.trial] = max(self.saved[event.trial], iteration)
-        if isinstance(event, ev.TrialCrashed | ev.GangLost):
+        if isinstance(event, ev.TrialCrashed | ev.GangLost | ev.VisitEnded):
             self._dissolve(event.trial, event.at_s)
 
     def _form(self, train: do.Train, at_s: float) -> None:
@@ -129,7 +129,9 @@ class Witness:
                 used[slot] += 1
                 assert state.where[slot.node].ready_s is not None, f"{slot} is used before its node is up"
         assert all(times == 1 for times in used.values()), f"slots are used twice: {used}"
-        body = {n: g.lease.generation for n, g in self.simulation.body.gangs.items()}
+        gangs, visits = self.simulation.body.gangs, self.simulation.body.visits
+        leases = [*(gang.lease for gang in gangs.values()), *(visit.lease for visit in visits.values())]
+        body = {lease.trial: lease.generation for lease in leases}
         core = {n: state.trials[n].generation for n in state.held}
         assert body == core, f"the body runs {body}, the core believes {core}"
 

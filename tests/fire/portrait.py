@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-_PLAIN = (str, int, float, bool, type(None), enum.Enum)
+import numpy as np
+
+_PLAIN = (str, int, float, bool, type(None), enum.Enum, np.generic)
 
 
 def portrait(thing: Any) -> Any:
@@ -19,7 +21,7 @@ def portrait(thing: Any) -> Any:
         return {portrait(key): portrait(value) for key, value in thing.items()}
     if isinstance(thing, tuple):
         return tuple(map(portrait, thing))
-    if isinstance(thing, list | deque):
+    if isinstance(thing, list | deque | np.ndarray):
         return list(map(portrait, thing))
     if isinstance(thing, set | frozenset):
         return frozenset(map(portrait, thing))
@@ -29,10 +31,20 @@ def portrait(thing: Any) -> Any:
 def _portrait_of_object(thing: Any) -> Any:
     if isinstance(thing, random.Random):
         return thing.getstate()
+    if isinstance(thing, np.random.Generator):
+        return thing.bit_generator.state
     if dataclasses.is_dataclass(thing):
-        if getattr(type(thing), "__hash__", None) is not None:
-            return thing  # frozen: compares by itself
+        if _is_hashable(thing):
+            return thing  # frozen, all the way down: compares by itself
         return {field.name: portrait(getattr(thing, field.name)) for field in dataclasses.fields(thing)}
     if callable(thing):
         return None
     return {name: portrait(value) for name, value in vars(thing).items()}
+
+
+def _is_hashable(thing: Any) -> bool:
+    try:
+        hash(thing)
+    except TypeError:
+        return False
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fire.experiments import HOPPING
 from tests.fire.trial import put_to_trial
 
 # Seeds that once broke an invariant: a node lost while the driver was down, a release that was commanded and
@@ -68,6 +69,19 @@ def test_random_experiments_with_faults_keep_every_invariant(block: int) -> None
 @pytest.mark.parametrize("block", range(4))
 def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int) -> None:
     for seed in range(600_000 + 20 * block, 600_000 + 20 * (block + 1)):
+        _endures(seed)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
+    for seed in range(HOPPING + 10 * block, HOPPING + 10 * (block + 1)):
+        _endures(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(40))
+def test_many_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
+    for seed in range(HOPPING + 1000 + 25 * block, HOPPING + 1000 + 25 * (block + 1)):
         _endures(seed)
 
 

@@ -11,6 +11,7 @@ from elastune.journal.codec import encode
 from elastune.runs import Simulation, replay
 from elastune.runs.driver import Driver
 from elastune.runs.replay import event_of
+from tests.core.visits import Watch
 from tests.fire.experiments import Experiment, make_experiment
 from tests.fire.invariants import Witness
 from tests.fire.portrait import portrait
@@ -40,6 +41,8 @@ class Watched(Simulation):
             faults=experiment.faults,
         )
         self.witness = Witness(self)
+        data = self.setup.terms.data
+        self.visits = None if data is None else Watch(data.partitions, len(data.validation_rows))
         self.shadow = self.setup.make_core(self.seed)
 
     def step(self) -> bool:
@@ -59,6 +62,8 @@ class Watched(Simulation):
         if not self.shadow.state.events % PORTRAIT_EVERY:
             self.compare("shadow", self.shadow)
         self.witness.hear(event, tuple(commands))
+        if self.visits is not None:
+            self.visits.take(event, commands)
 
     def compare(self, what: str, other: object) -> None:
         assert portrait(vars(other)) == portrait(vars(self.core)), f"the {what} differs from the run"

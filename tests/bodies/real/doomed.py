@@ -42,8 +42,8 @@ def undisturbed() -> RunResult:
     return elastune.simulate(job_of().model_copy(update=learn))
 
 
-def interrupt(job: Path, folder: Path, command: int) -> int:
-    """A driver that dies at that command; returns its exit status."""
+def interrupt(job: Path | str, folder: Path, command: int) -> int:
+    """A driver that dies at that command; returns its exit status. The job "last" resumes the last run."""
     line = [sys.executable, "-m", "tests.bodies.real.doomed", str(job), str(folder), str(command)]
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
         return driver.wait(120)
@@ -110,4 +110,7 @@ if __name__ == "__main__":
         _campaign(options.seeds, options.first)
     else:
         _die_at(int(sys.argv[3]))
-        run_offer(offer_run(sys.argv[1]), folder=sys.argv[2])
+        if sys.argv[1] == "last":
+            elastune.resume("last", folder=sys.argv[2])
+        else:
+            run_offer(offer_run(sys.argv[1]), folder=sys.argv[2])

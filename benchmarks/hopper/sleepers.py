@@ -1,0 +1,47 @@
+"""Iterations that sleep by a law: visiting partitions, or with a copy of all data (task-parallel).
+
+They do not import torch, so that eight workers boot in seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks.hopper.holding import all_of, note_memory
+from benchmarks.hopper.law import Law
+from elastune.training import Trainable, Worker
+
+
+class Sleeper(Trainable):
+    """Takes as long as the law says and learns how many visits it had: the same metrics in any order."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        self.worker, self.config = worker, config
+        self.law = Law(**{name: float(config[name]) for name in ("row_s", "reduce_s", "batch")})
+        self.visits = 0
+        self.weights = np.zeros(int(config["weights"]), dtype=np.uint8)
+
+    def step(self) -> dict[str, float]:
+        note_memory(self.config["notes"], "", int(self.worker.partition or 0), self.worker.data)
+        return self._sleep((self.worker.rows or 0) * self.worker.size, visits=self.worker.size)
+
+    def save(self) -> dict[str, Any]:
+        return {"visits": self.visits, "weights": self.weights}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.visits, self.weights = state["visits"], state["weights"]
+
+    def _sleep(self, rows: int, *, visits: int) -> dict[str, float]:
+        time.sleep(self.law.seconds(rows, self.worker.size))
+        self.visits += visits
+        return {"score": float(self.config["x"]) * self.visits}
+
+
+class WholeSleeper(Sleeper):
+    def step(self) -> dict[str, float]:
+        _, rows = all_of(self.config["training"], self.config["notes"])
+        return self._sleep(rows, visits=1)
