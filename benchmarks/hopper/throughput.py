@@ -27,10 +27,10 @@ MB = 1e6
 class Scope:
     """`copies`: noisy versions of each picture. `unit_s`: how long a visit sleeps."""
 
-    copies: int = 20
+    copies: int = 100
     partitions: tuple[int, ...] = (2, 4)
     training_workers: int = 2
-    training_epochs: int = 2
+    training_epochs: int = 1
     unit_s: float = 0.7
     sleeping_workers: int = 8
     sleeping_epochs: int = 2

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import elastune
 from elastune.api.tuning import Finished
+from elastune.cli.app import app
 from elastune.core import Ending
 from elastune.core import events as ev
+from elastune.errors import JobError
 from tests.bodies.real.hoppers import (
     ROWS,
     VALIDATION_ROWS,
@@ -88,6 +91,13 @@ def test_every_trial_visits_every_partition_once_per_epoch(tmp_path: Path) -> No
     assert any(visit.hopped for visit in visits)
     assert min(visit.model_bytes for visit in visits) > 200_000
     assert elastune.report(finished.folder.path)
+    again = elastune.replay(finished.folder.path)
+    assert again.same is True
+    assert again.visits == again.iteration * (len(ROWS) + len(VALIDATION_ROWS))
+    told = CliRunner().invoke(app, ["replay", str(finished.folder.path)])
+    assert "bit for bit" in told.stdout
+    with pytest.raises(JobError, match="has no trial 99"):
+        elastune.replay(finished.folder.path, trial=99)
 
 
 @pytest.mark.slow
