@@ -62,19 +62,19 @@ def test_an_experiment_that_once_broke_holds(seed: int) -> None:
 
 @pytest.mark.parametrize("block", range(12))
 def test_random_experiments_with_faults_keep_every_invariant(block: int) -> None:
-    for seed in range(300_000 + 20 * block, 300_000 + 20 * (block + 1)):
+    for seed in range(300_000 + 10 * block, 300_000 + 10 * (block + 1)):
         _endures(seed)
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int) -> None:
-    for seed in range(600_000 + 20 * block, 600_000 + 20 * (block + 1)):
+    for seed in range(600_000 + 10 * block, 600_000 + 10 * (block + 1)):
         _endures(seed)
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
-    for seed in range(HOPPING + 10 * block, HOPPING + 10 * (block + 1)):
+    for seed in range(HOPPING + 6 * block, HOPPING + 6 * (block + 1)):
         _endures(seed)
 
 

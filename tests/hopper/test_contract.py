@@ -25,7 +25,7 @@ each_scheduler = pytest.mark.parametrize("make", SCHEDULERS.values(), ids=SCHEDU
 
 
 @each_scheduler
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(epoch=epochs(ANY))
 def test_every_promise_is_kept(make: Make, epoch: Epoch) -> None:
     schedule = simulate(epoch, make())
@@ -37,7 +37,7 @@ def test_every_promise_is_kept(make: Make, epoch: Epoch) -> None:
 
 
 @each_scheduler
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_every_promise_is_kept_while_workers_come_and_go(make: Make, epoch: Epoch, seed: int) -> None:
     changes = random_changes(Random(seed), epoch)
@@ -47,7 +47,7 @@ def test_every_promise_is_kept_while_workers_come_and_go(make: Make, epoch: Epoc
 
 
 @each_scheduler
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_units_wait_for_their_partition_and_all_end_when_it_is_back(
     make: Make, epoch: Epoch, seed: int
@@ -59,7 +59,7 @@ def test_units_wait_for_their_partition_and_all_end_when_it_is_back(
 
 
 @each_scheduler
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_times_that_were_not_expected_do_no_harm(make: Make, epoch: Epoch, seed: int) -> None:
     random = Random(seed)
@@ -72,7 +72,7 @@ def test_times_that_were_not_expected_do_no_harm(make: Make, epoch: Epoch, seed:
 
 
 @each_scheduler
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_the_same_epoch_gives_the_same_schedule(make: Make, epoch: Epoch, seed: int) -> None:
     changes = random_changes(Random(seed), epoch)

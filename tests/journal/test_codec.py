@@ -58,6 +58,9 @@ BY_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (tuple[TrialId, ...], many(st.builds(TrialId, st.integers(0, 999)))),
     (tuple[NodeId, ...], many(st.builds(NodeId, texts))),
     (tuple[tuple[NodeId, float], ...], many(st.tuples(st.builds(NodeId, texts), numbers))),
+    (tuple[tuple[str, ...], ...], many(many(texts))),
+    (tuple[tuple[int, ...], ...], many(many(whole))),
+    (do.Visit | None, st.none() | st.builds(do.Visit, whole, whole, whole, st.booleans())),
 ]
 
 

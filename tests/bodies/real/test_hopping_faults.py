@@ -82,7 +82,8 @@ def test_a_loss_amid_an_epoch_costs_time_and_nothing_else(
     check(finished, data_of(folder))
 
 
-@pytest.mark.parametrize("ending", ["killed", pytest.param("rests", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["killed", "rests"])
 def test_a_run_goes_on_amid_an_epoch_after_its_driver(tmp_path: Path, ending: str) -> None:
     folder, runs = write_data(tmp_path / "data"), tmp_path / "runs"
     driver = start_driver(tmp_path, **sections(folder, **OFTEN))
