@@ -377,7 +377,8 @@ class TestLimits:
 
 
 class TestRest:
-    def test_a_rest_stops_visits_and_a_resumed_run_goes_on_from_durable_states(self) -> None:
+    @pytest.mark.parametrize("error", [None, "the disk is full"])
+    def test_a_rest_saves_models_and_a_resumed_run_goes_on_from_there(self, error: str | None) -> None:
         stage = Stage("n0", "n1", rows=(1.0,) * 4)
         stage.wants(0, 1)
         stage.ends(0, kept=True)
@@ -385,6 +386,12 @@ class TestRest:
         assert stage.watch.running
         commands = stage.tell(ev.RestAsked(at_s=0.0, reason="Ctrl-C"))
         assert stage.visits() == {}
+        (stow,) = only(commands, do.Stow)
+        assert stow == do.Stow(trial=TrialId(1), iteration=1, visits=1)
+        assert len(released(commands)) == 1, "the model lies on the other one"
+        assert only(commands, do.Rest) == []
+        stowed = ev.ModelStowed(at_s=0.0, trial=TrialId(1), iteration=1, visits=1, error=error)
+        commands = [*commands, *stage.tell(stowed)]
         assert sorted(released(commands)) == ["n0", "n1"]
         assert len(only(commands, do.Rest)) == 1
         again = stage.tell(ev.Resumed(at_s=0.0, down_s=60.0))
@@ -393,9 +400,19 @@ class TestRest:
         stage.granted(request.request, "n2", "n3")
         stage.ready("n2", "n3")
         done = {trial: lease.visit.done for trial, lease in stage.watch.running.items() if lease.visit}
-        assert done == {0: 1, 1: 0}
-        stage.epoch(7)
+        assert done == {0: 1, 1: 0 if error else 1}
+        stage.epoch(6 + (error is not None))
         assert stage.iterations() == {0: 1, 1: 1}
+
+    def test_a_notice_saves_the_models_that_lie_there(self) -> None:
+        stage = Stage("n0", "n1", rows=(1.0,) * 4)
+        stage.wants(0, 1)
+        stage.ends(0)
+        stage.ends(1)
+        at = {trial: tour.at for trial, tour in stage.state.tours.items()}
+        commands = stage.tell(ev.NodeNoticed(at_s=0.0, node=NodeId("n0"), until_s=120.0))
+        there = [trial for trial, node in at.items() if node == "n0" and trial not in stage.visits()]
+        assert [command.trial for command in only(commands, do.Stow)] == there  # type: ignore[attr-defined]
 
 
 class TestTogether:
@@ -460,7 +477,10 @@ class TestHosts:
     def test_a_partition_that_no_machine_has_ends_the_run_with_the_reason(self) -> None:
         stage = self.make({0: "gamma"})
         commands = stage.wants(0, 1)
-        assert ("data", "partition 0 is on none of the machines that are there") in notes(commands)
+        assert (
+            "data",
+            "partition 0 is on none of the machines that are there; data.hosts has it on gamma",
+        ) in notes(commands)
         (end,) = only(commands, do.EndRun)
         assert isinstance(end, do.EndRun)
         assert end.reason is do.Ending.FAILED

@@ -42,7 +42,7 @@ class Watch:
         for command in commands:
             self._is_told(command)
 
-    def _happens(self, event: AnyEvent) -> None:
+    def _happens(self, event: AnyEvent) -> None:  # noqa: C901, PLR0912  one case per event
         match event:
             case ev.VisitEnded() if self._is_of(event):
                 lease = self.running.pop(event.trial)
@@ -71,6 +71,9 @@ class Watch:
             case ev.TrialPaused(trial=trial, generation=generation):
                 if trial in self.together and self.together[trial].generation == generation:
                     del self.together[trial]
+            case ev.ModelStowed(trial=trial, visits=visits, error=None):
+                if visits <= len(self.seen.get(trial, ())):
+                    self.safe[trial] = max(visits, self.safe.get(trial, 0))
             case ev.NodeLost(node=node):
                 self._lose(node)
             case ev.Resumed():

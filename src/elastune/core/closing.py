@@ -41,6 +41,7 @@ def rest(turn: Turn) -> None:
     for number in tuple(state.held):
         if state.trials[number].activity is not Activity.SAVING:
             seating.give_way(turn, state.trials[number])
+    hopping.stow(turn)
 
 
 def rest_if_quiet(turn: Turn) -> None:

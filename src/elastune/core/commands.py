@@ -137,6 +137,15 @@ class Stop(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stow(Command):
+    """Make a model durable that lies on a node and is at rest amid an iteration; `ModelStowed` answers."""
+
+    trial: TrialId
+    iteration: int
+    visits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetTimer(Command):
     """Wake the core at that time. A timer that is set again moves.
 
@@ -189,6 +198,7 @@ AnyCommand = (
     | Revoke
     | Pause
     | Stop
+    | Stow
     | SetTimer
     | CancelTimer
     | Barrier

@@ -25,6 +25,7 @@ from elastune.core.events import (
     AnyEvent,
     BarrierPassed,
     GangStarted,
+    ModelStowed,
     NodeFound,
     NodeLost,
     NodeNoticed,
@@ -163,6 +164,8 @@ class Core:
                 training.paused(turn, event)
             case TrialsSampled():
                 training.sampled(turn, event)
+            case ModelStowed():
+                hopping.stowed(turn, event)
             case NodesGranted():
                 membership.granted(turn, event)
             case NodesRefused():

@@ -164,9 +164,13 @@ class TrialCrashed(Progressed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangLost(Progressed):
-    """The gang is gone and the user's code is not to blame: somebody killed a worker, say."""
+    """The gang is gone and the user's code is not to blame: somebody killed a worker, say.
+
+    `model_lost`: where models hop, the one that was to come is nowhere but in the store.
+    """
 
     error: str
+    model_lost: bool = False
 
 
 def has_stopped(event: Progressed) -> bool:
@@ -182,6 +186,16 @@ class TrialPaused(Event):
 
     trial: TrialId
     generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStowed(Event):
+    """The answer to `Stow`. `error`: it could not be made durable."""
+
+    trial: TrialId
+    iteration: int
+    visits: int
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +260,7 @@ AnyEvent = (
     | GangLost
     | Progressed
     | TrialPaused
+    | ModelStowed
     | TimerFired
     | BarrierPassed
     | StopAsked

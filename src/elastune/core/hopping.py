@@ -12,8 +12,8 @@ gang as in the other execution, each member on the partitions that it holds anyw
 from __future__ import annotations
 
 from elastune.core import gangs, guards
-from elastune.core.commands import Visit
-from elastune.core.events import VisitEnded
+from elastune.core.commands import Stow, Visit
+from elastune.core.events import ModelStowed, VisitEnded
 from elastune.core.experience import Spell
 from elastune.core.state import Pools, State
 from elastune.core.tours import Round, Tour, worker_id
@@ -39,7 +39,7 @@ from elastune.hopper import (
 )
 from elastune.hopper.layout import Place, lay_out
 from elastune.hopper.terms import DataTerms
-from elastune.place import Gang, Slot, TrialId
+from elastune.place import Gang, NodeId, Slot, TrialId
 
 # Of an epoch. What visits will take is known less well than that.
 _TOLERANCE = 0.005
@@ -120,10 +120,38 @@ def visited(turn: Turn, trial: Trial, event: VisitEnded) -> None:
 def come_back(state: State) -> None:
     """The driver was down: models are only in the store, and no worker holds data any more."""
     for tour in state.tours.values():
-        tour.at = None
+        tour.at, tour.stowing = None, False
         tour.fall_back()
     for room in state.rooms.values():
         room.hall.round, room.hall.layout, room.hall.roster = None, {}, ()
+
+
+def model_lost(state: State, trial: Trial) -> None:
+    """Whatever was not durable of it is done again."""
+    tour = state.tours.get(trial.number)
+    if tour is not None:
+        tour.at = None
+
+
+def stow(turn: Turn, node: NodeId | None = None) -> None:
+    """Models at rest amid an iteration are made durable; those on one node, or all."""
+    for number, tour in turn.state.tours.items():
+        if tour.at is None or node not in (None, tour.at) or number in turn.state.held:
+            continue
+        if len(tour.seen) > tour.safe and not tour.stowing and not turn.state.trials[number].phase.is_over:
+            tour.stowing = True
+            turn.tell(Stow(trial=number, iteration=tour.iteration, visits=len(tour.seen)))
+
+
+def stowed(turn: Turn, event: ModelStowed) -> None:
+    tour = turn.state.tours.get(event.trial)
+    if tour is None or tour.iteration != event.iteration:
+        return
+    tour.stowing = False
+    if event.error is None and tour.safe < event.visits <= len(tour.seen):
+        tour.safe = event.visits
+    elif event.error is not None:
+        turn.note("stow", f"the model of trial {event.trial} could not be saved: {event.error}")
 
 
 def end_rounds(state: State) -> None:
@@ -324,12 +352,17 @@ def _lay_out(turn: Turn, room: Pools, workers: tuple[Slot, ...]) -> None:
     ]
     is_whole = not room.pool.outstanding and room.pool.ready == room.pool.staying
     if missing and workers and is_whole:
-        few = len(workers) < data.least_workers
+        few, hosts = len(workers) < data.least_workers, _wanted_hosts(data, missing[0])
         turn.state.unreachable = (
             f"the data need {data.least_workers} workers to hold them, and there are {len(workers)}"
             if few
-            else f"partition {missing[0]} is on none of the machines that are there"
+            else f"partition {missing[0]} is on none of the machines that are there{hosts}"
         )
+
+
+def _wanted_hosts(data: DataTerms, partition: int) -> str:
+    hosts = dict(data.hosts).get(partition, frozenset())
+    return f"; data.hosts has it on {', '.join(sorted(hosts))}" if hosts else ""
 
 
 def _together(state: State, room: Pools, workers: tuple[Slot, ...], trials: int) -> Gang | None:
@@ -346,9 +379,10 @@ def _together(state: State, room: Pools, workers: tuple[Slot, ...], trials: int)
         most_slots=terms.gangs.max_slots,
     )
     is_faster = manner is Manner.TOGETHER if state.wishes.together is None else state.wishes.together
-    even = data.replicas == 1 and not data.partitions % len(workers)
-    if data.validation_rows:
-        even = even and not len(data.validation_rows) % len(workers)
+    held = [room.hall.layout[worker_id(slot)] for slot in workers]
+    # All have to take as many steps: they add up their gradients in each.
+    shapes = {(len(each), sum(number < data.partitions for number in each)) for each in held}
+    even = data.replicas == 1 and len(shapes) == 1
     return workers if is_faster and even and len(workers) > 1 else None
 
 

@@ -80,7 +80,12 @@ def _release_surplus(turn: Turn, room: Pools) -> None:
     if room.hall.round is not None:  # everybody has data, and perhaps a model, that this round needs
         return
     surplus = max(0, pool.coming - pool.wanted)
-    empty = [node for node in pool.nodes.values() if not room.occupants.get(node.number)]
+    needed = {tour.at for tour in turn.state.tours.values() if tour.stowing}
+    empty = [
+        node
+        for node in pool.nodes.values()
+        if not room.occupants.get(node.number) and node.number not in needed
+    ]
     gone = [node for node in empty if node.leaving]
     staying = sorted((node for node in empty if not node.leaving), key=lambda node: node.ready_s is not None)
     release(turn, room, gone + staying[:surplus])

@@ -23,6 +23,8 @@ class Tour:
     seen: list[PartitionId] = field(default_factory=list)
     safe: int = 0
     at: NodeId | None = None
+    stowing: bool = False
+    """The newest state is being made durable, and its node is needed for that."""
 
     def fall_back(self) -> int:
         """The newest state is lost: what came after the durable one is to be done again."""

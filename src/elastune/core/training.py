@@ -89,6 +89,8 @@ def progressed(turn: Turn, event: Progressed) -> Trial | None:
         case TrialCrashed():
             _crashed(turn, trial, error or event.error)
         case GangLost():
+            if event.model_lost:
+                hopping.model_lost(turn.state, trial)
             _lost(turn, trial, error or event.error)
         case _ if error is not None:
             _fail(turn, trial, error)

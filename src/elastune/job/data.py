@@ -16,6 +16,7 @@ from elastune.job.trainable import written_in
 from elastune.spec import Hopping
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_SECRET = re.compile(r"[^/@]*:[^/@]*@")
 _MOST_CHARACTERS = 1000
 _LARGEST_PART = 0.5
 
@@ -24,6 +25,13 @@ def _path(written: object) -> str:
     text = str(written) if isinstance(written, str | Path) else ""
     if not (text.isprintable() and 0 < len(text.strip()) == len(text) <= _MOST_CHARACTERS):
         raise ExpectedError("a folder, a pattern such as data/*.npz, or an address such as s3://bucket/data")
+    address = _ADDRESS.match(text)
+    if address is not None and _SECRET.match(text, address.end()):
+        raise MisfitError(
+            (),
+            "has a user and a password in it, and a job is kept in journals and reports; expected an address "
+            "without them, and secrets as the storage's own variables or files (AWS_SECRET_ACCESS_KEY)",
+        )
     return text
 
 
@@ -51,7 +59,7 @@ def _named(given: object) -> object:
 def _rows(written: object) -> tuple[float, ...]:
     listed = written if isinstance(written, list | tuple) else []
     rows = [each for each in listed if isinstance(each, int | float) and not isinstance(each, bool)]
-    if not rows or len(rows) < len(listed) or min(rows) <= 0:
+    if not rows or len(rows) < len(listed) or not all(0 < each < float("inf") for each in rows):
         raise ExpectedError("the rows of each partition, such as [1000, 1000, 800]")
     return tuple(float(each) for each in rows)
 
@@ -99,6 +107,8 @@ class DataSection(Section):
     rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
     validation_rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
     """Of each partition. Found out where there are files, so that a journal tells what was known."""
+    fingerprint: str | None = None
+    """Of the files; a run that is resumed wants the same."""
     seed: Seed = 0
     scheduler: Annotated[str, BeforeValidator(one_of(*SCHEDULERS))] = DEFAULT_SCHEDULER
 
@@ -122,6 +132,10 @@ class DataSection(Section):
             )
         if isinstance(self.validation, str) and self.path is None:
             raise MisfitError(("validation",), "is a folder, and the training data are none")
+        if self.path is None and self.validation is None and self.validation_partitions is not None:
+            raise MisfitError(
+                ("validation_partitions",), "are of validation data, and there is no validation"
+            )
         if self.spill is not None and self.memory is None:
             raise MisfitError(("spill",), "needs memory: how many GB a worker may hold before it spills")
         return self
@@ -138,9 +152,9 @@ class DataSection(Section):
     def to_hopping(self) -> Hopping:
         """As the planners see it."""
         partitions = self.partitions or len(self.rows or (1,))
-        validation = 0
-        if self.validation is not None:
-            validation = len(self.validation_rows or ()) or self.validation_partitions or partitions
+        validation = len(self.validation_rows or ())
+        if self.validation is not None and not validation:
+            validation = self.validation_partitions or partitions
         return Hopping(
             partitions=partitions,
             replicas=self.replicas,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train, Visit
-from elastune.core.events import AnyEvent, LeaseEnd, NodesReady, Resumed, Row, Sampled
+from elastune.core.events import AnyEvent, GangLost, LeaseEnd, NodesReady, Resumed, Row, Sampled
 from elastune.errors import ExecutionError
 from elastune.place import Slot
 
@@ -27,6 +27,7 @@ _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     Train: (("origin", None), ("shares", ()), ("visit", None), ("then", None)),
     SetTimer: (("fresh", False),),
     NodesReady: (("hosts", ()),),
+    GangLost: (("model_lost", False),),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
 }
 """Fields that the first journals did not have, with what was understood then."""

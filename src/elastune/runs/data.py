@@ -51,7 +51,7 @@ def with_rows(job: Job, *, for_real: bool) -> Job:
     if section is None or section.path is None or section.rows is not None:
         return job
     try:
-        dataset = find_data(section)
+        dataset = find_data(section, _input_fn(job.trainable) if for_real else None)
     except JobError:
         if for_real or section.partitions is None:
             raise
@@ -62,16 +62,17 @@ def with_rows(job: Job, *, for_real: bool) -> Job:
         "rows": rows,
         "validation_rows": validation_rows or None,
         "partitions_per_worker": section.partitions_per_worker or _most_per_worker(section, dataset),
+        "fingerprint": dataset.fingerprint() if for_real else None,
     }
     return job.model_copy(update={"data": section.model_copy(update=update)})
 
 
-def find_data(section: DataSection, recipe: Recipe | None = None) -> Dataset:
-    """The files that are partitions."""
+def find_data(section: DataSection, input_fn: object = None) -> Dataset:
+    """The files that are partitions; `input_fn` is the trainable's own way to read them."""
     if section.path is None:
         raise JobError("data.path is missing; expected a folder of files, or data.make: a function")
     validation = section.validation if isinstance(section.validation, str) else None
-    reader: Any = section.reader or getattr(recipe and recipe.user, "input_fn", None)
+    reader: Any = section.reader or input_fn
     return register(
         section.path,
         partitions=section.partitions,
@@ -82,6 +83,12 @@ def find_data(section: DataSection, recipe: Recipe | None = None) -> Dataset:
     )
 
 
+def _input_fn(trainable: object) -> object:
+    """Of a trainable made of Cerebro's functions."""
+    user = load(trainable) if isinstance(trainable, str) else trainable
+    return getattr(user, "input_fn", None)
+
+
 def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
     """The data of a real run. What is made in memory is split into files, in `folder` or the job's storage.
 
@@ -90,13 +97,13 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
     section = job.data
     if section is None:
         return None
-    if section.validation is not None and not recipe.evaluates:
-        raise JobError(
-            f"data.validation is given, but {recipe.name} has no method evaluate(); expected one that "
-            "returns the metrics on worker.data, or no validation data"
-        )
+    if section.validation is not None:
+        _check_evaluates(recipe)
     if section.make is None:
-        return _as_it_was(find_data(section, recipe), section)
+        dataset = _as_it_was(find_data(section, getattr(recipe.user, "input_fn", None)), section)
+        if dataset.validation:
+            _check_evaluates(recipe)
+        return dataset
     if section.partitions is None:
         raise JobError("data.partitions is missing; expected into how many the data are split")
     where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/{folder.name}/data"
@@ -105,8 +112,12 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
     make = load(section.make) if isinstance(section.make, str) else section.make
     if not callable(make):
         raise JobError(f"data.make is {make!r}; expected a function without arguments that returns the data")
+    try:
+        made = make()
+    except Exception as error:
+        raise JobError(f"data.make raised {type(error).__name__}: {error}") from error
     return split(
-        make(),
+        made,
         where,
         partitions=section.partitions,
         seed=section.seed,
@@ -130,13 +141,19 @@ def _most_per_worker(section: DataSection, dataset: Dataset) -> int | None:
     return min(most, len(dataset.training))
 
 
-def _as_it_was(dataset: Dataset, section: DataSection) -> Dataset:
-    rows, validation_rows = _sizes(dataset)
-    known = section.rows or rows, section.validation_rows or validation_rows
-    if known != (rows, validation_rows):
+def _check_evaluates(recipe: Recipe) -> None:
+    if not recipe.evaluates:
         raise JobError(
-            f"the data in {section.path} have changed: {len(rows)} partitions of {sum(rows):,.0f} rows, "
-            f"where there were {len(known[0])} of {sum(known[0]):,.0f}; expected those with which it began"
+            f"there are validation data, but {recipe.name} has no method evaluate(); expected a class "
+            "with one that returns the metrics on worker.data, or no validation data"
+        )
+
+
+def _as_it_was(dataset: Dataset, section: DataSection) -> Dataset:
+    if section.fingerprint not in (None, dataset.fingerprint()):
+        raise JobError(
+            f"the data in {section.path} have changed since the run began, in size or in time; expected "
+            "the same files: put them back, or begin a new run"
         )
     return dataset
 
@@ -152,10 +169,10 @@ def _sizes(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def _rows(section: DataSection) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Of training and validation; all alike where nobody knows."""
     rows = section.rows or (1.0,) * (section.partitions or 1)
-    if section.validation is None:
-        return rows, ()
     if section.validation_rows is not None:
         return rows, section.validation_rows
+    if section.validation is None:
+        return rows, ()
     held_out = section.validation if isinstance(section.validation, float) else 0.5
     count = section.validation_partitions or len(rows)
     return rows, (sum(rows) * held_out / (1.0 - held_out) / count,) * count

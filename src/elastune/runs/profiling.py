@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -92,7 +94,7 @@ def key_of(job: Job, shipment: Shipment) -> str:
     plain = job.to_dict()
     cluster = plain["cluster"]
     about = {
-        "trainable": shipment.script.source or repr(shipment.script.pickled) or shipment.script.name,
+        "trainable": shipment.script.source or _code_of(shipment) or shipment.script.name,
         "space": plain.get("space"),
         "slot": plain["slot"],
         "node": {name: cluster.get(name) for name in ("slots_per_node", "provider")}
@@ -103,6 +105,13 @@ def key_of(job: Job, shipment: Shipment) -> str:
     if plain.get("data") is not None:
         about["data"] = plain["data"]
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _code_of(shipment: Shipment) -> str | None:
+    """Of a class or function from a script or a notebook: its pickle differs from process to process."""
+    with contextlib.suppress(OSError, TypeError):
+        return inspect.getsource(shipment.recipe.user)
+    return None if shipment.script.pickled is None else repr(shipment.script.pickled)
 
 
 def _version(name: str) -> str | None:

@@ -130,6 +130,7 @@ class RealRun:
                     continue
                 self.writer.commit()
                 self.retention.sweep()
+                self.body.models.forget_others({trial.number for trial in self.core.state.living()})
                 self.listeners.flush()
                 if not asked:
                     asked = self._listen(stop, rest)

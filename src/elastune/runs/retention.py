@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from elastune.checkpoints import Store
 from elastune.core import AnyEvent, State
-from elastune.core.events import Progressed, TrialPaused, TrialsSampled, VisitEnded
+from elastune.core.events import ModelStowed, Progressed, TrialPaused, TrialsSampled, VisitEnded
 from elastune.core.trials import Trial
 from elastune.errors import ExecutionError
 from elastune.place import TrialId
@@ -35,7 +35,7 @@ class Retention:
     def take(self, event: AnyEvent) -> None:
         """Note what an event tells of checkpoints; after the core has taken it in."""
         match event:
-            case VisitEnded(trial=number, kept=True, rows=()):
+            case VisitEnded(trial=number, kept=True, rows=()) | ModelStowed(trial=number, error=None):
                 tour = self._state.tours.get(number)
                 if tour is not None:
                     self._underway.setdefault(number, set()).add((tour.iteration, tour.safe))

@@ -20,7 +20,7 @@ from elastune.journal import Body, FoundRun, Journal
 from elastune.place import TrialId
 from elastune.runs.data import open_data
 from elastune.runs.itineraries import EpochWay, Itinerary, read_itineraries
-from elastune.runs.reopening import started_of
+from elastune.runs.reopening import reopen, started_of
 from elastune.runs.resuming import at_home
 from elastune.runs.script import Shipment, ship
 from elastune.runs.storage import open_store
@@ -60,11 +60,11 @@ def retrace(
     """`trial`: the best, unless another is named. `iteration`: that of its newest checkpoint."""
     scene = _Scene.of(found)
     kept = scene.kept()
-    number = scene.best(kept) if trial is None else TrialId(trial)
+    number, of_best = scene.best() if trial is None else (TrialId(trial), None)
     if number not in scene.ways:
         raise JobError(f"run {found.record.run} has no trial {number}; it has {len(scene.ways)}, from 0")
     newest = max((each for each in kept.get(number, ())), default=None)
-    last = iteration or newest or len(scene.ways[number].epochs)
+    last = iteration or of_best or newest or len(scene.ways[number].epochs)
     epochs = scene.epochs(number, last)
     total, done, data = sum(len(epoch.visits) for _, epoch in epochs), 0, b""
     state: State | None = None
@@ -120,11 +120,12 @@ class _Scene:
             kept.setdefault(TrialId(trial), set()).add(iteration)
         return kept
 
-    def best(self, kept: dict[TrialId, set[int]]) -> TrialId:
-        """At the end of a run only the best model is left."""
-        if not kept:
-            raise ExecutionError(f"run {self.found.record.run} has kept no checkpoint; name a trial")
-        return min(kept)
+    def best(self) -> tuple[TrialId, int]:
+        """The best model so far: its trial and iteration."""
+        best = reopen(self.found).standing.best
+        if best is None:
+            raise ExecutionError(f"run {self.found.record.run} has no best model yet; name a trial")
+        return TrialId(best.trial), best.iterations
 
     def epochs(self, trial: TrialId, last: int) -> list[tuple[TrialId, EpochWay]]:
         """From the very beginning, which for a fork is that of its parent."""

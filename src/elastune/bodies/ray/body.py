@@ -20,6 +20,7 @@ from elastune.bodies.ray.gang import RealGang
 from elastune.bodies.ray.machines import Machines
 from elastune.bodies.ray.models import Models
 from elastune.bodies.ray.posts import Share
+from elastune.bodies.ray.stowing import Stower
 from elastune.core import AnyCommand, AnyEvent, RunTerms
 from elastune.core import commands as do
 from elastune.core import events as ev
@@ -71,6 +72,7 @@ class RayBody:
         self.drawing = Drawing(sampler, terms.metric)
         self._terms = terms
         self._sealed = manual.seal()
+        self._stower = Stower(manual.store, pickles=manual.pickles)
         self._seed = seed
         self._clock = clock
         self._hang_after_s = hang_after_s
@@ -106,6 +108,7 @@ class RayBody:
         events = [event for dispatch in dispatches for event in self._hear(dispatch)]
         events += self._look()
         events += self._watch()
+        events += self._stower.done(self.now_s)
         self._decide(brain, events)
         for events in iter(self._ring, []):
             self._decide(brain, events)
@@ -152,6 +155,8 @@ class RayBody:
                 gang = self._gang(trial, generation)
                 if gang is not None:
                     self._dissolve(gang)
+            case do.Stow():
+                self._stower.stow(command, self.models.newest(command.trial))
             case do.Sample(trials=trials):
                 self._pending.append(self.drawing.sample(trials, self.now_s))
             case do.Fork(trial=trial, parent=parent):
@@ -249,6 +254,7 @@ class RayBody:
     def _release(self, nodes: Sequence[NodeId]) -> None:
         for node in nodes:
             self._warm.pop(node, None)
+            self.models.forget_node(node)
             self.fleet.stop(node)
         self.machines.release(nodes)
 
@@ -271,6 +277,7 @@ class RayBody:
     def _drop(self, node: NodeId) -> None:
         """Gangs with a part there are gone; their other parts dissolve."""
         self._warm.pop(node, None)
+        self.models.forget_node(node)
         self.fleet.stop(node)
         for gang in tuple(self.gangs.values()):
             if any(slot.node == node for slot in gang.lease.gang):
@@ -386,16 +393,32 @@ class RayBody:
             case msg.Kept():
                 self._dissolve(gang, _CLEAN_UP_S)
                 yield ev.TrialPaused(at_s=self.now_s, trial=trial, generation=generation)
-            case msg.Broken(error=error, fault=fault, saved=saved):
+            case msg.Broken():
                 self._dissolve(gang)
-                yield (ev.TrialCrashed if fault else ev.GangLost)(
-                    at_s=self.now_s,
-                    trial=trial,
-                    generation=generation,
-                    rows=self._rows(trial, news.rows, offset),
-                    saved=saved,
-                    error=error,
-                )
+                yield self._broken_off(trial, generation, news, offset)
+
+    def _broken_off(self, trial: TrialId, generation: int, news: msg.Broken, offset: float) -> AnyEvent:
+        rows = self._rows(trial, news.rows, offset)
+        if news.fault:
+            return ev.TrialCrashed(
+                at_s=self.now_s,
+                trial=trial,
+                generation=generation,
+                rows=rows,
+                saved=news.saved,
+                error=news.error,
+            )
+        if news.model_lost:
+            self.models.forget(trial)
+        return ev.GangLost(
+            at_s=self.now_s,
+            trial=trial,
+            generation=generation,
+            rows=rows,
+            saved=news.saved,
+            error=news.error,
+            model_lost=news.model_lost,
+        )
 
     def _visited(self, gang: RealGang, news: msg.Visited, offset: float) -> AnyEvent:
         """The slot is free by itself."""

@@ -74,7 +74,7 @@ class Carrier:
         time.sleep(_LOSS_DELAY_S)
         if self._is_awaited(form.gang):
             lost = f"the model was lost on its way: {type(error).__name__}"
-            self._tell(Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False))
+            self._tell(Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False, model_lost=True))
 
     def _bring(self, slot: int, model: Model) -> None:
         try:

@@ -276,6 +276,8 @@ class Broken:
     at: float
     error: str
     fault: bool = True
+    model_lost: bool = False
+    """The model that was to come cannot be fetched."""
     rows: tuple[Row, ...] = ()
     saved: tuple[int, ...] = ()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from elastune.bodies.ray.messages import Model
 from elastune.core.commands import Train
-from elastune.place import Slot, TrialId
+from elastune.place import NodeId, Slot, TrialId
 
 
 class Lodged(NamedTuple):
@@ -36,10 +37,20 @@ class Models:
             return None
         return lodged.model
 
-    def newest(self, trial: TrialId, *, elsewhere_than: Slot) -> Model | None:
+    def newest(self, trial: TrialId, *, elsewhere_than: Slot | None = None) -> Model | None:
         """If it has to hop to get there."""
         lodged = self._lodged.get(trial)
         return None if lodged is None or lodged.slot == elsewhere_than else lodged.model
 
     def forget(self, trial: TrialId) -> None:
         self._lodged.pop(trial, None)
+
+    def forget_node(self, node: NodeId) -> None:
+        """What lay there is gone; where it is durable, the store has it."""
+        for trial in [trial for trial, lodged in self._lodged.items() if lodged.slot.node == node]:
+            del self._lodged[trial]
+
+    def forget_others(self, living: Container[TrialId]) -> None:
+        """Nobody goes on with the models of trials that are over."""
+        for trial in [trial for trial in self._lodged if trial not in living]:
+            del self._lodged[trial]

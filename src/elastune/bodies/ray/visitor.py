@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
+from collections.abc import Iterator
 
 from elastune.bodies.ray.mailbox import Mailbox
 from elastune.bodies.ray.messages import Form, Manual, Model, Started, Stop, Visited
 from elastune.bodies.ray.reporting import Reporter
 from elastune.bodies.ray.shelves import Shelves
 from elastune.checkpoints import decode, encode
-from elastune.errors import ExecutionError
+from elastune.errors import ExecutionError, JobError
 from elastune.training import Recipe, Row, State, Tally, Training, Worker
 from elastune.training.visiting import Place, Shown, make_visit
 from elastune.training.visiting import Visited as VisitDone
@@ -18,6 +20,7 @@ from elastune.training.visiting import Visited as VisitDone
 # As for gangs: a durable state now and then, and not more than a tenth of the time for it.
 _LEAST_CHECKPOINT_S = 30.0
 _SAVES_PER_CHECKPOINT = 10.0
+_SIGN_S = 20.0
 
 
 class Visitor:
@@ -47,7 +50,8 @@ class Visitor:
         """Raises what the user's code raises."""
         form, stop = self.form, self.stop
         iteration = form.after_iteration + 1
-        loaded = self.shelves.take(stop.partition, form.share)
+        with _signs_of_life(self.reporter, form):
+            loaded = self.shelves.take(stop.partition, form.share)
         state, tally = self._arrive()
         self.reporter.tell(Started(gang=form.gang, at=time.monotonic()))
         visited = make_visit(
@@ -68,10 +72,21 @@ class Visitor:
             self.reporter.wait("returned")
             return
         tally.add(visited.metrics, loaded.rows, evaluates=stop.evaluates)
+        self._check_metric(tally)
         tally.unsaved_s += visited.seconds
         if self.standing.dissolved:  # its next visit, elsewhere, may write under the same name by now
             return
         self._depart(visited, tally, loaded.load_s)
+
+    def _check_metric(self, tally: Tally) -> None:
+        """As soon as it can be told: not after a whole epoch of all trials."""
+        metric, row = self.manual.script.metric, tally.row()
+        if metric not in row and (self.stop.evaluates or not self.shelves.evaluates):
+            method = "evaluate" if self.stop.evaluates else "step"
+            raise JobError(
+                f"{method} of {self.recipe.name} reported no {metric!r}, only {', '.join(sorted(row)) or 'nothing'}; "
+                f"the job's metric is {metric!r}"
+            )
 
     def _arrive(self) -> tuple[State, Tally]:
         """The model as the visit before left it."""
@@ -142,9 +157,29 @@ class Visitor:
         return False
 
 
+@contextlib.contextmanager
+def _signs_of_life(reporter: Reporter, form: Form) -> Iterator[None]:
+    """Reading a large partition may take long, and whoever is silent for long is taken for hung."""
+    over = threading.Event()
+
+    def tell() -> None:
+        while not over.wait(_SIGN_S):
+            reporter.tell(Started(gang=form.gang, at=time.monotonic()))
+
+    threading.Thread(target=tell, name="signs of life", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
 def train_together(worker: Worker, training: Training, shelves: Shelves, form: Form) -> Row | None:
     """One iteration of a gang whose members have their own partitions: all of them, side by side."""
     tally = Tally()
+    if worker.sum(len(form.share)) != worker.size * len(form.share):
+        raise RuntimeError(
+            f"rank {worker.rank} has {len(form.share)} partitions, and others have not as many"
+        )
     for partition in form.share:
         loaded = shelves.take(partition, form.share)
         worker.show(loaded.data, partition=partition, rows=loaded.rows)

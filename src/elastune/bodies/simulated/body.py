@@ -144,6 +144,9 @@ class SimulatedBody:
                     del self.gangs[trial]
                 if trial in self.visits and self.visits[trial].lease.generation == generation:
                     del self.visits[trial]
+            case do.Stow():
+                saved_s = self.now_s + self._saving.save_s
+                self._at(saved_s, lambda: [_stowed(command, self.now_s)])
             case do.Sample(trials=trials):
                 self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
             case do.Fork(trial=trial, parent=parent):
@@ -206,12 +209,16 @@ class SimulatedBody:
             lease, visit, self.now_s, slowdown=slowdown, measured_s=measured[0] if measured else None
         )
         self.visits[trial] = course
-        lucks = ((self._crashes, CRASHED), (self._kills, KILLED))
-        error = next((error for luck, error in lucks if luck.after(trial, lease) is not None), None)
+        error = None if visit.done else self._misfortune(lease)
         if error is None:
             self._at(self.now_s + course.seconds, lambda: self._end_visit(course))
         else:
             self._at(self.now_s + course.seconds / 2, lambda: self._break_off(course, error))
+
+    def _misfortune(self, lease: do.Train) -> str | None:
+        """On the first visit of an iteration or not at all: faults are as frequent as those of gangs."""
+        lucks = ((self._crashes, CRASHED), (self._kills, KILLED))
+        return next((error for luck, error in lucks if luck.after(lease.trial, lease) is not None), None)
 
     def _break_off(self, course: Course, error: str) -> Iterable[AnyEvent]:
         lease = course.lease
@@ -382,3 +389,7 @@ class SimulatedBody:
         for trial, course in tuple(self.visits.items()):
             if course.lease.gang[0].node == node:
                 del self.visits[trial]
+
+
+def _stowed(command: do.Stow, now_s: float) -> AnyEvent:
+    return ev.ModelStowed(at_s=now_s, trial=command.trial, iteration=command.iteration, visits=command.visits)
