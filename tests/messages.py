@@ -34,6 +34,8 @@ def _say_event(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912  one lin
             return f"trial {event.trial} trains"
         case ev.TrialPaused():
             return f"trial {event.trial} is saved"
+        case ev.ModelStowed():
+            return f"the model of trial {event.trial} is saved after {event.visits} visits"
         case ev.TrialsSampled():
             more = ", no more" if event.exhausted else ""
             return f"drawn {[int(trial) for trial, _ in event.trials]}{more}"
@@ -72,6 +74,8 @@ def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911, PLR0912
             return f"-> revoke {command.trial}"
         case do.Pause():
             return f"-> pause {command.trial}"
+        case do.Stow():
+            return f"save the model of trial {command.trial}"
         case do.Stop():
             return f"-> stop {command.trial}"
         case do.Sample():

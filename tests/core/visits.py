@@ -42,7 +42,7 @@ class Watch:
         for command in commands:
             self._is_told(command)
 
-    def _happens(self, event: AnyEvent) -> None:  # noqa: C901, PLR0912  one case per event
+    def _happens(self, event: AnyEvent) -> None:  # noqa: C901  one case per event
         match event:
             case ev.VisitEnded() if self._is_of(event):
                 lease = self.running.pop(event.trial)

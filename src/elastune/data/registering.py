@@ -58,9 +58,9 @@ def register(
         apart = _list(validation, trusted=validation_hosts is not None)
         if apart.validation:
             raise JobError(
-                f"data: validation is {validation}, a folder of split data, whose files are mostly for training; "
-                "expected only those for validation (such as its validation-*.npz), or nothing: the validation "
-                "data of a split are used by themselves"
+                f"data: validation is {validation}, a folder of split data, and has files for training, too; "
+                "expected only those for validation (such as its validation-*.npz), or nothing: the "
+                "validation data of a split are used by themselves"
             )
         evaluated = apart.training
     trained, evaluated = (_counted if reader is None else _uncounted)(found.training, evaluated)

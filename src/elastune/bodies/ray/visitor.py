@@ -83,9 +83,10 @@ class Visitor:
         metric, row = self.manual.script.metric, tally.row()
         if metric not in row and (self.stop.evaluates or not self.shelves.evaluates):
             method = "evaluate" if self.stop.evaluates else "step"
+            told = ", ".join(sorted(row)) or "nothing"
             raise JobError(
-                f"{method} of {self.recipe.name} reported no {metric!r}, only {', '.join(sorted(row)) or 'nothing'}; "
-                f"the job's metric is {metric!r}"
+                f"{method} of {self.recipe.name} reported no {metric!r}, only {told}; the job's metric is "
+                f"{metric!r}"
             )
 
     def _arrive(self) -> tuple[State, Tally]:
