@@ -15,7 +15,6 @@ from benchmarks.planning.timing import median_s
 from benchmarks.reporting import Cell, Report, Table, Track, silently
 from elastune.planning import Limits, Problem
 from elastune.prediction import Draws, Evaluator, Plan, Workload, bill_dag, build_dag, walk_dag
-from elastune.prediction.dag import 
 from elastune.prediction.tasks import Task, Train
 from elastune.profiles import Normal
 
