@@ -404,6 +404,28 @@ class TestRest:
         stage.epoch(6 + (error is not None))
         assert stage.iterations() == {0: 1, 1: 1}
 
+    def test_a_model_that_is_gone_costs_what_was_not_durable_and_is_no_fault_of_the_trial(self) -> None:
+        stage = Stage("n0", "n1", rows=(1.0,) * 4)
+        stage.wants(0, 1)
+        stage.ends(0, kept=True)
+        stage.ends(1)
+        for _ in range(5):
+            for trial in (0, 1):
+                lease = stage.on[trial]
+                stage.tell(
+                    ev.GangLost(
+                        at_s=0.0,
+                        trial=TrialId(trial),
+                        generation=lease.generation,
+                        error="OwnerDiedError",
+                        model_lost=True,
+                    )
+                )
+        done = {trial: lease.visit.done for trial, lease in stage.watch.running.items() if lease.visit}
+        assert done == {0: 1, 1: 0}
+        stage.epoch(7)
+        assert stage.iterations() == {0: 1, 1: 1}
+
     def test_a_notice_saves_the_models_that_lie_there(self) -> None:
         stage = Stage("n0", "n1", rows=(1.0,) * 4)
         stage.wants(0, 1)

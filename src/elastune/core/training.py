@@ -89,9 +89,7 @@ def progressed(turn: Turn, event: Progressed) -> Trial | None:
         case TrialCrashed():
             _crashed(turn, trial, error or event.error)
         case GangLost():
-            if event.model_lost:
-                hopping.model_lost(turn.state, trial)
-            _lost(turn, trial, error or event.error)
+            _lost(turn, trial, error or event.error, model_lost=event.model_lost)
         case _ if error is not None:
             _fail(turn, trial, error)
             gangs.stop(turn, trial)
@@ -139,9 +137,13 @@ def _present(state: State, number: TrialId, generation: int) -> Trial | None:
     return trial if trial.generation == generation and trial.activity is not None else None
 
 
-def _lost(turn: Turn, trial: Trial, error: str) -> None:
-    """Not the trial's fault, unless it happens to this trial again and again: some need too much memory."""
-    trial.killed += 1
+def _lost(turn: Turn, trial: Trial, error: str, *, model_lost: bool) -> None:
+    """Not the trial's fault, unless it happens to this trial again and again: some need too much memory. A
+    model that went with its node says nothing about the trial."""
+    if model_lost:
+        hopping.model_lost(turn.state, trial)
+    else:
+        trial.killed += 1
     if trial.killed > MOST_KILLS:
         _crashed(turn, trial, error)
         return
