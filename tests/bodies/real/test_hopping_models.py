@@ -144,6 +144,8 @@ def test_the_driver_names_the_newest_model_only() -> None:
     assert not models.lodge(model(b"", visits=1), slot)
     assert models.find(lease) is None, "the state after two visits is meant"
     assert models.lodge(model(b""), Slot(NodeId("n1"), 0)), "it hopped"
-    assert models.find(lease) == model(b"")
+    found = models.find(lease)
+    assert found is not None
+    assert found.model == model(b"")
     models.forget(TrialId(0))
     assert models.find(lease) is None

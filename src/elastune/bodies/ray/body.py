@@ -210,19 +210,22 @@ class RayBody:
             terms=self._terms_of(lease, lease.gang[0].node),
         )
         if lease.visit is not None:
-            self._send_on_visit(lease, lease.visit, form)
+            self._send_on_visit(gang, lease.visit, form)
             return
         self.models.forget(lease.trial)
         shares = lease.shares or ((),) * size
         for rank, slot in enumerate(lease.gang):
             self.fleet.order(slot, replace(form, rank=rank, share=shares[rank]))
 
-    def _send_on_visit(self, lease: do.Train, visit: do.Visit, form: msg.Form) -> None:
+    def _send_on_visit(self, gang: RealGang, visit: do.Visit, form: msg.Form) -> None:
         """And have the next model brought there meanwhile."""
+        lease = gang.lease
         (slot,), (share,) = lease.gang, lease.shares
-        self.fleet.order(
-            slot, replace(form, share=share, stop=msg.Stop(*visit), model=self.models.find(lease))
-        )
+        found = self.models.find(lease)
+        if found is not None and not isinstance(found.model.data, bytes):
+            gang.awaits = found.slot.node
+        model = None if found is None else found.model
+        self.fleet.order(slot, replace(form, share=share, stop=msg.Stop(*visit), model=model))
         if lease.then is not None:
             coming = self.models.newest(lease.then, elsewhere_than=slot)
             if coming is not None:
@@ -268,6 +271,8 @@ class RayBody:
             if isinstance(event, ev.NodeLost):
                 self._drop(event.node)
             yield event
+            if isinstance(event, ev.NodeLost):
+                yield from self._bereaved(event.node)
         for node in self.machines.came_up():
             ray_node = self.machines.provider.ray_node(node)
             if ray_node is not None and not self.ended:
@@ -283,6 +288,19 @@ class RayBody:
             if any(slot.node == node for slot in gang.lease.gang):
                 self._dissolve(gang)
 
+    def _bereaved(self, node: NodeId) -> Iterator[AnyEvent]:
+        """Visits whose model was to come from there: Ray would look for it for many seconds."""
+        for gang in tuple(self.gangs.values()):
+            if gang.awaits == node:
+                self._dissolve(gang)
+                yield ev.GangLost(
+                    at_s=self.now_s,
+                    trial=gang.lease.trial,
+                    generation=gang.lease.generation,
+                    error=f"its model was lost with {node}",
+                    model_lost=True,
+                )
+
     def _broken(self, node: NodeId, error: str) -> Iterator[AnyEvent]:
         """Its machine may be up, but nothing answers there: it is given back."""
         warm = self._warm.get(node)
@@ -293,6 +311,7 @@ class RayBody:
         self._drop(node)
         self.machines.release([node])
         yield ev.NodeLost(at_s=self.now_s, node=node)
+        yield from self._bereaved(node)
         if self._duds >= _MOST_DUDS:
             yield from self._give_up(f"nodes come up, but no worker starts there: {error}")
 

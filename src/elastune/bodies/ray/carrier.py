@@ -18,6 +18,8 @@ from elastune.bodies.ray.messages import Bring, Broken, Dissolve, Form, GangId, 
 
 # Ray itself keeps smaller objects in its messages.
 _LEAST_BYTES = 100_000
+# Of each slot: those that look for a model which is gone are busy for a while.
+_HANDS = 4
 # News of a lost node may take longer to the driver than Ray's to us.
 _LOSS_DELAY_S = 2.0
 
@@ -32,7 +34,7 @@ class Carrier:
         self._awaited: set[GangId] = set()
         self._brought: dict[int, tuple[Model, Model]] = {}
         """By slot: the model as it was named, and with its bytes."""
-        self._hands = ThreadPoolExecutor(max_workers=max(1, slots), thread_name_prefix="models")
+        self._hands = ThreadPoolExecutor(max_workers=_HANDS * max(1, slots), thread_name_prefix="models")
 
     def order(self, slot: int, order: Order | Bring) -> None:
         match order:

@@ -28,14 +28,14 @@ class Models:
         self._lodged[trial] = Lodged(model, slot)
         return before is not None and before.slot != slot
 
-    def find(self, lease: Train) -> Model | None:
-        """The model that a visit goes on with; None: only the store has it."""
+    def find(self, lease: Train) -> Lodged | None:
+        """The model that a visit goes on with, and where it is; None: only the store has it."""
         visits = 0 if lease.visit is None else lease.visit.done
         owner = lease.trial if lease.origin is None or visits else lease.origin
         lodged = self._lodged.get(owner)
         if lodged is None or (lodged.model.iteration, lodged.model.visits) != (lease.after_iteration, visits):
             return None
-        return lodged.model
+        return lodged
 
     def newest(self, trial: TrialId, *, elsewhere_than: Slot | None = None) -> Model | None:
         """If it has to hop to get there."""
