@@ -41,9 +41,6 @@ from elastune.hopper.layout import Place, lay_out
 from elastune.hopper.terms import DataTerms
 from elastune.place import Gang, NodeId, Slot, TrialId
 
-# Of an epoch. What visits will take is known less well than that.
-_TOLERANCE = 0.005
-
 
 def fill(turn: Turn, room: Pools) -> None:
     """Let free workers begin what is best begun now."""
@@ -222,7 +219,7 @@ def _open_round(state: State, room: Pools, trials: list[TrialId], *, evaluates: 
 
 
 def _scheduler(state: State, room: Pools) -> Scheduler:
-    return make_scheduler(_data(state).scheduler, seed=room.hall.rounds, tolerance=_TOLERANCE)
+    return make_scheduler(_data(state).scheduler, seed=room.hall.rounds, hasty=True)
 
 
 def _dispatch(turn: Turn, room: Pools) -> None:
