@@ -69,8 +69,8 @@ def leave_out(turn: Turn) -> None:
         if now is None:
             continue
         for number in tuple(now.open):
-            wish = state.wished.get(number)
-            if wish is None or wish.pool != room.pool.number or state.trials[number].phase.is_over:
+            wish, trial = state.wished.get(number), state.trials[number]
+            if wish is None or wish.pool != room.pool.number or not is_open(state, trial, wish):
                 if state.trials[number].activity is not None:
                     gangs.stop(turn, state.trials[number])
                 now.drop(number, state.now_s)
@@ -110,6 +110,8 @@ def visited(turn: Turn, trial: Trial, event: VisitEnded) -> None:
             now.open.pop(trial.number, None)
     trial.visit = None
     gangs.dissolve(turn, trial)
+    if now is not None and trial.phase.is_over:
+        now.drop(trial.number, state.now_s)
     if now is not None and now.floor.is_over:
         _end_round(turn, room)
 
