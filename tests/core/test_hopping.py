@@ -387,10 +387,13 @@ class TestRest:
         commands = stage.tell(ev.RestAsked(at_s=0.0, reason="Ctrl-C"))
         assert stage.visits() == {}
         (stow,) = only(commands, do.Stow)
-        assert stow == do.Stow(trial=TrialId(1), iteration=1, visits=1)
+        assert isinstance(stow, do.Stow)
+        assert (stow.trial, stow.iteration, stow.visits) == (1, 1, 1)
         assert len(released(commands)) == 1, "the model lies on the other one"
         assert only(commands, do.Rest) == []
-        stowed = ev.ModelStowed(at_s=0.0, trial=TrialId(1), iteration=1, visits=1, error=error)
+        stowed = ev.ModelStowed(
+            at_s=0.0, trial=TrialId(1), generation=stow.generation, iteration=1, visits=1, error=error
+        )
         commands = [*commands, *stage.tell(stowed)]
         assert sorted(released(commands)) == ["n0", "n1"]
         assert len(only(commands, do.Rest)) == 1

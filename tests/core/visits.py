@@ -71,7 +71,7 @@ class Watch:
             case ev.TrialPaused(trial=trial, generation=generation):
                 if trial in self.together and self.together[trial].generation == generation:
                     del self.together[trial]
-            case ev.ModelStowed(trial=trial, visits=visits, error=None):
+            case ev.ModelStowed(trial=trial, visits=visits, error=None) if trial not in self.gone:
                 if visits <= len(self.seen.get(trial, ())):
                     self.safe[trial] = max(visits, self.safe.get(trial, 0))
             case ev.NodeLost(node=node):

@@ -141,6 +141,7 @@ class Stow(Command):
     """Make a model durable that lies on a node and is at rest amid an iteration; `ModelStowed` answers."""
 
     trial: TrialId
+    generation: int
     iteration: int
     visits: int
 

@@ -193,6 +193,7 @@ class ModelStowed(Event):
     """The answer to `Stow`. `error`: it could not be made durable."""
 
     trial: TrialId
+    generation: int
     iteration: int
     visits: int
     error: str | None = None

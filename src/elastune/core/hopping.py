@@ -119,7 +119,7 @@ def visited(turn: Turn, trial: Trial, event: VisitEnded) -> None:
 def come_back(state: State) -> None:
     """The driver was down: models are only in the store, and no worker holds data any more."""
     for tour in state.tours.values():
-        tour.at, tour.stowing = None, False
+        tour.at = None
         tour.fall_back()
     for room in state.rooms.values():
         room.hall.round, room.hall.layout, room.hall.roster = None, {}, ()
@@ -137,16 +137,24 @@ def stow(turn: Turn, node: NodeId | None = None) -> None:
     for number, tour in turn.state.tours.items():
         if tour.at is None or node not in (None, tour.at) or number in turn.state.held:
             continue
-        if len(tour.seen) > tour.safe and not tour.stowing and not turn.state.trials[number].phase.is_over:
-            tour.stowing = True
-            turn.tell(Stow(trial=number, iteration=tour.iteration, visits=len(tour.seen)))
+        trial = turn.state.trials[number]
+        if len(tour.seen) > tour.safe and tour.stowing is None and not trial.phase.is_over:
+            tour.stowing = trial.generation
+            turn.tell(
+                Stow(
+                    trial=number,
+                    generation=trial.generation,
+                    iteration=tour.iteration,
+                    visits=len(tour.seen),
+                )
+            )
 
 
 def stowed(turn: Turn, event: ModelStowed) -> None:
     tour = turn.state.tours.get(event.trial)
-    if tour is None or tour.iteration != event.iteration:
+    if tour is None or tour.iteration != event.iteration or tour.stowing != event.generation:
         return
-    tour.stowing = False
+    tour.stowing = None
     if event.error is None and tour.safe < event.visits <= len(tour.seen):
         tour.safe = event.visits
     elif event.error is not None:

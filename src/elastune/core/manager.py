@@ -80,7 +80,7 @@ def _release_surplus(turn: Turn, room: Pools) -> None:
     if room.hall.round is not None:  # everybody has data, and perhaps a model, that this round needs
         return
     surplus = max(0, pool.coming - pool.wanted)
-    needed = {tour.at for tour in turn.state.tours.values() if tour.stowing}
+    needed = {tour.at for tour in turn.state.tours.values() if tour.stowing is not None}
     empty = [
         node
         for node in pool.nodes.values()

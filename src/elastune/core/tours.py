@@ -23,12 +23,13 @@ class Tour:
     seen: list[PartitionId] = field(default_factory=list)
     safe: int = 0
     at: NodeId | None = None
-    stowing: bool = False
-    """The newest state is being made durable, and its node is needed for that."""
+    stowing: int | None = None
+    """The generation whose state is being made durable; its node is needed for that. None: none is."""
 
     def fall_back(self) -> int:
         """The newest state is lost: what came after the durable one is to be done again."""
         lost = len(self.seen) - self.safe
+        self.stowing = None  # what comes of it is of a way that does not count any more
         del self.seen[self.safe :]
         return lost
 

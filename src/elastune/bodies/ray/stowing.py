@@ -39,6 +39,7 @@ class Stower:
             yield ev.ModelStowed(
                 at_s=now_s,
                 trial=command.trial,
+                generation=command.generation,
                 iteration=command.iteration,
                 visits=command.visits,
                 error=error,

@@ -392,4 +392,10 @@ class SimulatedBody:
 
 
 def _stowed(command: do.Stow, now_s: float) -> AnyEvent:
-    return ev.ModelStowed(at_s=now_s, trial=command.trial, iteration=command.iteration, visits=command.visits)
+    return ev.ModelStowed(
+        at_s=now_s,
+        trial=command.trial,
+        generation=command.generation,
+        iteration=command.iteration,
+        visits=command.visits,
+    )
