@@ -327,7 +327,7 @@ def _underway(state: State, trial: Trial, pace_s: float, sizes: dict[PartitionId
 
 
 def _workers(state: State, room: Pools) -> tuple[Slot, ...]:
-    """Every slot of the nodes that stay, oldest node first; as many as the policy means to use."""
+    """Every slot of the nodes that stay, oldest node first."""
     nodes = (
         node.number for node in room.pool.nodes.values() if node.ready_s is not None and not node.leaving
     )
