@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from elastune.core import gangs, guards, hopping, manager, seating
+from elastune.core import gangs, guards, hopping, manager, seating, stowing
 from elastune.core.commands import Ending, EndRun, Rest
 from elastune.core.failures import gist
 from elastune.core.lifecycle import Phase
@@ -41,7 +41,7 @@ def rest(turn: Turn) -> None:
     for number in tuple(state.held):
         if state.trials[number].activity is not Activity.SAVING:
             seating.give_way(turn, state.trials[number])
-    hopping.stow(turn)
+    stowing.stow(turn)
 
 
 def rest_if_quiet(turn: Turn) -> None:

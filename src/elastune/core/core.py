@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from elastune.core import gangs, guards, hopping, manager, membership, seating, training
+from elastune.core import gangs, guards, hopping, manager, membership, seating, stowing, training
 from elastune.core.closing import (
     close,
     end_run,
@@ -165,7 +165,7 @@ class Core:
             case TrialsSampled():
                 training.sampled(turn, event)
             case ModelStowed():
-                hopping.stowed(turn, event)
+                stowing.stowed(turn, event)
             case NodesGranted():
                 membership.granted(turn, event)
             case NodesRefused():

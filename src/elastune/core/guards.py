@@ -13,8 +13,9 @@ import math
 from dataclasses import replace
 
 from elastune.core.state import State
-from elastune.core.trials import Activity
+from elastune.core.trials import Activity, Trial
 from elastune.core.turn import Turn
+from elastune.core.wishes import Wish
 from elastune.planning.infeasible import Limit
 from elastune.planning.wording import tell_limits
 
@@ -157,3 +158,13 @@ def concede(turn: Turn, limit: Limit) -> None:
         turn.cancel_timer(BUDGET)
     state.conceded |= {limit}
     turn.note("conceded", f"the {limit.value} gives way")
+
+
+def is_open(state: State, trial: Trial, wish: Wish) -> bool:
+    """Whether there is something left to train for, and time."""
+    if trial.phase.is_over or trial.has_done(wish.until_iteration):
+        return False
+    if trial.late_after_s is None:
+        return True
+    call = deadline_call_s(state)
+    return call is None or call > trial.late_after_s + ROUNDING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastune.core import gangs, hopping, manager, seating
+from elastune.core import gangs, manager, seating, stowing
 from elastune.core.closing import close
 from elastune.core.commands import Ending, ReleaseNodes
 from elastune.core.events import NodeFound, NodeNoticed, NodesGranted, NodesReady, NodesRefused
@@ -80,7 +80,7 @@ def noticed(turn: Turn, event: NodeNoticed) -> None:
         gangs.revoke(turn, trial, resizing=True)
         if trial.activity is None:
             seating.wait_again(turn, trial)
-    hopping.stow(turn, node.number)
+    stowing.stow(turn, node.number)
 
 
 def lost(turn: Turn, number: NodeId, billed_s: float | None) -> None:

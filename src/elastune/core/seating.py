@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import replace
 
 from elastune import place
-from elastune.core import gangs, hopping, manager
+from elastune.core import gangs, guards, hopping, manager
 from elastune.core.state import Pools, State
 from elastune.core.trials import Activity, Trial
 from elastune.core.turn import Turn
@@ -37,7 +37,7 @@ def adopt(turn: Turn, wishes: Wishes) -> None:
     hopping.leave_out(turn)
     for wish in wishes.trials:
         trial = state.trial(wish.trial)
-        if state.terms.data is None and trial.activity is None and hopping.is_open(state, trial, wish):
+        if state.terms.data is None and trial.activity is None and guards.is_open(state, trial, wish):
             state.room(wish.pool).queue.append(wish.trial)
     if wishes.steady:
         for number in tuple(state.held):
@@ -53,7 +53,7 @@ def settle(turn: Turn, trial: Trial) -> None:
         return
     if trial.visit is not None:
         hopping.settle(turn, trial)
-    elif wish is None or state.closing or not hopping.is_open(state, trial, wish):
+    elif wish is None or state.closing or not guards.is_open(state, trial, wish):
         gangs.revoke(turn, trial)
     elif state.resting or not _is_in_place(state, trial, wish):
         give_way(turn, trial)
@@ -92,7 +92,7 @@ def fill(turn: Turn) -> None:
 def wait_again(turn: Turn, trial: Trial) -> None:
     """The trial lost its gang. If it is still wished for, it is the first to get the next free slots."""
     wish = turn.state.wished.get(trial.number)
-    if turn.state.terms.data is None and wish is not None and hopping.is_open(turn.state, trial, wish):
+    if turn.state.terms.data is None and wish is not None and guards.is_open(turn.state, trial, wish):
         turn.state.rooms[wish.pool].queue.appendleft(trial.number)
 
 
@@ -102,7 +102,7 @@ def _fill_steadily(turn: Turn, room: Pools) -> None:
     while room.queue and (at_once is None or room.gangs < at_once):
         trial = state.trials[room.queue[0]]
         wish = state.wished.get(trial.number)
-        if wish is None or trial.activity is not None or not hopping.is_open(state, trial, wish):
+        if wish is None or trial.activity is not None or not guards.is_open(state, trial, wish):
             room.queue.popleft()
             continue
         gang = room.board.seat(wish.slots)
@@ -152,7 +152,7 @@ def _request(state: State, room: Pools) -> place.Request:
     wishes = [
         place.Wish(trial=wish.trial, slots=wish.slots)
         for wish in state.wishes.trials
-        if wish.pool == room.pool.number and hopping.is_open(state, state.trials[wish.trial], wish)
+        if wish.pool == room.pool.number and guards.is_open(state, state.trials[wish.trial], wish)
     ]
     return place.Request(
         cluster=place.Cluster(

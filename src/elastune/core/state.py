@@ -16,6 +16,7 @@ from elastune.core.tours import Hall, Paces, Tour
 from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish, Wishes
 from elastune.errors import InvariantError
+from elastune.hopper.terms import DataTerms
 from elastune.place import Gang, NodeId, TrialId
 from elastune.planning.infeasible import Limit
 from elastune.spec.mode import Mode
@@ -134,6 +135,13 @@ class State:
         return sorted(trials, key=lambda t: (sign * t.values[-1] if t.values else float("inf"), t.number))
 
     # For the core.
+
+    @property
+    def data(self) -> DataTerms:
+        """Of a job whose models hop."""
+        if self.terms.data is None:
+            raise InvariantError("only a job with partitioned data hops")
+        return self.terms.data
 
     def room(self, pool: int) -> Pools:
         if pool not in self.rooms:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from elastune.core.experience import Tally
-from elastune.hopper import Epoch, Floor, PartitionId, Scheduler, TrialDropped, UnitFailed, WorkerId
+from elastune.hopper import Floor, PartitionId, Scheduler, TrialDropped, UnitFailed, WorkerId
 from elastune.hopper.layout import Layout
 from elastune.place import NodeId, Slot, TrialId
 
@@ -38,12 +38,10 @@ class Tour:
 class Round:
     """One epoch, or its evaluation, of the trials that take part in it. `open`: those not through yet."""
 
-    epoch: Epoch
     floor: Floor
     scheduler: Scheduler
     open: dict[TrialId, None]
     evaluates: bool
-    began_s: float
     coming: dict[WorkerId, TrialId] = field(default_factory=dict)
     """Whose model is brought there while another trains."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastune.core import gangs, hopping, rows, seating
+from elastune.core import gangs, hopping, rows, seating, stowing
 from elastune.core.commands import Fork, Sample
 from elastune.core.events import (
     GangLost,
@@ -141,7 +141,7 @@ def _lost(turn: Turn, trial: Trial, error: str, *, model_lost: bool) -> None:
     """Not the trial's fault, unless it happens to this trial again and again: some need too much memory. A
     model that went with its node says nothing about the trial."""
     if model_lost:
-        hopping.model_lost(turn.state, trial)
+        stowing.model_lost(turn.state, trial)
     else:
         trial.killed += 1
     if trial.killed > MOST_KILLS:

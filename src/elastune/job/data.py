@@ -145,7 +145,7 @@ class DataSection(Section):
         wrong = [n for n in self.hosts or () if self.partitions is not None and n >= self.partitions]
         if wrong:
             raise MisfitError(
-                ("hosts",), f"names partition {wrong[0]}, but they go from 0 to {self.partitions}"
+                ("hosts",), f"names partition {wrong[0]}, but there are only {self.partitions}, from 0"
             )
         return self
 

@@ -24,10 +24,10 @@ def _line(state: State, hall: Hall, epochs: int | None) -> RoundLine | None:
     now = hall.round
     if now is None or state.ended is not None:
         return None
-    visits = len(now.epoch.units)
+    visits = len(now.floor.trials) * len(now.floor.partitions)
     left = int(now.floor.todo.sum()) + len(now.floor.running)
     underway = [state.trials[trial].iteration + 1 for trial in now.open]
-    through = [state.trials[trial].iteration for trial in now.epoch.trials]
+    through = [state.trials[trial].iteration for trial in now.floor.trials]
     return RoundLine(
         epoch=max(underway or through),
         epochs=epochs,
