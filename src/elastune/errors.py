@@ -4,6 +4,7 @@
     ├── JobError           the job, a profile or an option is wrong; the user can fix it   (exit code 2)
     ├── InfeasibleError    no plan keeps the limits; says what would fit                   (exit code 3)
     ├── ExecutionError     a run or its records cannot go on (a damaged or busy journal)   (exit code 4)
+    │   └── UnreadableError    the data of the job cannot be read
     └── InvariantError     a promise between our own modules is broken; it is our bug      (exit code 70)
 
 Expected outcomes (a pruned trial, a lost spot node) are values, never exceptions.
@@ -36,6 +37,10 @@ class ExecutionError(ElastuneError):
     """The input is right, yet the run cannot go on. The message says what was found and what to do."""
 
     exit_code = 4
+
+
+class UnreadableError(ExecutionError):
+    """A part of the data cannot be read: not the fault of the trial that came to read it."""
 
 
 class InvariantError(ElastuneError):

@@ -25,7 +25,7 @@ from elastune.runs.resuming import at_home
 from elastune.runs.script import Shipment, ship
 from elastune.runs.storage import open_store
 from elastune.training import State, trial_seed
-from elastune.training.visiting import Place, Shown, make_visit
+from elastune.training.visiting import Conditions, Shown, make_visit
 
 Told = Callable[[int, int], None]
 """How many visits are done, of how many."""
@@ -160,7 +160,7 @@ class _Scene:
                 iteration=iteration,
                 evaluates=visit.evaluates,
             ),
-            Place(seed=trial_seed(self.found.record.seed, trial), threads=self.job.slot.cpus or 1),
+            Conditions(seed=trial_seed(self.found.record.seed, trial), threads=self.job.slot.cpus or 1),
             keep=lambda training: encode(training.save(), pickles=self.job.pickles),
         )
         if done is None:

@@ -28,8 +28,8 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where it happens. With other threads or on another device sums of floats come out differently."""
+class Conditions:
+    """Under which it happens. With other threads or on another device sums of floats come out differently."""
 
     seed: int
     device: str = "cpu"
@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Visited(Generic[Result]):
+class VisitOutcome(Generic[Result]):
     metrics: Row
     seconds: float
     """Of training, or evaluating, alone."""
@@ -49,14 +49,14 @@ def make_visit(
     config: Mapping[str, Any],
     state: State | None,
     shown: Shown,
-    place: Place,
+    conditions: Conditions,
     keep: Callable[[Training], Result],
-) -> Visited[Result] | None:
+) -> VisitOutcome[Result] | None:
     """A new instance goes on from `state`; None: there was nothing left to learn.
 
     `keep` takes what is wanted of the training before it is closed.
     """
-    worker = make_worker(Solo(), seed=place.seed, device=place.device, threads=place.threads)
+    worker = make_worker(Solo(), seed=conditions.seed, device=conditions.device, threads=conditions.threads)
     worker.show(shown.data, partition=shown.partition, rows=shown.rows)
     training = recipe.start(dict(config), worker, state)
     try:
@@ -64,6 +64,6 @@ def make_visit(
         worker.iteration = shown.iteration
         metrics = training.evaluate() if shown.evaluates else training.step()
         seconds = time.monotonic() - began
-        return None if metrics is None else Visited(metrics, seconds, keep(training))
+        return None if metrics is None else VisitOutcome(metrics, seconds, keep(training))
     finally:
         training.close()

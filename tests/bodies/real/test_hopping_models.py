@@ -11,7 +11,7 @@ import pytest
 
 from elastune.bodies.ray.carrier import Carrier, stow
 from elastune.bodies.ray.crew import Crew
-from elastune.bodies.ray.messages import Bring, Broken, Form, GangId, Model, News, Order, Stop, Visited
+from elastune.bodies.ray.messages import Bring, Broken, Form, GangId, Model, News, Order, Visit, Visited
 from elastune.bodies.ray.models import Models
 from elastune.core import commands as do
 from elastune.place import NodeId, Slot, TrialId
@@ -69,8 +69,8 @@ def model(data: object, visits: int = 2) -> Model:
 
 
 def visit(named: Model, generation: int = 1) -> Form:
-    stop = Stop(partition=1, done=named.visits, of=4, evaluates=False)
-    return replace(form(0, generation=generation, after=3), model=named, stop=stop)
+    visit = Visit(partition=1, done=named.visits, of=4, evaluates=False)
+    return replace(form(0, generation=generation, after=3), model=named, visit=visit)
 
 
 def _bring(node: _Node, named: Model) -> None:

@@ -225,7 +225,7 @@ class RayBody:
         if found is not None and not isinstance(found.model.data, bytes):
             gang.awaits = found.slot.node
         model = None if found is None else found.model
-        self.fleet.order(slot, replace(form, share=share, stop=msg.Stop(*visit), model=model))
+        self.fleet.order(slot, replace(form, share=share, visit=msg.Visit(*visit), model=model))
         if lease.then is not None:
             coming = self.models.newest(lease.then, elsewhere_than=slot)
             if coming is not None:

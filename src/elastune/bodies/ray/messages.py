@@ -94,7 +94,7 @@ class Terms:
     keep_above: float | None
 
 
-class Stop(NamedTuple):
+class Visit(NamedTuple):
     """One visit of an iteration: `done` came before it, and there are `of` in all."""
 
     partition: int
@@ -139,7 +139,7 @@ class Form:
     """Where rank 0 listens, if that is known before this slot is free."""
     share: tuple[int, ...] = ()
     """The partitions that this slot is to hold, those of the validation data numbered after the others."""
-    stop: Stop | None = None
+    visit: Visit | None = None
     """Only this part of the next iteration; `Visited` answers."""
     model: Model | None = None
     """The model to go on with; None: the store has it."""

@@ -11,9 +11,9 @@ from elastune.bodies.ray.reporting import Reporter
 from elastune.checkpoints import encode
 from elastune.training import Training
 
-_LEAST_CHECKPOINT_S = 30.0
+LEAST_CHECKPOINT_S = 30.0
 # Saving takes at most a tenth of the time, so that a model that improves with every short iteration trains.
-_SAVES_PER_CHECKPOINT = 10.0
+SAVES_PER_CHECKPOINT = 10.0
 
 
 class Saver:
@@ -77,11 +77,11 @@ class Saver:
         else:
             self._saved, self._error = iteration, None
             self._reporter.add_saved(self._form.gang, iteration)
-        self._next = time.monotonic() + _SAVES_PER_CHECKPOINT * (time.monotonic() - began)
+        self._next = time.monotonic() + SAVES_PER_CHECKPOINT * (time.monotonic() - began)
 
     @property
     def _every_s(self) -> float:
-        return self._manual.checkpoint_every_s or _LEAST_CHECKPOINT_S
+        return self._manual.checkpoint_every_s or LEAST_CHECKPOINT_S
 
     @property
     def _is_writing(self) -> bool:

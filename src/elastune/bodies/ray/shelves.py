@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elastune.data import Dataset, Loaded, Shelf
-from elastune.errors import ElastuneError, ExecutionError
+from elastune.errors import ElastuneError, UnreadableError
 from elastune.wording import several
-
-
-class UnreadableError(ExecutionError):
-    """Not the fault of the trial that came to read the data."""
 
 
 class Shelves:

@@ -18,6 +18,7 @@ from elastune.bodies.ray.mailbox import Mailbox
 from elastune.bodies.ray.member import Dissolved, Member
 from elastune.bodies.ray.messages import Form, Manual, Script, SlotIdle, SlotReady, SlotUnfit, Unreadable
 from elastune.bodies.ray.reporting import Reporter
+from elastune.errors import UnreadableError
 from elastune.training import Recipe, open_recipe
 from elastune.training.loading import load
 
@@ -75,7 +76,7 @@ def _guest(
     device: str,
 ) -> Member | Visitor:
     """Who trains here now: a member of a gang, or a model that visits a partition."""
-    if form.stop is None or shelves is None:
+    if form.visit is None or shelves is None:
         return Member(manual, form, recipe, mailbox, reporter, device, shelves)
     from elastune.bodies.ray.visitor import Visitor  # noqa: PLC0415
 
@@ -140,7 +141,7 @@ def _serve(member: Member | Visitor) -> Outcome | None:
             return None
         text = traceback.format_exc()
         sys.stderr.write(text)
-        if type(error).__name__ == "UnreadableError":  # not imported where nothing hops
+        if isinstance(error, UnreadableError):
             return Outcome(str(error), fault=False, unreadable=str(error))
         peer = member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS)
         if peer:

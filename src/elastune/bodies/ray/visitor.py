@@ -8,18 +8,15 @@ import time
 from collections.abc import Iterator
 
 from elastune.bodies.ray.mailbox import Mailbox
-from elastune.bodies.ray.messages import Form, Manual, Model, Started, Stop, Visited
+from elastune.bodies.ray.messages import Form, Manual, Model, Started, Visit, Visited
 from elastune.bodies.ray.reporting import Reporter
+from elastune.bodies.ray.saving import LEAST_CHECKPOINT_S, SAVES_PER_CHECKPOINT
 from elastune.bodies.ray.shelves import Shelves
 from elastune.checkpoints import decode, encode
 from elastune.errors import ExecutionError, JobError
 from elastune.training import Recipe, Row, State, Tally, Training, Worker
-from elastune.training.visiting import Place, Shown, make_visit
-from elastune.training.visiting import Visited as VisitDone
+from elastune.training.visiting import Conditions, Shown, VisitOutcome, make_visit
 
-# As for gangs: a durable state now and then, and not more than a tenth of the time for it.
-_LEAST_CHECKPOINT_S = 30.0
-_SAVES_PER_CHECKPOINT = 10.0
 _SIGN_S = 20.0
 
 
@@ -41,48 +38,48 @@ class Visitor:
         self.reporter = reporter
         self.shelves = shelves
         self.device = device
-        if mailbox.standing is None or form.stop is None:
-            raise RuntimeError("a visitor needs the standing of its gang, and a stop")
+        if mailbox.standing is None or form.visit is None:
+            raise RuntimeError("a visitor needs the standing of its gang, and a visit")
         self.standing = mailbox.standing
-        self.stop: Stop = form.stop
+        self.visit: Visit = form.visit
 
     def run(self) -> None:
         """Raises what the user's code raises."""
-        form, stop = self.form, self.stop
+        form, visit = self.form, self.visit
         iteration = form.after_iteration + 1
         with _signs_of_life(self.reporter, form):
-            loaded = self.shelves.take(stop.partition, form.share)
+            loaded = self.shelves.take(visit.partition, form.share)
         state, tally = self._arrive()
         self.reporter.tell(Started(gang=form.gang, at=time.monotonic()))
-        visited = make_visit(
+        outcome = make_visit(
             self.recipe,
             form.config,
             state,
             Shown(
                 data=loaded.data,
-                partition=stop.partition,
+                partition=visit.partition,
                 rows=loaded.rows,
                 iteration=iteration,
-                evaluates=stop.evaluates,
+                evaluates=visit.evaluates,
             ),
-            Place(seed=form.seed, device=self.device, threads=self.manual.threads),
+            Conditions(seed=form.seed, device=self.device, threads=self.manual.threads),
             keep=lambda training: (state := training.save(), encode(state, pickles=self.manual.pickles)),
         )
-        if visited is None:
+        if outcome is None:
             self.reporter.wait("returned")
             return
-        tally.add(visited.metrics, loaded.rows, evaluates=stop.evaluates)
+        tally.add(outcome.metrics, loaded.rows, evaluates=visit.evaluates)
         self._check_metric(tally)
-        tally.unsaved_s += visited.seconds
+        tally.unsaved_s += outcome.seconds
         if self.standing.dissolved:  # its next visit, elsewhere, may write under the same name by now
             return
-        self._depart(visited, tally, loaded.load_s)
+        self._depart(outcome, tally, loaded.load_s)
 
     def _check_metric(self, tally: Tally) -> None:
         """As soon as it can be told: not after a whole epoch of all trials."""
         metric, row = self.manual.script.metric, tally.row()
-        if metric not in row and (self.stop.evaluates or not self.shelves.evaluates):
-            method = "evaluate" if self.stop.evaluates else "step"
+        if metric not in row and (self.visit.evaluates or not self.shelves.evaluates):
+            method = "evaluate" if self.visit.evaluates else "step"
             told = ", ".join(sorted(row)) or "nothing"
             raise JobError(
                 f"{method} of {self.recipe.name} reported no {metric!r}, only {told}; the job's metric is "
@@ -91,15 +88,15 @@ class Visitor:
 
     def _arrive(self) -> tuple[State, Tally]:
         """The model as the visit before left it."""
-        form, stop = self.form, self.stop
+        form, visit = self.form, self.visit
         if form.model is not None:
             if not isinstance(form.model.data, bytes):
                 raise RuntimeError("a model has to be brought before it is given to a slot")
             state = decode(form.model.data, pickles=self.manual.pickles)
-            return state, Tally.of(form.model.tally) if stop.done else Tally()
-        if stop.done:
+            return state, Tally.of(form.model.tally) if visit.done else Tally()
+        if visit.done:
             iteration = form.after_iteration + 1
-            data = self.manual.store.read_underway(form.gang.trial, iteration, stop.done)
+            data = self.manual.store.read_underway(form.gang.trial, iteration, visit.done)
             whole = decode(data, pickles=self.manual.pickles)
             return whole["state"], Tally.of(whole["tally"])
         if not form.after_iteration:
@@ -107,22 +104,22 @@ class Visitor:
         data = self.manual.store.read(form.origin, form.after_iteration)
         return decode(data, pickles=self.manual.pickles), Tally()
 
-    def _depart(self, visited: VisitDone[tuple[State, bytes]], tally: Tally, load_s: float) -> None:
-        form, stop = self.form, self.stop
-        iteration, last = form.after_iteration + 1, stop.done + 1 == stop.of
-        state, data = visited.kept
+    def _depart(self, outcome: VisitOutcome[tuple[State, bytes]], tally: Tally, load_s: float) -> None:
+        form, visit = self.form, self.visit
+        iteration, last = form.after_iteration + 1, visit.done + 1 == visit.of
+        state, data = outcome.kept
         kept = last
         row = None
         if last:
             self.manual.store.write(form.gang.trial, iteration, data)
             row = (iteration, time.monotonic(), tally.row())
             tally = Tally()
-        elif self._is_due(tally, training_ends=self.shelves.is_last_of_training(stop.done)):
+        elif self._is_due(tally, training_ends=self.shelves.is_last_of_training(visit.done)):
             kept = self._keep(state, tally, iteration)
         model = Model(
             trial=form.gang.trial,
             iteration=iteration if last else form.after_iteration,
-            visits=0 if last else stop.done + 1,
+            visits=0 if last else visit.done + 1,
             data=data,
             tally=tally.plain(),
         )
@@ -131,7 +128,7 @@ class Visitor:
                 Visited(
                     gang=form.gang,
                     at=time.monotonic(),
-                    seconds=visited.seconds,
+                    seconds=outcome.seconds,
                     load_s=load_s,
                     model=model,
                     size=len(data),
@@ -142,8 +139,8 @@ class Visitor:
 
     def _is_due(self, tally: Tally, *, training_ends: bool) -> bool:
         """Between training and evaluation always: what was learned need not be learned again then."""
-        every_s = self.manual.checkpoint_every_s or _LEAST_CHECKPOINT_S
-        return training_ends or tally.unsaved_s >= max(every_s, _SAVES_PER_CHECKPOINT * self.shelves.save_s)
+        every_s = self.manual.checkpoint_every_s or LEAST_CHECKPOINT_S
+        return training_ends or tally.unsaved_s >= max(every_s, SAVES_PER_CHECKPOINT * self.shelves.save_s)
 
     def _keep(self, state: State, tally: Tally, iteration: int) -> bool:
         """A state amid an iteration. Where it cannot be written, the next visit tries again."""
@@ -151,7 +148,7 @@ class Visitor:
         tally.unsaved_s = 0.0
         whole = encode({"state": state, "tally": tally.plain()}, pickles=self.manual.pickles)
         with contextlib.suppress(ExecutionError, OSError):
-            self.manual.store.write_underway(self.form.gang.trial, iteration, self.stop.done + 1, whole)
+            self.manual.store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole)
             self.shelves.save_s = time.monotonic() - began
             return True
         tally.unsaved_s = unsaved_s
