@@ -34,6 +34,18 @@ class ClusterTerms:
     queue: Distribution = _NOTHING
     init: Distribution = _NOTHING
     data_usd_per_node: float = 0.0
+    price_source: str = "the job"
+    """Where the price comes from and of when it is, for people."""
+    most_price_per_hour: float | None = None
+    """Of the dearest node that a request may bring; None: all cost the same."""
+    most_usd_per_hour: float | None = None
+    """What all nodes together may cost per hour; None: only their number is limited."""
+
+    @property
+    def dearest_usd_per_s(self) -> float:
+        """What a node costs that was asked for and has not come yet, at most."""
+        most = self.price_per_hour if self.most_price_per_hour is None else self.most_price_per_hour
+        return max(most, self.price_per_hour) / SECONDS_PER_HOUR
 
     @property
     def node_usd_per_s(self) -> float:

@@ -1,0 +1,88 @@
+"""What a job says about its EC2 nodes: `cluster.options` of a job with `provider: ec2`."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from elastune.errors import JobError
+from elastune.wording import seen
+
+
+class Buying(enum.StrEnum):
+    """On which market nodes are bought."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    SPOT_WITH_FALLBACK = "spot-with-fallback"
+    """Spot first; what cannot be had there, on demand."""
+
+
+def _several(value: object) -> object:
+    """One is a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_several)]
+
+
+class Ec2Options(BaseModel):
+    """Where and how instances are launched. Only the type, the image and the token's secret have no default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+    instance_type: Annotated[Names, Field(min_length=1)]
+    """One, or several by preference: the next is asked for when the one before cannot be had."""
+    image: str
+    """The AMI: any Linux with systemd, Python 3.11 or newer and, for GPUs, their driver."""
+    token_secret: str | None = None
+    """Name or ARN in Secrets Manager of the Ray cluster's token; None: the cluster has none."""
+    region: str | None = None
+    """None: as the AWS configuration of this machine says."""
+    subnet: Names = ()
+    """One, or several by preference, each in a zone of its own."""
+    security_group: Names = ()
+    key: str | None = None
+    instance_profile: str | None = None
+    """Name or ARN: the role under which a node reads the token and, where `storage` says so, writes to S3."""
+    market: Buying = Buying.ON_DEMAND
+    interruptions_per_hour: Annotated[float, Field(ge=0.0, le=60.0)] = 0.05
+    """How often a spot node is expected to be taken away."""
+    setup: Names = ()
+    """Shell commands run as root on a new node, before Ray starts."""
+    packages: Names = ()
+    """What pip installs on a new node besides Elastune and Ray, in the wording of pip."""
+    python: str = "python3"
+    """The interpreter on the image whose environment Ray and the training use."""
+    disk_gb: Annotated[int, Field(ge=1)] | None = None
+    """Of the root volume; None: as the image has it."""
+    owner: str | None = None
+    """Who pays, for people who look at tags; None: the user who runs the driver."""
+    lost_head_after: Annotated[float, Field(gt=0.0)] = 300.0
+    """A node that cannot reach the head for so many seconds ends itself."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Ec2Options:
+        """Raises `JobError` that names the option."""
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            raise JobError("\n".join(_tell(each) for each in error.errors())) from None
+
+
+def _tell(wrong: Any) -> str:
+    name = ".".join(str(part) for part in wrong["loc"])
+    allowed = ", ".join(Ec2Options.model_fields)
+    match wrong["type"]:
+        case "missing":
+            said = "is missing"
+        case "extra_forbidden":
+            said = f"is no option of ec2; expected one of {allowed}"
+        case "enum":
+            said = f"is {seen(wrong['input'])}; expected {', '.join(Buying)}"
+        case _:
+            said = f"is {seen(wrong['input'])}; {wrong['msg'].lower()}"
+    return f"cluster.options.{name} {said}"
