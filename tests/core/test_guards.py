@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from elastune.core import Advice, Ending, Phase, Wish, Wishes, guards
@@ -50,6 +53,29 @@ class TestNodes:
         theatre = wanting(4, make_terms(budget_usd=2.0, minimum_charge_s=60.0))
         assert asked(theatre) == [3]
         assert "the budget of $2.00 leaves no more" in notes(theatre.opening)[0][1]
+
+    def test_all_nodes_together_may_cost_so_much_per_hour(self) -> None:
+        terms = make_terms(max_nodes=9)
+        terms = replace(terms, cluster=replace(terms.cluster, most_usd_per_hour=108.0))
+        theatre = wanting(9, terms)
+        assert asked(theatre) == [3]
+        assert "all nodes together may cost $108.00 per hour" in notes(theatre.opening)[0][1]
+
+    def test_what_may_come_at_a_higher_price_is_counted_at_it(self) -> None:
+        terms = make_terms(max_nodes=9, budget_usd=2.0, minimum_charge_s=60.0)
+        dear = replace(terms.cluster, most_price_per_hour=72.0)
+        assert asked(wanting(9, replace(terms, cluster=dear))) == [1]
+        dear = replace(dear, most_usd_per_hour=300.0)
+        assert asked(wanting(9, replace(make_terms(max_nodes=9), cluster=dear))) == [4]
+
+    def test_nobody_lives_unwatched_beyond_the_budget(self) -> None:
+        """Three nodes at a cent per second for $6: one was there when two more were asked for."""
+        theatre = wanting(1, make_terms(budget_usd=6.0))
+        theatre.granted(1, "n0")
+        assert guards.may_live_until_s(theatre.state) == pytest.approx(600.0)
+        theatre.at(100.0).wish(nodes=3)
+        assert guards.may_live_until_s(theatre.state) == pytest.approx(100.0 + 500.0 / 3)
+        assert guards.may_live_until_s(wanting(1, make_terms()).state) == math.inf
 
     def test_without_a_minimum_charge_a_node_must_live_for_a_save(self) -> None:
         theatre = wanting(4, make_terms(budget_usd=1.0, save_s=40.0))

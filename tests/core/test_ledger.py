@@ -88,6 +88,33 @@ def test_each_further_second_costs_all_live_nodes() -> None:
     assert book.burn_usd_per_s == usd(1)
 
 
+def test_a_node_from_elsewhere_costs_what_it_costs() -> None:
+    book = ledger(minimum_charge_s=60.0)
+    book.grant(A, 0, 0.0)
+    book.grant(B, 0, 0.0, usd_per_hour=108.0)
+    assert book.burn_usd_per_s == usd(4)
+    assert (book.accrued_usd(10.0), book.spent_usd(10.0)) == (usd(240), usd(40))
+    assert book.lasts_until_s(4.0) == pytest.approx(100.0)
+    book.end(B, 100.0)
+    assert (book.nodes[B].usd, book.accrued_usd(200.0)) == (usd(300), usd(500))
+    book.found(NodeId("c"), 200.0, 50.0, usd_per_hour=72.0)
+    assert book.accrued_usd(200.0) == usd(500 + 120)
+    book.end(A, 200.0)
+    book.close(200.0)
+    assert sum(stage.usd for stage in book.stages) == usd(620)
+
+
+def test_nodes_that_are_asked_for_may_be_the_dearest() -> None:
+    terms = ClusterTerms(slots_per_node=4, max_nodes=9, price_per_hour=36.0, most_price_per_hour=108.0)
+    book = Ledger(terms)
+    book.open_stage(0, 0, 0.0)
+    assert book.node_usd(100.0) == usd(300)
+    assert book.lasts_until_s(10.0) is None
+    assert book.lasts_until_s(6.0, asked=2, at_s=50.0) == pytest.approx(150.0)
+    book.grant(A, 0, 0.0)
+    assert book.lasts_until_s(8.0, asked=2, at_s=50.0) == pytest.approx((800 + 2 * 3 * 50) / 7)
+
+
 def test_stages_share_the_bill_at_the_barrier() -> None:
     book = ledger()
     book.grant(A, 0, 0.0)

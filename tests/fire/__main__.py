@@ -1,4 +1,4 @@
-"""The long version, half of it with models that hop.
+"""The long version: a third of it with models that hop, a third with nodes at several prices.
 
 `python -m tests.fire --experiments 10000`, or one experiment: `python -m tests.fire --seed 17`.
 """
@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 
-from tests.fire.experiments import HOPPING, make_experiment
+from tests.fire.experiments import HOPPING, PRICED, make_experiment
 from tests.fire.trial import put_to_trial
 
 PATIENCE_S = 300
@@ -51,9 +51,9 @@ def main() -> int:
         print(f"{state.events} events, ended: {state.ended}, best: {state.best}")
         return 0
     began, endings, events, broken = time.monotonic(), Counter[str](), 0, 0
-    hopping = options.experiments // 2
-    seeds = [*range(options.first, options.first + options.experiments - hopping)]
-    seeds += range(HOPPING + options.first, HOPPING + options.first + hopping)
+    kinds = (0, HOPPING, PRICED)
+    share = -(-options.experiments // len(kinds))
+    seeds = [kind + options.first + number for number in range(share) for kind in kinds]
     with multiprocessing.Pool(options.processes) as pool:
         for done, (seed, ending, count, error) in enumerate(pool.imap_unordered(attempt, seeds, 8), 1):
             endings[ending] += 1

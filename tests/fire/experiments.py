@@ -25,6 +25,8 @@ ALL_POLICIES = 300_000
 MAY_STOP_EARLY = 600_000
 # And from here on the data are partitioned and the models hop.
 HOPPING = 10_000_000
+# And from here on nodes may come at another price, and there is a limit to what they cost per hour.
+PRICED = 20_000_000
 FIRST_ALGORITHMS = ("sha", "sha", "sha", "hyperband", "asha", "asha")
 NEEDS_DEADLINE = ("seer", "e-hyperband", "e-grid")
 
@@ -58,9 +60,11 @@ def make_experiment(seed: int) -> Experiment:
     luck = random.Random(seed)
     job = _job(luck, _search if seed >= ALL_POLICIES else _first_search)
     job |= _stop_when(seed, str(job["mode"])) if seed >= MAY_STOP_EARLY else {}
-    job |= _data(random.Random(f"data {seed}")) if seed >= HOPPING else {}
+    job |= _data(random.Random(f"data {seed}")) if HOPPING <= seed < PRICED else {}
     setup = _prepare(job, luck)
     faults = _faults(luck)
+    if seed >= PRICED:
+        setup, faults = _priced(setup, faults, random.Random(f"prices {seed}"))
     if seed >= MAY_STOP_EARLY:
         faults = replace(faults, killed=random.Random(f"killed {seed}").choice([0.0, 0.0, 0.05, 0.3]))
     return Experiment(seed=seed, setup=setup, faults=faults)
@@ -145,6 +149,17 @@ def _search(luck: random.Random, slots: int) -> dict[str, object]:
         **{key: value for key, value in options.items() if key in fields and value is not None},
         **({"sampler": "random"} if algorithm in {"grid", "bohb"} else {}),
     }
+
+
+def _priced(setup: FireSetup, faults: Faults, luck: random.Random) -> tuple[FireSetup, Faults]:
+    """The plan is made for one price; what comes may cost more, or less."""
+    cluster = setup.terms.cluster
+    price, nodes = cluster.price_per_hour, cluster.max_nodes
+    dearest = price * luck.choice([0.5, 1.5, 4.0])
+    most = luck.choice([None, None, max(price, dearest) * luck.randint(1, nodes)])
+    cluster = replace(cluster, most_price_per_hour=dearest, most_usd_per_hour=most)
+    setup = replace(setup, terms=replace(setup.terms, cluster=cluster))
+    return setup, replace(faults, nodes=replace(faults.nodes, dearer=luck.choice([0.2, 0.5, 1.0])))
 
 
 def _stop_when(seed: int, mode: str) -> dict[str, object]:

@@ -159,6 +159,10 @@ class Witness:
             running = sum(slots * (state.now_s - since) for _, slots, since in self.formed.values())
             bill = (self.slot_s + running) * terms.slot_usd_per_s + self.grants * terms.data_usd_per_node
         assert math.isclose(accrued, bill, rel_tol=CLOSE, abs_tol=CLOSE), f"ledger {accrued}, bill {bill}"
+        cap = state.terms.cluster.most_usd_per_hour
+        if cap is not None:
+            rate = state.ledger.burn_usd_per_s * 3600
+            assert rate <= cap * (1 + CLOSE), f"${rate} per hour, at most ${cap}"
         budget = state.terms.limits.budget_usd
         if budget is not None and not body.cloud.down_s and Limit.BUDGET not in state.conceded:
             assert accrued <= budget * (1 + CLOSE), f"{accrued} spent of {budget}"

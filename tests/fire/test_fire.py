@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fire.experiments import HOPPING
+from tests.fire.experiments import HOPPING, PRICED
 from tests.fire.trial import put_to_trial
 
 # Seeds that once broke an invariant: a node lost while the driver was down, a release that was commanded and
@@ -76,6 +76,12 @@ def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int)
 @pytest.mark.parametrize("block", range(4))
 def test_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
     for seed in range(HOPPING + 6 * block, HOPPING + 6 * (block + 1)):
+        _endures(seed)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_random_experiments_with_several_prices_keep_every_invariant(block: int) -> None:
+    for seed in range(PRICED + 10 * block, PRICED + 10 * (block + 1)):
         _endures(seed)
 
 

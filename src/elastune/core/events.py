@@ -70,6 +70,8 @@ class NodesGranted(Event):
     request: int
     nodes: tuple[NodeId, ...]
     billed_s: float = 0.0
+    usd_per_hour: float | None = None
+    """What each costs, if not what the job's nodes do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,7 @@ class NodeFound(Event):
 
     node: NodeId
     billed_s: float
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

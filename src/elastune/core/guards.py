@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from elastune.cluster import SECONDS_PER_HOUR, Billing
 from elastune.core.state import State
 from elastune.core.trials import Activity, Trial
 from elastune.core.turn import Turn
 from elastune.core.wishes import Wish
 from elastune.planning.infeasible import Limit
 from elastune.planning.wording import tell_limits
+from elastune.units import format_usd
 
 DEADLINE_CALL = "guard:deadline-call"
 DEADLINE_END = "guard:deadline-end"
@@ -119,6 +121,10 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
     spare = state.terms.cluster.max_nodes - state.nodes_committed
     if spare < most:
         most, why = max(0, spare), f"the cluster has at most {state.terms.cluster.max_nodes} nodes"
+    affordable = _within_rate(state)
+    if affordable is not None and affordable < most:
+        per_hour = f"{format_usd(cluster.most_usd_per_hour or 0.0)} per hour"
+        most, why = max(0, affordable), f"all nodes together may cost {per_hour}"
     budget = state.limits.budget_usd
     price = state.ledger.node_usd(state.terms.winding_up_s)
     if budget is not None and price > 0.0:
@@ -126,6 +132,32 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
         if affordable < most:
             most, why = max(0, affordable), f"the budget of ${budget:,.2f} leaves no more"
     return most, why
+
+
+def _within_rate(state: State) -> int | None:
+    """How many more nodes, of the dearest kind, the spending rate leaves room for; None: any number."""
+    most, dearest = state.terms.cluster.most_usd_per_hour, state.terms.cluster.dearest_usd_per_s
+    if most is None or not dearest:
+        return None
+    left = most * (1 + ROUNDING) / SECONDS_PER_HOUR
+    if state.terms.cluster.billing is not Billing.INSTANCE:  # all slots may be in use
+        return math.floor(left / dearest) - state.nodes_committed
+    asked = sum(room.pool.outstanding for room in state.rooms.values())
+    return math.floor((left - state.ledger.burn_usd_per_s) / dearest) - asked
+
+
+def may_live_until_s(state: State) -> float:
+    """Until then all nodes, those that are asked for included, may live unwatched without passing the budget.
+
+    Nodes end themselves when nobody has told them for a while that they may go on; should the driver die, its
+    silence costs no more than the budget has left.
+    """
+    budget = state.limits.budget_usd
+    if budget is None or state.terms.cluster.billing is not Billing.INSTANCE:
+        return math.inf
+    asked = sum(room.pool.outstanding for room in state.rooms.values())
+    until_s = state.ledger.lasts_until_s(budget, asked=asked, at_s=state.now_s)
+    return math.inf if until_s is None else until_s
 
 
 def renegotiate(turn: Turn, deadline_s: float | None, budget_usd: float | None) -> None:

@@ -10,9 +10,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elastune.cluster import Billing, ClusterTerms
+from elastune.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
 from elastune.core.trials import Activity
 from elastune.place import Gang, NodeId, TrialId
+
+# Nodes are weighed by the ordinary one. Where that is free and another is not, by any.
+_ANY_RATE = 1.0 / SECONDS_PER_HOUR
 
 
 @dataclass(slots=True)
@@ -56,6 +59,8 @@ class NodeAccount:
     use: Use = field(default_factory=Use)
     billed_s: float = 0.0
     usd: float = 0.0
+    weight: float = 1.0
+    """How many times as dear as an ordinary node: it came from another market, say."""
 
 
 @dataclass(slots=True)
@@ -82,6 +87,8 @@ class _Open:
     at_s: float
     before: StageAccount | None = None
     nodes: int = 0
+    weight: float = 0.0
+    """Of these nodes together."""
     booting: int = 0
     slots: list[int] = field(default_factory=lambda: [0] * len(Activity))
     """By activity."""
@@ -91,6 +98,9 @@ class Ledger:
     def __init__(self, cluster: ClusterTerms) -> None:
         self._cluster = cluster
         self._by_node = cluster.billing is Billing.INSTANCE
+        self._rate = cluster.node_usd_per_s or _ANY_RATE
+        self._ordinary = 1.0 if cluster.node_usd_per_s else 0.0
+        self._dearest = cluster.dearest_usd_per_s / self._rate
         self.nodes: dict[NodeId, NodeAccount] = {}
         self.trials: dict[TrialId, Use] = {}
         self.stages: list[StageAccount] = []
@@ -107,8 +117,10 @@ class Ledger:
         end = at_s + extra_s
         if self._by_node:
             least = self._cluster.minimum_charge_s
-            node_s = sum(max(least, end - node.born_s + node.down_s) for node in self._live.values())
-            return self._closed_usd + self._cluster.node_usd_per_s * node_s
+            node_s = sum(
+                node.weight * max(least, end - node.born_s + node.down_s) for node in self._live.values()
+            )
+            return self._closed_usd + self._rate * node_s
         slot_s = self._busy_slots * end - self._busy_since
         return self._closed_usd + self._cluster.slot_usd_per_s * slot_s
 
@@ -122,20 +134,21 @@ class Ledger:
             for slot in gang:
                 longest[slot.node] = max(seconds, longest.get(slot.node, 0.0))
         node_s = math.fsum(
-            max(
+            account.weight
+            * max(
                 self._cluster.minimum_charge_s,
                 at_s + longest.get(node, 0.0) - account.born_s + account.down_s,
             )
             for node, account in self._live.items()
         )
-        return self._closed_usd + self._cluster.node_usd_per_s * node_s
+        return self._closed_usd + self._rate * node_s
 
     def spent_usd(self, at_s: float) -> float:
         """What has been used so far, without what minimum charges still add."""
         if not self._by_node:
             return self.accrued_usd(at_s)
-        node_s = sum(at_s - node.born_s + node.down_s for node in self._live.values())
-        return self._closed_usd + self._cluster.node_usd_per_s * node_s
+        node_s = sum(node.weight * (at_s - node.born_s + node.down_s) for node in self._live.values())
+        return self._closed_usd + self._rate * node_s
 
     def stage_usd(self, pool: int, at_s: float) -> float:
         """What the present stage of a pool has cost so far."""
@@ -146,40 +159,49 @@ class Ledger:
         up_s = stage.node_s - stage.booting_s
         return max(0.0, up_s * self._cluster.slots_per_node - stage.use.busy_s)
 
-    def lasts_until_s(self, usd: float) -> float | None:
-        """When so much will have been paid if all goes on as it is; None: never.
+    def lasts_until_s(self, usd: float, *, asked: int = 0, at_s: float = 0.0) -> float | None:
+        """When so much will have been paid if all goes on as it is; None: never. `asked` nodes, the dearest
+        that may come, are counted as if they were born at `at_s`.
 
         By node the sum of max(minimum charge, age) grows in straight pieces: with x the time and the k oldest
-        nodes beyond their minimum, it is k x - (sum of their births) + (n - k) minima.
+        nodes beyond their minimum, it is k x - (sum of their births) + (n - k) minima; each node counts as
+        often as it is dear.
         """
         if not self._by_node:
             rate = self._cluster.slot_usd_per_s * self._busy_slots
             return (usd - self._closed_usd) / rate + self._busy_since / self._busy_slots if rate else None
-        births = sorted(node.born_s - node.down_s for node in self._live.values())
-        rate, least, nodes = self._cluster.node_usd_per_s, self._cluster.minimum_charge_s, len(births)
-        if not nodes or not rate:
+        births = [(node.born_s - node.down_s, node.weight) for node in self._live.values() if node.weight]
+        births = sorted(births + [(at_s, self._dearest)] * (asked if self._dearest else 0))
+        if not births:
             return None
-        node_s, born_sum, at_s = (usd - self._closed_usd) / rate, 0.0, -math.inf
-        for older, born_s in enumerate(births, 1):
-            born_sum += born_s
-            at_s = (node_s + born_sum - (nodes - older) * least) / older
-            if older == nodes or at_s <= births[older] + least:
+        ingress_usd = asked * self._cluster.data_usd_per_node
+        node_s = (usd - self._closed_usd - ingress_usd) / self._rate
+        least, younger = self._cluster.minimum_charge_s, sum(weight for _, weight in births)
+        born_sum, older, until_s = 0.0, 0.0, -math.inf
+        for number, (born_s, weight) in enumerate(births, 1):
+            born_sum, older, younger = born_sum + weight * born_s, older + weight, younger - weight
+            until_s = (node_s + born_sum - younger * least) / older
+            if number == len(births) or until_s <= births[number][0] + least:
                 break
-        return at_s
+        return until_s
 
     @property
     def burn_usd_per_s(self) -> float:
         """What each further second costs at most, as things are."""
         if self._by_node:
-            return self._cluster.node_usd_per_s * len(self._live)
+            return self._rate * sum(node.weight for node in self._live.values())
         return self._cluster.slot_usd_per_s * self._busy_slots
 
+    def node_rate(self, node: NodeId) -> float:
+        """What each further second of it costs, in dollars, where nodes are billed."""
+        return self._rate * self.nodes[node].weight
+
     def node_usd(self, lasting_s: float) -> float:
-        """What one more node costs if it is released after that time."""
+        """What one more node costs at most if it is released after that time."""
         ingress = self._cluster.data_usd_per_node
         if not self._by_node:
             return ingress
-        return ingress + self._cluster.node_usd_per_s * max(self._cluster.minimum_charge_s, lasting_s)
+        return ingress + self._cluster.dearest_usd_per_s * max(self._cluster.minimum_charge_s, lasting_s)
 
     # What happens.
 
@@ -195,18 +217,27 @@ class Ledger:
         now.account.ended_s = at_s
         now.before, now.account = now.account, account
 
-    def grant(self, node: NodeId, pool: int, at_s: float, billed_s: float = 0.0) -> None:
-        account = NodeAccount(pool=pool, born_s=at_s - billed_s)
+    def grant(
+        self,
+        node: NodeId,
+        pool: int,
+        at_s: float,
+        billed_s: float = 0.0,
+        usd_per_hour: float | None = None,
+    ) -> None:
+        """`usd_per_hour`: what it costs, if not what nodes do."""
+        account = NodeAccount(pool=pool, born_s=at_s - billed_s, weight=self._weight(usd_per_hour))
         self.nodes[node] = self._live[node] = account
         now = self._touch(pool, at_s)
         now.nodes += 1
+        now.weight += account.weight
         now.booting += 1
         self._pay(account, now.account, self._cluster.data_usd_per_node)
         if billed_s:
             now.account.node_s += billed_s
             now.account.booting_s += billed_s
             if self._by_node:
-                now.account.usd += billed_s * self._cluster.node_usd_per_s
+                now.account.usd += billed_s * account.weight * self._rate
 
     def ready(self, node: NodeId, at_s: float) -> None:
         account = self.nodes[node]
@@ -218,18 +249,19 @@ class Ledger:
         account = self._live.pop(node)
         now = self._touch(account.pool, at_s)
         now.nodes -= 1
+        now.weight = now.weight - account.weight if now.nodes else 0.0
         now.booting -= account.ready_s is None
         account.ended_s, account.lost = at_s, lost
         lived_s = at_s - account.born_s + account.down_s
         account.billed_s = max(self._cluster.minimum_charge_s, lived_s if billed_s is None else billed_s)
         if self._by_node:
-            usd = account.billed_s * self._cluster.node_usd_per_s
+            usd = account.billed_s * account.weight * self._rate
             account.usd += usd
             self._closed_usd += usd
             served = now.account if at_s > now.account.began_s else now.before or now.account
-            served.usd += (account.billed_s - lived_s) * self._cluster.node_usd_per_s
+            served.usd += (account.billed_s - lived_s) * account.weight * self._rate
 
-    def found(self, node: NodeId, at_s: float, billed_s: float) -> None:
+    def found(self, node: NodeId, at_s: float, billed_s: float, usd_per_hour: float | None = None) -> None:
         """A node that was believed to be gone, or never known, has been billed all along; it ends now."""
         if not self._open:
             return
@@ -237,13 +269,14 @@ class Ledger:
         pool = next(iter(self._open)) if account is None else account.pool
         stage = self._touch(pool, at_s).account
         if account is None:
-            account = self.nodes[node] = NodeAccount(pool=pool, born_s=at_s - billed_s)
+            weight = self._weight(usd_per_hour)
+            account = self.nodes[node] = NodeAccount(pool=pool, born_s=at_s - billed_s, weight=weight)
             self._pay(account, stage, self._cluster.data_usd_per_node)
         more_s = max(self._cluster.minimum_charge_s, billed_s) - account.billed_s
         account.billed_s += more_s
         account.ended_s = at_s
         if self._by_node:
-            self._pay(account, stage, more_s * self._cluster.node_usd_per_s)
+            self._pay(account, stage, more_s * account.weight * self._rate)
 
     def down(self, down_s: float) -> None:
         """The driver was down while the nodes went on costing; the run's clock stood still."""
@@ -252,7 +285,7 @@ class Ledger:
             stage = self._open[account.pool].account
             stage.node_s += down_s
             if self._by_node:
-                stage.usd += down_s * self._cluster.node_usd_per_s
+                stage.usd += down_s * account.weight * self._rate
 
     def gang_begins(self, gang: Gang, pool: int, activity: Activity, at_s: float) -> None:
         """A gang forms; its slots cost from here where functions are billed."""
@@ -291,6 +324,11 @@ class Ledger:
                 self.stages.remove(now.account)  # the last barrier opened a stage that nobody entered
                 now.account = now.before
 
+    def _weight(self, usd_per_hour: float | None) -> float:
+        if usd_per_hour is None:
+            return self._ordinary
+        return usd_per_hour / SECONDS_PER_HOUR / self._rate
+
     def _pay(self, node: NodeAccount, stage: StageAccount, usd: float) -> None:
         node.usd += usd
         stage.usd += usd
@@ -316,6 +354,6 @@ class Ledger:
         use.waiting_s += seconds * slots[Activity.WAITING]
         use.saving_s += seconds * slots[Activity.SAVING]
         if self._by_node:
-            account.usd += seconds * now.nodes * self._cluster.node_usd_per_s
+            account.usd += seconds * now.weight * self._rate
         else:
             account.usd += seconds * sum(slots) * self._cluster.slot_usd_per_s

@@ -18,6 +18,8 @@ def granted(turn: Turn, event: NodesGranted) -> None:
     state = turn.state
     room = next((room for room in state.rooms.values() if event.request in room.pool.requested), None)
     if room is None:  # an answer that nobody waits for
+        for number in event.nodes:
+            state.ledger.found(number, event.at_s, event.billed_s, event.usd_per_hour)
         turn.tell(ReleaseNodes(nodes=event.nodes))
         return
     _answered(state, event.request, len(event.nodes))
@@ -25,7 +27,7 @@ def granted(turn: Turn, event: NodesGranted) -> None:
     for number in event.nodes:
         node = Node(number, room.pool.number, event.request, event.at_s - event.billed_s)
         room.pool.nodes[number] = state.where[number] = node
-        state.ledger.grant(number, room.pool.number, event.at_s, event.billed_s)
+        state.ledger.grant(number, room.pool.number, event.at_s, event.billed_s, event.usd_per_hour)
     if state.ended is not None:
         manager.release(turn, room, [state.where[number] for number in event.nodes])
     else:
@@ -99,7 +101,7 @@ def lost(turn: Turn, number: NodeId, billed_s: float | None) -> None:
 
 def found(turn: Turn, event: NodeFound) -> None:
     """Nobody holds it and it costs money: it goes."""
-    turn.state.ledger.found(event.node, event.at_s, event.billed_s)
+    turn.state.ledger.found(event.node, event.at_s, event.billed_s, event.usd_per_hour)
     turn.tell(ReleaseNodes(nodes=(event.node,)))
 
 

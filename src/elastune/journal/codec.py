@@ -16,7 +16,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train, Visit
-from elastune.core.events import AnyEvent, GangLost, LeaseEnd, NodesReady, Resumed, Row, Sampled
+from elastune.core.events import (
+    AnyEvent,
+    GangLost,
+    LeaseEnd,
+    NodeFound,
+    NodesGranted,
+    NodesReady,
+    Resumed,
+    Row,
+    Sampled,
+)
 from elastune.errors import ExecutionError
 from elastune.place import Slot
 
@@ -26,7 +36,9 @@ TYPES: dict[str, type[Any]] = {cls.__name__: cls for cls in get_args(Message)}
 _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     Train: (("origin", None), ("shares", ()), ("visit", None), ("then", None)),
     SetTimer: (("fresh", False),),
+    NodesGranted: (("usd_per_hour", None),),
     NodesReady: (("hosts", ()),),
+    NodeFound: (("usd_per_hour", None),),
     GangLost: (("model_lost", False),),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
 }

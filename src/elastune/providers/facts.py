@@ -19,6 +19,7 @@ class Granted:
     at_s: float
     token: str
     nodes: tuple[NodeId, ...]
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,11 +41,14 @@ class NodeFaults:
     """Probability that a node is slow."""
     straggler_factor: float = 3.0
     """How many times as long a slow node takes. Its boot is not affected."""
+    dearer: float = 0.0
+    """Probability that a node comes at `most_price_per_hour`, where the cluster has one: from another market,
+    say."""
     capacity: int | None = None
     """The provider never has more nodes for us at a time; the rest of a request is refused."""
 
     def __post_init__(self) -> None:
-        for name in ("refused", "boot_failure", "straggler"):
+        for name in ("refused", "boot_failure", "straggler", "dearer"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise JobError(f"faults: {name} is {getattr(self, name)}, expected a probability from 0 to 1")
         for name in ("lost_per_hour", "noticed_per_hour", "notice_s"):
@@ -68,6 +71,7 @@ class _Kind(enum.IntEnum):
     PART = 6
     BOOT_FAILURE = 7
     STRAGGLER = 8
+    DEARER = 9
 
 
 class Luck:
@@ -104,6 +108,14 @@ class Luck:
     def slowdown(self, node: int) -> float:
         slow = self._happens(self._faults.straggler, _Kind.STRAGGLER, node)
         return self._faults.straggler_factor if slow else 1.0
+
+    def usd_per_hour(self, node: int) -> float | None:
+        """None: as all nodes."""
+        return (
+            self._terms.most_price_per_hour
+            if self._happens(self._faults.dearer, _Kind.DEARER, node)
+            else None
+        )
 
     def _latency(self, latency: Distribution, kind: _Kind, number: int) -> float:
         return latency.mean if is_constant(latency) else self._draw(latency.draw, kind, number)

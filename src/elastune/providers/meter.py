@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from elastune.cluster import Billing, ClusterTerms
+from elastune.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
 from elastune.place import NodeId
 
 
@@ -19,9 +19,12 @@ class Meter:
         self._terms = terms
         self._start_s: dict[NodeId, float] = {}
         self._stop_s: dict[NodeId, float] = {}
+        self._usd_per_hour: dict[NodeId, float] = {}
 
-    def start(self, node: NodeId, at_s: float) -> None:
+    def start(self, node: NodeId, at_s: float, usd_per_hour: float | None = None) -> None:
         self._start_s[node] = at_s
+        if usd_per_hour is not None:
+            self._usd_per_hour[node] = usd_per_hour
 
     def stop(self, node: NodeId, at_s: float) -> None:
         self._stop_s[node] = at_s
@@ -33,6 +36,10 @@ class Meter:
     def stopped_s(self, node: NodeId) -> float | None:
         return self._stop_s.get(node)
 
+    def usd_per_hour(self, node: NodeId) -> float | None:
+        """None: as all nodes."""
+        return self._usd_per_hour.get(node)
+
     def usd(self, at_s: float) -> float:
         """Owed at this instant. The minimum charge is owed as soon as a node is granted, whoever ends it.
 
@@ -43,8 +50,10 @@ class Meter:
         ingress_usd = len(started) * self._terms.data_usd_per_node
         if self._terms.billing is Billing.FUNCTION:
             return ingress_usd
-        seconds = math.fsum(
+        usual = self._terms.price_per_hour
+        usd = math.fsum(
             max(min(self._stop_s.get(node, at_s), at_s) - start_s, self._terms.minimum_charge_s)
+            * self._usd_per_hour.get(node, usual)
             for node, start_s in started.items()
         )
-        return seconds * self._terms.node_usd_per_s + ingress_usd
+        return usd / SECONDS_PER_HOUR + ingress_usd

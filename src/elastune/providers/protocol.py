@@ -9,8 +9,8 @@ All times are seconds of the run's clock. What every implementation owes is in `
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from elastune.cluster import Billing
@@ -36,6 +36,8 @@ class Machine:
     ready_s: float | None = None
     until_s: float | None = None
     """The instant at which the provider will take it away, if it gave notice of that."""
+    usd_per_hour: float | None = None
+    """What it costs, if not what `price` says: it is of another kind, or from another market."""
 
     @property
     def state(self) -> MachineState:
@@ -56,6 +58,8 @@ class Fate:
     refused: int = 0
     reason: str = ""
     """Why not all were granted, for people."""
+    prices: Mapping[NodeId, float] = field(default_factory=dict)
+    """Dollars per hour of those nodes that do not cost what `price` says."""
 
     @property
     def open(self) -> int:

@@ -126,6 +126,10 @@ class SimulatedProvider:
         """How many times as long everything takes there."""
         return self._slowdowns.get(node, 1.0)
 
+    def usd_per_hour(self, node: NodeId) -> float | None:
+        """What it costs or did, if not what all nodes do."""
+        return self._meter.usd_per_hour(node)
+
     def billed_s(self, node: NodeId) -> float:
         """For how long the node was, or has been, billed."""
         return self._meter.billed_s(node, self._catch_up())
@@ -192,6 +196,7 @@ class SimulatedProvider:
             granted=nodes,
             refused=order.count - count,
             reason=reason,
+            prices={node: usd for node in nodes if (usd := self._meter.usd_per_hour(node)) is not None},
         )
 
     def _ceilings(self, order: _Order) -> list[tuple[int, str]]:
@@ -208,8 +213,9 @@ class SimulatedProvider:
         number = len(self._slowdowns)
         node = NodeId(f"n{number}")
         self._slowdowns[node] = self._luck.slowdown(number)
-        self._live[node] = Machine(node=node, token=token, since_s=at_s)
-        self._meter.start(node, at_s)
+        usd_per_hour = self._luck.usd_per_hour(number)
+        self._live[node] = Machine(node=node, token=token, since_s=at_s, usd_per_hour=usd_per_hour)
+        self._meter.start(node, at_s, usd_per_hour)
         notice_s = at_s + self._luck.noticed_after_s(number)
         until_s = notice_s + self._faults.notice_s
         loss_s = at_s + min(self._luck.lost_after_s(number), self._expires_s)

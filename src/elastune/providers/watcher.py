@@ -71,9 +71,11 @@ class Watcher:
     def learn(self, fact: Fact) -> None:
         """Take a fact for true. What it says of nodes that were given up meanwhile no longer matters."""
         match fact:
-            case Granted(at_s=at_s, token=token, nodes=nodes):
+            case Granted(at_s=at_s, token=token, nodes=nodes, usd_per_hour=usd):
                 new = (node for node in nodes if node not in self._gone)
-                self._held |= {node: Machine(node=node, token=token, since_s=at_s) for node in new}
+                self._held |= {
+                    node: Machine(node=node, token=token, since_s=at_s, usd_per_hour=usd) for node in new
+                }
             case Ready(at_s=at_s, nodes=nodes):
                 held = (self._held[node] for node in nodes if node in self._held)
                 self._held |= {machine.node: replace(machine, ready_s=at_s) for machine in held}
@@ -89,7 +91,7 @@ class Watcher:
                 self._orphans.add(node)
 
     def _compare_machines(self, survey: Survey) -> Iterator[Fact]:
-        granted: dict[tuple[float, str], list[NodeId]] = {}
+        granted: dict[tuple[float, str, float | None], list[NodeId]] = {}
         ready: dict[float, list[NodeId]] = {}
         still_held = 0
         for machine in survey.machines:
@@ -101,13 +103,14 @@ class Watcher:
                     yield Orphaned(at_s=survey.at_s, node=node)
                 continue
             else:
-                granted.setdefault((machine.since_s, machine.token), []).append(node)
+                key = machine.since_s, machine.token, machine.usd_per_hour
+                granted.setdefault(key, []).append(node)
             if machine.ready_s is not None and (known is None or known.ready_s is None):
                 ready.setdefault(machine.ready_s, []).append(node)
             if machine.until_s is not None and (known is None or known.until_s != machine.until_s):
                 yield Noticed(at_s=survey.at_s, node=node, until_s=machine.until_s)
-        for (since_s, token), nodes in granted.items():
-            yield Granted(at_s=since_s, token=token, nodes=tuple(nodes))
+        for (since_s, token, usd), nodes in granted.items():
+            yield Granted(at_s=since_s, token=token, nodes=tuple(nodes), usd_per_hour=usd)
         for ready_s, nodes in ready.items():
             yield Ready(at_s=ready_s, nodes=tuple(nodes))
         if still_held < len(self._held):
@@ -130,6 +133,8 @@ class Watcher:
 
 def _missed(fate: Fate, nodes: tuple[NodeId, ...], at_s: float) -> Iterator[Fact]:
     """Nodes that came and went between two surveys. They are told, because they were paid for."""
+    for usd in dict.fromkeys(map(fate.prices.get, nodes)):
+        alike = tuple(node for node in nodes if fate.prices.get(node) == usd)
+        yield Granted(at_s=at_s, token=fate.token, nodes=alike, usd_per_hour=usd)
     if nodes:
-        yield Granted(at_s=at_s, token=fate.token, nodes=nodes)
         yield from (Lost(at_s=at_s, node=node) for node in nodes)

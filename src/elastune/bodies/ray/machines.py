@@ -84,10 +84,14 @@ class Machines:
     def _tell(self, fact: seen.Fact) -> Iterator[AnyEvent]:
         now_s = self._clock()
         match fact:
-            case seen.Granted(token=token, nodes=nodes):
+            case seen.Granted(token=token, nodes=nodes, usd_per_hour=usd):
                 for node in nodes:
                     yield ev.NodesGranted(
-                        at_s=now_s, request=int(token), nodes=(node,), billed_s=self._billed_s(node)
+                        at_s=now_s,
+                        request=int(token),
+                        nodes=(node,),
+                        billed_s=self._billed_s(node),
+                        usd_per_hour=usd,
                     )
             case seen.Refused(token=token, count=count, reason=reason):
                 yield ev.NodesRefused(at_s=now_s, request=int(token), count=count, reason=reason)
@@ -98,7 +102,13 @@ class Machines:
             case seen.Lost(node=node):
                 yield ev.NodeLost(at_s=now_s, node=node)
             case seen.Orphaned(node=node):
-                yield ev.NodeFound(at_s=now_s, node=node, billed_s=self._billed_s(node))
+                machine = self._machines.get(node)
+                yield ev.NodeFound(
+                    at_s=now_s,
+                    node=node,
+                    billed_s=self._billed_s(node),
+                    usd_per_hour=None if machine is None else machine.usd_per_hour,
+                )
 
     def _billed_s(self, node: NodeId) -> float:
         machine = self._machines.get(node)

@@ -78,7 +78,11 @@ class Cloud:
             billed.setdefault(self.provider.billed_s(node), []).append(node)
         for billed_s, nodes in billed.items():
             yield ev.NodesGranted(
-                at_s=self._run_clock(), request=int(fact.token), nodes=tuple(nodes), billed_s=billed_s
+                at_s=self._run_clock(),
+                request=int(fact.token),
+                nodes=tuple(nodes),
+                billed_s=billed_s,
+                usd_per_hour=fact.usd_per_hour,
             )
 
     def _tell(self, fact: seen.Refused | seen.Ready | seen.Noticed | seen.Lost | seen.Orphaned) -> AnyEvent:
@@ -94,4 +98,5 @@ class Cloud:
                 known_s = self.provider.billed_s(node) if self.down_s else None
                 return ev.NodeLost(at_s=at_s, node=node, billed_s=known_s)
             case seen.Orphaned(node=node):
-                return ev.NodeFound(at_s=at_s, node=node, billed_s=self.provider.billed_s(node))
+                billed_s, usd = self.provider.billed_s(node), self.provider.usd_per_hour(node)
+                return ev.NodeFound(at_s=at_s, node=node, billed_s=billed_s, usd_per_hour=usd)

@@ -156,7 +156,7 @@ class _Teller:
             case ev.NodeLost():
                 self._lose(event.node, event.billed_s)
             case ev.NodeFound():
-                self.nodes.found(event.node, at_s, event.billed_s)
+                self.nodes.found(event.node, at_s, event.billed_s, event.usd_per_hour)
             case ev.BarrierPassed():
                 self.stages.append(StageEnd(pool=event.pool, stage=event.stage, at_s=at_s))
             case ev.Resumed():

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from elastune.cluster import Billing, ClusterTerms
+from elastune.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
 from elastune.core.commands import ReleaseNodes, RequestNodes
 from elastune.core.events import NodeNoticed, NodesGranted, NodesReady, NodesRefused
 from elastune.place import NodeId
@@ -55,6 +55,7 @@ class _Node:
     billed_s: float = 0.0
     usd: float = 0.0
     request: int | None = None
+    usd_per_s: float = 0.0
 
 
 class NodeBook:
@@ -62,7 +63,6 @@ class NodeBook:
 
     def __init__(self, cluster: ClusterTerms) -> None:
         self._cluster = cluster
-        self._rate = cluster.node_usd_per_s if cluster.billing is Billing.INSTANCE else 0.0
         self._nodes: dict[NodeId, _Node] = {}
         self._held: dict[NodeId, _Node] = {}
         self._asked: dict[int, tuple[float, int]] = {}
@@ -75,8 +75,9 @@ class NodeBook:
 
     def usd(self, at_s: float) -> float:
         least = self._cluster.minimum_charge_s
-        node_s = sum(max(least, at_s - node.born_s + node.down_s) for node in self._held.values())
-        return self._closed_usd + self._rate * node_s
+        return self._closed_usd + sum(
+            node.usd_per_s * max(least, at_s - node.born_s + node.down_s) for node in self._held.values()
+        )
 
     def bends_before(self, at_s: float) -> Iterator[float]:
         while self._bends and self._bends[0] < at_s:
@@ -91,16 +92,20 @@ class NodeBook:
 
     def granted(self, event: NodesGranted) -> None:
         if event.request not in self._asked:  # nobody waits for them, and the core gives them back
+            for name in event.nodes:
+                self.found(name, event.at_s, event.billed_s, event.usd_per_hour)
             return
         asked_s, _ = self._asked[event.request]
         self._answered(event.request, len(event.nodes))
         self.stirred = True
         for name in event.nodes:
-            node = _Node(asked_s, event.at_s - event.billed_s, request=event.request)
+            usd_per_s = self._usd_per_s(event.usd_per_hour)
+            born_s = event.at_s - event.billed_s
+            node = _Node(asked_s, born_s, request=event.request, usd_per_s=usd_per_s)
             self._nodes[name] = self._held[name] = node
             self._pay(node, self._cluster.data_usd_per_node)
             bend_s = node.born_s + self._cluster.minimum_charge_s
-            if self._rate and bend_s > event.at_s:
+            if usd_per_s and bend_s > event.at_s:
                 heapq.heappush(self._bends, bend_s)
 
     def refused(self, event: NodesRefused) -> None:
@@ -129,19 +134,20 @@ class NodeBook:
         lived_s = at_s - node.born_s + node.down_s
         node.ended_s, node.lost = at_s, lost
         node.billed_s = max(self._cluster.minimum_charge_s, lived_s if billed_s is None else billed_s)
-        self._pay(node, self._rate * node.billed_s)
+        self._pay(node, node.usd_per_s * node.billed_s)
 
-    def found(self, name: NodeId, at_s: float, billed_s: float) -> None:
+    def found(self, name: NodeId, at_s: float, billed_s: float, usd_per_hour: float | None = None) -> None:
         """It was billed all along, though nobody knew of it."""
         self.stirred = True
         node = self._nodes.get(name)
         if node is None:
-            node = self._nodes[name] = _Node(None, at_s - billed_s)
+            usd_per_s = self._usd_per_s(usd_per_hour)
+            node = self._nodes[name] = _Node(None, at_s - billed_s, usd_per_s=usd_per_s)
             self._pay(node, self._cluster.data_usd_per_node)
         more_s = max(self._cluster.minimum_charge_s, billed_s) - node.billed_s
         node.billed_s += more_s
         node.ended_s = at_s
-        self._pay(node, self._rate * more_s)
+        self._pay(node, node.usd_per_s * more_s)
 
     def down(self, down_s: float) -> None:
         self.stirred = True
@@ -167,7 +173,12 @@ class NodeBook:
         )
 
     def _owed_usd(self, node: _Node, at_s: float) -> float:
-        return self._rate * max(self._cluster.minimum_charge_s, at_s - node.born_s + node.down_s)
+        return node.usd_per_s * max(self._cluster.minimum_charge_s, at_s - node.born_s + node.down_s)
+
+    def _usd_per_s(self, usd_per_hour: float | None) -> float:
+        if self._cluster.billing is not Billing.INSTANCE:
+            return 0.0
+        return self._cluster.node_usd_per_s if usd_per_hour is None else usd_per_hour / SECONDS_PER_HOUR
 
     def _pay(self, node: _Node, usd: float) -> None:
         node.usd += usd

@@ -156,7 +156,7 @@ def _node(node: Node, busy: int, state: State, now_s: float, partitions: int | N
     age_s = max(0.0, now_s - node.born_s)
     usd = None
     if cluster.billing is Billing.INSTANCE:
-        usd = age_s * cluster.node_usd_per_s + cluster.data_usd_per_node
+        usd = state.ledger.node_rate(node.number) * age_s + cluster.data_usd_per_node
     doing = "leaves" if node.leaving else "boots" if node.ready_s is None else "up"
     return NodeLine(name=node.number, doing=doing, busy=busy, age_s=age_s, usd=usd, partitions=partitions)
 
