@@ -20,14 +20,15 @@ from elastune.checkpoints.failures import told
 from elastune.errors import ExecutionError, JobError
 
 
-@pytest.fixture(params=["folder", "file url", "memory"])
+@pytest.fixture(params=["folder", "file url", "memory", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """One contract for every kind of storage."""
     url = {
-        "folder": str(tmp_path / "run" / "checkpoints"),
-        "file url": f"file://{tmp_path}/checkpoints",
-        "memory": f"memory://{uuid.uuid4().hex}/checkpoints/",
-    }[request.param]
+        "folder": lambda: str(tmp_path / "run" / "checkpoints"),
+        "file url": lambda: f"file://{tmp_path}/checkpoints",
+        "memory": lambda: f"memory://{uuid.uuid4().hex}/checkpoints/",
+        "s3": lambda: f"s3://{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}/checkpoints",
+    }[request.param]()
     yield Store.open(url)
     if request.param == "memory":
         fsspec.filesystem("memory").store.clear()
@@ -55,7 +56,7 @@ def test_what_was_written_is_read_listed_and_deleted(store: Store) -> None:
 def test_paths_are_the_same_everywhere(store: Store) -> None:
     path = store.path(7, 12)
     assert path.endswith("/checkpoints/trial-00007/iteration-000012.ckpt")
-    assert store.is_local == (not path.startswith("memory://"))
+    assert store.is_local == ("://" not in path)
     store.write(7, 12, encode({"x": 1}))
     assert load_checkpoint(path) == {"x": 1}
 
@@ -174,6 +175,47 @@ def test_storage_that_nobody_knows_or_whose_package_is_missing_is_told_at_once()
         Store.open("nowhere://bucket/folder")
     with pytest.raises(JobError, match=r"adl:// needs another package on every machine: .*"):
         Store.open("adl://bucket/folder")
+
+
+def test_a_bucket_that_was_misspelled_is_told_and_not_made(bucket: str) -> None:
+    import boto3  # noqa: PLC0415
+
+    with pytest.raises(ExecutionError, match=r"cannot write s3://elastune-testz/run/\.probe-"):
+        Store.open("s3://elastune-testz/run").check()
+    names = {each["Name"] for each in boto3.client("s3").list_buckets()["Buckets"]}
+    assert bucket in names
+    assert "elastune-testz" not in names
+
+
+IN_ANOTHER_PROCESS = """
+import sys
+from elastune.checkpoints import Store
+store = Store.open(sys.argv[1])
+store.write(2, 1, store.read(1, 1) + b" and back")
+"""
+
+
+def test_what_one_machine_wrote_to_s3_another_reads(bucket: str) -> None:
+    """A listing is not remembered: the driver sees what a node wrote after it looked."""
+    url = f"s3://{bucket}/{uuid.uuid4().hex}"
+    store = Store.open(url)
+    store.write(1, 1, b"there")
+    assert store.list() == ((1, 1),)
+    subprocess.run([sys.executable, "-c", IN_ANOTHER_PROCESS, url], timeout=60, check=True)
+    assert store.list() == ((1, 1), (2, 1))
+    assert store.read(2, 1) == b"there and back"
+    store.write_underway(1, 2, 3, b"half")
+    assert store.read_underway(1, 2, 3) == b"half"
+    store.tidy_underway()
+    assert store.list() == ((1, 1), (2, 1))
+
+
+def test_a_large_checkpoint_goes_to_s3_whole(bucket: str) -> None:
+    """In several parts, of which none is seen before all are there."""
+    store = Store.open(f"s3://{bucket}/{uuid.uuid4().hex}")
+    large = bytes(range(256)) * (60 * 10**6 // 256)
+    store.write(1, 1, large)
+    assert store.read(1, 1) == large
 
 
 def test_a_password_in_a_url_is_not_repeated() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from elastune.api.arguments import AnyJob, as_job, whole
 from elastune.errors import JobError
+from elastune.job import Job
 from elastune.job.choice import choose
 from elastune.planning import (
     DEFAULT_PLANNER,
@@ -22,6 +24,7 @@ from elastune.wording import either
 if TYPE_CHECKING:
     from elastune.runs.quoting import PolicyQuote
 
+AnyQuote = TypeVar("AnyQuote", "Quote", "PolicyQuote")
 MOST_SAMPLES = 1_000_000
 MOST_SEED = 2**63 - 1
 _FOR_PLANS: dict[str, tuple[object, ...]] = {
@@ -59,12 +62,35 @@ def plan(
         compare=compare,
     )
     given = as_job(job)
+    if given.cluster.kinds:
+        return _cheapest(given, lambda each: _planned(each, request))
+    return _planned(given, request)
+
+
+def _planned(given: Job, request: Request) -> Quote:
     stop_when = None if given.stop_when is None else str(given.stop_when)
     if given.data is not None:
         from elastune.runs.data import with_rows  # noqa: PLC0415  reads files
 
         given = with_rows(given, for_real=False)
-    return replace(make_quote(given.to_problem(), request), why=str(choose(given)), stop_when=stop_when)
+    if given.cluster.is_settled:
+        planned = make_quote(given.to_problem(), request)
+        return replace(planned, why=str(choose(given)), stop_when=stop_when)
+    from elastune.runs.interruptions import with_risk  # noqa: PLC0415  loads all that a run needs
+    from elastune.runs.pricing import with_price  # noqa: PLC0415
+    from elastune.runs.setup import Purpose, prepare  # noqa: PLC0415
+
+    given = with_price(given)
+    planned = replace(make_quote(given.to_problem(), request), why=str(choose(given)), stop_when=stop_when)
+    return with_risk(planned, prepare(given, purpose=Purpose.QUOTE, planned=planned))
+
+
+def _cheapest(given: Job, quote_kind: Callable[[Job], AnyQuote]) -> AnyQuote:
+    """With the kind of node that suits the job best."""
+    from elastune.runs.kinds import choose_kind  # noqa: PLC0415  loads all that a run needs
+
+    chosen = choose_kind(given, quote_kind, lambda quote: quote)
+    return replace(chosen.offer, kinds=chosen.kinds)
 
 
 def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
@@ -85,7 +111,7 @@ def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
         )
     from elastune.runs.quoting import quote_policy  # noqa: PLC0415  loads all that a run needs
 
-    return quote_policy(given)
+    return _cheapest(given, quote_policy) if given.cluster.kinds else quote_policy(given)
 
 
 def _known_planner(name: str) -> str:

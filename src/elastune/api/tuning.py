@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,14 @@ from elastune.errors import JobError
 from elastune.job import Job
 from elastune.job.quantities import ExpectedError, positive_duration, positive_money
 from elastune.journal import Body, Journal, RunFolder, RunRecord, find_run
-from elastune.providers.rays import RayProvider
+from elastune.providers.rays import Farewell, RayProvider
 from elastune.providers.registry import Setting
 from elastune.runs.live import Opening, introduce
 from elastune.runs.offer import Offer, make_offer
 from elastune.runs.real import Means, RealRun, Watch
-from elastune.runs.result import RunResult
+from elastune.runs.result import Estimate, RunResult
 from elastune.runs.resuming import Continuation, take_up
-from elastune.runs.shelf import write_offer, write_real_result
+from elastune.runs.shelf import read_farewell, write_farewell, write_offer, write_real_result
 from elastune.runs.standing import Standing
 from elastune.runs.stopping import StopFile
 from elastune.trainables import Reference
@@ -45,6 +45,12 @@ class Finished:
     offer: Offer
     folder: RunFolder
     record: RunRecord
+    farewell: Farewell | None = None
+    """What a last look at its machines found; None: nobody looked."""
+
+    def to_dict(self) -> dict[str, object]:
+        farewell = None if self.farewell is None else asdict(self.farewell)
+        return {**self.result.to_dict(), "farewell": farewell}
 
 
 def tune(
@@ -115,6 +121,7 @@ def run_offer(
     with ExitStack() as stack:
         stack.callback(_leave_no_empty_folder, kept)
         provider = open_provider(offer, record, clock)
+        stack.callback(_take_leave, kept, provider)
         stack.callback(provider.close)
         provider.open()
         clock.restart()
@@ -137,9 +144,7 @@ def run_offer(
         )
         real.run(real.beginning(), watch, stop=StopFile(kept).reason, rest=nudge)
         result = real.result(offer.predicted)
-    write_real_result(kept, result.to_dict())
-    standing = real.standing(offer.predicted)
-    return Finished(result=result, standing=standing, offer=offer, folder=kept, record=record)
+    return _finished(real, result, offer, offer.predicted)
 
 
 def resume(  # noqa: PLR0913  all by name
@@ -213,6 +218,8 @@ def run_on(
     clock = RunClock.starting_at(core.state.now_s)
     with ExitStack() as stack:
         provider = open_provider(offer, found.record, clock)
+        write_farewell(found.folder, None)
+        stack.callback(_take_leave, found.folder, provider)
         stack.callback(provider.close)
         provider.open()
         clock.restart(core.state.now_s)
@@ -240,9 +247,7 @@ def run_on(
         )
         real.run(first, watch, stop=StopFile(found.folder).reason, rest=nudge)
         result = real.result(continuation.predicted)
-    write_real_result(found.folder, result.to_dict())
-    standing = real.standing(continuation.predicted)
-    return Finished(result=result, standing=standing, offer=offer, folder=found.folder, record=found.record)
+    return _finished(real, result, offer, continuation.predicted)
 
 
 def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "somebody asked for it") -> str:
@@ -258,6 +263,26 @@ def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "so
         raise JobError(f"run {found.record.run} does not run: nobody writes its journal any more")
     StopFile(found.folder).write(reason)
     return found.record.run
+
+
+def _finished(real: RealRun, result: RunResult, offer: Offer, predicted: Estimate) -> Finished:
+    """A run whose provider is closed, put on record."""
+    finished = Finished(
+        result=result,
+        standing=real.standing(predicted),
+        offer=offer,
+        folder=real.folder,
+        record=real.record,
+        farewell=read_farewell(real.folder),
+    )
+    write_real_result(real.folder, finished.to_dict())
+    return finished
+
+
+def _take_leave(folder: RunFolder, provider: RayProvider) -> None:
+    """However the run ended: is anything of it still alive?"""
+    if folder.journal.exists():
+        write_farewell(folder, provider.farewell())
 
 
 def _leave_no_empty_folder(folder: RunFolder) -> None:

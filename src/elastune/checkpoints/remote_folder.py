@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from elastune.checkpoints.failures import told
 from elastune.errors import JobError
 
+# Stores of objects have no folders to be made; s3fs would make a bucket of a name that was misspelled.
+_FLAT = frozenset({"abfs", "abfss", "az", "gcs", "gs", "s3", "s3a"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFolder:
@@ -29,7 +32,8 @@ class RemoteFolder:
         with told("write", self._shown(name)):
             system, root = self._open()
             path = f"{root}/{name}"
-            system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            if self.url.partition("://")[0] not in _FLAT:
+                system.makedirs(path.rpartition("/")[0], exist_ok=True)
             system.pipe_file(path, data)
 
     def read(self, name: str) -> bytes:

@@ -12,6 +12,7 @@ import typer
 
 import elastune
 from elastune.cli.export import export_command
+from elastune.cli.nodes import nodes_command
 from elastune.cli.plan import plan_command
 from elastune.cli.profile import profile_command
 from elastune.cli.replay import replay_command
@@ -37,6 +38,7 @@ app.command("resume")(resume_command)
 app.command("stop")(stop_command)
 app.command("runs")(runs_command)
 app.command("status")(status_command)
+app.command("nodes")(nodes_command)
 app.command("report")(report_command)
 app.command("export")(export_command)
 app.command("replay")(replay_command)

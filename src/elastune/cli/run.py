@@ -23,6 +23,7 @@ from elastune.errors import ExecutionError, JobError
 if TYPE_CHECKING:
     from elastune.api.tuning import Finished, Nudge
     from elastune.job import Job
+    from elastune.journal import RunFolder
     from elastune.runs.offer import Offer
     from elastune.runs.real import RunInterrupted
     from elastune.runs.resuming import Continuation
@@ -180,7 +181,11 @@ def carry_out(
         _say_how_to_go_on(interrupted, again, as_json=as_json)
         raise typer.Exit(INTERRUPTED) from None
     except KeyboardInterrupt:
-        typer.echo("ended at once; all nodes are gone, and what was saved is kept", err=True)
+        typer.echo(
+            "ended at once: all nodes were told to end, and what was saved is kept; `elastune nodes` shows "
+            "whether something is left",
+            err=True,
+        )
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -233,12 +238,12 @@ def _ask(offer: Offer, *, yes: bool, as_json: bool) -> None:
 
 def _print(finished: Finished, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(finished.result.to_dict(), indent=2))
+        typer.echo(json.dumps(finished.to_dict(), indent=2))
     else:
         from elastune.reports.run_text import render_finished  # noqa: PLC0415
 
         show(render_finished(finished))
-    if finished.standing.has_failed:
+    if finished.standing.has_failed or (finished.farewell is not None and finished.farewell.left):
         raise typer.Exit(ExecutionError.exit_code)
 
 
@@ -264,10 +269,16 @@ def _say_how_to_go_on(interrupted: RunInterrupted, again: str | None, *, as_json
         typer.echo(json.dumps(told, indent=2))
         return
     if again is None:
-        typer.echo(
-            f"run {run} rests: everything is saved in {interrupted.folder.path}, and no node is left",
-            err=True,
-        )
+        typer.echo(f"run {run} rests: everything is saved in {interrupted.folder.path}", err=True)
     else:
-        typer.echo("measuring was interrupted, and no node is left", err=True)
+        typer.echo("measuring was interrupted", err=True)
+    typer.echo(_tell_machines(interrupted.folder), err=True)
     typer.echo(f"go on with: {command}", err=True)
+
+
+def _tell_machines(folder: RunFolder) -> str:
+    from elastune.reports.farewell_text import farewell_words  # noqa: PLC0415
+    from elastune.runs.shelf import read_farewell  # noqa: PLC0415
+
+    farewell = read_farewell(folder)
+    return "all nodes were given back" if farewell is None else farewell_words(farewell)

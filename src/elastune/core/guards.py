@@ -67,7 +67,9 @@ def committed_usd(state: State) -> float:
 
 
 def _allowance_s(state: State) -> float:
-    return 0.0 if state.closing or state.called else state.terms.winding_up_s
+    if state.closing or state.called:
+        return 0.0
+    return state.terms.winding_up_s + state.terms.cluster.parting_s
 
 
 def _asked_usd(state: State, lasting_s: float) -> float:
@@ -126,11 +128,14 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
         per_hour = f"{format_usd(cluster.most_usd_per_hour or 0.0)} per hour"
         most, why = max(0, affordable), f"all nodes together may cost {per_hour}"
     budget = state.limits.budget_usd
-    price = state.ledger.node_usd(state.terms.winding_up_s)
+    price = state.ledger.node_usd(_allowance_s(state))
     if budget is not None and price > 0.0:
         affordable = math.floor((budget * (1 + ROUNDING) - committed_usd(state)) / price)
         if affordable < most:
             most, why = max(0, affordable), f"the budget of ${budget:,.2f} leaves no more"
+        least_s = state.now_s + cluster.least_life_s
+        while most and cluster.least_life_s and may_live_until_s(state, most) < least_s:
+            most, why = most - 1, f"the budget of ${budget:,.2f} would not last until more of them are of use"
     return most, why
 
 
@@ -146,8 +151,9 @@ def _within_rate(state: State) -> int | None:
     return math.floor((left - state.ledger.burn_usd_per_s) / dearest) - asked
 
 
-def may_live_until_s(state: State) -> float:
-    """Until then all nodes, those that are asked for included, may live unwatched without passing the budget.
+def may_live_until_s(state: State, more: int = 0) -> float:
+    """Until then all nodes, those that are asked for and so many more included, may live unwatched without
+    passing the budget.
 
     Nodes end themselves when nobody has told them for a while that they may go on; should the driver die, its
     silence costs no more than the budget has left.
@@ -155,9 +161,9 @@ def may_live_until_s(state: State) -> float:
     budget = state.limits.budget_usd
     if budget is None or state.terms.cluster.billing is not Billing.INSTANCE:
         return math.inf
-    asked = sum(room.pool.outstanding for room in state.rooms.values())
+    asked = sum(room.pool.outstanding for room in state.rooms.values()) + more
     until_s = state.ledger.lasts_until_s(budget, asked=asked, at_s=state.now_s)
-    return math.inf if until_s is None else until_s
+    return math.inf if until_s is None else until_s - state.terms.cluster.parting_s
 
 
 def renegotiate(turn: Turn, deadline_s: float | None, budget_usd: float | None) -> None:

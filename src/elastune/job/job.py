@@ -23,10 +23,11 @@ from pydantic_core import PydanticKnownError
 
 from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection
-from elastune.job.complaints import InvalidJobError, describe
+from elastune.job.complaints import Complaint, InvalidJobError, describe
 from elastune.job.data import DataSection, data_in
 from elastune.job.declared_search import DeclaredSearch, ShaSearch
 from elastune.job.document import read_yaml
+from elastune.job.kinds import KindSection, first_of_all, kinds_in, written_kinds
 from elastune.job.latencies import LatencySection
 from elastune.job.loggers import Logging, LoggingSection, MlflowSection, logging_in
 from elastune.job.profile import AnyProfile, CheckpointSection, ProfileSection
@@ -110,12 +111,30 @@ class Job(Section):
         chosen = undeclared_search(sections) if sections.get("search") is None else None
         if chosen is not None:
             sections["search"] = {"algorithm": chosen}
+        if sections.get("profile") is None:
+            sections["profile"] = first_of_all(sections.get("cluster"), "profile")
         try:
             super().__init__(**sections)
         except ValidationError as error:
             raise InvalidJobError(describe(error, _sections(sections))) from None
         self._undeclared = chosen is not None
         self._unmeasured = sections.get("profile") is None and not isinstance(self.trainable, CurveFile)
+        if self._unmeasured:
+            self._require_measured_kinds()
+
+    def _require_measured_kinds(self) -> None:
+        """One kind cannot be measured on another."""
+        text = (
+            "is missing, and the job has none for all; expected what `elastune profile` measured on a node "
+            "of this kind"
+        )
+        paths = [
+            ("cluster", "kinds", f"{number}", "profile")
+            for number, kind in enumerate(self.cluster.kinds)
+            if kind.profile is None
+        ]
+        if paths:
+            raise InvalidJobError(tuple(Complaint(path=path, text=text) for path in paths))
 
     @property
     def declares_search(self) -> bool:
@@ -132,6 +151,11 @@ class Job(Section):
         measured = self.model_copy(update={"profile": profile})
         measured._unmeasured = False  # noqa: SLF001  our own kind
         return measured
+
+    def of_kind(self, kind: KindSection) -> Self:
+        """The same job on one of its kinds of nodes, which is then the only one."""
+        plain = self.model_copy(update={"cluster": self.cluster.of_kind(kind)})
+        return plain if kind.profile is None else plain.with_profile(kind.profile)
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, object], source: str = "job") -> Self:
@@ -160,6 +184,8 @@ class Job(Section):
         profile = sections.get("profile")
         if isinstance(profile, str | Path):
             sections["profile"] = folder / profile
+        if "cluster" in sections:
+            sections["cluster"] = kinds_in(folder, sections["cluster"])
         if "trainable" in sections:
             sections["trainable"] = written_in(folder, sections["trainable"])
         if isinstance(sections.get("space"), str):
@@ -201,13 +227,15 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _smallest_gang_fits_the_cluster(self) -> Self:
-        slots = self.cluster.most_nodes * self.cluster.slots_per_node
-        if self.search.min_slots_per_trial > slots:
-            raise MisfitError(
-                ("search", "min_slots_per_trial"),
-                f"is {self.search.min_slots_per_trial}, but the cluster has at most {slots} slots "
-                f"({self.cluster.most_nodes} nodes of {self.cluster.slots_per_node})",
-            )
+        clusters = [self.cluster.of_kind(kind) for kind in self.cluster.kinds] or [self.cluster]
+        for cluster in clusters:
+            slots = cluster.most_nodes * cluster.slots_per_node
+            if self.search.min_slots_per_trial > slots:
+                raise MisfitError(
+                    ("search", "min_slots_per_trial"),
+                    f"is {self.search.min_slots_per_trial}, but the cluster has at most {slots} slots "
+                    f"({cluster.most_nodes} nodes of {cluster.slots_per_node})",
+                )
         return self
 
     @model_validator(mode="after")
@@ -290,7 +318,9 @@ class Job(Section):
         fields = type(self).model_fields
         silent = {key for key in _LATER_KEYS if getattr(self, key) == fields[key].default}
         silent |= {"profile"} if self._unmeasured else set()
-        return self.model_dump(mode="json", exclude=silent | {"search"} if self._undeclared else silent)
+        silent |= {"search"} if self._undeclared else set()
+        left_out: dict[str, Any] = dict.fromkeys(silent, True)
+        return self.model_dump(mode="json", exclude={**left_out, "cluster": self.cluster.silent_keys})
 
     def to_problem(self) -> Problem:
         """The job as the planners see it."""
@@ -356,6 +386,8 @@ def load_job(path: str | Path) -> Job:
 def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]]:
     """The class behind each mapping of this job; every deeper mapping is a latency."""
     chosen = search_class(data.get("search")) or ShaSearch
+    kinds = written_kinds(data.get("cluster"))
+    places = [("cluster", "kinds", f"{number}") for number in range(len(kinds))]
     return {
         (): Job,
         ("search",): chosen,
@@ -369,4 +401,6 @@ def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]
         ("data",): DataSection,
         ("trainable",): CurvesSection,
         ("profile", "iteration"): LatencySection,
+        **dict.fromkeys(places, KindSection),
+        **{(*place, "profile"): ProfileSection for place in places},
     }

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from elastune.planning.forecast import Forecast
+from elastune.planning.kinds import KindQuote, price_keys
 from elastune.planning.problem import ROUNDING, Objective, Problem
+from elastune.planning.risk import SpotRisk
 from elastune.planning.solution import Solution
 from elastune.prediction import Plan, Workload, manners_of
 
@@ -81,6 +83,10 @@ class Quote:
     """Why this policy, in words."""
     stop_when: str | None = None
     """What may end the run earlier than planned."""
+    risk: SpotRisk | None = None
+    """None: nobody takes nodes away."""
+    kinds: tuple[KindQuote, ...] = ()
+    """Of a job that had a choice, all of them."""
 
     @property
     def stages(self) -> tuple[StageQuote, ...]:
@@ -136,6 +142,11 @@ class Quote:
         }
         if self.stop_when is not None:
             data["stop_when"] = self.stop_when
+        data |= price_keys(self.problem.cluster)
+        if self.risk is not None:
+            data["risk"] = self.risk.to_dict()
+        if self.kinds:
+            data["kinds"] = [kind.to_dict() for kind in self.kinds]
         if self.frontier is not None:
             data["frontier"] = [asdict(point) for point in self.frontier]
         if self.comparison is not None:

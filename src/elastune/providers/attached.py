@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from elastune.errors import ExecutionError, InvariantError
 from elastune.place import NodeId
+from elastune.providers.draining import noticed_nodes
 from elastune.providers.local.connection import connect_quietly
 from elastune.providers.local.roster import Roster
 from elastune.providers.protocol import Price, Survey
+from elastune.providers.rays import Farewell
 from elastune.providers.registry import Setting
 
 _FRESH_S = 0.5
@@ -23,7 +26,8 @@ class AttachedProvider:
     """Grants the Ray nodes that have what a node of the job needs, and takes them back.
 
     Only totals count: what others run on the cluster meanwhile is not seen, nor are the nodes that another
-    run was granted. A Ray node that is granted again gets a new name.
+    run was granted. A Ray node that is granted again gets a new name. One that is drained, be it by the
+    watchdog of a spot machine or by hand, is under notice, and not granted any more.
     """
 
     def __init__(self, setting: Setting, address: str, *, slot_gpus: int = 0, slot_cpus: int = 1) -> None:
@@ -33,6 +37,7 @@ class AttachedProvider:
         self._slot_cpus = slot_cpus
         self._roster = Roster()
         self._fitting: tuple[str, ...] = ()
+        self._noticed_s: dict[str, float] = {}
         self._looked_s: float | None = None
         self._open = False
         self._connected = False
@@ -69,7 +74,7 @@ class AttachedProvider:
 
     def request(self, token: str, count: int) -> None:
         now_s = self._look()
-        free = [name for name in self._fitting if name not in self._roster.ray_nodes]
+        free = [name for name in self._lendable if name not in self._roster.ray_nodes]
         room, reason = min(self._limits(len(free)))
         nodes = self._roster.order(token, count, room=room, reason=reason)
         if not nodes:
@@ -83,7 +88,10 @@ class AttachedProvider:
         now_s = self._setting.clock()
         if self._looked_s is None or abs(now_s - self._looked_s) >= _FRESH_S:
             now_s = self._look()
-        return self._roster.survey(now_s)
+        survey = self._roster.survey(now_s)
+        until_s = {self._roster.node_of(name): at_s for name, at_s in self._noticed_s.items()}
+        machines = (replace(machine, until_s=until_s.get(machine.node)) for machine in survey.machines)
+        return replace(survey, machines=tuple(machines))
 
     def release(self, nodes: Collection[NodeId]) -> None:
         self._roster.drop(nodes)
@@ -113,13 +121,30 @@ class AttachedProvider:
         return float(slots * self._slot_cpus), float(slots * self._slot_gpus)
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether a node that fits is on another machine than the one that this process talks to."""
+        import ray  # noqa: PLC0415
+
+        self._look()
+        home = ray.get_runtime_context().get_node_id()
+        return _spreads([node for node in ray.nodes() if node["NodeID"] in {*self._fitting, home}])
+
+    def farewell(self) -> Farewell | None:
+        """Nothing was started, so nothing has to end."""
+        return None
+
+    @property
     def pids(self) -> tuple[int, ...]:
         """No process of the cluster is ours."""
         return ()
 
+    @property
+    def _lendable(self) -> tuple[str, ...]:
+        return tuple(name for name in self._fitting if name not in self._noticed_s)
+
     def _limits(self, free: int) -> Iterable[tuple[int, str]]:
         cpus, gpus = self.resources()
-        most, fitting = self._setting.terms.max_nodes, len(self._fitting)
+        most, fitting = self._setting.terms.max_nodes, len(self._lendable)
         need = " and ".join(
             f"{amount:g} {kind}" for amount, kind in ((cpus, "CPUs"), (gpus, "GPUs")) if amount
         )
@@ -139,7 +164,15 @@ class AttachedProvider:
         lost = [name for name in self._roster.ray_nodes if name not in self._fitting]
         self._roster.drop([node for name in lost if (node := self._roster.node_of(name)) is not None])
         self._looked_s = self._setting.clock()
+        # What was told stays: the same deadline, seen twice, differs by the clocks' rounding.
+        self._noticed_s = noticed_nodes(self._looked_s) | self._noticed_s
         return self._looked_s
+
+
+def _spreads(nodes: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether these are on more than one machine."""
+    machines = {(node.get("NodeManagerAddress"), node.get("NodeManagerHostname")) for node in nodes}
+    return len(machines) > 1
 
 
 def _fitting(nodes: Iterable[Mapping[str, Any]], needed: Mapping[str, float]) -> Iterable[str]:

@@ -64,7 +64,7 @@ class Fate:
     @property
     def open(self) -> int:
         """Nodes that may still come."""
-        return self.asked - len(self.granted) - self.refused
+        return max(0, self.asked - len(self.granted) - self.refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from elastune.place import NodeId
 from elastune.providers.protocol import Provider
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farewell:
+    """What a last look found, after everything was given back."""
+
+    left: tuple[str, ...] = ()
+    """Nodes that are still alive, or may be."""
+    at: str
+    """In UTC, as ISO 8601 has it."""
+    how: str
+    """Who was asked and when, for people: "listing of EC2 at 12:03:11 UTC"."""
 
 
 class RayProvider(Provider, Protocol):
@@ -26,6 +39,19 @@ class RayProvider(Provider, Protocol):
 
     def ray_node(self, node: NodeId) -> str | None:
         """The id by which Ray knows a node that is up."""
+        ...
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether nodes are on other machines, which have neither the user's code nor the run's folder. May
+        be asked only while the provider is open."""
+        ...
+
+    def farewell(self) -> Farewell | None:
+        """After `close`: is anything of this run still alive? None: nothing was started, or nobody can tell.
+
+        Never raises. Where the look itself fails, `how` says so and `left` has what was not seen to end.
+        """
         ...
 
     def resources(self) -> tuple[float, float]:

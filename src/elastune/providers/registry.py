@@ -6,8 +6,9 @@ A package offers one as an entry point of the group `elastune.providers`: a func
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 
 from elastune.cluster import ClusterTerms
@@ -30,6 +31,13 @@ class Setting:
     seed: int = 0
     expires_s: float | None = None
     """Time-to-live of every node, counted from its start."""
+    lease: Callable[[], float | None] = lambda: math.inf
+    """Until when, by the run's clock, nodes may live if nobody watches them; None: not known yet. Where nodes
+    outlive their driver, each carries this and ends itself then, unless a living driver has put it off."""
+    takes_over: bool = False
+    """There was another driver before this one."""
+    job: str = ""
+    """Its name, for people."""
     options: Mapping[str, object] = field(default_factory=dict)
     """Of this provider alone (region, image, ...). It checks them, and raises JobError."""
 
@@ -68,7 +76,23 @@ def _count(name: str, value: object) -> int:
     return value
 
 
-_BUILT_IN: Mapping[str, ProviderFactory] = {"local": stay_local, "simulated": simulate}
+def rent_from_ec2(setting: Setting) -> Provider:
+    """Instances of EC2 that join the Ray cluster of this machine; to be opened before use."""
+    from elastune.providers.ec2.provider import Ec2Provider  # noqa: PLC0415 - it needs Setting
+
+    options = dict(setting.options)
+    cpus, gpus = (
+        _count("slot_cpus", options.pop("slot_cpus", 1)),
+        _count("slot_gpus", options.pop("slot_gpus", 0)),
+    )
+    return Ec2Provider(replace(setting, options=options), slot_cpus=cpus, slot_gpus=gpus)
+
+
+_BUILT_IN: Mapping[str, ProviderFactory] = {
+    "ec2": rent_from_ec2,
+    "local": stay_local,
+    "simulated": simulate,
+}
 
 
 def known_providers() -> tuple[str, ...]:

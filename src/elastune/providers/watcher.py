@@ -63,6 +63,8 @@ class Watcher:
 
     def observe(self, survey: Survey) -> tuple[Fact, ...]:
         """What the survey tells beyond what is believed, in order of time."""
+        if self._orphans:  # one that was gone in between is told again
+            self._orphans &= {machine.node for machine in survey.machines}
         facts = sorted([*self._compare_machines(survey), *self._compare_fates(survey)], key=chronology)
         for fact in facts:
             self.learn(fact)

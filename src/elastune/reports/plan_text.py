@@ -15,6 +15,7 @@ from rich.text import Text
 from elastune.cluster import Billing
 from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote, StageQuote
 from elastune.reports.charges import tell_minimum_charge
+from elastune.reports.kinds_text import kinds_table, tell_price, tell_risk
 from elastune.spec import Hopping
 from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural
 
@@ -28,6 +29,8 @@ def render_quote(quote: Quote) -> RenderableType:
         table = _stage_table(bracket)
         parts.append(_titled(bracket.name, table) if len(quote.brackets) > 1 else table)
     parts.append(_totals(quote))
+    if quote.kinds:
+        parts.append(kinds_table(quote.kinds))
     if quote.comparison is not None:
         parts.append(_comparison_table(quote, quote.comparison))
     if quote.frontier is not None:
@@ -50,6 +53,9 @@ def _headline(quote: Quote) -> Text:
     text.append(f"  [{quote.planner}]", style="dim")
     if quote.why:
         text.append(f"\n{quote.why}", style="dim")
+    price = tell_price(quote.problem.cluster)
+    if price is not None:
+        text.append(f"\n{price}", style="dim")
     return text
 
 
@@ -113,6 +119,9 @@ def _totals(quote: Quote) -> Table:
     minimum_s = quote.problem.cluster.minimum_charge_s
     if minimum_s > quote.jct_seconds and quote.problem.cluster.billing is Billing.INSTANCE:
         rows.add_row("charges", tell_minimum_charge(minimum_s))
+    if quote.risk is not None:
+        limited = limits.deadline_s is not None or limits.budget_usd is not None
+        rows.add_row("spot", tell_risk(quote.risk, limited=limited))
     if quote.stop_when is not None:
         rows.add_row("or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that")
     if quote.problem.hopping is not None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from elastune.planning.wording import tell_limits
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
 from elastune.reports.charges import tell_minimum_charge
+from elastune.reports.kinds_text import kinds_table, tell_price, tell_risk
 from elastune.reports.tables import number_table, stacked
 from elastune.runs.quoting import PolicyQuote
 from elastune.units import format_duration, format_percent, format_usd, plural
@@ -33,6 +34,8 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
             parts.append(Text(f"money left over goes into {first}trials that are next in line", "dim"))
         parts += [Text(warning, "yellow") for warning in _warnings(outline)]
     parts.append(_totals(quote))
+    if quote.kinds:
+        parts.append(kinds_table(quote.kinds))
     return stacked(parts)
 
 
@@ -54,7 +57,9 @@ def _headline(quote: PolicyQuote) -> Text:
     text = Text.assemble(("The best model", "bold"), f" for {given}" if given else "")
     if not given:
         text.append(" (no deadline and no budget: nothing is promised)")
-    return text.append(f"\n{quote.choice}", "dim")
+    text.append(f"\n{quote.choice}", "dim")
+    price = tell_price(quote.cluster)
+    return text if price is None else text.append(f"\n{price}", "dim")
 
 
 def _brackets(brackets: tuple[BracketOutline, ...]) -> Table:
@@ -129,7 +134,10 @@ def _totals(quote: PolicyQuote) -> Text:
         "\nboth limits are hard: the run ends before them",
     )[count]
     promise = f"{hard}, with the best model so far" if hard else ""
-    return text.append(f", by rehearsals on unknown curves{promise}", "dim")
+    text.append(f", by rehearsals on unknown curves{promise}", "dim")
+    if quote.risk is not None:
+        text.append(f"\nspot: {tell_risk(quote.risk, limited=bool(count))}")
+    return text
 
 
 def _share(value: float, limit: float | None, name: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from elastune.core import Ending
+from elastune.providers.rays import Farewell
+from elastune.reports.farewell_text import farewell_words
 from elastune.reports.markup import Content, Markup, joined, tag
 from elastune.reports.page import card, page, section
 from elastune.reports.run_tables import (
@@ -69,8 +71,16 @@ def _header(memoir: Memoir) -> Markup:
             tag("p", " · ".join(facts), class_="muted"),
             tag("p", f"Policy {policy_reason(status.job, status.standing.policy)}.", class_="muted"),
             tag("p", _mishaps(memoir), class_="muted"),
+            _machines(status.farewell),
         ]
     )
+
+
+def _machines(farewell: Farewell | None) -> Markup | None:
+    if farewell is None:
+        return None
+    words = farewell_words(farewell)
+    return tag("p", f"Machines: {words}.", class_="bad" if farewell.left else "muted")
 
 
 def _state(memoir: Memoir) -> tuple[str, str]:

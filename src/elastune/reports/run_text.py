@@ -9,6 +9,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from elastune.journal import RunFolder
+from elastune.providers.rays import Farewell
+from elastune.reports.farewell_text import tell_farewell
 from elastune.reports.simulation_text import account, policy_reason, tell_ending
 from elastune.reports.tables import fact_table, stacked
 from elastune.runs.offer import Offer
@@ -29,6 +31,9 @@ class FinishedRun(Protocol):
     @property
     def folder(self) -> RunFolder: ...
 
+    @property
+    def farewell(self) -> Farewell | None: ...
+
 
 def render_finished(finished: FinishedRun) -> RenderableType:
     return stacked(list(_parts(finished)))
@@ -46,6 +51,8 @@ def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
     if standing.failures:
         rows.add_row("tracebacks", Text(f"{finished.folder.logs}, a file for each trial"))
     rows.add_row("look at it", f"elastune report {result.run}")
+    if finished.farewell is not None:
+        rows.add_row("machines", tell_farewell(finished.farewell))
     yield rows
     if result.best is not None and result.best.checkpoint is not None:  # on one line, to be copied
         model = Text.assemble(("the best model: ", "bold"), result.best.checkpoint)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from elastune.reports.farewell_text import tell_farewell
 from elastune.reports.hopping_text import hopping_parts
 from elastune.reports.simulation_text import (
     policy_reason,
@@ -24,6 +25,8 @@ from elastune.runs.replay import Deviation
 from elastune.runs.shelf import repeating
 from elastune.units import format_duration, plural
 
+# Whose nodes die with their driver, or never lived.
+_AT_HOME = ("local", "simulated")
 _LAST_REMARKS = 8
 _LINE_AT_MOST = 300
 _MOST_UNFINISHED = 8
@@ -119,6 +122,10 @@ def _where(status: RunStatus) -> RenderableType:
     rows.add_row("started", f"{status.record.created_utc:%Y-%m-%d %H:%M:%S} UTC")
     rows.add_row("events", f"{status.standing.events:,}")
     rows.add_row("folder", f"{status.folder.path}")
+    if status.farewell is not None:
+        rows.add_row("machines", tell_farewell(status.farewell))
+    elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _AT_HOME:
+        rows.add_row("machines", Text("nobody has looked: `elastune nodes` shows what is alive", "yellow"))
     if status.intent is not None:
         rows.add_row("repeat", repeating(status.folder, status.intent))
     return rows

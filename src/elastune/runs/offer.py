@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from elastune.errors import JobError
 from elastune.job import Job
 from elastune.planning import Quote
+from elastune.runs.interruptions import with_risk
+from elastune.runs.kinds import choose_kind
 from elastune.runs.logger import check_loggers
+from elastune.runs.pricing import with_price
 from elastune.runs.quoting import PolicyQuote, quote_of
 from elastune.runs.result import Estimate
 from elastune.runs.script import Shipment, ship
-from elastune.runs.setup import Purpose, RunSetup, prepare
+from elastune.runs.setup import MEASURING, Purpose, RunSetup, prepare
 
 # Who takes no money for its machines; the job's price is for the plan and the bill alone.
 _FREE = ("local", "simulated")
@@ -37,18 +40,39 @@ class Offer:
 
 
 def make_offer(job: Job, *, policy: str | None, seed: int, address: str | None) -> Offer:
-    """Raises `JobError` if the job cannot be run and `InfeasibleError` if its limits cannot be kept."""
+    """Raises `JobError` if the job cannot be run and `InfeasibleError` if its limits cannot be kept.
+
+    A job with a choice between kinds of nodes is offered with the one that suits it best.
+    """
+    if job.cluster.kinds:
+        return _best_of_kinds(job, policy=policy, seed=seed, address=address)
     needed = [name for name in ("ray", "fsspec", "cloudpickle") if importlib.util.find_spec(name) is None]
     if needed:
         raise JobError(f"a real run needs {', '.join(needed)}; pip install 'elastune[ray]'")
     if job.logging is not None:
         check_loggers(job.logging)
+    job = with_price(job)
     setup = prepare(job, policy, purpose=Purpose.RUN)
     shipment = ship(setup.job, setup.tuning.metric)
     if shipment.most_slots is not None:
         narrowed = _narrowed(job, shipment.most_slots)
         setup = setup if narrowed is job else prepare(narrowed, policy, purpose=Purpose.RUN)
-    return Offer(setup=setup, shipment=shipment, quote=quote_setup(setup), seed=seed, address=address)
+    quote = with_risk(quote_setup(setup), setup)
+    return Offer(setup=setup, shipment=shipment, quote=quote, seed=seed, address=address)
+
+
+def _best_of_kinds(job: Job, *, policy: str | None, seed: int, address: str | None) -> Offer:
+    if policy == MEASURING:
+        raise JobError(
+            "cluster.kinds has several kinds of nodes, and a training is measured on one; expected a job "
+            "without kinds, whose cluster is that one"
+        )
+    chosen = choose_kind(
+        job,
+        lambda each: make_offer(each, policy=policy, seed=seed, address=address),
+        lambda offer: offer.quote,
+    )
+    return replace(chosen.offer, quote=replace(chosen.offer.quote, kinds=chosen.kinds))
 
 
 def quote_setup(setup: RunSetup) -> Quote | PolicyQuote:

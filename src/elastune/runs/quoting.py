@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elastune.cluster import ClusterTerms
 from elastune.job import Job
 from elastune.job.choice import Choice
 from elastune.planning import Limits
+from elastune.planning.kinds import KindQuote, price_keys
+from elastune.planning.risk import SpotRisk
 from elastune.policies import Outline
 from elastune.runs.rehearsing import rehearse
 from elastune.runs.result import Estimate
@@ -34,6 +37,13 @@ class PolicyQuote:
     minimum_charge_s: float = 0.0
     stop_when: str | None = None
     """What may end the run earlier than predicted."""
+    iterations: float = 0.0
+    """In the mean of the rehearsals."""
+    cluster: ClusterTerms | None = None
+    risk: SpotRisk | None = None
+    """None: nobody takes nodes away."""
+    kinds: tuple[KindQuote, ...] = ()
+    """Of a job that had a choice, all of them."""
 
     @property
     def jct_seconds(self) -> float:
@@ -65,13 +75,19 @@ class PolicyQuote:
             "trials": self.trials,
             "peak_nodes": self.peak_nodes,
             **({} if self.stop_when is None else {"stop_when": self.stop_when}),
+            **price_keys(self.cluster),
+            **({} if self.risk is None else {"risk": self.risk.to_dict()}),
+            **({"kinds": [kind.to_dict() for kind in self.kinds]} if self.kinds else {}),
             **({} if self.outline is None else self.outline.to_dict()),
         }
 
 
 def quote_policy(job: Job, policy: str | None = None) -> PolicyQuote:
     """Raises `InfeasibleError` if the policy cannot keep the limits."""
-    return quote_of(prepare(job, policy, purpose=Purpose.QUOTE))
+    from elastune.runs.interruptions import with_risk  # noqa: PLC0415  which needs what is quoted here
+
+    setup = prepare(job, policy, purpose=Purpose.QUOTE)
+    return with_risk(quote_of(setup), setup)
 
 
 def quote_of(setup: RunSetup) -> PolicyQuote:
@@ -88,4 +104,6 @@ def quote_of(setup: RunSetup) -> PolicyQuote:
         outline=setup.outline(),
         minimum_charge_s=setup.terms.cluster.minimum_charge_s,
         stop_when=None if setup.terms.target is None else str(setup.terms.target),
+        iterations=rehearsed.iterations,
+        cluster=setup.terms.cluster,
     )

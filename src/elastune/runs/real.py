@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from elastune.bodies.ray.body import RayBody
@@ -28,10 +28,10 @@ from elastune.runs.listening import open_listeners
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.result import Estimate, RunResult, best_of, count_phases
 from elastune.runs.retention import Retention
-from elastune.runs.script import Shipment
+from elastune.runs.script import Shipment, pack_up
 from elastune.runs.setup import RunSetup
 from elastune.runs.standing import Standing, standing_of
-from elastune.runs.storage import open_store
+from elastune.runs.storage import open_store, refuse_unshared
 from elastune.spec import Mode
 
 # Commands that change nothing outside: they may be carried out before the journal is durable.
@@ -46,11 +46,11 @@ Asked = Callable[[], str | None]
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """Somebody wanted to go on later: all is saved, and no node is left."""
+    """Somebody wanted to go on later: all is saved, and all nodes are given back."""
 
     def __init__(self, run: str, folder: RunFolder) -> None:
         super().__init__(
-            f"run {run} rests: all is saved in {folder.path}, and no node is left; go on with "
+            f"run {run} rests: all is saved in {folder.path}, and all nodes are given back; go on with "
             f"`elastune resume {run}` or elastune.resume({run!r})"
         )
         self.run = run
@@ -83,6 +83,10 @@ class RealRun:
         self.setup = setup
         self.record = record
         self.folder = folder
+        luggage = None
+        if means.provider.is_elsewhere:
+            refuse_unshared(setup.job, folder)
+            luggage = pack_up(means.shipment, runs=folder.path.parent)
         self.store = open_store(setup.job, folder)
         self.store.check()
         self.is_new = core is None
@@ -92,7 +96,7 @@ class RealRun:
             setup.terms,
             machines=Machines(means.provider, means.clock, belief_of(core.state)),
             sampler=setup.tuning.make_sampler(record.seed),
-            manual=_manual(setup, means.shipment, self.store, folder),
+            manual=replace(_manual(setup, means.shipment, self.store, folder), luggage=luggage),
             seed=record.seed,
             clock=means.clock,
             hang_after_s=setup.job.hang_after,
@@ -143,8 +147,8 @@ class RealRun:
         if self.body.hindrance is not None and self.core.state.ended is None:
             run = self.record.run
             raise ExecutionError(
-                f"{self.body.hindrance}\nrun {run} rests: all is saved in {self.folder.path}, and no node is "
-                f"left; mend it and go on with `elastune resume {run}`"
+                f"{self.body.hindrance}\nrun {run} rests: all is saved in {self.folder.path}, and all nodes "
+                f"are given back; mend it and go on with `elastune resume {run}`"
             )
 
     def _listen(self, stop: Asked, rest: Asked) -> bool:

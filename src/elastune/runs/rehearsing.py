@@ -34,6 +34,7 @@ class Rehearsals:
     """Of time and of money, each by itself."""
     count: int
     trials: float
+    iterations: float
     peak_nodes: int
 
 
@@ -75,6 +76,7 @@ def rehearse(setup: RunSetup) -> Rehearsals:
         most=most,
         count=len(outcomes),
         trials=trials / len(outcomes),
+        iterations=iterations / len(outcomes),
         peak_nodes=peak,
     )
 

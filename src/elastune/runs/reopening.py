@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from elastune.core import Core
 from elastune.core.events import RunStarted
@@ -17,12 +17,13 @@ from elastune.errors import ElastuneError, ExecutionError, InvariantError
 from elastune.job import Job
 from elastune.journal import Body, Entry, FoundRun, Head, Journal, RunFolder, RunRecord, Summary
 from elastune.journal.hashing import hash_entries
+from elastune.providers.rays import Farewell
 from elastune.runs.listing import RunState, find_end, state_of
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.replay import Deviation, audit, event_of, replay
 from elastune.runs.result import Estimate
 from elastune.runs.setup import RunSetup, prepare, reserve_of
-from elastune.runs.shelf import Intent, read_intent, read_predicted, repeating
+from elastune.runs.shelf import Intent, read_farewell, read_intent, read_predicted, repeating
 from elastune.runs.standing import Standing, standing_of
 from elastune.runs.storage import open_store
 from elastune.trainables import SYNTHETIC
@@ -60,6 +61,8 @@ class RunStatus:
     """None: nobody asked."""
     intent: Intent | None = None
     """With which seed, policy and faults this run was asked for; None: nobody wrote it down."""
+    farewell: Farewell | None = None
+    """What a last look at its machines found; None: it goes on, or nobody looked."""
 
     @property
     def faults(self) -> str | None:
@@ -78,6 +81,7 @@ class RunStatus:
             "folder": str(self.folder.path),
             "faults": self.faults,
             "repeat": None if self.intent is None else repeating(self.folder, self.intent),
+            "farewell": None if self.farewell is None else asdict(self.farewell),
             **self.standing.to_dict(),
         }
         if found is not None:
@@ -137,6 +141,7 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
         if audited
         else None,
         intent=_intent(found),
+        farewell=read_farewell(found.folder) if summary.writer is None else None,
     )
 
 

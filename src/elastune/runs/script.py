@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.bodies.ray.messages import Script
+from elastune.bodies.ray.machine import this_machine
+from elastune.bodies.ray.messages import Luggage, Parcel, Script
 from elastune.errors import JobError
 from elastune.job import Job
+from elastune.providers.packing import pack
 from elastune.trainables import CurveFile
 from elastune.training import Recipe, open_recipe
 from elastune.training.loading import load
+from elastune.wording import several
 
 # Libraries that may be imported before a process forks. Those that the user's code has imported are.
 _FORKABLE = ("numpy", "scipy", "pandas", "sklearn", "torch", "lightning", "transformers")
+
+_log = logging.getLogger("elastune")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,27 @@ def ship(job: Job, metric: str) -> Shipment:
     script = Script(name=name, metric=metric, reference=reference, pickled=pickled, source=source)
     preload = tuple(module for module in _FORKABLE if module in sys.modules)
     return Shipment(script=script, recipe=recipe, preload=preload, paths=tuple(paths))
+
+
+def pack_up(shipment: Shipment, *, runs: Path) -> Luggage:
+    """For nodes on other machines: the working folder and, if the trainable's file is not in it, the one
+    that it is in. They go by Ray's object store, once to each node. `runs` is what runs have left."""
+    import ray  # noqa: PLC0415
+
+    folders: list[Path] = []
+    for path in map(Path, shipment.paths):
+        if not any(path.is_relative_to(folder) for folder in folders):
+            folders.append(path)
+    parcels = []
+    for folder in folders:
+        packed = pack(folder, without=(runs,))
+        if packed.left_behind:
+            _log.warning(
+                "not sent to the nodes, for they are too large: %s; data go to a storage that all can reach",
+                several(packed.left_behind),
+            )
+        parcels.append(Parcel(origin=packed.origin, data=ray.put(packed.data)))
+    return Luggage(machine=this_machine(), parcels=tuple(parcels))
 
 
 def _pickle(trainable: object, name: str) -> bytes:

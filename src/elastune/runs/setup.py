@@ -28,6 +28,7 @@ from elastune.planning import (
 )
 from elastune.policies import Outline, PolicySetup, make_policy, outline_policy
 from elastune.runs.data import data_terms, with_rows
+from elastune.runs.pricing import with_price
 from elastune.space import Space, parse_space
 from elastune.spec import Mode, Target
 from elastune.trainables.unknown import UnknownTrainable
@@ -106,9 +107,17 @@ def prepare(
     *,
     samples: int = DEFAULT_SAMPLES,
     purpose: Purpose = Purpose.SIMULATE,
+    planned: Quote | None = None,
 ) -> RunSetup:
-    """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits."""
-    job = with_rows(job, for_real=purpose is Purpose.RUN)
+    """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits.
+
+    `planned` is the plan of a job that has been planned already.
+    """
+    if job.cluster.kinds:
+        from elastune.runs.settling import settle_kind  # noqa: PLC0415  which prepares the job with each
+
+        return settle_kind(job, lambda each: prepare(each, policy, samples=samples, purpose=purpose)).offer
+    job = with_price(with_rows(job, for_real=purpose is Purpose.RUN))
     choice = choose(job, policy)
     chosen = choice.policy
     if chosen != MEASURING:
@@ -133,7 +142,7 @@ def prepare(
     )
     quote = None
     if chosen == "rubberband":
-        quote = _quote(_problem(job), terms.yields, Request(samples=samples, seed=job.seed))
+        quote = planned or _quote(_problem(job), terms.yields, Request(samples=samples, seed=job.seed))
         terms = replace(terms, limits=quote.problem.limits)
     search = search_for(chosen, job.search, _known(tuning))
     setup = RunSetup(

@@ -20,6 +20,7 @@ from elastune.job.data import data_in
 from elastune.job.storage import storage_in
 from elastune.journal import RunFolder
 from elastune.planning import Quote
+from elastune.providers.rays import Farewell
 from elastune.runs.quoting import PolicyQuote
 from elastune.runs.result import Estimate
 from elastune.runs.summary import RunDigest
@@ -29,6 +30,7 @@ from elastune.trainables.reference import CURVE_SUFFIXES
 _PREDICTED = "predicted.json"
 _RESULT = "result.json"
 _DIGESTS = "runs.json"
+_FAREWELL = "farewell.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,23 @@ def _write_job(folder: RunFolder, job: Job) -> None:
 def write_real_result(folder: RunFolder, result: Mapping[str, object]) -> None:
     """After a real run: what `elastune run --json` prints."""
     _write(folder.report / _RESULT, _json(result))
+
+
+def write_farewell(folder: RunFolder, farewell: Farewell | None) -> None:
+    """When all was given back: what a last look found. None: what an earlier one found holds no more."""
+    if farewell is None:
+        (folder.report / _FAREWELL).unlink(missing_ok=True)
+    else:
+        _write(folder.report / _FAREWELL, _json(asdict(farewell)))
+
+
+def read_farewell(folder: RunFolder) -> Farewell | None:
+    """None: nobody looked."""
+    match _read(folder.report / _FAREWELL):
+        case {"left": [*left], "at": str(at), "how": str(how)}:
+            return Farewell(left=tuple(map(str, left)), at=at, how=how)
+        case _:
+            return None
 
 
 def write_result(folder: RunFolder, result: Mapping[str, object], digests: Iterable[RunDigest]) -> None:

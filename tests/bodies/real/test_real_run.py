@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rich.console
 import yaml
 
 import elastune
 from elastune.core import Ending, State
 from elastune.errors import ExecutionError
+from elastune.reports.run_text import render_finished
+from elastune.reports.status_text import render_status
 from tests.bodies.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -43,8 +47,17 @@ def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Pat
     told = elastune.status(finished.folder.path, audit=True)
     assert told.audit is not None
     assert told.audit.is_clean
-    page = elastune.report(finished.folder.path)
-    assert page
+    page = elastune.report(finished.folder.path).page.read_text()
+    assert finished.farewell is not None
+    assert finished.farewell.left == ()
+    assert told.farewell == finished.farewell
+    words = f"nothing of it is alive ({finished.farewell.how})"
+    assert words in page
+    shown = io.StringIO()
+    console = rich.console.Console(file=shown, width=200)
+    console.print(render_finished(finished))
+    console.print(render_status(told))
+    assert shown.getvalue().count(words) == 2
 
 
 def test_trials_that_break_fail_alone(tmp_path: Path) -> None:
@@ -202,7 +215,10 @@ def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
     told = json.loads(output)
     assert told["error"] == "interrupted"
     assert told["resume"] == f"elastune resume {told['run']}"
-    standing = elastune.status(folder).standing
+    status = elastune.status(folder)
+    assert status.farewell is not None
+    assert status.farewell.left == ()
+    standing = status.standing
     assert standing.phases.get("running", 0) == 0
     assert standing.nodes.ready == standing.nodes.booting == 0
 

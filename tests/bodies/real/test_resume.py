@@ -62,6 +62,8 @@ def test_a_run_that_rested_goes_on_with_other_limits(tmp_path: Path) -> None:
     status = elastune.status("last", folder=tmp_path / "runs")
     assert any(remark.topic == "limits" for remark in status.standing.remarks)
     assert (status.standing.limits.deadline_s, status.standing.limits.budget_usd) == (1200.0, 5.0)
+    assert status.farewell is not None
+    assert status.farewell.left == ()
     with pytest.raises(JobError, match=r"has come to its end \(complete\): there is nothing to resume"):
         elastune.resume("last", folder=tmp_path / "runs")
 

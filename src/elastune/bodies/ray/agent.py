@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from elastune.bodies.ray.carrier import Carrier, stow
 from elastune.bodies.ray.crew import Crew, Orders
-from elastune.bodies.ray.messages import News, Sealed
+from elastune.bodies.ray.machine import this_machine
+from elastune.bodies.ray.messages import AgentFailed, News, Sealed
+from elastune.bodies.ray.workplace import Workplace, set_up
 
 if TYPE_CHECKING:
     from ray.actor import ActorClass
@@ -28,7 +30,15 @@ class Agent:
 
         self._news: deque[News] = deque()
         self._arrived = threading.Condition()
-        self._crew = Crew(sealed, slots, self._take, host=ray.util.get_node_ip_address())
+        self._crew: Crew | None = None
+        self._carrier: Carrier | None = None
+        try:
+            place = _move_in(sealed)
+        except Exception as error:  # noqa: BLE001  a full disk, a store that is gone: the driver is to know
+            self._take(AgentFailed(error=f"the working folder cannot be unpacked there: {error}"))
+            return
+        host = ray.util.get_node_ip_address()
+        self._crew = Crew(sealed, slots, self._take, host=host, place=place)
         self._carrier = Carrier(self._crew, slots, self._take)
 
     def poll(self) -> list[News]:
@@ -40,18 +50,26 @@ class Agent:
             return news
 
     def order(self, orders: Orders) -> None:
-        for slot, order in orders:
-            self._carrier.order(slot, order)
+        if self._carrier is not None:
+            for slot, order in orders:
+                self._carrier.order(slot, order)
 
     def look(self) -> tuple[float, int, tuple[int, ...]]:
         """The clock here, and whose processes there are."""
-        return time.monotonic(), os.getpid(), self._crew.pids
+        return time.monotonic(), os.getpid(), self._crew.pids if self._crew is not None else ()
 
     def _take(self, news: News) -> None:
         news = stow(news)
         with self._arrived:
             self._news.append(news)
             self._arrived.notify()
+
+
+def _move_in(sealed: Sealed) -> Workplace | None:
+    """None: on the driver's machine slots work where its own files are."""
+    if sealed.luggage is None or sealed.luggage.machine == this_machine():
+        return None
+    return set_up(sealed.luggage.parcels)
 
 
 def agent_class() -> ActorClass:

@@ -21,7 +21,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import send_handle
+from pathlib import Path
 
+from elastune.bodies.ray.logs import last_lines, log_name
 from elastune.bodies.ray.messages import (
     AgentFailed,
     Bring,
@@ -42,6 +44,7 @@ from elastune.bodies.ray.messages import (
     SlotReady,
     SlotUnfit,
 )
+from elastune.bodies.ray.workplace import Workplace
 
 _ZYGOTE = (sys.executable, "-u", "-m", "elastune.bodies.ray.zygote")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -60,6 +63,8 @@ class SlotSeat:
         self.pid: int | None = None
         self.ready = False
         self.gang: GangId | None = None
+        self.rank = 0
+        """In that gang."""
         self.waiting: deque[Form] = deque()
         self.stillbirths = 0
         self.doomed: GangId | None = None
@@ -80,9 +85,12 @@ class Crew:
         host: str = "127.0.0.1",
         niceness: int = 0,
         output: str | None = None,
+        place: Workplace | None = None,
     ) -> None:
-        """`output`: a file for what is printed outside of trials; None: where this process prints."""
+        """`output`: a file for what is printed outside of trials; None: where this process prints.
+        `place`: where the slots work, if this is not the driver's machine."""
         self._sealed = sealed
+        self._place = place
         self._tell = tell
         self._lock = threading.RLock()
         self._seats = [SlotSeat(number) for number in range(slots)]
@@ -158,7 +166,7 @@ class Crew:
     def _seat_next(self, seat: SlotSeat) -> None:
         if seat.ready and seat.gang is None and seat.waiting:
             form = seat.waiting.popleft()
-            seat.gang = form.gang
+            seat.gang, seat.rank = form.gang, form.rank
             self._send(seat, form)
 
     def _flush(self, order: Flush) -> None:
@@ -197,11 +205,13 @@ class Crew:
                 stdout=file,
                 stderr=file,
                 env=environment,
+                cwd=None if self._place is None else self._place.home,  # which is first on its path as well
                 start_new_session=True,
             )
         theirs.close()
         channel = Connection(ours.detach())
         channel.send_bytes(self._sealed.manual)
+        channel.send_bytes(pickle.dumps(self._place))
         return process, channel
 
     def _raise_child(self, seat: SlotSeat) -> None:
@@ -313,6 +323,7 @@ class Crew:
                 return
             case Broken(gang=gang):
                 seat.doomed = gang  # it ends by itself now, and that is no further news
+                news = replace(news, log=self._log_of(seat, gang))
             case Flushed(number=number):
                 self._flushed(number, seat)
                 return
@@ -351,13 +362,20 @@ class Crew:
             self._flushed(number, seat)
         if gang is not None and gang != doomed:
             error, fault = describe_end(status)
-            self._tell(Broken(gang=gang, at=time.monotonic(), error=error, fault=fault))
+            log = self._log_of(seat, gang)
+            self._tell(Broken(gang=gang, at=time.monotonic(), error=error, fault=fault, log=log))
         if gang is None:
             seat.stillbirths += 1
         if not was_ready and seat.stillbirths >= _MOST_STILLBIRTHS:
             self._fail("its slot processes cannot be started")
             return
         self._raise_child(seat)
+
+    def _log_of(self, seat: SlotSeat, gang: GangId) -> tuple[str, str] | None:
+        if self._place is None:
+            return None
+        name = log_name(gang.trial, seat.rank)
+        return name, last_lines(Path(self._place.logs) / name)
 
     def _wake(self) -> None:
         """With the lock, so that a number that was closed is not somebody else's by now."""

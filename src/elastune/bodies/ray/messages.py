@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from elastune.checkpoints import Store
@@ -37,6 +37,23 @@ class Script:
     pickled: bytes | None = None
     source: str | None = None
     """Of a file that may be missing where the worker runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A folder of the driver's machine, for machines that do not have it."""
+
+    origin: str
+    data: Any
+    """Its zip, by its name in the object store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Luggage:
+    """What a node unpacks, unless it is on `machine`, the driver's own."""
+
+    machine: str
+    parcels: tuple[Parcel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +84,12 @@ class Manual:
     spill: str | None = None
     """A folder for what it may not."""
 
+    luggage: Luggage | None = None
+    """For nodes on other machines; None: there are none. It travels beside the rest."""
+
     def seal(self) -> Sealed:
-        return Sealed(manual=pickle.dumps(self), threads=self.threads, logs=self.logs)
+        light = pickle.dumps(replace(self, luggage=None))
+        return Sealed(manual=light, threads=self.threads, logs=self.logs, luggage=self.luggage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +100,7 @@ class Sealed:
     manual: bytes
     threads: int
     logs: str | None
+    luggage: Luggage | None = None
 
     def open(self) -> Manual:
         manual: Manual = pickle.loads(self.manual)  # noqa: S301  from our own driver
@@ -278,6 +300,8 @@ class Broken:
     fault: bool = True
     model_lost: bool = False
     """The model that was to come cannot be fetched."""
+    log: tuple[str, str] | None = None
+    """From a machine where the driver cannot read it: the name of the log, and its last lines."""
     rows: tuple[Row, ...] = ()
     saved: tuple[int, ...] = ()
 

@@ -6,6 +6,7 @@ driver itself, which saves a process and the way of every message through it; Ra
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import NamedTuple, Protocol
 from elastune.bodies.ray.agent import agent_class
 from elastune.bodies.ray.carrier import Carrier
 from elastune.bodies.ray.crew import Crew, Orders
-from elastune.bodies.ray.messages import News, Sealed
+from elastune.bodies.ray.messages import Broken, News, Sealed
 from elastune.errors import ExecutionError
 from elastune.place import NodeId
 
@@ -89,6 +90,7 @@ class RemotePost:
         self.offset: float | None = None
         self.heard: float | None = time.monotonic()
         self._inbox = inbox
+        self._logs = sealed.logs
         self._agent = (
             agent_class()
             .options(
@@ -121,6 +123,8 @@ class RemotePost:
 
     def _arrived(self, answer: Future[Sequence[News]]) -> None:
         error = answer.exception()
+        if error is None:
+            _keep_logs(answer.result(), self._logs)
         self._inbox.put(self, answer.result() if error is None else _plain(error))
 
     def _measured_offset(self) -> float:
@@ -210,6 +214,15 @@ def open_post(node: NodeId, ray_node: str, sealed: Sealed, share: Share, inbox: 
 
     at_home = ray.get_runtime_context().get_node_id() == ray_node and not share.gpus
     return (HomePost if at_home else RemotePost)(node, ray_node, sealed, share, inbox)
+
+
+def _keep_logs(news: Sequence[News], logs: str | None) -> None:
+    """The last lines of trials that broke on other machines, where people look for them."""
+    for each in news:
+        if isinstance(each, Broken) and each.log is not None and logs is not None:
+            name, text = each.log
+            with contextlib.suppress(OSError), (Path(logs) / name).open("a", encoding="utf-8") as file:
+                file.write(text)
 
 
 def _plain(error: BaseException) -> Exception:

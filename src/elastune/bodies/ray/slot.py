@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
+from elastune.bodies.ray.logs import log_name
 from elastune.bodies.ray.mailbox import Mailbox
 from elastune.bodies.ray.member import Dissolved, Member
 from elastune.bodies.ray.messages import Form, Manual, Script, SlotIdle, SlotReady, SlotUnfit, Unreadable
@@ -161,8 +162,7 @@ def _output_to(logs: str | None, form: Form) -> Iterator[None]:
     if logs is None:
         yield
         return
-    rank = f".rank-{form.rank}" if form.rank else ""
-    path = Path(logs) / f"trial-{form.gang.trial:05d}{rank}.log"
+    path = Path(logs) / log_name(form.gang.trial, form.rank)
     kept: list[int] = []
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 
 from elastune.bodies.ray.messages import Manual
+from elastune.bodies.ray.workplace import Workplace
 
 _PR_SET_PDEATHSIG = 1
 
@@ -32,7 +33,8 @@ def main(arguments: Sequence[str]) -> None:
     os.nice(int(niceness))
     channel = Connection(int(number))
     manual: Manual = pickle.loads(channel.recv_bytes())  # noqa: S301  from whoever started us
-    manual = replace(manual, host=manual.host or host)
+    place: Workplace | None = pickle.loads(channel.recv_bytes())  # noqa: S301
+    manual = replace(manual if place is None else place.furnish(manual), host=manual.host or host)
     prepare(manual)
     channel.send(("ready", os.getpid(), 0))
     ends, wakes = os.pipe()

@@ -1,7 +1,8 @@
 """What Elastune asks of EC2: four calls, the values they exchange, and the ways in which they fail.
 
 Everything that decides (what to ask for next, when to try again, what to end) is above this line and knows
-no boto3; `api.py` is the real thing below it, and tests put a virtual one there. Times are seconds since 1970.
+no boto3; `api.py` is the real thing below it, and tests put a virtual one there. Times are seconds since
+1970.
 """
 
 from __future__ import annotations

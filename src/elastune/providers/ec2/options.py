@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from elastune.errors import JobError
+from elastune.providers.ec2.cloud import Market
 from elastune.wording import seen
 
 
@@ -21,6 +22,15 @@ class Buying(enum.StrEnum):
     """Spot first; what cannot be had there, on demand."""
 
 
+def markets_of(buying: Buying) -> tuple[Market, ...]:
+    """By preference."""
+    return {
+        Buying.ON_DEMAND: (Market.ON_DEMAND,),
+        Buying.SPOT: (Market.SPOT,),
+        Buying.SPOT_WITH_FALLBACK: (Market.SPOT, Market.ON_DEMAND),
+    }[buying]
+
+
 def _several(value: object) -> object:
     """One is a list of one."""
     return (value,) if isinstance(value, str) else value
@@ -30,7 +40,7 @@ Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidat
 
 
 class Ec2Options(BaseModel):
-    """Where and how instances are launched. Only the type, the image and the token's secret have no default."""
+    """Where and how instances are launched."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
@@ -55,12 +65,18 @@ class Ec2Options(BaseModel):
     """Shell commands run as root on a new node, before Ray starts."""
     packages: Names = ()
     """What pip installs on a new node besides Elastune and Ray, in the wording of pip."""
+    preinstalled: bool = False
+    """The image has Elastune, Ray and all packages already: a node calls no pip."""
+    elastune: str | None = None
+    """Where pip finds Elastune; None: this version, from the index that the image's pip knows."""
     python: str = "python3"
     """The interpreter on the image whose environment Ray and the training use."""
     disk_gb: Annotated[int, Field(ge=1)] | None = None
     """Of the root volume; None: as the image has it."""
     owner: str | None = None
     """Who pays, for people who look at tags; None: the user who runs the driver."""
+    head: str = "auto"
+    """host:port of the Ray cluster; auto: the one on this machine."""
     lost_head_after: Annotated[float, Field(gt=0.0)] = 300.0
     """A node that cannot reach the head for so many seconds ends itself."""
 

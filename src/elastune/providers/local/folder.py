@@ -20,6 +20,7 @@ from elastune.providers.local.processes import FLEET, kill_all
 
 _HOME = Path("/tmp")  # noqa: S108 - see above; mkdtemp makes it ours alone
 _PREFIX = "elastune-ray-"
+_RUN = "run"
 
 
 class Folder:
@@ -32,7 +33,8 @@ class Folder:
         self._lock: int | None = lock
 
     @classmethod
-    def make(cls) -> Self:
+    def make(cls, run: str = "") -> Self:
+        """`run`: whose nodes will be kept here, for people who look."""
         sweep()
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_HOME))
         # Locked before it has the name that a sweep looks for.
@@ -43,6 +45,7 @@ class Folder:
         descriptor = os.open(folder.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
+        (path / _RUN).write_text(run, encoding="utf-8")
         return folder
 
     @classmethod
@@ -76,3 +79,31 @@ def sweep() -> None:
             shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(lock)
+
+
+def folders() -> tuple[Path, ...]:
+    """Of all fleets of this user that have one."""
+    return tuple(path for path in sorted(_HOME.glob(f"{_PREFIX}*")) if os.access(path, os.R_OK | os.X_OK))
+
+
+def run_of(path: Path) -> str | None:
+    """Whose nodes are kept there."""
+    try:
+        return (path / _RUN).read_text(encoding="utf-8") or None
+    except OSError:
+        return None
+
+
+def is_held(path: Path) -> bool:
+    """Whether a driver or a keeper lives that looks after the fleet in this folder."""
+    try:
+        lock = os.open(path / "lock", os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:  # just being made, or gone
+        return path.exists()
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False

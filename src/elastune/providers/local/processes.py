@@ -33,6 +33,33 @@ def tagged(tag: str, value: str) -> tuple[int, ...]:
     return tuple(pid for pid in _pids() if wanted in _read(pid, "environ").split(b"\0"))
 
 
+def can_look() -> bool:
+    """Whether processes can be found by their environment here."""
+    return _PROC.is_dir()
+
+
+def fleets() -> dict[str, dict[int, str | None]]:
+    """By the folder of each fleet that has a living process: its processes, and the node of each."""
+    found: dict[str, dict[int, str | None]] = {}
+    for pid in _pids():
+        words = (word.partition(b"=") for word in _read(pid, "environ").split(b"\0"))
+        said = {os.fsdecode(name): os.fsdecode(value) for name, _, value in words}
+        if FLEET in said:
+            found.setdefault(said[FLEET], {})[pid] = said.get(NODE)
+    return found
+
+
+def started(pid: int) -> float | None:
+    """When a process began, in seconds since 1970; None: it is gone."""
+    try:
+        # The name of the program is in parentheses and may have spaces. The 22nd field: ticks since boot.
+        ticks = _read(pid, "stat").rpartition(b")")[2].split()[19]
+        booted = next(line for line in (_PROC / "stat").read_bytes().splitlines() if b"btime" in line)
+        return int(booted.split()[1]) + int(ticks) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, StopIteration):
+        return None
+
+
 def kill_all(tag: str, value: str, *, patience_s: float = 5.0) -> None:
     """End them all at once, but not the caller, and do not come back before they are gone."""
     until_s = time.monotonic() + patience_s

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Collection
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -26,9 +27,10 @@ from elastune.providers.local.messages import (
     Task,
     Up,
 )
-from elastune.providers.local.processes import FLEET, tagged
+from elastune.providers.local.processes import FLEET, can_look, tagged
 from elastune.providers.local.roster import Roster
 from elastune.providers.protocol import Price, Survey
+from elastune.providers.rays import Farewell
 from elastune.providers.registry import Setting
 
 _PATIENCE_S = 60.0
@@ -64,7 +66,7 @@ class LocalProvider:
         if self._folder is not None:
             raise InvariantError("the local provider is open already, or was; make a new one")
         _refuse_if_connected()
-        self._folder = Folder.make()
+        self._folder = Folder.make(self._setting.run)
         try:
             self._link = self._start_keeper(self._folder)
             _import_ray()  # while the keeper does the same
@@ -145,6 +147,20 @@ class LocalProvider:
         """Why no node will ever come again: the keeper or the head is gone."""
         with self._lock:
             return self._end_reason
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return False
+
+    def farewell(self) -> Farewell | None:
+        if self._folder is None or not can_look():
+            return None
+        now = datetime.now(UTC)
+        return Farewell(
+            left=tuple(f"process {pid}" for pid in self.pids),
+            at=now.isoformat(timespec="seconds"),
+            how=f"processes of this machine at {now:%H:%M:%S} UTC",
+        )
 
     @property
     def address(self) -> str | None:

@@ -1,0 +1,321 @@
+"""Rents EC2 instances to a run: the broker in a thread of its own, and a front that never waits for AWS."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import importlib.metadata
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+from types import TracebackType
+from typing import Protocol, Self
+
+from elastune.errors import ExecutionError, InvariantError
+from elastune.place import NodeId
+from elastune.providers.draining import draining_nodes, ray_nodes_by_instance
+from elastune.providers.ec2.api import Ec2Api
+from elastune.providers.ec2.boot import Boot, render
+from elastune.providers.ec2.broker import LEASE_S, PARTING_S, Broker, Clocks, Purpose, wait_until_gone
+from elastune.providers.ec2.cloud import Cloud, CloudError
+from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2.wares import list_wares
+from elastune.providers.joining import Joining
+from elastune.providers.protocol import Price, Survey
+from elastune.providers.rays import Farewell
+from elastune.providers.registry import Setting
+
+_FIRST_LOOK_TRIES = 8
+_LAST_ROUNDS = 60
+_FRESH_S = 0.5
+"""For so long the last look at Ray is good enough for a survey."""
+_JOBS_PRICE = "the job"
+
+
+class Crossing(Protocol):
+    """From instances to Ray nodes, as the head sees them."""
+
+    def joined(self) -> Mapping[str, str]:
+        """Ray's ids of instances whose Ray node is up."""
+        ...
+
+    def leaving(self) -> Mapping[str, float]:
+        """By Ray's id, until when a node that was given notice is there; seconds since 1970."""
+        ...
+
+
+class RayCrossing:
+    def joined(self) -> Mapping[str, str]:
+        return ray_nodes_by_instance()
+
+    def leaving(self) -> Mapping[str, float]:
+        return draining_nodes()
+
+
+class Ec2Provider:
+    """Runs on the head of the Ray cluster that its instances join.
+
+    `cloud` and `crossing` are EC2 and Ray themselves unless others are given.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        slot_gpus: int = 0,
+        slot_cpus: int = 1,
+        cloud: Cloud | None = None,
+        crossing: Crossing | None = None,
+    ) -> None:
+        self._setting = setting
+        self._options = Ec2Options.parse(setting.options)
+        self._slot_gpus = slot_gpus
+        self._slot_cpus = slot_cpus
+        self._cloud = cloud
+        self._crossing = crossing
+        self._joining: Joining | None = None
+        self._broker: Broker | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._ends = False
+        self._asked: dict[str, int] = {}
+        self._inbox: list[Callable[[Broker], None]] = []
+        self._released: set[NodeId] = set()
+        """Given back, and not yet known to the broker."""
+        self._survey = Survey(at_s=0.0)
+        self._broken: str | None = None
+        self._ray_nodes: Mapping[str, str] = {}
+        self._looked_s: float | None = None
+        self._farewell: Farewell | None = None
+
+    # Life.
+
+    def open(self) -> None:
+        """Connect to Ray and to EC2, and see what an earlier driver of this run has left."""
+        if self._broker is not None or self._ends:
+            raise InvariantError("the EC2 provider is open already, or was; make a new one")
+        if self._crossing is None:
+            self._joining = Joining(self._options.head)
+            self._crossing = RayCrossing()
+        try:
+            self._broker = self._hire()
+            self._first_look(self._broker)
+        except BaseException:
+            self._leave_ray()
+            raise
+        self._thread = threading.Thread(target=self._serve, name="elastune-ec2", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End every instance of the run, and look whether they are gone. May be repeated."""
+        broker, thread = self._broker, self._thread
+        self._broker = self._thread = None
+        self._ends = True
+        self._wake.set()
+        if thread is not None:
+            thread.join()
+        try:
+            if broker is not None:
+                self._farewell = _take_leave(broker)
+        finally:
+            self._leave_ray()
+
+    def farewell(self) -> Farewell | None:
+        return self._farewell
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # The four verbs.
+
+    def request(self, token: str, count: int) -> None:
+        self._opened()
+        if count < 1:
+            raise InvariantError(f"request {token!r} asks for {count} nodes, expected at least 1")
+        asked = self._asked.setdefault(token, count)
+        if asked != count:
+            raise InvariantError(
+                f"request {token!r} asked for {asked} nodes and now for {count}: "
+                "a token stands for one request, take a new one"
+            )
+        self._post(lambda broker: broker.request(token, count))
+
+    def survey(self) -> Survey:
+        self._opened()
+        self._look_at_ray()
+        with self._lock:
+            told = self._survey
+            machines = tuple(each for each in told.machines if each.node not in self._released)
+        return replace(told, at_s=max(told.at_s, self._setting.clock()), machines=machines)
+
+    def release(self, nodes: Collection[NodeId]) -> None:
+        self._opened()
+        gone = frozenset(nodes)
+        with self._lock:
+            self._released |= gone
+        self._post(lambda broker: broker.release(gone))
+
+    def price(self) -> Price:
+        terms = self._setting.terms
+        return Price(
+            usd_per_hour=terms.price_per_hour,
+            billing=terms.billing,
+            minimum_charge_s=terms.minimum_charge_s,
+            data_usd_per_node=terms.data_usd_per_node,
+            source=terms.price_source,
+        )
+
+    # What a run on Ray asks beside.
+
+    @property
+    def broken(self) -> str | None:
+        """EC2 refuses for good: a right is missing, or an option is wrong."""
+        return self._broken
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return True
+
+    def ray_node(self, node: NodeId) -> str | None:
+        return self._ray_nodes.get(node)
+
+    def resources(self) -> tuple[float, float]:
+        """A drained node that has no work leaves Ray at once, so all of it is taken."""
+        slots = self._setting.terms.slots_per_node
+        return float(slots * self._slot_cpus), float(slots * self._slot_gpus)
+
+    def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
+        """For how long a node of `age_s` went on costing money while nobody was there for `down_s`."""
+        known = self._opened().billed_s(node)
+        most_s = min(down_s, LEASE_S + PARTING_S)
+        return most_s if known is None else min(most_s, max(0.0, known - age_s))
+
+    # Behind.
+
+    def _opened(self) -> Broker:
+        if self._broker is None:
+            raise InvariantError("the EC2 provider is not open: call open() before, nothing after close()")
+        return self._broker
+
+    def _post(self, order: Callable[[Broker], None]) -> None:
+        with self._lock:
+            self._inbox.append(order)
+        self._wake.set()
+
+    def _look_at_ray(self) -> None:
+        now_s = self._setting.clock()
+        if self._crossing is None or (self._looked_s is not None and 0 <= now_s - self._looked_s < _FRESH_S):
+            return
+        self._looked_s = now_s
+        joined, leaving = self._crossing.joined(), self._crossing.leaving()
+        new = [instance for instance in joined if instance not in self._ray_nodes]
+        noticed = {id_: leaving[node] for id_, node in joined.items() if node in leaving}
+        self._ray_nodes = {**self._ray_nodes, **joined}
+        for instance in new:
+            self._post(lambda broker, instance=instance: broker.join(instance, now_s))  # type: ignore[misc]
+        if noticed:
+            self._post(lambda broker: broker.notice(noticed))
+
+    def _serve(self) -> None:
+        """Until the end: what the run wants is handed on, what is due is done, what is known is told."""
+        while not self._ends:
+            broker = self._broker
+            if broker is None:
+                return
+            self._wake.clear()
+            with self._lock:
+                inbox, self._inbox = self._inbox, []
+                released = frozenset(self._released)
+            for order in inbox:
+                order(broker)
+            due = broker.work()
+            survey = broker.survey()
+            with self._lock:
+                self._survey = survey
+                self._released -= released
+                self._broken = broker.broken
+            self._wake.wait(max(0.0, min(due - time.time(), 5.0)))
+
+    def _hire(self) -> Broker:
+        setting, options = self._setting, self._options
+        cloud = self._cloud or Ec2Api(options.region, options)
+        by_job = setting.terms.price_source == _JOBS_PRICE
+        return Broker(
+            cloud,
+            Purpose(run=setting.run, job=setting.job, owner=options.owner or _who()),
+            wares=list_wares(options, setting.terms, priced_by_job=by_job),
+            max_nodes=setting.terms.max_nodes,
+            usd_per_hour=setting.terms.price_per_hour,
+            clocks=Clocks(wall=time.time, run=setting.clock),
+            lease=setting.lease,
+            user_data=self._user_data(cloud),
+            luck=Random(setting.seed),  # noqa: S311  only to keep drivers out of step
+            takes_over=setting.takes_over,
+        )
+
+    def _user_data(self, cloud: Cloud) -> Callable[[float], str]:
+        if self._joining is None:
+            return lambda expires: f"#!/bin/bash\n# until {int(expires)}\n"
+        options, setting = self._options, self._setting
+        slots = setting.terms.slots_per_node
+        boot = Boot(
+            head=self._joining.head,
+            cpus=slots * self._slot_cpus,
+            gpus=slots * self._slot_gpus,
+            region=cloud.region if isinstance(cloud, Ec2Api) else options.region or "",
+            expires=time.time() + LEASE_S,
+            ray=importlib.metadata.version("ray"),
+            elastune=options.elastune or f"elastune[aws]=={importlib.metadata.version('elastune')}",
+            token_secret=options.token_secret,
+            python=options.python,
+            packages=options.packages,
+            setup=options.setup,
+            preinstalled=options.preinstalled,
+            lost_head_after=options.lost_head_after,
+        )
+        render(boot)  # what is wrong with it is told before anything is launched
+        return lambda expires: render(replace(boot, expires=expires))
+
+    def _first_look(self, broker: Broker) -> None:
+        for tries in range(_FIRST_LOOK_TRIES):
+            try:
+                broker.look_afresh()
+            except CloudError as error:
+                if tries == _FIRST_LOOK_TRIES - 1 or broker.is_hopeless(error):
+                    raise ExecutionError(f"EC2 cannot be used: {error}") from None
+                time.sleep(min(8.0, 0.5 * 2**tries))
+            else:
+                break
+        self._survey = broker.survey()
+
+    def _leave_ray(self) -> None:
+        if self._joining is not None:
+            self._joining.leave()
+            self._joining = None
+
+
+def _take_leave(broker: Broker) -> Farewell:
+    left: tuple[str, ...]
+    try:
+        left = wait_until_gone(broker, rounds=_LAST_ROUNDS, pause=time.sleep)
+        how = "listing of EC2"
+    except CloudError as error:
+        left, how = broker.alive(), f"EC2 could not be asked ({error}); looked in vain"
+    now = datetime.now(UTC)
+    return Farewell(left=left, at=now.isoformat(timespec="seconds"), how=f"{how} at {now:%H:%M:%S} UTC")
+
+
+def _who() -> str:
+    with contextlib.suppress(OSError, KeyError):
+        return getpass.getuser()
+    return ""

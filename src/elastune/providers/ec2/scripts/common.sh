@@ -1,0 +1,24 @@
+# ---- Both roles: words for people, the metadata service, the switch.
+
+STATE=${ELASTUNE_STATE:-/run/elastune}
+IMDS=${ELASTUNE_IMDS:-http://169.254.169.254}
+SHUTDOWN=${ELASTUNE_SHUTDOWN:-shutdown}
+TICK=${ELASTUNE_TICK:-5} # seconds; AWS wants spot notices to be looked for so often
+
+say() { echo "elastune: $*"; }
+
+# The text at a path of the metadata service, or failure.
+imds() {
+  local token
+  token=$(curl -sf -m 2 --noproxy '*' -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' \
+    "$IMDS/latest/api/token") || return 1
+  curl -sf -m 2 --noproxy '*' -H "X-aws-ec2-metadata-token: $token" "$IMDS/latest/meta-data/$1"
+}
+
+# From now on the machine ends at this time, whatever becomes of our processes: systemd keeps the appointment.
+arm() {
+  local minutes=$((($1 - $(date +%s) + 59) / 60))
+  "$SHUTDOWN" --no-wall -P "+$((minutes > 0 ? minutes : 1))"
+}
+
+end_now() { "$SHUTDOWN" --no-wall -P now; }

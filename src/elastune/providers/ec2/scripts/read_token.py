@@ -1,0 +1,12 @@
+"""Prints a secret to a file that only root can read. Errors of botocore tell names, never values."""
+
+import sys
+
+import boto3
+
+secret, region = sys.argv[1:]
+found = boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)
+token = found.get("SecretString", "").strip()
+if not token:
+    sys.exit(f"the secret {secret} is empty, expected the token of the Ray cluster as its text")
+sys.stdout.write(token)

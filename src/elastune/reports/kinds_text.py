@@ -1,0 +1,92 @@
+"""What a quote says of looked-up prices, of interruptions, and of one kind of node against the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from elastune.cluster import ClusterTerms
+from elastune.planning.kinds import KindQuote, price_source
+from elastune.planning.risk import SpotRisk
+from elastune.reports.tables import number_table
+from elastune.units import format_duration, format_usd, plural
+
+_LEGEND = "lost: nodes taken away in one rehearsal; kept: rehearsals in which the limits were kept"
+
+
+def format_price(usd: float) -> str:
+    """`$12.24`, `$0.526`: list prices have up to four digits that matter."""
+    whole, _, digits = f"{usd:,.4f}".rstrip("0").partition(".")
+    return f"${whole}.{digits:0<2}"
+
+
+def tell_price(terms: ClusterTerms | None) -> str | None:
+    """A price that was looked up, with its source; None: the job's own, which its author knows."""
+    source = None if terms is None else price_source(terms)
+    if terms is None or source is None:
+        return None
+    most = terms.most_price_per_hour
+    dearer = "" if most is None else f", at most {format_price(most)} for what may come instead"
+    return f"{format_price(terms.price_per_hour)} per node-hour ({source}){dearer}"
+
+
+def tell_risk(risk: SpotRisk, *, limited: bool = True) -> str:
+    """Without limits there is nothing to keep but the end of the search."""
+    least, most = (format_duration(seconds) for seconds in risk.jct_seconds_range)
+    kept = f"{risk.kept} of {risk.rehearsals}"
+    return (
+        f"{risk.interruptions_per_hour:g} interruptions per node-hour; in "
+        f"{plural(risk.rehearsals, 'rehearsal')} {risk.interruptions:.2g} of them on average, "
+        f"{format_duration(risk.jct_seconds)} ({least} to {most}), {format_usd(risk.cost)}, "
+        f"{'limits kept' if limited else 'complete'} in {kept}"
+    )
+
+
+def kinds_table(kinds: Sequence[KindQuote]) -> RenderableType:
+    """All kinds in the order of the job. Time and cost are with interruptions, where there are any."""
+    risky = any(kind.risk is not None for kind in kinds)
+    open_ended = any(kind.iterations is not None for kind in kinds)
+    columns = ["kind", "per hour", "time", "cost"]
+    columns += ["iterations"] * open_ended + ["lost", "kept"] * risky + [""]
+    table = number_table(columns, left=("kind", ""))
+    for kind in kinds:
+        table.add_row(
+            kind.name,
+            format_price(kind.price_per_hour),
+            *_figures(kind),
+            *([_count(kind.iterations)] if open_ended else []),
+            *(_risk(kind.risk) if risky else []),
+            "chosen" if kind.chosen else ("" if kind.keeps else "no"),
+            style="bold" if kind.chosen else ("dim" if not kind.keeps else None),
+        )
+    notes = [*([_LEGEND] if risky else []), *_notes(kinds)]
+    return Group(Text("Kinds of nodes", style="bold"), table, *(Text(note, style="dim") for note in notes))
+
+
+def _notes(kinds: Sequence[KindQuote]) -> Iterator[str]:
+    sources: dict[str, list[str]] = {}
+    for kind in kinds:
+        if kind.price_source is not None:
+            sources.setdefault(kind.price_source, []).append(kind.name)
+    yield from (f"{', '.join(names)}: {source}" for source, names in sources.items())
+    for kind in kinds:
+        if kind.why_not:
+            yield f"{kind.name}: {kind.why_not}"
+    if not any(kind.keeps for kind in kinds):
+        yield "no kind is as sure to keep the limits as the job wants; the chosen one comes nearest"
+
+
+def _figures(kind: KindQuote) -> tuple[str, str]:
+    if kind.cost is None:
+        return "", ""
+    return format_duration(kind.expected_seconds), format_usd(kind.expected_cost)
+
+
+def _count(iterations: float | None) -> str:
+    return "" if iterations is None else f"{iterations:,.0f}"
+
+
+def _risk(risk: SpotRisk | None) -> tuple[str, str]:
+    return ("", "") if risk is None else (f"{risk.interruptions:.2g}", f"{risk.kept} of {risk.rehearsals}")

@@ -1,0 +1,108 @@
+"""The broker as the simulated body wants its provider: in virtual time, with a new broker per driver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from random import Random
+
+from elastune.cluster import ClusterTerms
+from elastune.place import NodeId
+from elastune.providers.ec2.broker import LEASE_S, Broker, Clocks, Purpose
+from elastune.providers.ec2.cloud import Cloud, Ware
+from elastune.providers.protocol import Price, Survey
+from tests.clouds.virtual import VirtualEc2
+
+EPOCH = 1_800_000_000.0
+
+
+class Brokered:
+    """`clock` counts from 0 and goes on while the driver is down."""
+
+    def __init__(
+        self,
+        terms: ClusterTerms,
+        world: VirtualEc2,
+        cloud: Cloud,
+        wares: Sequence[Ware],
+        *,
+        clock: Callable[[], float],
+        seed: int,
+    ) -> None:
+        self.terms = terms
+        self.world = world
+        self.cloud = cloud
+        self.wares = wares
+        self.clock = clock
+        self.luck = Random(f"broker {seed}")
+        self.lease: Callable[[], float | None] = lambda: math.inf
+        self.is_over: Callable[[], bool] = lambda: False
+        self.broker = self._hire(takes_over=False)
+        self._due = -math.inf
+        self._seen_s = 0.0
+
+    def take_over(self) -> None:
+        """A new driver, which knows nothing."""
+        self.broker = self._hire(takes_over=True)
+        self._due = -math.inf
+
+    def _hire(self, *, takes_over: bool) -> Broker:
+        return Broker(
+            self.cloud,
+            Purpose(run="r1", job="fire"),
+            wares=self.wares,
+            max_nodes=self.terms.max_nodes,
+            usd_per_hour=self.terms.price_per_hour,
+            clocks=Clocks(wall=lambda: self.clock() + EPOCH, run=self.clock),
+            lease=lambda: self.lease(),  # noqa: PLW0108  it is set later
+            user_data=lambda expires: f"#!/bin/bash\n# until {expires:.0f}\n",
+            luck=self.luck,
+            takes_over=takes_over,
+        )
+
+    def request(self, token: str, count: int) -> None:
+        self.broker.request(token, count)
+        self._due = -math.inf
+
+    def release(self, nodes: Collection[NodeId]) -> None:
+        self.broker.release(nodes)
+        self._due = -math.inf
+
+    def survey(self) -> Survey:
+        if self.clock() + EPOCH >= self._due:
+            self._due = self.broker.work()
+        self._seen_s = self.clock()
+        for id_ in self.world.joined():
+            self.broker.join(id_)
+        self.broker.notice(self.world.notices())
+        return self.broker.survey()
+
+    def price(self) -> Price:
+        raise NotImplementedError
+
+    # What the simulated body asks beside.
+
+    def next_change_s(self) -> float | None:
+        if self.is_over() and not self.broker.alive() and self.broker.is_settled:
+            return None
+        return max(self.clock(), self._due - EPOCH)
+
+    def slowdown(self, node: NodeId) -> float:
+        return 1.0
+
+    def usd_per_hour(self, node: NodeId) -> float | None:
+        return self.broker.usd_per_hour(node)
+
+    def billed_s(self, node: NodeId) -> float:
+        """As a driver that comes back reckons it: who is not even listed any more lived as long as may be."""
+        known = self.broker.billed_s(node)
+        if known is not None:
+            return known
+        until_s = min(self.clock(), self._seen_s + LEASE_S + self.terms.parting_s)
+        box = self.world.boxes.get(node)
+        return 0.0 if box is None else until_s + EPOCH - box.launched
+
+    def ended_s(self, node: NodeId) -> float | None:
+        box = self.world.boxes.get(node)
+        ended = -math.inf if box is None else box.ended - EPOCH  # one that was only presumed
+        return ended if ended <= self.clock() else None

@@ -1,0 +1,108 @@
+"""What every provider owes, of EC2 as moto has it, over HTTP."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from elastune.cluster import ClusterTerms
+from elastune.providers import Provider, Survey
+from elastune.providers.ec2 import broker as broking
+from elastune.providers.ec2.api import Ec2Api
+from elastune.providers.ec2.cloud import Phase
+from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2.provider import Ec2Provider
+from elastune.providers.registry import Setting
+from tests.providers.contract import ProviderContract
+from tests.providers.ec2.moto_edge import Edge, moto_server
+
+OPTIONS: dict[str, Any] = {"region": "us-east-1", "instance_type": "p3.8xlarge", "image": "ami-12c6146b"}
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "hush-hush"}
+_runs = itertools.count()
+
+
+class Joins:
+    """Every instance that runs has its Ray node at once."""
+
+    def __init__(self, api: Ec2Api) -> None:
+        self.api = api
+
+    def joined(self) -> Mapping[str, str]:
+        return {each.id: f"ray-{each.id}" for each in self.api.instances() if each.phase is Phase.RUNNING}
+
+    def leaving(self) -> Mapping[str, float]:
+        return {}
+
+
+class MotoStage:
+    def __init__(self) -> None:
+        self.open: list[Ec2Provider] = []
+        self.edge = Edge()
+
+    def api(self) -> Ec2Api:
+        api = Ec2Api("us-east-1", Ec2Options.parse(OPTIONS))
+        self.edge.install(api._client)
+        return api
+
+    def _make(self, run: str, room: int, *, takes_over: bool = False) -> Ec2Provider:
+        terms = ClusterTerms(slots_per_node=4, max_nodes=room, price_per_hour=12.24)
+        setting = Setting(
+            run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", takes_over=takes_over
+        )
+        api = self.api()
+        made = Ec2Provider(setting, cloud=api, crossing=Joins(api))
+        made.open()
+        self.open.append(made)
+        return made
+
+    def provider(self, *, room: int = 4) -> Provider:
+        return self._make(f"run{next(_runs)}", room)
+
+    def reopen(self, provider: Provider) -> Provider:
+        assert isinstance(provider, Ec2Provider)
+        provider._ends = True  # as if it had been killed: nothing is ended, nobody says goodbye
+        provider._wake.set()
+        self.open.remove(provider)
+        return self._make(provider._setting.run, provider._setting.terms.max_nodes, takes_over=True)
+
+    def settle(self, provider: Provider) -> Survey:
+        assert isinstance(provider, Ec2Provider)
+        while True:
+            survey = provider.survey()
+            answered = {fate.token for fate in survey.fates if not fate.open}
+            ready = all(machine.ready_s is not None for machine in survey.machines)
+            if ready and answered >= provider._asked.keys() and not provider._inbox:
+                return survey
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _moto() -> Iterator[None]:
+    with moto_server() as address, pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith("AWS_"):
+                patch.delenv(name)
+        patch.setenv("AWS_ENDPOINT_URL", address)
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        patch.setattr(broking, "SETTLE_S", 0.2)
+        patch.setattr(broking, "_BUSY_LOOK_S", 0.05)
+        yield
+
+
+class TestEc2(ProviderContract):
+    @pytest.fixture
+    def stage(self) -> Iterator[MotoStage]:
+        made = MotoStage()
+        yield made
+        for provider in made.open:
+            provider.close()
+            farewell = provider.farewell()
+            assert farewell is not None
+            assert farewell.left == ()
+            assert "listing of EC2" in farewell.how

@@ -1,0 +1,170 @@
+"""The watchdog of a node, run by bash: who ends the machine, when, and what is left where it is killed."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.providers.ec2.instances import (
+    END,
+    INSTANCE,
+    LEASE,
+    NOTES,
+    FakeInstance,
+    a_boot,
+    instance,
+    until,
+)
+
+__all__ = ["instance"]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@pytest.fixture
+def head() -> Iterator[str]:
+    """Something that listens where Ray's head would."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def minutes(command: str) -> int:
+    found = re.fullmatch(r"--no-wall -P \+(\d+)", command)
+    assert found is not None, command
+    return int(found[1])
+
+
+def in_s(seconds: float) -> str:
+    return str(math.ceil(time.time() + seconds))
+
+
+def test_a_lease_that_passes_ends_the_machine(instance: FakeInstance, head: str) -> None:
+    instance.watch(a_boot(head=head, expires=time.time() + 1))
+    until(lambda: instance.ended)
+    assert "elastune: the lease has passed" in instance.log("watch")
+    assert set(instance.switched) == {END}
+
+
+def test_a_lease_that_is_renewed_is_armed_anew_and_not_ended(instance: FakeInstance, head: str) -> None:
+    first = time.time() + 2
+    instance.watch(a_boot(head=head, expires=first))
+    instance.imds.data[LEASE] = in_s(1770)
+    until(lambda: bool(instance.switched))
+    instance.imds.data[LEASE] = in_s(3570)
+    until(lambda: len(instance.switched) == 2)
+    until(lambda: time.time() > first + 0.5)
+    instance.ticks()
+    assert [minutes(command) for command in instance.switched] == [30, 60]
+
+
+@pytest.mark.parametrize("told", ["soon", "", "-5", "1e300", "99999999999999", "0x7fffffff", "$(false)"])
+def test_a_tag_that_is_no_time_is_not_heard(instance: FakeInstance, head: str, told: str) -> None:
+    instance.imds.data[LEASE] = told
+    instance.watch(a_boot(head=head))
+    instance.ticks(2)
+    assert instance.switched == []
+
+
+def test_a_fraction_of_a_second_is_no_matter(instance: FakeInstance, head: str) -> None:
+    instance.imds.data[LEASE] = f"{time.time() + 7170:.3f}"
+    instance.watch(a_boot(head=head))
+    until(lambda: bool(instance.switched))
+    assert [minutes(command) for command in instance.switched] == [120]
+
+
+def test_without_the_metadata_service_the_switch_stays_armed(instance: FakeInstance, head: str) -> None:
+    instance.imds.data[LEASE] = in_s(7200)
+    instance.watch(a_boot(head=head))
+    until(lambda: len(instance.switched) == 1)
+    instance.imds.silent = True
+    time.sleep(1.0)
+    assert len(instance.switched) == 1
+    instance.imds.silent = False
+    instance.ticks(1)
+    assert len(instance.switched) == 1
+
+
+def test_ec2_itself_is_asked_before_a_lease_passes(instance: FakeInstance, head: str) -> None:
+    """On Xen the metadata service shows the tags of the start for ever."""
+    instance.command("python", f'#!/bin/bash\necho "${{@:3}}" >>{instance.folder}/asked\necho {in_s(870)}\n')
+    instance.environment["ELASTUNE_MARGIN"] = "120"
+    instance.imds.data[LEASE] = in_s(1)
+    instance.watch(a_boot(head=head, expires=time.time() + 1, python=str(instance.folder / "bin/python")))
+    until(lambda: bool(instance.switched))
+    time.sleep(1.5)
+    instance.ticks()
+    assert [minutes(command) for command in instance.switched] == [15]
+    asked = (instance.folder / "asked").read_text().splitlines()
+    assert asked == [f"{INSTANCE} elastune:expiry us-east-1"]
+
+
+def test_a_head_that_is_lost_ends_the_machine(instance: FakeInstance) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        instance.watch(a_boot(head=address, lost_head_after=2))
+        instance.ticks(25)  # longer than it would wait
+        assert instance.switched == []
+    until(lambda: instance.ended)
+    assert f"the head {address} has not answered for 2 s" in instance.log("watch")
+
+
+def test_a_spot_notice_is_told_to_ray_once(instance: FakeInstance, head: str) -> None:
+    notes = instance.folder / "ray.txt"
+    instance.command("python", NOTES.format(notes=notes))
+    instance.watch(a_boot(head=head, python=str(instance.folder / "bin/python")))
+    (instance.state / "ray-node").write_text("c0ffee")
+    instance.ticks(2)
+    assert not notes.exists()
+    taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 120))
+    instance.imds.data["spot/instance-action"] = f'{{"action": "terminate", "time": "{taken}"}}'
+    until((instance.state / "drained").exists)
+    time.sleep(0.5)
+    (told,) = notes.read_text().splitlines()
+    assert told.startswith(f"-m ray.scripts.scripts drain-node --address={head} --node-id=c0ffee")
+    left = int(told.rpartition("=")[2])
+    assert 0 < left <= 120
+    assert f"elastune: noticed: taken away at {taken}" in instance.log("watch")
+    assert instance.switched == []
+
+
+def test_a_notice_before_the_node_has_joined_is_told_when_it_has(instance: FakeInstance, head: str) -> None:
+    notes = instance.folder / "ray.txt"
+    instance.command("python", NOTES.format(notes=notes))
+    instance.imds.data["spot/termination-time"] = "2026-05-02T08:22:00Z"
+    instance.watch(a_boot(head=head, python=str(instance.folder / "bin/python")))
+    instance.ticks(2)
+    assert not notes.exists()
+    (instance.state / "ray-node").write_text("c0ffee")
+    until(notes.exists)
+    assert notes.read_text().splitlines()[0].endswith("--deadline-remaining-seconds=0")
+
+
+def test_where_the_watchdog_is_killed_the_switch_has_the_last_word(instance: FakeInstance, head: str) -> None:
+    instance.imds.data[LEASE] = in_s(570)
+    watchdog = instance.watch(a_boot(head=head, expires=time.time() + 300))
+    until(lambda: bool(instance.switched))
+    os.kill(watchdog.pid, signal.SIGKILL)
+    watchdog.wait()
+    assert [minutes(command) for command in instance.switched] == [10]
+
+
+def test_a_new_watchdog_knows_the_lease_of_the_one_before(instance: FakeInstance, head: str) -> None:
+    boot = a_boot(head=head, expires=time.time() + 2)
+    instance.imds.data[LEASE] = in_s(3570)
+    first = instance.watch(boot)
+    until(lambda: bool(instance.switched))
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    instance.imds.silent = True
+    until(lambda: time.time() > boot.expires)
+    instance.watch(boot)
+    time.sleep(1.0)
+    assert len(instance.switched) == 1
