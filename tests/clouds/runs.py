@@ -15,8 +15,9 @@ from elastune.errors import InfeasibleError
 from elastune.job import Job
 from elastune.journal import MemoryJournal
 from elastune.planning.infeasible import Limit
-from elastune.providers.ec2.broker import LEASE_S, LEAST_LIFE_S, PARTING_S, wait_until_gone
+from elastune.providers.ec2.broker import LEASE_S, PARTING_S, wait_until_gone
 from elastune.providers.ec2.cloud import Cloud, CloudError, Market, Ware
+from elastune.providers.prices import BILLING_RULES
 from elastune.runs import RunSetup, Simulation, prepare, replay
 from elastune.runs.driver import Driver, belief_of
 from elastune.runs.simulation import unnamed
@@ -169,7 +170,7 @@ def make_setup(luck: random.Random) -> RunSetup:
             setup.terms.cluster,
             most_price_per_hour=ON_DEMAND_USD,
             parting_s=PARTING_S,
-            least_life_s=LEAST_LIFE_S,
+            least_life_s=BILLING_RULES["ec2"].least_life_s,
         )
         return replace(setup, terms=replace(setup.terms, cluster=cluster))
     raise AssertionError("no limits are wide enough")

@@ -19,8 +19,9 @@ from elastune.errors import JobError
 from elastune.job import Job
 from elastune.job.quantities import ExpectedError, positive_duration, positive_money
 from elastune.journal import Body, Journal, RunFolder, RunRecord, find_run
-from elastune.providers.rays import Farewell, RayProvider
-from elastune.providers.registry import Setting
+from elastune.providers.rays import Farewell, RayProvider, is_for_ray
+from elastune.providers.registry import Setting, load_provider
+from elastune.runs.lease import Lease
 from elastune.runs.live import Opening, introduce
 from elastune.runs.offer import Offer, make_offer
 from elastune.runs.real import Means, RealRun, Watch
@@ -120,14 +121,15 @@ def run_offer(
     clock = RunClock.starting_at()
     with ExitStack() as stack:
         stack.callback(_leave_no_empty_folder, kept)
-        provider = open_provider(offer, record, clock)
+        lease = Lease()
+        provider = open_provider(offer, record, clock, lease)
         stack.callback(_take_leave, kept, provider)
         stack.callback(provider.close)
         provider.open()
         clock.restart()
         real = RealRun(
             setup,
-            Means(provider=provider, shipment=offer.shipment, clock=clock),
+            Means(provider=provider, shipment=offer.shipment, clock=clock, lease=lease),
             journal=Journal.open(kept.journal),
             record=record,
             folder=kept,
@@ -217,7 +219,8 @@ def run_on(
     StopFile(found.folder).clear()
     clock = RunClock.starting_at(core.state.now_s)
     with ExitStack() as stack:
-        provider = open_provider(offer, found.record, clock)
+        lease = Lease()
+        provider = open_provider(offer, found.record, clock, lease, takes_over=True)
         write_farewell(found.folder, None)
         stack.callback(_take_leave, found.folder, provider)
         stack.callback(provider.close)
@@ -225,7 +228,7 @@ def run_on(
         clock.restart(core.state.now_s)
         real = RealRun(
             offer.setup,
-            Means(provider=provider, shipment=offer.shipment, clock=clock),
+            Means(provider=provider, shipment=offer.shipment, clock=clock, lease=lease),
             journal=Journal.open(found.journal),
             record=found.record,
             folder=found.folder,
@@ -291,23 +294,33 @@ def _leave_no_empty_folder(folder: RunFolder) -> None:
         shutil.rmtree(folder.path, ignore_errors=True)
 
 
-def open_provider(offer: Offer, record: RunRecord, clock: RunClock) -> RayProvider:
+def open_provider(
+    offer: Offer, record: RunRecord, clock: RunClock, lease: Lease, *, takes_over: bool = False
+) -> RayProvider:
     """The provider of the job, or the cluster at the address. Nothing is started yet."""
     job = offer.setup.job
-    setting = Setting(run=record.run, terms=offer.setup.terms.cluster, clock=clock, seed=record.seed)
     slot: Mapping[str, int] = {"slot_gpus": job.slot.gpus or 0, "slot_cpus": job.slot.cpus or 1}
+    setting = Setting(
+        run=record.run,
+        job=record.name,
+        terms=offer.setup.terms.cluster,
+        clock=clock,
+        seed=record.seed,
+        lease=lease,
+        takes_over=takes_over,
+        options={**job.cluster.options, **slot},
+    )
     if offer.address is not None:
         from elastune.providers.attached import AttachedProvider  # noqa: PLC0415
 
         return AttachedProvider(setting, address=offer.address, **slot)
-    if job.cluster.provider == "local":
-        from elastune.providers.local import LocalProvider  # noqa: PLC0415
-
-        return LocalProvider(setting, **slot)
-    raise JobError(
-        f"cluster.provider is {job.cluster.provider}, which cannot run a real training; expected local, or "
-        "an address of a Ray cluster"
-    )
+    provider = load_provider(job.cluster.provider)(setting)
+    if not is_for_ray(provider):
+        raise JobError(
+            f"cluster.provider is {job.cluster.provider}, which cannot run a real training; expected local, "
+            "ec2, or an address of a Ray cluster"
+        )
+    return provider
 
 
 def _whole_job(job: AnyJob | Callable[..., object], sections: Mapping[str, Any]) -> AnyJob:

@@ -138,6 +138,7 @@ class ClusterSection(Section):
                 "cluster.price_per_hour is missing: nobody has asked the provider yet; expected a price, or "
                 "`elastune.quote`, which asks"
             )
+        rule = billing_rule(self.provider)
         return ClusterTerms(
             slots_per_node=self.slots_per_node,
             max_nodes=self.most_nodes,
@@ -151,4 +152,6 @@ class ClusterSection(Section):
             price_source=self.price_source or JOBS_PRICE,
             most_price_per_hour=self.most_price_per_hour,
             most_usd_per_hour=self.most_spend_per_hour,
+            parting_s=rule.parting_s,
+            least_life_s=rule.least_life_s,
         )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from elastune.errors import ExecutionError, InvariantError
+from elastune.errors import InvariantError
 from elastune.place import NodeId
 from elastune.providers.draining import noticed_nodes
-from elastune.providers.local.connection import connect_quietly
+from elastune.providers.joining import Joining
 from elastune.providers.local.roster import Roster
 from elastune.providers.protocol import Price, Survey
 from elastune.providers.rays import Farewell
@@ -19,7 +18,6 @@ from elastune.providers.registry import Setting
 
 _FRESH_S = 0.5
 """For so long the last look at the cluster is good enough for a survey."""
-_REACH_S = 5.0
 
 
 class AttachedProvider:
@@ -39,29 +37,17 @@ class AttachedProvider:
         self._fitting: tuple[str, ...] = ()
         self._noticed_s: dict[str, float] = {}
         self._looked_s: float | None = None
-        self._open = False
-        self._connected = False
+        self._joining: Joining | None = None
 
     def open(self) -> None:
         """Connect to the cluster, unless this process is connected already."""
-        import ray  # noqa: PLC0415 - heavy
-
-        if not ray.is_initialized():
-            _refuse_unreachable(self._address)
-            try:
-                connect_quietly(self._address)
-            except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-                raise ExecutionError(f"the Ray cluster {self._address!r} cannot be used: {error}") from error
-            self._connected = True
-        self._open = True
+        self._joining = Joining(self._address)
 
     def close(self) -> None:
         """Disconnect, if `open` connected. May be repeated."""
-        if self._connected:
-            import ray  # noqa: PLC0415
-
-            ray.shutdown()
-        self._open = self._connected = False
+        if self._joining is not None:
+            self._joining.leave()
+        self._joining = None
 
     def __enter__(self) -> Self:
         self.open()
@@ -115,6 +101,9 @@ class AttachedProvider:
         """How Ray calls a node, for `NodeAffinitySchedulingStrategy`."""
         return self._roster.ray_node(node)
 
+    def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
+        return 0.0
+
     def resources(self) -> tuple[float, float]:
         """The CPUs and GPUs of a Ray node that we use."""
         slots = self._setting.terms.slots_per_node
@@ -153,7 +142,7 @@ class AttachedProvider:
 
     def _look(self) -> float:
         """At the cluster itself. Nodes that are dead or no longer fit are gone."""
-        if not self._open:
+        if self._joining is None:
             raise InvariantError(
                 "the attached provider is not open: call open() before, nothing after close()"
             )
@@ -180,17 +169,3 @@ def _fitting(nodes: Iterable[Mapping[str, Any]], needed: Mapping[str, float]) ->
         has = node["Resources"]
         if node["Alive"] and all(has.get(kind, 0.0) >= amount for kind, amount in needed.items()):
             yield node["NodeID"]
-
-
-def _refuse_unreachable(address: str) -> None:
-    """Ray would try for many minutes."""
-    expected = "expected host:port of a running Ray cluster, or auto for the one on this machine"
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "://" in address:
-        raise ExecutionError(f"the address {address!r} cannot be used, {expected}")
-    try:
-        socket.create_connection((host, int(port)), _REACH_S).close()
-    except (OSError, OverflowError) as error:
-        raise ExecutionError(f"nothing answers at {address!r} ({error}), {expected}") from error

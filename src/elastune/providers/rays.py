@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from elastune.place import NodeId
 from elastune.providers.protocol import Provider
@@ -54,6 +54,16 @@ class RayProvider(Provider, Protocol):
         """
         ...
 
+    def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
+        """For how long a node that was `age_s` old when its driver went down, `down_s` ago, went on costing
+        money since."""
+        ...
+
     def resources(self) -> tuple[float, float]:
         """The CPUs and GPUs that a run has to take of each node, so that nobody else does."""
         ...
+
+
+def is_for_ray(provider: Provider) -> TypeGuard[RayProvider]:
+    """Whether training can run on its machines; those of a simulation exist only in the mind."""
+    return hasattr(provider, "ray_node")

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from elastune.bodies.ray.body import RayBody
@@ -24,6 +24,7 @@ from elastune.providers.rays import RayProvider
 from elastune.runs.data import open_data
 from elastune.runs.driver import Beat, Driver, belief_of
 from elastune.runs.history.hopping import Hopping, recall_hopping
+from elastune.runs.lease import Lease
 from elastune.runs.listening import open_listeners
 from elastune.runs.remarks import Remark, overheard
 from elastune.runs.result import Estimate, RunResult, best_of, count_phases
@@ -64,6 +65,7 @@ class Means:
     provider: RayProvider
     shipment: Shipment
     clock: RunClock
+    lease: Lease = field(default_factory=Lease)
 
 
 class RealRun:
@@ -83,6 +85,7 @@ class RealRun:
         self.setup = setup
         self.record = record
         self.folder = folder
+        self.means = means
         luggage = None
         if means.provider.is_elsewhere:
             refuse_unshared(setup.job, folder)
@@ -213,10 +216,12 @@ class RealRun:
         self, down_s: float, *, deadline_s: float | None = None, budget_usd: float | None = None
     ) -> Resumed:
         """The first event of a run that goes on. Nodes that were held when it went down are given up: their
-        agents died with the driver. They are billed for as long as the journal knows of them."""
-        state = self.core.state
-        held = tuple((node.number, max(0.0, state.now_s - node.born_s)) for node in state.where.values())
-        self.body.machines.release([node for node, _ in held])
+        agents died with the driver. They are billed for as long as the journal knows of them, and for as long
+        as they went on without it."""
+        state, provider = self.core.state, self.means.provider
+        ages = {node.number: max(0.0, state.now_s - node.born_s) for node in state.where.values()}
+        held = tuple((node, age_s + provider.outlived_s(node, age_s, down_s)) for node, age_s in ages.items())
+        self.body.machines.release(ages)
         return Resumed(
             at_s=state.now_s, down_s=down_s, lost=held, deadline_s=deadline_s, budget_usd=budget_usd
         )
@@ -229,6 +234,7 @@ class RealRun:
             commands += caused
             self.retention.take(event)
             self.listeners.take(event, caused)
+        self.means.lease.reckon(self.core.state)
         if not all(isinstance(command, _INWARD) for command in commands):
             self.writer.commit()
         return commands

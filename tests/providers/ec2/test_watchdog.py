@@ -65,6 +65,34 @@ def test_a_lease_that_is_renewed_is_armed_anew_and_not_ended(instance: FakeInsta
     assert [minutes(command) for command in instance.switched] == [30, 60]
 
 
+def test_a_lease_that_is_cut_short_is_armed_anew_and_ends_the_machine(
+    instance: FakeInstance, head: str
+) -> None:
+    """More nodes share the same money: all of them may live less long unwatched."""
+    instance.imds.data[LEASE] = in_s(3570)
+    instance.watch(a_boot(head=head))
+    until(lambda: bool(instance.switched))
+    instance.imds.data[LEASE] = in_s(1770)
+    until(lambda: len(instance.switched) == 2)
+    instance.imds.data[LEASE] = in_s(1)
+    until(lambda: instance.ended)
+    assert [minutes(command) for command in instance.switched[:2]] == [60, 30]
+
+
+def test_xen_is_not_believed_where_ec2_says_otherwise(instance: FakeInstance, head: str) -> None:
+    """A watchdog that was started anew sees the tag of the launch."""
+    instance.environment["ELASTUNE_HYPERVISOR"] = "xen"
+    instance.command("python", f"#!/bin/bash\necho {in_s(1770)}\n")
+    instance.imds.data[LEASE] = in_s(2)
+    instance.state.mkdir()
+    (instance.state / "lease").write_text(in_s(3570))
+    instance.watch(a_boot(head=head, python=str(instance.folder / "bin/python")))
+    until(lambda: bool(instance.switched))
+    time.sleep(2.5)
+    instance.ticks()
+    assert [minutes(command) for command in instance.switched] == [30]
+
+
 @pytest.mark.parametrize("told", ["soon", "", "-5", "1e300", "99999999999999", "0x7fffffff", "$(false)"])
 def test_a_tag_that_is_no_time_is_not_heard(instance: FakeInstance, head: str, told: str) -> None:
     instance.imds.data[LEASE] = told

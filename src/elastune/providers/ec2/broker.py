@@ -27,16 +27,14 @@ from elastune.place import NodeId
 from elastune.providers.ec2 import cloud as ec2
 from elastune.providers.ec2.cloud import Cloud, CloudError, Instance, Launch, Phase, Ware
 from elastune.providers.ec2.orders import Order
+from elastune.providers.prices import BILLING_RULES
 from elastune.providers.protocol import Fate, Machine, Survey
 
 LEASE_S = 600.0
 """So long instances live without a driver, if the budget lasts."""
-PARTING_S = 60.0
-"""So long after its expiry an instance may go on costing money: it has to notice, and to shut down."""
-LEAST_LIFE_S = 120.0
-"""An instance that may not live so long is not asked for: it would hardly be up."""
-_LEAST_LEASE_S = LEAST_LIFE_S / 2
-"""Nor is one launched with less than this, whatever happened since it was asked for."""
+PARTING_S = BILLING_RULES["ec2"].parting_s
+_LEAST_LEASE_S = BILLING_RULES["ec2"].least_life_s / 2
+"""An instance is not launched with less than this, whatever happened since it was asked for."""
 _RENEW_SHARE = 2 / 3
 """A lease is renewed when less than this share of it is left."""
 _LAG_S = 60.0

@@ -137,6 +137,9 @@ class LocalProvider:
         with self._lock:
             return self._roster.ray_node(node)
 
+    def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
+        return 0.0
+
     def resources(self) -> tuple[float, float]:
         """The nodes are nobody else's, so CPUs need not be taken; Ray would take half a second longer to put
         a worker where no CPU is left. GPUs are numbered for whoever takes them."""

@@ -2,17 +2,27 @@
 # It needs bash, curl and coreutils; Python and Ray only where they can help.
 
 MARGIN=${ELASTUNE_MARGIN:-120} # seconds before its end at which a lease is looked up in EC2 itself
+HYPERVISOR=${ELASTUNE_HYPERVISOR:-$(cat /sys/hypervisor/type 2>/dev/null)}
 
 watch() {
-  local lease until notice='' reached
-  lease=$(latest "$EXPIRY" "$(cat "$STATE/lease" 2>/dev/null)") # of a watchdog before this one
+  local lease until told heard='' notice='' reached asked=0
+  lease=$(seconds "$(cat "$STATE/lease" 2>/dev/null)" || echo "$EXPIRY") # of a watchdog before this one
   reached=$(uptime_s)
   say "watching: the lease ends at $(date -u -d "@$lease" +%FT%TZ)"
   while true; do
-    until=$(latest "$lease" "$(imds "tags/instance/$LEASE_TAG")")
+    until=$lease
+    # A driver that needs the money elsewhere may also cut a lease short; only what is new counts.
+    if told=$(seconds "$(imds "tags/instance/$LEASE_TAG")") && [[ $told != "$heard" ]]; then
+      # What Xen tells a watchdog that was started anew may be the tag of the launch.
+      [[ $HYPERVISOR == xen && -z $heard ]] && ((told < lease)) || until=$told
+      heard=$told
+    fi
     # Xen instances see the tags of their start for ever.
-    ((until - $(date +%s) < MARGIN)) && until=$(latest "$until" "$(ask_ec2 2>/dev/null)")
-    if ((until > lease)); then
+    if ((until - $(date +%s) < MARGIN)) || [[ $HYPERVISOR == xen && $(($(uptime_s) - asked)) -ge 60 ]]; then
+      asked=$(uptime_s)
+      told=$(seconds "$(ask_ec2 2>/dev/null)") && until=$told
+    fi
+    if ((until != lease)); then
       lease=$until
       echo "$lease" >"$STATE/lease"
       arm "$lease"
@@ -33,14 +43,8 @@ watch() {
   done
 }
 
-# The later of a time and a text that may be one. What is no count of seconds (milliseconds, say) is not heard.
-latest() {
-  if [[ $2 =~ ^([1-9][0-9]{0,9})(\.[0-9]*)?$ ]] && ((BASH_REMATCH[1] > $1)); then
-    echo "${BASH_REMATCH[1]}"
-  else
-    echo "$1"
-  fi
-}
+# A time, from a text that may be one. What is no count of seconds since 1970 (milliseconds, say) is not heard.
+seconds() { [[ $1 =~ ^([1-9][0-9]{8,9})(\.[0-9]*)?$ ]] && echo "${BASH_REMATCH[1]}"; }
 
 # Not the time of day, which may jump while the machine boots.
 uptime_s() { cut -d. -f1 /proc/uptime; }
