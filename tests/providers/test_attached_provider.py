@@ -17,7 +17,8 @@ from elastune.cluster import ClusterTerms
 from elastune.errors import ExecutionError, InvariantError
 from elastune.place import NodeId
 from elastune.providers import MachineState, Provider, Setting, Survey
-from elastune.providers.attached import AttachedProvider, _refuse_unreachable
+from elastune.providers.attached import AttachedProvider
+from elastune.providers.joining import refuse_unreachable
 from elastune.providers.local import LocalProvider
 from elastune.providers.local.processes import NODE, tagged
 from tests.providers.contract import ProviderContract, fate, nodes
@@ -166,7 +167,7 @@ def test_an_address_where_nobody_answers_is_refused() -> None:
 def assert_refused(address: str, complaint: str) -> None:
     """Before Ray is asked, which would try for minutes."""
     with pytest.raises(ExecutionError, match=complaint):
-        _refuse_unreachable(address)
+        refuse_unreachable(address)
 
 
 def test_the_price_is_what_the_job_says() -> None:

@@ -19,7 +19,7 @@ class Joining:
         self._connected = False
         if ray.is_initialized():
             return
-        _refuse_unreachable(address)
+        refuse_unreachable(address)
         try:
             connect_quietly(address)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
@@ -42,7 +42,7 @@ class Joining:
         self._connected = False
 
 
-def _refuse_unreachable(address: str) -> None:
+def refuse_unreachable(address: str) -> None:
     """Ray would try for many minutes."""
     expected = "expected host:port of a running Ray cluster, or auto for the one on this machine"
     if address == "auto":
