@@ -8,8 +8,10 @@ from random import Random
 
 from elastune.cluster import ClusterTerms
 from elastune.place import NodeId
-from elastune.providers.ec2.broker import LEASE_S, Broker, Clocks, Purpose
+from elastune.providers.ec2.broker import Broker, Purpose
 from elastune.providers.ec2.cloud import Cloud, Ware
+from elastune.providers.ec2.fleet import Clocks
+from elastune.providers.ec2.leases import LEASE_S
 from elastune.providers.protocol import Price, Survey
 from tests.clouds.virtual import VirtualEc2
 
@@ -27,14 +29,15 @@ class Brokered:
         wares: Sequence[Ware],
         *,
         clock: Callable[[], float],
-        seed: int,
+        run: str,
     ) -> None:
         self.terms = terms
         self.world = world
         self.cloud = cloud
         self.wares = wares
         self.clock = clock
-        self.luck = Random(f"broker {seed}")
+        self.run = run
+        self.luck = Random(f"broker {run}")
         self.lease: Callable[[], float | None] = lambda: math.inf
         self.is_over: Callable[[], bool] = lambda: False
         self.broker = self._hire(takes_over=False)
@@ -49,13 +52,16 @@ class Brokered:
     def _hire(self, *, takes_over: bool) -> Broker:
         return Broker(
             self.cloud,
-            Purpose(run="r1", job="fire"),
-            wares=self.wares,
-            max_nodes=self.terms.max_nodes,
-            usd_per_hour=self.terms.price_per_hour,
+            Purpose(
+                run=self.run,
+                job="fire",
+                wares=self.wares,
+                max_nodes=self.terms.max_nodes,
+                usd_per_hour=self.terms.price_per_hour,
+                user_data=lambda expires: f"#!/bin/bash\n# until {expires:.0f}\n",
+            ),
             clocks=Clocks(wall=lambda: self.clock() + EPOCH, run=self.clock),
             lease=lambda: self.lease(),  # noqa: PLW0108  it is set later
-            user_data=lambda expires: f"#!/bin/bash\n# until {expires:.0f}\n",
             luck=self.luck,
             takes_over=takes_over,
         )
@@ -72,6 +78,7 @@ class Brokered:
         if self.clock() + EPOCH >= self._due:
             self._due = self.broker.work()
         self._seen_s = self.clock()
+        assert self.broker.broken is None, self.broker.broken
         for id_ in self.world.joined():
             self.broker.join(id_)
         self.broker.notice(self.world.notices())
@@ -83,7 +90,7 @@ class Brokered:
     # What the simulated body asks beside.
 
     def next_change_s(self) -> float | None:
-        if self.is_over() and not self.broker.alive() and self.broker.is_settled:
+        if self.is_over() and not self.broker.fleet.alive() and self.broker.is_settled:
             return None
         return max(self.clock(), self._due - EPOCH)
 
@@ -91,11 +98,11 @@ class Brokered:
         return 1.0
 
     def usd_per_hour(self, node: NodeId) -> float | None:
-        return self.broker.usd_per_hour(node)
+        return self.broker.fleet.prices([node]).get(node) if self.broker.fleet.get(node) else None
 
     def billed_s(self, node: NodeId) -> float:
         """As a driver that comes back reckons it: who is not even listed any more lived as long as may be."""
-        known = self.broker.billed_s(node)
+        known = self.broker.fleet.billed_s(node)
         if known is not None:
             return known
         until_s = min(self.clock(), self._seen_s + LEASE_S + self.terms.parting_s)

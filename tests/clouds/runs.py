@@ -15,8 +15,10 @@ from elastune.errors import InfeasibleError
 from elastune.job import Job
 from elastune.journal import MemoryJournal
 from elastune.planning.infeasible import Limit
-from elastune.providers.ec2.broker import LEASE_S, PARTING_S, wait_until_gone
+from elastune.providers.ec2.broker import wait_until_gone
 from elastune.providers.ec2.cloud import Cloud, CloudError, Market, Ware
+from elastune.providers.ec2.fleet import PARTING_S
+from elastune.providers.ec2.leases import LEASE_S
 from elastune.providers.prices import BILLING_RULES
 from elastune.runs import RunSetup, Simulation, prepare, replay
 from elastune.runs.driver import Driver, belief_of
@@ -29,9 +31,9 @@ SPOT_USD, ON_DEMAND_USD = 4.0, 12.24
 MOST_EVENTS = 30_000
 CLOSE = 1e-9
 WARES = (
-    Ware(instance_type="p3.8xlarge", market=Market.SPOT, subnet="a", usd_per_hour=SPOT_USD),
-    Ware(instance_type="p3.8xlarge", market=Market.SPOT, subnet="b", usd_per_hour=SPOT_USD),
-    Ware(instance_type="p3.8xlarge", market=Market.ON_DEMAND, subnet="a", usd_per_hour=ON_DEMAND_USD),
+    Ware(instance_type="p3.8xlarge", market=Market.SPOT, subnet=None, usd_per_hour=SPOT_USD),
+    Ware(instance_type="p3.16xlarge", market=Market.SPOT, subnet=None, usd_per_hour=2 * SPOT_USD),
+    Ware(instance_type="p3.8xlarge", market=Market.ON_DEMAND, subnet=None, usd_per_hour=ON_DEMAND_USD),
 )
 MakeCloud = Callable[[VirtualEc2], Cloud]
 
@@ -51,7 +53,7 @@ class CloudRun(Simulation):
         self.returns = luck.random() < 0.7
         self.world = VirtualEc2(self.wall, make_misfortune(luck), seed=seed)
         self.provider = Brokered(
-            setup.terms.cluster, self.world, make_cloud(self.world), WARES, clock=self.cloud_s, seed=seed
+            setup.terms.cluster, self.world, make_cloud(self.world), WARES, clock=self.cloud_s, run=f"r{seed}"
         )
         self.provider.lease = self.lease
         self.provider.is_over = lambda: self.core.state.ended is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
@@ -112,49 +112,66 @@ class VirtualEc2:
         """What was launched, by client token."""
         self.calls = 0
         self._ids = itertools.count()
-        self._listed_as_of = -math.inf
 
     # What is asked of it.
 
     def launch(self, launch: Launch) -> tuple[Instance, ...]:
-        effect = self._call()
+        effect = self.call()
         before = self.heard.get(launch.client_token)
         if before is not None:
             if before[0] != launch:
                 raise ec2.AlreadyLaunchedError("IdempotentParameterMismatch")
-            return self._answer(effect, tuple(self.boxes[id_].told(self.wall()) for id_ in before[1]))
-        if self.luck.random() < self.misfortune.no_capacity:
-            self._answer(effect, None)
+            return self.answer(effect, tuple(self.boxes[id_].told(self.wall()) for id_ in before[1]))
+        count = self.grants({"MaxCount": str(launch.count)})
+        if not count:
+            self.answer(effect, None)
             raise ec2.NoCapacityError("InsufficientInstanceCapacity")
-        count = launch.count
-        if count > 1 and self.luck.random() < self.misfortune.partial:
-            count = self.luck.randint(1, count - 1)
-        boxes = [self._start(launch) for _ in range(count)]
+        boxes = [self.start(launch, f"i-{next(self._ids):04d}") for _ in range(count)]
         self.heard[launch.client_token] = (launch, tuple(box.id for box in boxes))
-        return self._answer(effect, tuple(box.told(self.wall()) for box in boxes))
+        return self.answer(effect, tuple(box.told(self.wall()) for box in boxes))
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
-        effect = self._call()
+        effect = self.call()
         now = self.wall()
-        self._listed_as_of = now - self.luck.random() * self.misfortune.lag_s
-        shown = (box for box in self.boxes.values() if box.launched <= self._listed_as_of)
-        told = (box.told(self._listed_as_of) for box in shown if now < box.ended + 3600.0)
-        return self._answer(effect, tuple(each for each in told if run in {None, each.tags[ec2.RUN]}))
+        as_of = self.listing_as_of()
+        shown = (box for box in self.boxes.values() if box.launched <= as_of)
+        told = (box.told(as_of) for box in shown if now < box.ended + 3600.0)
+        return self.answer(effect, tuple(each for each in told if run in {None, each.tags[ec2.RUN]}))
 
     def terminate(self, instances: Collection[str]) -> None:
-        effect = self._call()
+        effect = self.call()
+        self.end(instances)
+        self.answer(effect, None)
+
+    def put_off(self, instances: Collection[str], expires: float) -> None:
+        effect = self.call()
+        self.retag(instances, expires)
+        self.answer(effect, None)
+
+    # What happens to it.
+
+    def end(self, instances: Collection[str]) -> None:
         for id_ in instances:
             if id_ in self.boxes:
                 self.boxes[id_].terminated = min(self.wall(), self.boxes[id_].terminated)
-        self._answer(effect, None)
 
-    def put_off(self, instances: Collection[str], expires: float) -> None:
-        effect = self._call()
+    def retag(self, instances: Collection[str], expires: float) -> None:
         for id_ in instances:
-            box = self.boxes.get(id_)
-            if box is not None and self.wall() < box.ended:
+            if id_ in self.boxes:
+                box = self.boxes[id_]
                 box.tags.append((self.wall(), {**box.tags[-1][1], ec2.EXPIRY: str(int(expires))}))
-        self._answer(effect, None)
+
+    def grants(self, arguments: Mapping[str, str]) -> int:
+        """How many of `MaxCount` can be had now."""
+        count = int(arguments["MaxCount"])
+        if self.luck.random() < self.misfortune.no_capacity:
+            return 0
+        if count > 1 and self.luck.random() < self.misfortune.partial:
+            return self.luck.randint(1, count - 1)
+        return count
+
+    def listing_as_of(self) -> float:
+        return self.wall() - self.luck.random() * self.misfortune.lag_s
 
     # How it really is.
 
@@ -183,7 +200,7 @@ class VirtualEc2:
 
     # Faults.
 
-    def _call(self) -> bool:
+    def call(self) -> bool:
         """Whether the caller gets an answer. Raises what keeps the call from having an effect."""
         self.calls += 1
         misfortune, now = self.misfortune, self.wall()
@@ -198,16 +215,15 @@ class VirtualEc2:
             raise ec2.UnsureError("connection reset")
         return chance >= misfortune.busy + misfortune.unheard + misfortune.unanswered
 
-    def _answer(self, heard: bool, answer: T) -> T:
+    def answer(self, heard: bool, answer: T) -> T:
         if self.calls in self.misfortune.killed_after:
             raise DriverKilledError
         if not heard:
             raise ec2.UnsureError("read timeout")
         return answer
 
-    def _start(self, launch: Launch) -> Box:
+    def start(self, launch: Launch, id_: str) -> Box:
         now, misfortune = self.wall(), self.misfortune
-        id_ = f"i-{next(self._ids):04d}"
         ends = now + self._wait(misfortune.lost_per_hour)
         noticed = math.inf
         if launch.ware.market is Market.SPOT:

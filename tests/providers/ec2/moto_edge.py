@@ -55,14 +55,14 @@ class Edge:
         self.sent.append((action, arguments))
         failure = self.fault(action, arguments)
         if failure is not None:
-            return _failed(request, *failure)
+            return failed(request, *failure)
         status, answer = self._hear(request, action, arguments)
         failure = self.unanswered(action, arguments)
-        return _failed(request, *failure) if failure is not None else _answered(request, status, answer)
+        return failed(request, *failure) if failure is not None else _answered(request, status, answer)
 
     def _hear(self, request: AWSPreparedRequest, action: str, arguments: dict[str, str]) -> tuple[int, bytes]:
         if action != "RunInstances" or arguments.get("DryRun") == "true":
-            return _forward(request, arguments)
+            return forward(request, arguments)
         token = arguments["ClientToken"]
         if token in self._launched:
             before, status, answer = self._launched[token]
@@ -72,13 +72,13 @@ class Edge:
         count = min(self.capacity(arguments), int(arguments["MaxCount"]))
         if count < 1:
             return 400, _error("InsufficientInstanceCapacity")
-        status, answer = _forward(request, {**arguments, "MinCount": str(count), "MaxCount": str(count)})
+        status, answer = forward(request, {**arguments, "MinCount": str(count), "MaxCount": str(count)})
         if status == 200:
             self._launched[token] = (arguments, status, answer)
         return status, answer
 
 
-def _forward(request: AWSPreparedRequest, arguments: dict[str, str]) -> tuple[int, bytes]:
+def forward(request: AWSPreparedRequest, arguments: dict[str, str]) -> tuple[int, bytes]:
     where = urlsplit(request.url)
     connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
     headers = {
@@ -98,7 +98,7 @@ def _answered(request: AWSPreparedRequest, status: int, body: bytes) -> AWSRespo
     return AWSResponse(request.url, status, {"Content-Type": "text/xml"}, _Raw(body))
 
 
-def _failed(request: AWSPreparedRequest, status: int, code: str) -> AWSResponse:
+def failed(request: AWSPreparedRequest, status: int, code: str) -> AWSResponse:
     return _answered(request, status, _error(code))
 
 

@@ -91,7 +91,7 @@ def _moto() -> Iterator[None]:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
         patch.setattr(broking, "SETTLE_S", 0.2)
-        patch.setattr(broking, "_BUSY_LOOK_S", 0.05)
+        patch.setattr(broking, "BUSY_LOOK_S", 0.05)
         yield
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import getpass
 import importlib.metadata
+import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -19,14 +20,19 @@ from elastune.place import NodeId
 from elastune.providers.draining import draining_nodes, ray_nodes_by_instance
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.boot import Boot, render
-from elastune.providers.ec2.broker import LEASE_S, PARTING_S, Broker, Clocks, Purpose, wait_until_gone
-from elastune.providers.ec2.cloud import Cloud, CloudError
+from elastune.providers.ec2.broker import Broker, Purpose, wait_until_gone
+from elastune.providers.ec2.cloud import Cloud, CloudError, RefusedError
+from elastune.providers.ec2.fleet import PARTING_S, Clocks
+from elastune.providers.ec2.leases import LEASE_S
 from elastune.providers.ec2.options import Ec2Options
 from elastune.providers.ec2.wares import list_wares
 from elastune.providers.joining import Joining
 from elastune.providers.protocol import Price, Survey
 from elastune.providers.rays import Farewell
 from elastune.providers.registry import Setting
+
+_log = logging.getLogger("elastune")
+_ray_log = logging.getLogger("elastune.ray")
 
 _FIRST_LOOK_TRIES = 8
 _LAST_ROUNDS = 60
@@ -91,6 +97,7 @@ class Ec2Provider:
         self._ray_nodes: Mapping[str, str] = {}
         self._looked_s: float | None = None
         self._farewell: Farewell | None = None
+        self._undo = contextlib.ExitStack()
 
     # Life.
 
@@ -100,6 +107,7 @@ class Ec2Provider:
             raise InvariantError("the EC2 provider is open already, or was; make a new one")
         if self._crossing is None:
             self._joining = Joining(self._options.head)
+            self._undo.enter_context(_ray_does_not_print())
             self._crossing = RayCrossing()
         try:
             self._broker = self._hire()
@@ -196,7 +204,7 @@ class Ec2Provider:
 
     def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
         """For how long a node of `age_s` went on costing money while nobody was there for `down_s`."""
-        known = self._opened().billed_s(node)
+        known = self._opened().fleet.billed_s(node)
         most_s = min(down_s, LEASE_S + PARTING_S)
         return most_s if known is None else min(most_s, max(0.0, known - age_s))
 
@@ -228,6 +236,7 @@ class Ec2Provider:
 
     def _serve(self) -> None:
         """Until the end: what the run wants is handed on, what is due is done, what is known is told."""
+        trouble: str | None = None
         while not self._ends:
             broker = self._broker
             if broker is None:
@@ -240,6 +249,9 @@ class Ec2Provider:
                 order(broker)
             due = broker.work()
             survey = broker.survey()
+            if broker.trouble is not None and broker.trouble != trouble:
+                _log.warning("EC2: %s; trying again", broker.trouble)
+            trouble = broker.trouble
             with self._lock:
                 self._survey = survey
                 self._released -= released
@@ -252,13 +264,17 @@ class Ec2Provider:
         by_job = setting.terms.price_source == _JOBS_PRICE
         return Broker(
             cloud,
-            Purpose(run=setting.run, job=setting.job, owner=options.owner or _who()),
-            wares=list_wares(options, setting.terms, priced_by_job=by_job),
-            max_nodes=setting.terms.max_nodes,
-            usd_per_hour=setting.terms.price_per_hour,
+            Purpose(
+                run=setting.run,
+                job=setting.job,
+                owner=options.owner or _who(),
+                wares=list_wares(options, setting.terms, priced_by_job=by_job),
+                max_nodes=setting.terms.max_nodes,
+                usd_per_hour=setting.terms.price_per_hour,
+                user_data=self._user_data(cloud),
+            ),
             clocks=Clocks(wall=time.time, run=setting.clock),
             lease=setting.lease,
-            user_data=self._user_data(cloud),
             luck=Random(setting.seed),  # noqa: S311  only to keep drivers out of step
             takes_over=setting.takes_over,
         )
@@ -291,7 +307,7 @@ class Ec2Provider:
             try:
                 broker.look_afresh()
             except CloudError as error:
-                if tries == _FIRST_LOOK_TRIES - 1 or broker.is_hopeless(error):
+                if tries == _FIRST_LOOK_TRIES - 1 or isinstance(error, RefusedError):
                     raise ExecutionError(f"EC2 cannot be used: {error}") from None
                 time.sleep(min(8.0, 0.5 * 2**tries))
             else:
@@ -299,6 +315,7 @@ class Ec2Provider:
         self._survey = broker.survey()
 
     def _leave_ray(self) -> None:
+        self._undo.close()
         if self._joining is not None:
             self._joining.leave()
             self._joining = None
@@ -310,9 +327,22 @@ def _take_leave(broker: Broker) -> Farewell:
         left = wait_until_gone(broker, rounds=_LAST_ROUNDS, pause=time.sleep)
         how = "listing of EC2"
     except CloudError as error:
-        left, how = broker.alive(), f"EC2 could not be asked ({error}); looked in vain"
+        left, how = broker.fleet.alive(), f"EC2 could not be asked ({error}); looked in vain"
     now = datetime.now(UTC)
     return Farewell(left=left, at=now.isoformat(timespec="seconds"), how=f"{how} at {now:%H:%M:%S} UTC")
+
+
+@contextlib.contextmanager
+def _ray_does_not_print() -> Iterator[None]:
+    """It would tell of every node that goes, on standard output, where the run's own output goes."""
+    from ray._private import worker  # noqa: PLC0415 - heavy
+
+    printing = worker.print_to_stdstream
+    worker.print_to_stdstream = lambda data, **_: _ray_log.info("%s", "\n".join(data.get("lines", ())))
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = printing
 
 
 def _who() -> str:

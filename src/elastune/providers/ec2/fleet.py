@@ -1,0 +1,198 @@
+"""The instances of one run, as far as launches and listings have told of them.
+
+Listings lag behind. What a launch has answered is believed before the listing shows it; what was ended is
+ended again if it is still listed a minute later; and who is not listed for a minute is gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from elastune.place import NodeId
+from elastune.providers.ec2.cloud import REQUEST, Instance, Phase
+from elastune.providers.prices import BILLING_RULES
+from elastune.providers.protocol import Machine
+
+PARTING_S = BILLING_RULES["ec2"].parting_s
+LAG_S = 60.0
+"""For so long a listing may not show what is there."""
+TOLD_AGAIN_S = 5.0
+"""A released instance that EC2 was not heard to end is told again after so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """`wall` counts seconds since 1970, as EC2 does; `run` is the clock of the run."""
+
+    wall: Callable[[], float]
+    run: Callable[[], float]
+
+    def to_run(self, wall: float) -> float:
+        return self.run() - (self.wall() - wall)
+
+
+@dataclass(slots=True)
+class Member:
+    """One instance. Times are of the wall clock, but for those of its machine."""
+
+    instance: Instance
+    machine: Machine
+    heard: float
+    """When a listing, or the answer to its launch, told of it last."""
+    expires: float
+    """Not before this, unless somebody ends it."""
+    expires_most: float
+    """Nor later than this: a call that changed it may have got no answer."""
+    released: float | None = None
+    ended: float | None = None
+
+
+class Fleet:
+    """`usd_per_hour` is what nodes cost; those that do not say so themselves."""
+
+    def __init__(self, clocks: Clocks, usd_per_hour: float) -> None:
+        self._clocks = clocks
+        self._usd_per_hour = usd_per_hour
+        self._members: dict[str, Member] = {}
+        self._listed_alive: frozenset[str] = frozenset()
+
+    def __getitem__(self, id_: str) -> Member:
+        return self._members[id_]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def get(self, id_: str) -> Member | None:
+        return self._members.get(id_)
+
+    # News.
+
+    def take_in(self, instances: Sequence[Instance], asked: float) -> list[str]:
+        """What a listing shows that was asked for at this time; returns whom nobody knew."""
+        new = [instance.id for instance in instances if instance.id not in self._members]
+        for instance in instances:
+            member = self._members.get(instance.id) or self.adopt(instance)
+            member.heard = max(asked, member.heard)
+            if instance.phase in {Phase.ENDING, Phase.ENDED}:
+                self._end(member, instance)
+            elif member.ended is None:
+                member.instance = instance
+            elif asked - member.ended > LAG_S:  # it did not end after all
+                member.ended, member.released = None, asked
+        alive = (each.id for each in instances if each.phase in {Phase.PENDING, Phase.RUNNING})
+        self._listed_alive = frozenset(alive)
+        listed = {instance.id for instance in instances}
+        for id_, member in self._members.items():
+            if id_ not in listed and member.ended is None and asked - member.heard > LAG_S:
+                self._end(member, member.instance)
+        return new
+
+    def adopt(self, instance: Instance, *, began_s: float | None = None) -> Member:
+        """`began_s`: when we asked for it, by the run's clock; None: somebody else did."""
+        since_s = min(self._clocks.run(), self._clocks.to_run(instance.launched))
+        usd, expires = instance.usd_per_hour, instance.expires or 0.0
+        member = self._members[instance.id] = Member(
+            instance=instance,
+            machine=Machine(
+                node=NodeId(instance.id),
+                token=instance.tags.get(REQUEST, ""),
+                since_s=since_s if began_s is None else max(began_s, since_s),
+                usd_per_hour=None if usd is None or usd == self._usd_per_hour else usd,
+            ),
+            heard=self._clocks.wall(),
+            expires=expires,
+            expires_most=math.inf if began_s is None else expires,
+        )
+        return member
+
+    def _end(self, member: Member, instance: Instance) -> None:
+        if member.ended is None:
+            latest = member.expires if instance.expires is None else instance.expires
+            member.ended = min(self._clocks.wall(), max(latest, member.expires) + PARTING_S)
+            member.instance = instance
+
+    def join(self, id_: str, at_s: float) -> None:
+        """Its Ray node is there, since `at_s` of the run."""
+        member = self._members.get(id_)
+        if member is not None and member.machine.ready_s is None:
+            member.machine = replace(member.machine, ready_s=max(at_s, member.machine.since_s))
+
+    def notice(self, id_: str, until: float) -> None:
+        """It will be taken away then."""
+        member = self._members.get(id_)
+        if member is not None and member.machine.until_s is None:
+            member.machine = replace(member.machine, until_s=self._clocks.to_run(until))
+
+    def lease(self, ids: Collection[str], expires: float, *, is_sure: bool) -> None:
+        """Their expiry was changed, or may have been."""
+        for id_ in ids:
+            member = self._members[id_]
+            least = expires if is_sure else min(member.expires, expires)
+            most = expires if is_sure else max(member.expires_most, expires)
+            member.expires, member.expires_most = least, most
+
+    def release(self, ids: Collection[str]) -> bool:
+        """They are to go; whether that was news."""
+        news, now = False, self._clocks.wall()
+        for id_ in ids:
+            member = self._members.get(id_)
+            if member is not None and member.ended is None:
+                news = news or member.released is None
+                member.released = now
+        return news
+
+    def has_ended(self, ids: Collection[str]) -> None:
+        """EC2 was heard to end them."""
+        for id_ in ids:
+            self._members[id_].ended = self._clocks.wall()
+
+    # What is so.
+
+    def is_there(self, member: Member) -> bool:
+        """A released one is there again if EC2 was not heard to end it."""
+        if member.ended is not None:
+            return False
+        return member.released is None or self._clocks.wall() - member.released >= TOLD_AGAIN_S
+
+    def machines(self) -> list[Machine]:
+        """Oldest first."""
+        there = [member.machine for member in self._members.values() if self.is_there(member)]
+        return sorted(there, key=lambda machine: machine.since_s)
+
+    def by_token(self) -> dict[str, list[str]]:
+        """All that ever were."""
+        found: dict[str, list[str]] = {}
+        for id_, member in self._members.items():
+            found.setdefault(member.machine.token, []).append(id_)
+        return found
+
+    def leased(self) -> list[str]:
+        """Those that are wanted."""
+        return [id_ for id_, each in self._members.items() if each.ended is None and each.released is None]
+
+    def to_end(self) -> list[str]:
+        """Those that are released and were not heard to end."""
+        return [
+            id_ for id_, each in self._members.items() if each.ended is None and each.released is not None
+        ]
+
+    def alive(self) -> tuple[str, ...]:
+        """All that may still cost money: not known to have ended, or listed as if it had not."""
+        return tuple(
+            id_ for id_, each in self._members.items() if each.ended is None or id_ in self._listed_alive
+        )
+
+    def billed_s(self, id_: str) -> float | None:
+        """For how long it has been billed or was; None: nobody knows it."""
+        member = self._members.get(id_)
+        if member is None:
+            return None
+        until = self._clocks.wall() if member.ended is None else member.ended
+        return max(0.0, until - member.instance.launched)
+
+    def prices(self, ids: Collection[str]) -> Mapping[NodeId, float]:
+        """Of those that do not cost what nodes do."""
+        prices = {NodeId(id_): self._members[id_].machine.usd_per_hour for id_ in ids}
+        return {node: usd for node, usd in prices.items() if usd is not None}
