@@ -106,9 +106,13 @@ class State:
 
     @property
     def money_left_usd(self) -> float | None:
-        """What nodes have cost so far, by their age, is spent."""
+        """What nodes have cost so far, by their age, is spent; what they cost until they end by themselves,
+        should nobody be there to end them, is kept back."""
         budget = self.limits.budget_usd
-        return None if budget is None else budget - self.ledger.spent_usd(self.now_s)
+        if budget is None:
+            return None
+        kept_usd = self.terms.cluster.parting_s * self.ledger.burn_usd_per_s
+        return budget - self.ledger.spent_usd(self.now_s) - kept_usd
 
     def lesson(self) -> Lesson:
         """What was seen of speed so far. A gang that trains is, on average, in the middle of an iteration."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
+from elastune.cluster import Billing
 from elastune.planning.brackets import Answer, solve, trade_offs
 from elastune.planning.case import build_case
 from elastune.planning.forecast import forecast
@@ -12,6 +14,7 @@ from elastune.planning.planners import DEFAULT_PLANNER, PLANNERS, Planner
 from elastune.planning.problem import Limits, Objective, Problem
 from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, quote_stages
 from elastune.planning.wording import tell_infeasible
+from elastune.units import format_usd
 
 DEFAULT_SAMPLES = 4096
 
@@ -60,7 +63,28 @@ class _Desk:
         ]
 
     def ask(self, name: str) -> Answer | None:
-        return solve(PLANNERS[name], self.cases, self.problem.limits, self.objective)
+        return self._solve(PLANNERS[name], self.problem.limits, self.objective)
+
+    def _solve(self, planner: Planner, limits: Limits, objective: Objective) -> Answer | None:
+        """Where nodes outlive a driver that dies, money for that is kept back, by node: it buys no plan."""
+        answer = solve(planner, self.cases, limits, objective)
+        kept_usd, budget = self._kept_usd(), limits.budget_usd
+        if answer is None or budget is None or not kept_usd:
+            return answer
+        if limits.keep_budget_but(answer.outcome, answer.peak_nodes * kept_usd):
+            return answer
+        for nodes in range(min(answer.peak_nodes, math.floor(budget / kept_usd)), 0, -1):
+            less = replace(limits, budget_usd=budget - nodes * kept_usd)
+            cluster = replace(self.problem.cluster, max_nodes=nodes, fixed=False)
+            fewer = _Desk(replace(self.problem, cluster=cluster), self.request)
+            if nodes >= self._least_nodes() and (found := solve(planner, fewer.cases, less, objective)):
+                return found
+        return None
+
+    def _kept_usd(self) -> float:
+        """For each node."""
+        cluster = self.problem.cluster
+        return cluster.parting_s * cluster.node_usd_per_s if cluster.billing is Billing.INSTANCE else 0.0
 
     def quote(self) -> Quote:
         quote = self.try_quote()
@@ -129,16 +153,22 @@ class _Desk:
             solve=self._solve_with,
         )
         diagnosis = diagnose(situation)
-        return NoPlanError(tell_infeasible(diagnosis, self.request.planner), diagnosis)
+        told, kept_usd = tell_infeasible(diagnosis, self.request.planner), self._kept_usd()
+        if kept_usd and self.problem.limits.budget_usd is not None:
+            told += (
+                f"\nOf the budget {format_usd(kept_usd)} per node is kept back: so much a node may cost "
+                "until it ends by itself, should nobody be there to end it."
+            )
+        return NoPlanError(told, diagnosis)
 
     def _solve_with(self, limits: Limits, objective: Objective, nodes: int | None) -> Answer | None:
         """The same job under other limits or, elastic, with other nodes (None: as many as can be used)."""
         planner = PLANNERS[self.request.planner]
         if nodes == self.problem.cluster.max_nodes:
-            return solve(planner, self.cases, limits, objective)
+            return self._solve(planner, limits, objective)
         cluster = replace(self.problem.cluster, max_nodes=nodes or self._most_nodes(), fixed=False)
         other = _Desk(replace(self.problem, cluster=cluster), self.request)
-        return solve(planner, other.cases, limits, objective)
+        return other._solve(planner, limits, objective)
 
     def _least_nodes(self) -> int:
         """With fewer nodes the smallest gangs of brackets that run side by side do not fit."""

@@ -45,8 +45,14 @@ class Limits:
         return deadline is None or outcome.jct_quantile_s(self.confidence) <= deadline * (1 + ROUNDING)
 
     def keep_budget(self, outcome: Outcome) -> bool:
+        return self.keep_budget_but(outcome, 0.0)
+
+    def keep_budget_but(self, outcome: Outcome, kept_usd: float) -> bool:
+        """Whether that much is left of it, too."""
         budget = self.budget_usd
-        return budget is None or outcome.cost_quantile_usd(self.confidence) <= budget * (1 + ROUNDING)
+        if budget is None:
+            return True
+        return outcome.cost_quantile_usd(self.confidence) + kept_usd <= budget * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
