@@ -1,0 +1,391 @@
+"""What the broker asks of EC2, and when. EC2 is a model of it, on a clock of our own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from elastune.errors import InvariantError
+from elastune.place import NodeId
+from elastune.providers import Fate
+from elastune.providers.ec2 import cloud as ec2
+from elastune.providers.ec2.broker import SETTLE_S, Broker, Purpose, wait_until_gone
+from elastune.providers.ec2.cloud import CloudError, Instance, Launch, Market, Ware
+from elastune.providers.ec2.fleet import LAG_S, Clocks
+from elastune.providers.ec2.leases import LEASE_S
+from tests.clouds.virtual import Box, Misfortune, VirtualEc2
+
+EPOCH = 1_000_000_000.0
+SPOT = Ware(instance_type="a", market=Market.SPOT, subnet=None, usd_per_hour=4.0)
+OTHER = replace(SPOT, instance_type="b")
+DEMAND = replace(SPOT, market=Market.ON_DEMAND, usd_per_hour=12.0)
+
+
+class Moody(VirtualEc2):
+    """Fails a call, or says nothing about it, if it is told to."""
+
+    def __init__(self, wall: Callable[[], float], misfortune: Misfortune) -> None:
+        super().__init__(wall, misfortune, seed=1)
+        self.moods: dict[str, Callable[[], None]] = {}
+        self.is_blind = self.is_deaf = False
+        self.log: list[str] = []
+
+    def launch(self, launch: Launch) -> tuple[Instance, ...]:
+        self._feel("launch")
+        return super().launch(launch)
+
+    def instances(self, run: str | None = None) -> tuple[Instance, ...]:
+        return () if self.is_blind else super().instances(run)
+
+    def terminate(self, instances: Collection[str]) -> None:
+        self._feel("terminate")
+        if not self.is_deaf:
+            super().terminate(instances)
+
+    def put_off(self, instances: Collection[str], expires: float) -> None:
+        self._feel("put_off")
+        super().put_off(instances, expires)
+
+    def _feel(self, verb: str) -> None:
+        self.log.append(verb)
+        self.moods.get(verb, lambda: None)()
+
+
+def failing(error: CloudError) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+class Stage:
+    """Time stands still unless it is told to pass."""
+
+    def __init__(self, misfortune: Misfortune | None = None) -> None:
+        self.now_s = 0.0
+        self.until_s: float | None = math.inf
+        self.ec2 = Moody(lambda: EPOCH + self.now_s, misfortune or Misfortune())
+        self.broker = self.hire()
+
+    def hire(self, *, takes_over: bool = False) -> Broker:
+        purpose = Purpose(
+            run="r",
+            wares=(SPOT, OTHER, DEMAND),
+            max_nodes=4,
+            usd_per_hour=4.0,
+            user_data=lambda expires: f"until {expires:.0f}",
+            job="j",
+            owner="o",
+        )
+        clocks = Clocks(wall=lambda: EPOCH + self.now_s, run=lambda: self.now_s)
+        return Broker(
+            self.ec2,
+            purpose,
+            clocks=clocks,
+            lease=lambda: self.until_s,
+            luck=Random(1),
+            takes_over=takes_over,
+        )
+
+    def work(self, seconds: float = 0.0) -> None:
+        """Whatever is due within that time, when it is due."""
+        until_s = self.now_s + seconds
+        while True:
+            due_s = self.broker.work() - EPOCH
+            for id_ in self.ec2.joined():
+                self.broker.join(id_)
+            if due_s > until_s:
+                self.now_s = until_s
+                return
+            self.now_s = due_s
+
+    def fail(self, error: CloudError, *, of: Callable[[Launch], bool] = lambda _: True) -> None:
+        """From now on launches of some wares."""
+        honest = self.ec2.launch
+
+        def launch(order: Launch) -> tuple[Instance, ...]:
+            if of(order):
+                raise error
+            return honest(order)
+
+        self.ec2.launch = launch  # type: ignore[method-assign]
+
+    @property
+    def boxes(self) -> list[Box]:
+        return list(self.ec2.boxes.values())
+
+    def nodes(self) -> list[str]:
+        return [machine.node for machine in self.broker.survey().machines]
+
+    def fate(self, token: str) -> Fate:
+        (found,) = [fate for fate in self.broker.survey().fates if fate.token == token]
+        return found
+
+
+def kinds(stage: Stage) -> list[tuple[str, str]]:
+    return [(box.launch.ware.instance_type, box.launch.ware.market.value) for box in stage.boxes]
+
+
+class TestLaunches:
+    def test_the_first_ware_is_bought_if_it_can_be_had(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 3)
+        stage.work()
+        assert kinds(stage) == [("a", "spot")] * 3
+        assert len(stage.fate("1").granted) == 3
+
+    def test_what_cannot_be_had_is_bought_elsewhere(self) -> None:
+        stage = Stage()
+        stage.fail(ec2.NoCapacityError("none"), of=lambda launch: launch.ware.market is Market.SPOT)
+        stage.broker.request("1", 2)
+        stage.work()
+        assert kinds(stage) == [("a", "on-demand")] * 2
+        assert [machine.usd_per_hour for machine in stage.broker.survey().machines] == [12.0, 12.0]
+        assert stage.fate("1").prices == dict.fromkeys(stage.fate("1").granted, 12.0)
+
+    def test_the_rest_of_a_part_is_bought_elsewhere(self) -> None:
+        stage = Stage(Misfortune(partial=1.0))
+        stage.broker.request("1", 4)
+        stage.work()
+        fate = stage.fate("1")
+        assert len(fate.granted) + fate.refused == 4
+        assert len({box.launch.client_token for box in stage.boxes}) > 1
+
+    def test_what_nobody_has_is_refused_with_the_reasons(self) -> None:
+        stage = Stage()
+        stage.fail(ec2.NoCapacityError("InsufficientInstanceCapacity"))
+        stage.broker.request("1", 2)
+        stage.work()
+        fate = stage.fate("1")
+        assert (fate.granted, fate.refused) == ((), 2)
+        assert "a spot: InsufficientInstanceCapacity" in fate.reason
+        assert "a on-demand: InsufficientInstanceCapacity" in fate.reason
+
+    def test_too_many_calls_are_made_again_later_and_later(self) -> None:
+        stage, times = Stage(), []
+
+        def busy(launch: Launch) -> bool:
+            times.append(stage.now_s)
+            return len(times) < 5
+
+        stage.fail(ec2.BusyError("RequestLimitExceeded"), of=busy)
+        stage.broker.request("1", 1)
+        stage.work(60.0)
+        waits = [after - before for before, after in itertools.pairwise(times)]
+        assert len(stage.boxes) == 1
+        assert all(2**n <= wait <= 1.5 * 2**n for n, wait in enumerate(waits))
+
+    def test_a_call_without_an_answer_is_repeated_and_launches_nothing_twice(self) -> None:
+        stage, heard = Stage(), []
+
+        def lost(launch: Launch) -> bool:
+            heard.append(launch)
+            if len(heard) == 1:
+                VirtualEc2.launch(stage.ec2, launch)
+            return len(heard) == 1
+
+        stage.fail(ec2.UnsureError("read timeout"), of=lost)
+        stage.broker.request("1", 2)
+        stage.work(30.0)
+        assert heard[0] == heard[1]
+        assert len(stage.boxes) == len(stage.nodes()) == 2
+
+    def test_a_right_that_is_missing_is_told_for_good(self) -> None:
+        stage = Stage()
+        stage.fail(ec2.RefusedError("EC2 refuses: UnauthorizedOperation"))
+        stage.broker.request("1", 1)
+        stage.work()
+        assert stage.broker.broken == "EC2 refuses: UnauthorizedOperation"
+        stage.broker.request("2", 1)
+        assert stage.fate("2").refused == 1
+
+    def test_tags_are_there_from_the_first_moment_on(self) -> None:
+        stage = Stage()
+        stage.broker.request("7", 1)
+        stage.work()
+        (box,) = stage.boxes
+        assert box.launch.tags == {
+            ec2.RUN: "r",
+            ec2.REQUEST: "7",
+            ec2.ASKED: "1",
+            ec2.JOB: "j",
+            ec2.OWNER: "o",
+            ec2.PRICE: "4",
+            ec2.EXPIRY: str(int(EPOCH + LEASE_S)),
+        }
+
+    def test_a_token_stands_for_one_request(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 1)
+        with pytest.raises(InvariantError, match="token"):
+            stage.broker.request("1", 2)
+
+
+class TestLeases:
+    def expiries(self, stage: Stage) -> set[float]:
+        return {float(box.tags[-1][1][ec2.EXPIRY]) - EPOCH for box in stage.boxes}
+
+    def test_a_living_driver_puts_the_expiry_off(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 2)
+        stage.work(3600.0)
+        assert len(stage.ec2.alive(EPOCH + 3600.0)) == 2
+        assert all(3600.0 < expiry <= 3600.0 + LEASE_S for expiry in self.expiries(stage))
+
+    def test_without_one_all_end_by_themselves(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 2)
+        stage.work(100.0)
+        assert stage.ec2.alive(EPOCH + 100.0 + LEASE_S + 31.0) == []
+
+    def test_no_expiry_lies_beyond_the_money(self) -> None:
+        stage = Stage()
+        stage.until_s = 250.0
+        stage.broker.request("1", 1)
+        stage.work(100.0)
+        assert self.expiries(stage) == {250.0}
+
+    def test_before_more_are_launched_the_others_are_cut_short(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work(10.0)
+        stage.until_s = 300.0
+        stage.broker.request("2", 1)
+        stage.ec2.log.clear()
+        stage.work()
+        assert stage.ec2.log == ["put_off", "launch"]
+        assert self.expiries(stage) == {300.0}
+
+    def test_nothing_is_launched_while_the_others_cannot_be_cut_short(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work(10.0)
+        stage.until_s = 300.0
+        stage.ec2.moods["put_off"] = failing(ec2.BusyError("RequestLimitExceeded"))
+        stage.broker.request("2", 1)
+        stage.work(20.0)
+        assert len(stage.boxes) == 1
+
+    def test_who_would_not_live_until_it_is_up_is_not_launched(self) -> None:
+        stage = Stage()
+        stage.until_s = 30.0
+        stage.broker.request("1", 1)
+        stage.work()
+        assert stage.boxes == []
+        assert "what the budget has left" in stage.fate("1").reason
+
+    def test_before_the_run_has_begun_nothing_is_launched(self) -> None:
+        stage = Stage()
+        stage.until_s = None
+        stage.broker.request("1", 1)
+        stage.work(60.0)
+        assert stage.boxes == []
+        stage.until_s = math.inf
+        stage.work()
+        assert len(stage.boxes) == 1
+
+
+class TestEndings:
+    def test_release_is_exact(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 3)
+        stage.work()
+        first, second, third = stage.nodes()
+        stage.broker.release([NodeId(second)])
+        stage.work()
+        assert stage.nodes() == [first, third]
+        assert stage.ec2.alive(EPOCH + stage.now_s) == [first, third]
+
+    def test_what_cannot_be_ended_is_told_again_and_again(self) -> None:
+        """It costs money: whoever counts it has to know. And nothing else is launched meanwhile."""
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work(60.0)
+        (node,) = stage.nodes()
+        stage.ec2.moods["terminate"] = failing(ec2.UnsureError("read timeout"))
+        stage.broker.release([NodeId(node)])
+        stage.broker.request("2", 1)
+        assert stage.nodes() == []
+        stage.work(6.0)
+        assert stage.nodes() == [node]
+        stage.broker.release([NodeId(node)])
+        assert stage.nodes() == []
+        stage.work(6.0)
+        assert stage.nodes() == [node]
+        assert len(stage.boxes) == 1
+        del stage.ec2.moods["terminate"]
+        stage.work(60.0)
+        assert len(stage.boxes) == 2
+        assert node not in stage.nodes()
+
+    def test_a_lagging_listing_loses_nobody(self) -> None:
+        stage = Stage(Misfortune(lag_s=25.0))
+        stage.broker.request("1", 2)
+        seen = []
+        for _ in range(200):
+            stage.work(1.0)
+            seen.append(len(stage.nodes()))
+        assert set(seen) == {2}
+
+    def test_who_is_not_listed_for_long_is_gone(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work(30.0)
+        stage.ec2.is_blind = True
+        stage.work(LAG_S - 20.0)
+        assert len(stage.nodes()) == 1
+        stage.work(60.0)
+        assert stage.nodes() == []
+
+    def test_at_the_end_a_listing_shows_that_nothing_is_left(self) -> None:
+        stage = Stage(Misfortune(lag_s=10.0))
+        stage.broker.request("1", 3)
+        stage.work(30.0)
+
+        def pause(seconds: float) -> None:
+            stage.now_s += seconds
+
+        assert wait_until_gone(stage.broker, rounds=60, pause=pause) == ()
+        assert stage.ec2.alive(EPOCH + stage.now_s) == []
+
+    def test_what_does_not_end_is_named(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work(10.0)
+        stage.ec2.is_deaf = True
+
+        def pause(seconds: float) -> None:
+            stage.now_s += seconds
+
+        assert wait_until_gone(stage.broker, rounds=10, pause=pause) == ("i-0000",)
+
+
+class TestTakingOver:
+    def test_a_new_driver_finds_what_the_old_one_launched_without_an_answer(self) -> None:
+        stage = Stage(Misfortune(lag_s=20.0))
+        stage.broker.request("1", 2)
+        stage.work()
+        stage.broker = stage.hire(takes_over=True)
+        stage.broker.request("1", 2)
+        stage.work(SETTLE_S + 40.0)
+        assert len(stage.boxes) == 2
+        assert sorted(stage.nodes()) == sorted(stage.ec2.boxes)
+
+    def test_what_lived_and_died_unseen_is_told_and_billed(self) -> None:
+        """Two hours later EC2 lists it no more; that its client token was used is all that is known."""
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work()
+        stage.now_s += 7200.0
+        stage.broker = stage.hire(takes_over=True)
+        stage.broker.request("1", 1)
+        stage.work(SETTLE_S + LAG_S + 10.0)
+        (gone,) = stage.fate("1").granted
+        assert gone not in stage.nodes()
+        assert (stage.broker.fleet.billed_s(gone) or 0.0) >= LEASE_S
+        assert len(stage.boxes) == 1
