@@ -99,7 +99,7 @@ class Ledger:
         self._cluster = cluster
         self._by_node = cluster.billing is Billing.INSTANCE
         self._rate = cluster.node_usd_per_s or _ANY_RATE
-        self._ordinary = 1.0 if cluster.node_usd_per_s else 0.0
+        self.usual_weight = 1.0 if cluster.node_usd_per_s else 0.0
         self._dearest = cluster.dearest_usd_per_s / self._rate
         self.nodes: dict[NodeId, NodeAccount] = {}
         self.trials: dict[TrialId, Use] = {}
@@ -109,6 +109,10 @@ class Ledger:
         self._live: dict[NodeId, NodeAccount] = {}
         self._busy_slots = 0
         self._busy_since = 0.0  # sum of slots x start time over the gangs of now
+
+    @property
+    def terms(self) -> ClusterTerms:
+        return self._cluster
 
     # What it cost.
 
@@ -326,7 +330,7 @@ class Ledger:
 
     def _weight(self, usd_per_hour: float | None) -> float:
         if usd_per_hour is None:
-            return self._ordinary
+            return self.usual_weight
         return usd_per_hour / SECONDS_PER_HOUR / self._rate
 
     def _pay(self, node: NodeAccount, stage: StageAccount, usd: float) -> None:

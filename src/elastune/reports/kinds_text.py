@@ -11,6 +11,7 @@ from elastune.cluster import ClusterTerms
 from elastune.planning.kinds import KindQuote, price_source
 from elastune.planning.risk import SpotRisk
 from elastune.reports.tables import number_table
+from elastune.runs.standing import Prices
 from elastune.units import format_duration, format_usd, plural
 
 _LEGEND = "lost: nodes taken away in one rehearsal; kept: rehearsals in which the limits were kept"
@@ -30,6 +31,14 @@ def tell_price(terms: ClusterTerms | None) -> str | None:
     most = terms.most_price_per_hour
     dearer = "" if most is None else f", at most {format_price(most)} for what may come instead"
     return f"{format_price(terms.price_per_hour)} per node-hour ({source}){dearer}"
+
+
+def tell_prices(prices: Prices) -> str:
+    """What nodes of a run cost, and those that cost something else."""
+    told = f"{format_price(prices.usd_per_hour)} per node-hour ({prices.source})"
+    for usd, nodes in prices.others:
+        told += f", {plural(nodes, 'node')} at {format_price(usd)}"
+    return told
 
 
 def tell_risk(risk: SpotRisk, *, limited: bool = True) -> str:

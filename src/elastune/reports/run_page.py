@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from elastune.core import Ending
 from elastune.providers.rays import Farewell
 from elastune.reports.farewell_text import farewell_words
+from elastune.reports.kinds_text import tell_prices
 from elastune.reports.markup import Content, Markup, joined, tag
 from elastune.reports.page import card, page, section
 from elastune.reports.run_tables import (
@@ -20,7 +21,7 @@ from elastune.reports.run_tables import (
 from elastune.reports.simulation_text import policy_reason, tell_ending, tell_faults
 from elastune.runs.history.reading import Memoir
 from elastune.runs.listing import RunState
-from elastune.runs.standing import Standing
+from elastune.runs.standing import Prices, Standing
 from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural
 
 Show = Callable[[float], str]
@@ -71,9 +72,14 @@ def _header(memoir: Memoir) -> Markup:
             tag("p", " · ".join(facts), class_="muted"),
             tag("p", f"Policy {policy_reason(status.job, status.standing.policy)}.", class_="muted"),
             tag("p", _mishaps(memoir), class_="muted"),
+            _prices(status.standing.prices),
             _machines(status.farewell),
         ]
     )
+
+
+def _prices(prices: Prices | None) -> Markup | None:
+    return None if prices is None else tag("p", f"Price: {tell_prices(prices)}.", class_="muted")
 
 
 def _machines(farewell: Farewell | None) -> Markup | None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from elastune.journal import RunFolder
 from elastune.providers.rays import Farewell
 from elastune.reports.farewell_text import tell_farewell
+from elastune.reports.kinds_text import tell_prices
 from elastune.reports.simulation_text import account, policy_reason, tell_ending
 from elastune.reports.tables import fact_table, stacked
 from elastune.runs.offer import Offer
@@ -51,6 +52,8 @@ def _parts(finished: FinishedRun) -> Iterator[RenderableType]:
     if standing.failures:
         rows.add_row("tracebacks", Text(f"{finished.folder.logs}, a file for each trial"))
     rows.add_row("look at it", f"elastune report {result.run}")
+    if standing.prices is not None:
+        rows.add_row("price", tell_prices(standing.prices))
     if finished.farewell is not None:
         rows.add_row("machines", tell_farewell(finished.farewell))
     yield rows

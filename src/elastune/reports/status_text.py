@@ -9,6 +9,7 @@ from rich.text import Text
 
 from elastune.reports.farewell_text import tell_farewell
 from elastune.reports.hopping_text import hopping_parts
+from elastune.reports.kinds_text import tell_prices
 from elastune.reports.simulation_text import (
     policy_reason,
     render_overview,
@@ -122,6 +123,8 @@ def _where(status: RunStatus) -> RenderableType:
     rows.add_row("started", f"{status.record.created_utc:%Y-%m-%d %H:%M:%S} UTC")
     rows.add_row("events", f"{status.standing.events:,}")
     rows.add_row("folder", f"{status.folder.path}")
+    if status.standing.prices is not None:
+        rows.add_row("price", tell_prices(status.standing.prices))
     if status.farewell is not None:
         rows.add_row("machines", tell_farewell(status.farewell))
     elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _AT_HOME:

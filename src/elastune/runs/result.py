@@ -10,6 +10,7 @@ from elastune.core import Ending, Phase, State
 from elastune.core.events import Config
 from elastune.core.ledger import Ledger
 from elastune.core.trials import Trial
+from elastune.planning.kinds import price_keys
 from elastune.runs.history.hopping import Hopping
 from elastune.units import format_duration, format_usd
 
@@ -96,6 +97,7 @@ class RunResult:
             "stages": [_stage_to_dict(self.ledger, index) for index in range(len(self.ledger.stages))],
             "journal_sha256": self.journal_sha256,
             "run": self.run,
+            **price_keys(self.ledger.terms),
             **hopping,
         }
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from elastune.cluster import SECONDS_PER_HOUR
 from elastune.core import Ending, State
 from elastune.core.ledger import Ledger, StageAccount
 from elastune.planning import Limits, Quote, StageQuote
+from elastune.planning.kinds import price_source
 from elastune.runs.history.hopping import Hopping
 from elastune.runs.remarks import Failure, Remark, failures_of
 from elastune.runs.result import BestTrial, Estimate, best_of, count_phases
@@ -58,6 +61,15 @@ class NodesNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What nodes cost, by whom and of when; and how many cost something else, by dollars per hour."""
+
+    usd_per_hour: float
+    source: str
+    others: tuple[tuple[float, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     policy: str
     seed: int
@@ -89,6 +101,8 @@ class Standing:
     """What should not be overlooked, though the run may be complete."""
     hopping: Hopping | None = None
     """None: no model hopped, or nobody looked: it takes another reading of the journal."""
+    prices: Prices | None = None
+    """None: all nodes cost what the job says."""
 
     @property
     def down_s(self) -> float:
@@ -117,6 +131,8 @@ class Standing:
         data = asdict(self)
         limits = data.pop("limits")
         del data["hopping"]
+        if self.prices is None:
+            del data["prices"]
         return {
             **data,
             **({} if self.hopping is None else {"hopping": self.hopping.to_dict()}),
@@ -195,6 +211,24 @@ def standing_of(
         remarks=tuple(remarks),
         warnings=tuple(_warnings(setup, state)),
         hopping=hopping,
+        prices=_prices(state),
+    )
+
+
+def _prices(state: State) -> Prices | None:
+    terms, ledger = state.terms.cluster, state.ledger
+    rates = Counter(
+        round(ledger.node_rate(node) * SECONDS_PER_HOUR, 6)
+        for node, account in ledger.nodes.items()
+        if account.weight != ledger.usual_weight
+    )
+    source = price_source(terms)
+    if source is None and not rates:
+        return None
+    return Prices(
+        usd_per_hour=terms.price_per_hour,
+        source=source or terms.price_source,
+        others=tuple(sorted(rates.items())),
     )
 
 

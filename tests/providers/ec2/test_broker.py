@@ -108,10 +108,10 @@ class Stage:
         """From now on launches of some wares."""
         honest = self.ec2.launch
 
-        def launch(order: Launch) -> tuple[Instance, ...]:
-            if of(order):
+        def launch(launch: Launch) -> tuple[Instance, ...]:
+            if of(launch):
                 raise error
-            return honest(order)
+            return honest(launch)
 
         self.ec2.launch = launch  # type: ignore[method-assign]
 
