@@ -63,6 +63,11 @@ class Ec2Api:
             if _PERMITTED not in str(error):
                 raise
 
+    def console(self, instance: str) -> str:
+        """What an instance wrote to its console, as far as EC2 has it; that may take minutes."""
+        answer = self._call("get_console_output", InstanceId=instance)
+        return str(answer.get("Output") or "")
+
     def launch(self, launch: Launch) -> tuple[Instance, ...]:
         answer = self._call("run_instances", **self._wording(launch))
         return tuple(_read(each) for each in answer["Instances"])

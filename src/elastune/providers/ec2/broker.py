@@ -161,6 +161,17 @@ class Broker:
                 order.awaited_until = self._clocks.wall() + LAG_S
         self._end_due = -math.inf
 
+    def specimen(self) -> Launch:
+        """A launch such as there will be, to be checked before anything is paid for."""
+        ware, expiry = self._purpose.wares[0], self._clocks.wall() + LEASE_S
+        return Launch(
+            client_token=f"elastune-{self._purpose.run}-check",
+            count=1,
+            ware=ware,
+            tags=self._purpose.tags(Order("0", 1), ware, expiry),
+            user_data=self._purpose.user_data(expiry),
+        )
+
     # A round of calls.
 
     def work(self) -> float:

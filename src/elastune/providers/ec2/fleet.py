@@ -172,6 +172,14 @@ class Fleet:
         """Those that are wanted."""
         return [id_ for id_, each in self._members.items() if each.ended is None and each.released is None]
 
+    def stillborn(self) -> list[str]:
+        """Those that ended before they were ready, and not because we wanted it."""
+        return [
+            id_
+            for id_, each in self._members.items()
+            if each.ended is not None and each.released is None and each.machine.ready_s is None
+        ]
+
     def to_end(self) -> list[str]:
         """Those that are released and were not heard to end."""
         return [

@@ -81,6 +81,7 @@ class Ec2Provider:
         self._slot_gpus = slot_gpus
         self._slot_cpus = slot_cpus
         self._cloud = cloud
+        self._api: Ec2Api | None = None
         self._crossing = crossing
         self._joining: Joining | None = None
         self._broker: Broker | None = None
@@ -97,6 +98,7 @@ class Ec2Provider:
         self._ray_nodes: Mapping[str, str] = {}
         self._looked_s: float | None = None
         self._farewell: Farewell | None = None
+        self._told: set[str] = set()
         self._undo = contextlib.ExitStack()
 
     # Life.
@@ -112,6 +114,7 @@ class Ec2Provider:
         try:
             self._broker = self._hire()
             self._first_look(self._broker)
+            self._rehearse(self._broker)
         except BaseException:
             self._leave_ray()
             raise
@@ -249,6 +252,7 @@ class Ec2Provider:
                 order(broker)
             due = broker.work()
             survey = broker.survey()
+            self._tell_stillborn(broker)
             if broker.trouble is not None and broker.trouble != trouble:
                 _log.warning("EC2: %s; trying again", broker.trouble)
             trouble = broker.trouble
@@ -261,6 +265,7 @@ class Ec2Provider:
     def _hire(self) -> Broker:
         setting, options = self._setting, self._options
         cloud = self._cloud or Ec2Api(options.region, options)
+        self._api = cloud if isinstance(cloud, Ec2Api) else None
         by_job = setting.terms.price_source == _JOBS_PRICE
         return Broker(
             cloud,
@@ -313,6 +318,32 @@ class Ec2Provider:
             else:
                 break
         self._survey = broker.survey()
+
+    def _rehearse(self, broker: Broker) -> None:
+        """Whether EC2 would launch what will be asked for: rights, image and the rest, at no cost."""
+        if self._api is None:
+            return
+        try:
+            self._api.check(broker.specimen())
+        except RefusedError as error:
+            raise ExecutionError(f"no instance could be launched. {error}") from None
+        except CloudError:
+            return  # no capacity now, or too many calls: that may be otherwise later
+
+    def _tell_stillborn(self, broker: Broker) -> None:
+        """Why a node ended while it booted is on its console, as soon as EC2 shows that."""
+        for id_ in broker.fleet.stillborn():
+            if id_ in self._told or self._api is None:
+                continue
+            self._told.add(id_)
+            said = ""
+            with contextlib.suppress(CloudError):
+                lines = self._api.console(id_).splitlines()
+                said = next((line.strip() for line in reversed(lines) if "elastune: failed" in line), "")
+            why = (
+                said or f"{broker.fleet[id_].instance.reason or 'no reason was told'}; see its console in EC2"
+            )
+            _log.warning("%s ended before it was up: %s", id_, why)
 
     def _leave_ray(self) -> None:
         self._undo.close()
