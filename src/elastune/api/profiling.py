@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,12 @@ def tell_measured(how: Profiled | Path | None) -> str:
     return f"measuring took {took} and {usd}, which the limits are less by now; kept in {how.path}"
 
 
+def usual_effort(job: Job) -> Effort:
+    """For a run that nobody has measured before: nodes that only boot are left to those who ask for them."""
+    most_s = Effort().most_s if job.deadline is None else _share_of(job.deadline)
+    return Effort(boots=0, most_s=most_s)
+
+
 def _share_of(deadline_s: float) -> float:
     least_s = min(_LEAST_S, _MOST_SHARE * deadline_s)
     return min(Effort().most_s, max(_SHARE * deadline_s, least_s))
@@ -127,18 +134,20 @@ def measured(
     folder: str | Path = RUNS_FOLDER,
     watch: Watch | None = None,
     nudge: Nudge = lambda: None,
+    consent: Callable[[Effort], None] = lambda _: None,
 ) -> tuple[Job, Profiled | Path | None]:
     """A job that can be planned: as it is if it has a profile, else with one that was kept or is made now.
 
     What measuring takes is taken off the deadline and the budget. The second value tells what was done.
+    `consent` is called before anything is measured, and raises where nobody wants that.
     """
     if job.is_measured:
         return job, None
     kept = find_profile(job, job.unopened_tuning().metric, folder)
     if kept is not None:
         return with_measurements(job, kept), kept
-    most_s = Effort().most_s if job.deadline is None else _share_of(job.deadline)
-    effort = Effort(boots=0, most_s=most_s)  # nodes that only boot are left to those who ask for them
+    effort = usual_effort(job)
+    consent(effort)
     taken = profile(job, effort=effort, address=address, folder=folder, watch=watch, nudge=nudge)
     left = {
         "deadline": None if job.deadline is None else job.deadline - taken.took.jct_seconds,

@@ -12,7 +12,7 @@ import typer
 
 from elastune.cli.errors import errors_as_json
 from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
-from elastune.cli.run import carry_out
+from elastune.cli.run import ask_to_measure, carry_out
 from elastune.cli.showing import show
 
 
@@ -29,6 +29,7 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
     address: Annotated[
         str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -36,6 +37,7 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
     with errors_as_json(as_json):
         from elastune.api.profiling import profile  # noqa: PLC0415
         from elastune.errors import JobError  # noqa: PLC0415
+        from elastune.job import load_job  # noqa: PLC0415
         from elastune.job.quantities import ExpectedError, positive_duration  # noqa: PLC0415
         from elastune.runs.profiling import Effort  # noqa: PLC0415
 
@@ -45,6 +47,8 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
             raise JobError(f"--most is {most!r}; expected {error}") from None
         effort = Effort(configurations=configurations, iterations=iterations, boots=boots, most_s=most_s)
         target = job.with_suffix(".profile.json") if out is None else out
+        if address is None:
+            ask_to_measure(load_job(job), effort, yes=yes, as_json=as_json)
         with contextlib.redirect_stdout(sys.stderr):
             taken = carry_out(
                 lambda meter, nudge: profile(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from elastune.job import Job
     from elastune.journal import RunFolder
     from elastune.runs.offer import Offer
+    from elastune.runs.profiling import Effort
     from elastune.runs.real import RunInterrupted
     from elastune.runs.resuming import Continuation
 
@@ -74,6 +75,7 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
                 address=address,
                 runs_folder=runs_folder,
                 as_json=as_json,
+                yes=yes,
                 meter_of=meter_of,
             )
             offer = offer_run(planned, policy=policy, seed=seed, address=address)
@@ -144,7 +146,13 @@ def _logged(job: Path, log: list[str] | None) -> Job:
 
 
 def _measured(
-    given: Job, *, address: str | None, runs_folder: Path, as_json: bool, meter_of: Callable[[], RunMeter]
+    given: Job,
+    *,
+    address: str | None,
+    runs_folder: Path,
+    as_json: bool,
+    yes: bool,
+    meter_of: Callable[[], RunMeter],
 ) -> Job:
     """The job with a profile, which is measured first if nobody has done so."""
     from elastune.api.profiling import measured, tell_measured  # noqa: PLC0415
@@ -152,8 +160,15 @@ def _measured(
     if given.is_measured:
         return given
     typer.echo("the job has no profile: looking for one, or measuring the training first", err=True)
+
+    def consent(effort: Effort) -> None:
+        if address is None:
+            ask_to_measure(given, effort, yes=yes, as_json=as_json)
+
     planned, how = carry_out(
-        lambda meter, nudge: measured(given, address=address, folder=runs_folder, watch=meter, nudge=nudge),
+        lambda meter, nudge: measured(
+            given, address=address, folder=runs_folder, watch=meter, nudge=nudge, consent=consent
+        ),
         as_json=as_json,
         meter_of=meter_of,
         again="the same command",
@@ -229,11 +244,30 @@ def _show_quote(offer: Offer) -> None:
 
 def _ask(offer: Offer, *, yes: bool, as_json: bool) -> None:
     """Before money is spent."""
-    if yes or not offer.spends_money:
+    if offer.spends_money:
+        _confirm("this run spends money", "Start?", yes=yes, as_json=as_json)
+
+
+def ask_to_measure(job: Job, effort: Effort, *, yes: bool, as_json: bool) -> None:
+    """Likewise before a training is measured on machines that somebody sends a bill for."""
+    from elastune.runs.offer import spends_money  # noqa: PLC0415
+    from elastune.runs.profiling import most_usd  # noqa: PLC0415
+    from elastune.units import format_duration, format_usd  # noqa: PLC0415
+
+    if not spends_money(job):
+        return
+    most = format_usd(most_usd(job, effort))
+    told = f"measuring takes up to {format_duration(effort.most_s)} and at most {most}"
+    typer.echo(told, err=True)
+    _confirm("measuring spends money", "Measure?", yes=yes, as_json=as_json)
+
+
+def _confirm(what: str, question: str, *, yes: bool, as_json: bool) -> None:
+    if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise JobError("this run spends money, and nobody is there to be asked; say --yes if it may")
-    typer.confirm("Start?", abort=True)
+        raise JobError(f"{what}, and nobody is there to be asked; say --yes if it may")
+    typer.confirm(question, abort=True, err=True)
 
 
 def _print(finished: Finished, *, as_json: bool) -> None:

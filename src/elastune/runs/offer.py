@@ -36,7 +36,12 @@ class Offer:
 
     @property
     def spends_money(self) -> bool:
-        return self.address is None and self.setup.job.cluster.provider not in _FREE
+        return self.address is None and spends_money(self.setup.job)
+
+
+def spends_money(job: Job) -> bool:
+    """Whether somebody sends a bill for its nodes."""
+    return job.cluster.provider not in _FREE
 
 
 def make_offer(job: Job, *, policy: str | None, seed: int, address: str | None) -> Offer:

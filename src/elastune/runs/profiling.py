@@ -17,6 +17,7 @@ from elastune.job.measurement_files import read_measurements
 from elastune.profiles import Profile
 from elastune.runs.measuring import Measurements
 from elastune.runs.offer import Offer, make_offer
+from elastune.runs.pricing import with_price
 from elastune.runs.result import Estimate
 from elastune.runs.script import Shipment
 from elastune.runs.setup import MEASURING
@@ -73,6 +74,14 @@ def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None)
     return replace(offer, setup=replace(offer.setup, search=search))
 
 
+def most_usd(job: Job, effort: Effort) -> float:
+    """What measuring may cost: as many nodes as there may be, the dearest, for all the time it may take."""
+    terms = with_price(job).cluster.to_terms()
+    seconds = max(effort.most_s, terms.minimum_charge_s) + terms.parting_s
+    usd = terms.max_nodes * terms.dearest_usd_per_s * seconds
+    return usd if job.budget is None else min(usd, job.budget)
+
+
 def keep(measurements: Measurements, path: Path, key: str) -> Profile:
     """Write what was measured, and read it as the planner will."""
     if not measurements.iterations:
@@ -102,6 +111,8 @@ def key_of(job: Job, shipment: Shipment) -> str:
         else None,
         "versions": {name: _version(name) for name in _VERSIONS},
     }
+    if job.cluster.options:
+        about["kind"] = job.cluster.options.get("instance_type", job.cluster.options)
     if plain.get("data") is not None:
         about["data"] = plain["data"]
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
