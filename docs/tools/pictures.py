@@ -1,4 +1,4 @@
-"""The pictures of the page about concepts: `python -m docs.tools.pictures` draws them anew."""
+"""The pictures of the pages about concepts and AWS: `python -m docs.tools.pictures` draws them anew."""
 
 from __future__ import annotations
 
@@ -150,7 +150,49 @@ def last_call() -> Iterable[str]:
     yield text(656, 62, "model is on disk", anchor="start", colour=BEST)
 
 
+def on_aws() -> Iterable[str]:
+    """What runs where on AWS: a head that is yours, nodes that come and go, nothing else."""
+    yield box(20, 85, 130, 70)
+    yield text(85, 115, "your laptop", size=15)
+    yield text(85, 136, "looks on, may sleep", size=12)
+    yield box(215, 20, 470, 210, fill=PALE, edge=GREY, dashed=True)
+    yield text(450, 43, "your VPC: a security group that lets only its members in", size=13, colour=GREY)
+    yield box(235, 60, 180, 120)
+    yield text(325, 86, "the head", size=16)
+    yield text(325, 108, "Ray's head", size=13)
+    yield text(325, 128, "elastune run: plans,", size=13)
+    yield text(325, 145, "journal, leases", size=13)
+    yield text(325, 169, "yours, and small", size=12, colour=GREY)
+    yield box(500, 60, 165, 42, edge=GREY, dashed=True)
+    yield text(582, 78, "not needed now:", size=13, colour=GREY)
+    yield text(582, 94, "does not exist", size=12, colour=GREY)
+    for y in (118, 176):
+        yield box(500, y, 165, 42, fill=COLOURS[1], edge=GREY)
+        yield text(582, y + 18, "a node: workers", size=13, colour=WHITE)
+        yield text(582, y + 34, "and a watchdog", size=12, colour=WHITE)
+    yield arrow(415, 115, 498, 135)
+    yield arrow(415, 150, 498, 190)
+    yield text(457, 147, "Ray", size=12)
+    yield arrow(150, 120, 233, 120)
+    yield text(182, 110, "SSM", size=12)
+    services = (
+        (235, "EC2", "launch, list, end, re-tag"),
+        (410, "Secrets Manager", "the token of Ray"),
+        (560, "S3", "checkpoints"),
+    )
+    for x, name, what in services:
+        width = {"EC2": 165, "Secrets Manager": 140, "S3": 110}[name]
+        yield box(x, 262, width, 52, fill=COLOURS[2], edge=COLOURS[2])
+        yield text(x + width / 2, 284, name, colour=WHITE)
+        yield text(x + width / 2, 303, what, size=12, colour=WHITE)
+    yield arrow(317, 180, 317, 260)
+    yield arrow(400, 180, 445, 260)
+    yield arrow(530, 218, 510, 260)
+    yield arrow(625, 218, 620, 260)
+
+
 PICTURES = {
+    "aws": (on_aws, 705, 335),
     "slots": (slots_nodes_gangs, 700, 175),
     "stages": (stages, 750, 260),
     "quote": (quote, 720, 200),

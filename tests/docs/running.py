@@ -61,7 +61,7 @@ class PageRun:
         shutil.copytree(ROOT / "examples", folder / "examples")
 
     def run(self) -> None:
-        with contextlib.chdir(self.folder), _importing_from(self.folder):
+        with contextlib.chdir(self.folder), _importing_from(self.folder), without_aws():
             self._run_all()
 
     def _run_all(self) -> None:
@@ -163,6 +163,18 @@ def _mapping(text: str) -> dict[str, Any]:
     value = read_yaml(text, "page").value
     assert isinstance(value, dict)
     return value
+
+
+@contextlib.contextmanager
+def without_aws() -> Iterator[None]:
+    """Pages are for people without an account: what they show must not depend on whose machine this is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from elastune.job import Job, load_job
 from elastune.job.cluster import ClusterSection
 from elastune.job.data import DataSection
 from elastune.job.document import read_yaml
+from elastune.job.kinds import KindSection
 from elastune.job.measurement_files import read_measurements
 from elastune.job.profile import CheckpointSection, ProfileSection
 from elastune.job.sampler import SamplerSection
@@ -20,9 +21,13 @@ from elastune.job.search import SEARCHES
 from elastune.job.section import Section
 from elastune.job.slot import SlotSection
 from elastune.job.trainable import CurvesSection
+from elastune.providers.ec2.options import Ec2Options
 from elastune.space import FunctionSpace, RandomSampler, parse_space
+from tests.docs.running import without_aws
+from tests.documents import run_page
 
-PAGE = (Path(__file__).parents[2] / "docs" / "job-file.md").read_text(encoding="utf-8")
+PATH = Path(__file__).parents[2] / "docs" / "job-file.md"
+PAGE = PATH.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(yaml|json|text)\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -87,3 +92,32 @@ def test_every_key_is_in_a_table() -> None:
     for section in sections:
         for key in section.model_fields:
             assert f"\n| `{key}` |" in PAGE, key
+
+
+def table_of(anchor: str) -> str:
+    """The first table after an anchor."""
+    return PAGE.partition(f'<a id="{anchor}"></a>')[2].partition("|---")[2].partition("\n\n")[0]
+
+
+def test_every_option_of_ec2_is_in_its_table_with_its_default() -> None:
+    for name, field in Ec2Options.model_fields.items():
+        (row,) = re.findall(rf"^\| `{name}` \|.*$", table_of("ec2"), re.MULTILINE)
+        default = row.split(" | ")[2]
+        if field.is_required():
+            assert default == "required", name
+        elif isinstance(field.default, float):
+            assert default == f"{field.default:g}", name
+        elif isinstance(field.default, str):
+            assert field.default in default, name
+
+
+def test_every_key_of_a_kind_is_in_its_table() -> None:
+    for key in KindSection.model_fields:
+        assert f"`{key}`" in table_of("kinds"), key
+
+
+def test_the_example_of_kinds_is_quoted_as_the_page_shows(tmp_path: Path) -> None:
+    """If the numbers have changed for a good reason: python -m tests.documents docs/job-file.md"""
+    with without_aws():
+        (quoted,) = run_page(PATH, tmp_path)
+    assert quoted.shown == quoted.fitted()
