@@ -91,9 +91,9 @@ def test_an_instance_is_told_with_all_that_its_tags_say() -> None:
 def test_only_what_is_alive_is_told_and_exactly_that_is_ended() -> None:
     cloud = VirtualCloud(*(instance(f"i-{phase.value}", phase) for phase in Phase))
     estate = Ec2Estate(cloud)
-    assert [each.node for each in estate.sightings()] == ["i-ending", "i-pending", "i-running"]
+    assert [each.node for each in estate.sightings()] == ["i-ending", "i-pending", "i-running", "i-stopped"]
     estate.end(["i-pending", "i-never-was"])
-    assert [each.node for each in estate.sightings()] == ["i-ending", "i-running"]
+    assert [each.node for each in estate.sightings()] == ["i-ending", "i-running", "i-stopped"]
 
 
 def test_what_ec2_refuses_is_unseen_and_a_bug_is_a_bug() -> None:

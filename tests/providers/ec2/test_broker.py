@@ -15,7 +15,7 @@ from elastune.place import NodeId
 from elastune.providers import Fate
 from elastune.providers.ec2 import cloud as ec2
 from elastune.providers.ec2.broker import SETTLE_S, Broker, Purpose, wait_until_gone
-from elastune.providers.ec2.cloud import CloudError, Instance, Launch, Market, Ware
+from elastune.providers.ec2.cloud import CloudError, Instance, Launch, Market, Phase, Ware
 from elastune.providers.ec2.fleet import LAG_S, Clocks
 from elastune.providers.ec2.leases import LEASE_S
 from tests.clouds.virtual import Box, Misfortune, VirtualEc2
@@ -32,7 +32,7 @@ class Moody(VirtualEc2):
     def __init__(self, wall: Callable[[], float], misfortune: Misfortune) -> None:
         super().__init__(wall, misfortune, seed=1)
         self.moods: dict[str, Callable[[], None]] = {}
-        self.is_blind = self.is_deaf = False
+        self.is_blind = self.is_deaf = self.are_stopped = False
         self.log: list[str] = []
 
     def launch(self, launch: Launch) -> tuple[Instance, ...]:
@@ -40,7 +40,9 @@ class Moody(VirtualEc2):
         return super().launch(launch)
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
-        return () if self.is_blind else super().instances(run)
+        told = () if self.is_blind else super().instances(run)
+        running = Phase.STOPPED if self.are_stopped else Phase.RUNNING
+        return tuple(replace(each, phase=running) if each.phase is Phase.RUNNING else each for each in told)
 
     def terminate(self, instances: Collection[str]) -> None:
         self._feel("terminate")
@@ -70,10 +72,7 @@ class Stage:
         self.now_s = 0.0
         self.until_s: float | None = math.inf
         self.ec2 = Moody(lambda: EPOCH + self.now_s, misfortune or Misfortune())
-        self.broker = self.hire()
-
-    def hire(self, *, takes_over: bool = False) -> Broker:
-        purpose = Purpose(
+        self.purpose = Purpose(
             run="r",
             wares=(SPOT, OTHER, DEMAND),
             max_nodes=4,
@@ -82,10 +81,13 @@ class Stage:
             job="j",
             owner="o",
         )
+        self.broker = self.hire()
+
+    def hire(self, *, takes_over: bool = False) -> Broker:
         clocks = Clocks(wall=lambda: EPOCH + self.now_s, run=lambda: self.now_s)
         return Broker(
             self.ec2,
-            purpose,
+            self.purpose,
             clocks=clocks,
             lease=lambda: self.until_s,
             luck=Random(1),
@@ -219,6 +221,16 @@ class TestLaunches:
             ec2.EXPIRY: str(int(EPOCH + LEASE_S)),
         }
 
+    def test_tags_are_what_ec2_takes(self) -> None:
+        stage = Stage()
+        stage.purpose = replace(stage.purpose, job="tüne; rm -rf 'x'\\", owner="o" * 300)
+        stage.broker = stage.hire()
+        stage.broker.request("7", 1)
+        stage.work()
+        (box,) = stage.boxes
+        assert box.launch.tags[ec2.JOB] == "tüne_ rm -rf _x__"
+        assert len(box.launch.tags[ec2.OWNER]) == 256
+
     def test_a_token_stands_for_one_request(self) -> None:
         stage = Stage()
         stage.broker.request("1", 1)
@@ -331,6 +343,16 @@ class TestEndings:
             stage.work(1.0)
             seen.append(len(stage.nodes()))
         assert set(seen) == {2}
+
+    def test_who_was_stopped_is_ended_for_good(self) -> None:
+        """Its disk would cost money."""
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work(30.0)
+        stage.ec2.are_stopped = True
+        stage.work(20.0)
+        assert stage.nodes() == []
+        assert stage.ec2.alive(EPOCH + stage.now_s) == []
 
     def test_who_is_not_listed_for_long_is_gone(self) -> None:
         stage = Stage()

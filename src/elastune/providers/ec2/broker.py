@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -31,6 +32,7 @@ from elastune.providers.protocol import Fate, Survey
 
 _LEAST_LEASE_S = BILLING_RULES["ec2"].least_life_s / 2
 """An instance is not launched with less than this, whatever happened since it was asked for."""
+_MOST_CHARACTERS = 256
 SETTLE_S = 30.0
 """A driver that takes over waits so long before it launches: what the last one did must be seen first."""
 BUSY_LOOK_S = 3.0
@@ -62,7 +64,12 @@ class Purpose:
             ec2.PRICE: f"{ware.usd_per_hour:.6g}",
             ec2.EXPIRY: str(int(expiry)),
         }
-        return {key: value for key, value in tags.items() if value}
+        return {key: _as_tag(value) for key, value in tags.items() if value}
+
+
+def _as_tag(value: str) -> str:
+    """What EC2 takes as the value of a tag."""
+    return re.sub(r"[^\w\s+=.:/@-]", "_", value)[:_MOST_CHARACTERS]
 
 
 class Broker:

@@ -32,8 +32,9 @@ class Phase(enum.Enum):
 
     PENDING = "pending"
     RUNNING = "running"
+    STOPPED = "stopped"
+    """By somebody: no longer of use, but its disk costs money. It has to be ended."""
     ENDING = "ending"
-    """Being shut down or stopped: no longer of use. A stopped one costs its disk and is ended for good."""
     ENDED = "ended"
 
 
@@ -132,9 +133,9 @@ class Cloud(Protocol):
         ...
 
     def terminate(self, instances: Collection[str]) -> None:
-        """Unknown and ended ones are no error."""
+        """Ended ones are no error. One that EC2 does not know is: it may be too young, so try again later."""
         ...
 
     def put_off(self, instances: Collection[str], expires: float) -> None:
-        """Set their expiry. Unknown and ended ones are no error."""
+        """Set their expiry; likewise."""
         ...

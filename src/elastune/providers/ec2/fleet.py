@@ -77,6 +77,8 @@ class Fleet:
             member.heard = max(asked, member.heard)
             if instance.phase in {Phase.ENDING, Phase.ENDED}:
                 self._end(member, instance)
+            elif instance.phase is Phase.STOPPED and member.released is None:
+                member.released = asked
             elif member.ended is None:
                 member.instance = instance
             elif asked - member.ended > LAG_S:  # it did not end after all
