@@ -124,7 +124,7 @@ def test_an_ec2_that_is_not_set_up_is_told_in_one_line(tmp_path: Path) -> None:
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     done = nodes(cwd=tmp_path, aws=bare, columns=40)
-    assert done.returncode == 0
+    assert done.returncode == 4
     told = [line for line in done.stdout.splitlines() if line.startswith("ec2 was not looked at: no AWS")]
     assert len(told) == 1
     assert nodes("--sweep", "--yes", cwd=tmp_path, aws=bare).returncode == 4  # it was asked for by name
@@ -133,6 +133,6 @@ def test_an_ec2_that_is_not_set_up_is_told_in_one_line(tmp_path: Path) -> None:
 def test_an_ec2_that_does_not_answer_is_no_empty_one(aws: dict[str, str], tmp_path: Path) -> None:
     silent = {**aws, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     done = nodes(cwd=tmp_path, aws=silent)
-    assert done.returncode == 0
+    assert done.returncode == 4
     assert "ec2 was not looked at: EC2 did not answer" in done.stdout
     assert nodes("--sweep", "--yes", cwd=tmp_path, aws=silent).returncode == 4

@@ -40,7 +40,7 @@ class Misfortune:
     lost_per_hour: float = 0.0
     noticed_per_hour: float = 0.0
     boot_failure: float = 0.0
-    watchdog_s: float = 30.0
+    watchdog_s: float = 55.0
     """So long after its expiry an instance is gone, at most."""
     outages: tuple[tuple[float, float], ...] = ()
     """From when to when nothing answers at all; wall clock."""

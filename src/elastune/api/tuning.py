@@ -15,7 +15,7 @@ from elastune.api.progress import said, watching
 from elastune.api.running import MOST_SEED, RUNS_FOLDER, new_id, now_utc
 from elastune.bodies.ray.clock import RunClock
 from elastune.core import State
-from elastune.errors import JobError
+from elastune.errors import ExecutionError, JobError
 from elastune.job import Job
 from elastune.job.quantities import ExpectedError, positive_duration, positive_money
 from elastune.journal import Body, Journal, RunFolder, RunRecord, find_run
@@ -219,6 +219,15 @@ def run_on(
     StopFile(found.folder).clear()
     clock = RunClock.starting_at(core.state.now_s)
     with ExitStack() as stack:
+        # Before anything is opened: closing the provider again would end the nodes of whoever is at it.
+        journal = Journal.open(found.journal)
+        writer = journal.resume(found.record.run)
+        stack.callback(writer.close)
+        if writer.next_number != core.state.events + 1:
+            raise ExecutionError(
+                f"somebody went on with run {found.record.run} meanwhile; look at it with `elastune status "
+                f"{found.record.run}`, and resume it again if it still rests"
+            )
         lease = Lease()
         provider = open_provider(offer, found.record, clock, lease, takes_over=True)
         write_farewell(found.folder, None)
@@ -229,10 +238,10 @@ def run_on(
         real = RealRun(
             offer.setup,
             Means(provider=provider, shipment=offer.shipment, clock=clock, lease=lease),
-            journal=Journal.open(found.journal),
+            journal=journal,
             record=found.record,
             folder=found.folder,
-            core=core,
+            going_on=(core, writer),
         )
         introduce(
             watch,

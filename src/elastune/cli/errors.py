@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import typer
 
-from elastune.errors import ElastuneError, ExecutionError, JobError
+from elastune.errors import ElastuneError, ExecutionError, InfeasibleError, JobError
 
 
 @contextlib.contextmanager
@@ -60,5 +60,7 @@ def _kind(error: ElastuneError) -> str:
             return "job"
         case ExecutionError():
             return "execution"
+        case InfeasibleError():
+            return "infeasible"
         case _:
             return "internal"

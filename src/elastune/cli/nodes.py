@@ -53,6 +53,8 @@ def nodes_command(
         from elastune.reports.nodes_text import render_nodes  # noqa: PLC0415
 
         show(render_nodes(found))
+    if provider is not None and found.unseen:  # asked for, and not looked at: that is no "nothing is alive"
+        raise typer.Exit(ExecutionError.exit_code)
 
 
 def _sweep(wardens: Wardens, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:

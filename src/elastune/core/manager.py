@@ -28,6 +28,8 @@ def reconcile(turn: Turn) -> list[Vetoed]:
     for room in state.rooms.values():
         pool = room.pool
         pool.wanted = 0 if state.closing or state.resting else _wanted(state, pool)
+        if pool.leaving or pool.coming > pool.wanted:
+            _release_surplus(turn, room)
         if pool.coming < pool.wanted:
             if pool.retry_s is not None and state.now_s < pool.retry_s:
                 continue
@@ -35,8 +37,6 @@ def reconcile(turn: Turn) -> list[Vetoed]:
             veto = _request(turn, pool, pool.wanted - pool.coming)
             if veto is not None:
                 vetoes.append(veto)
-        elif pool.coming > pool.wanted or pool.leaving:
-            _release_surplus(turn, room)
     return vetoes
 
 

@@ -23,7 +23,6 @@ def granted(turn: Turn, event: NodesGranted) -> None:
         turn.tell(ReleaseNodes(nodes=event.nodes))
         return
     _answered(state, event.request, len(event.nodes))
-    room.pool.refusals = 0
     for number in event.nodes:
         node = Node(number, room.pool.number, event.request, event.at_s - event.billed_s)
         room.pool.nodes[number] = state.where[number] = node
@@ -59,6 +58,7 @@ def ready(turn: Turn, event: NodesReady) -> None:
         node.ready_s, node.hosts = event.at_s, names
         state.ledger.ready(number, event.at_s)
         state.experience.boot.add(event.at_s - node.born_s)
+        room.pool.refusals = 0
         room.occupants[number] = {}
         if not node.leaving:
             room.board.open(number)
@@ -91,6 +91,8 @@ def lost(turn: Turn, number: NodeId, billed_s: float | None) -> None:
     if node is None:
         return
     room = state.rooms[node.pool]
+    if node.ready_s is None and not node.leaving and state.ended is None:
+        manager.back_off(turn, room.pool)  # who dies young may do so again and again
     for trial in [state.trials[number] for number in room.occupants.get(node.number, ())]:
         trial.lost += 1
         gangs.dissolve(turn, trial)

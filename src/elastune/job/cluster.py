@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -17,10 +18,12 @@ from elastune.planning.kinds import JOBS_PRICE
 from elastune.profiles import Constant
 from elastune.providers import known_providers
 from elastune.providers.prices import billing_rule, interruption_teller, price_teller
+from elastune.units import plural
 
 DEFAULT_MAX_NODES = 64
 # The machines at hand.
 LOCAL = "local"
+_ROUNDING = 1 + 1e-9
 _billing = one_of(*(kind.value for kind in Billing))
 # Left out of a job's data where they say nothing, so that the journals of jobs without them do not change.
 LATER_KEYS = (
@@ -139,9 +142,19 @@ class ClusterSection(Section):
                 "`elastune.quote`, which asks"
             )
         rule = billing_rule(self.provider)
+        most_nodes = self.most_nodes
+        dearest = max(self.price_per_hour, self.most_price_per_hour or 0.0)
+        if self.most_spend_per_hour is not None and dearest:
+            most_nodes = min(most_nodes, math.floor(self.most_spend_per_hour / dearest * _ROUNDING))
+            if not most_nodes or (self.nodes is not None and most_nodes < self.nodes):
+                need = self.nodes or 1
+                raise JobError(
+                    f"cluster.most_spend_per_hour is ${self.most_spend_per_hour:g}, but "
+                    f"{plural(need, 'node')} may cost ${need * dearest:g} per hour; expected at least that"
+                )
         return ClusterTerms(
             slots_per_node=self.slots_per_node,
-            max_nodes=self.most_nodes,
+            max_nodes=most_nodes,
             price_per_hour=self.price_per_hour,
             fixed=self.nodes is not None,
             billing=self.billing,

@@ -101,6 +101,9 @@ class AttachedProvider:
         """How Ray calls a node, for `NodeAffinitySchedulingStrategy`."""
         return self._roster.ray_node(node)
 
+    def billed_s(self, node: NodeId) -> float | None:
+        return None
+
     def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
         return 0.0
 

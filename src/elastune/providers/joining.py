@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 from elastune.errors import ExecutionError
@@ -23,7 +24,13 @@ class Joining:
         try:
             connect_quietly(address)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise ExecutionError(f"the Ray cluster {address!r} cannot be used: {error}") from error
+            if address == "auto" and "any running Ray instance" in str(error):
+                raise ExecutionError(
+                    "no Ray cluster runs on this machine; start its head with `ray start --head` (docs/"
+                    "aws.md says how, with a token), or say where it is, host:port"
+                ) from error
+            hint = _token_hint()
+            raise ExecutionError(f"the Ray cluster {address!r} cannot be used: {error}{hint}") from error
         self._connected = True
 
     @property
@@ -40,6 +47,13 @@ class Joining:
 
             ray.shutdown()
         self._connected = False
+
+
+def _token_hint() -> str:
+    """The usual reason, which Ray does not tell."""
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
+        return "; is the token in RAY_AUTH_TOKEN_PATH, or ~/.ray/auth_token, the cluster's own?"
+    return "; if it asks for a token, set RAY_AUTH_MODE=token and put it into ~/.ray/auth_token"
 
 
 def refuse_unreachable(address: str) -> None:

@@ -29,6 +29,18 @@ MOST_FILE_BYTES = 100 * 10**6
 _SKIPPED = frozenset(
     {
         ".aws",
+        ".azure",
+        ".bash_history",
+        ".docker",
+        ".env",
+        ".git-credentials",
+        ".gnupg",
+        ".huggingface",
+        ".kaggle",
+        ".kube",
+        ".netrc",
+        ".pypirc",
+        ".ray",
         ".cache",
         ".git",
         ".hg",

@@ -54,6 +54,10 @@ class RayProvider(Provider, Protocol):
         """
         ...
 
+    def billed_s(self, node: NodeId) -> float | None:
+        """For how long a node, there or gone, was billed; None: for as long as it was there."""
+        ...
+
     def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
         """For how long a node that was `age_s` old when its driver went down, `down_s` ago, went on costing
         money since."""

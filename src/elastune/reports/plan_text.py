@@ -122,6 +122,10 @@ def _totals(quote: Quote) -> Table:
     if quote.risk is not None:
         limited = limits.deadline_s is not None or limits.budget_usd is not None
         rows.add_row("spot", tell_risk(quote.risk, limited=limited))
+        if limited and quote.risk.share_kept < quote.problem.limits.confidence:
+            sure = format_confidence(quote.problem.limits.confidence)
+            told = f"with interruptions the limits are kept less often than {sure}: the plan above has none"
+            rows.add_row("beware", Text(told, "bold yellow"))
     if quote.stop_when is not None:
         rows.add_row("or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that")
     if quote.problem.hopping is not None:

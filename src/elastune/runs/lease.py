@@ -15,5 +15,11 @@ class Lease:
         """By the run's clock; None: the run has not begun yet, or not begun again."""
         return self._until_s
 
+    def shorten(self, state: State) -> None:
+        """Before anything is done about what happened: more nodes may be about to share the money."""
+        until_s = guards.may_live_until_s(state)
+        self._until_s = until_s if self._until_s is None else min(until_s, self._until_s)
+
     def reckon(self, state: State) -> None:
+        """Once it is done: those that were given back cost nothing more."""
         self._until_s = guards.may_live_until_s(state)

@@ -16,7 +16,7 @@ from elastune.job import Job
 from elastune.job.measurement_files import read_measurements
 from elastune.profiles import Profile
 from elastune.runs.measuring import Measurements
-from elastune.runs.offer import Offer, make_offer
+from elastune.runs.offer import Offer, make_offer, spends_money
 from elastune.runs.pricing import with_price
 from elastune.runs.result import Estimate
 from elastune.runs.script import Shipment
@@ -66,9 +66,10 @@ class Profiled:
 def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> Offer:
     """A run that measures, within the job's own limits and the effort."""
     deadline = effort.most_s if job.deadline is None else min(effort.most_s, job.deadline)
-    bounded = job.model_copy(
-        update={"deadline": deadline, "yields": None, "stop_when": None, "start_configurations": ()}
-    )
+    bounds: dict[str, object] = {"deadline": deadline, "yields": None, "stop_when": None}
+    if spends_money(job) and address is None:
+        bounds["budget"] = most_usd(job, effort)
+    bounded = job.model_copy(update={**bounds, "start_configurations": ()})
     offer = make_offer(bounded, policy=MEASURING, seed=seed, address=address)
     search = {**offer.setup.search, **effort.to_search()}
     return replace(offer, setup=replace(offer.setup, search=search))
@@ -78,7 +79,7 @@ def most_usd(job: Job, effort: Effort) -> float:
     """What measuring may cost: as many nodes as there may be, the dearest, for all the time it may take."""
     terms = with_price(job).cluster.to_terms()
     seconds = max(effort.most_s, terms.minimum_charge_s) + terms.parting_s
-    usd = terms.max_nodes * terms.dearest_usd_per_s * seconds
+    usd = terms.max_nodes * (terms.dearest_usd_per_s * seconds + terms.data_usd_per_node)
     return usd if job.budget is None else min(usd, job.budget)
 
 

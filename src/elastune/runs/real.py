@@ -79,9 +79,9 @@ class RealRun:
         journal: AnyJournal,
         record: RunRecord,
         folder: RunFolder,
-        core: Core | None = None,
+        going_on: tuple[Core, Writer] | None = None,
     ) -> None:
-        """`core`: as the journal left it; without one the run is new."""
+        """`going_on`: a core as the journal left it, and who writes on; without them the run is new."""
         self.setup = setup
         self.record = record
         self.folder = folder
@@ -92,8 +92,7 @@ class RealRun:
             luggage = pack_up(means.shipment, runs=folder.path.parent)
         self.store = open_store(setup.job, folder)
         self.store.check()
-        self.is_new = core is None
-        core = core or setup.make_core(record.seed)
+        core = setup.make_core(record.seed) if going_on is None else going_on[0]
         self.listeners = open_listeners(setup.job, core.state, journal, record, folder, self.store)
         self.body = RayBody(
             setup.terms,
@@ -105,7 +104,7 @@ class RealRun:
             hang_after_s=setup.job.hang_after,
         )
         self.journal = journal
-        self.writer: Writer = journal.start(record) if self.is_new else journal.resume(record.run)
+        self.writer: Writer = journal.start(record) if going_on is None else going_on[1]
         self.driver = Driver(core, self.writer)
         self.retention = Retention(self.store, core.state, keeps_all=setup.job.keep_checkpoints == "all")
         self.body.drawing.remember(core.state.trials.values())
@@ -133,6 +132,7 @@ class RealRun:
             beat, asked = Beat(time.monotonic), False
             while not self.body.is_idle and not self._has_taken_leave():
                 self.body.step(self._think)
+                self.means.lease.reckon(self.core.state)
                 if not beat.is_due(0):
                     continue
                 self.writer.commit()
@@ -234,7 +234,7 @@ class RealRun:
             commands += caused
             self.retention.take(event)
             self.listeners.take(event, caused)
-        self.means.lease.reckon(self.core.state)
+        self.means.lease.shorten(self.core.state)
         if not all(isinstance(command, _INWARD) for command in commands):
             self.writer.commit()
         return commands

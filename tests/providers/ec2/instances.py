@@ -68,6 +68,7 @@ class FakeInstance:
             "ELASTUNE_SHUTDOWN": str(switch),
             "ELASTUNE_IMDS": imds.url,
             "ELASTUNE_STATE": str(self.state),
+            "ELASTUNE_MOST_LEASE": "86400",
             "ELASTUNE_PER_BOOT": str(folder / "per-boot"),
             "ELASTUNE_SYSTEMD_RUN": "false",
             "ELASTUNE_TICK": "0.1",

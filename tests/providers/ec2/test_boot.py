@@ -90,8 +90,8 @@ def test_the_switch_is_armed_before_anything_else(instance: FakeInstance) -> Non
     seen = instance.folder / "seen"
     boot = a_boot(expires=time.time() + 1770, setup=(f"cp {instance.folder}/shutdown.txt {seen}", "exit 7"))
     instance.boot(boot)
-    assert seen.read_text() == "--no-wall -P +30\n"
-    assert instance.switched == ["--no-wall -P +30", END]
+    assert seen.read_text() == "--no-wall -P +29\n"
+    assert instance.switched == ["--no-wall -P +29", END]
 
 
 def test_a_setup_command_that_fails_is_told_and_ends_the_machine(instance: FakeInstance) -> None:
@@ -332,4 +332,4 @@ def test_the_lease_is_read_from_ec2_itself(instance: FakeInstance, aws: Mapping[
     instance.imds.data["instance-id"] = launched
     instance.watch(a_boot(expires=time.time() + 100))
     until(lambda: bool(instance.switched))
-    assert instance.switched == ["--no-wall -P +30"]
+    assert instance.switched == ["--no-wall -P +29"]

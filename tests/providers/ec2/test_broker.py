@@ -217,7 +217,7 @@ class TestLaunches:
             ec2.ASKED: "1",
             ec2.JOB: "j",
             ec2.OWNER: "o",
-            ec2.PRICE: "4",
+            ec2.PRICE: "4.0",
             ec2.EXPIRY: str(int(EPOCH + LEASE_S)),
         }
 

@@ -62,7 +62,7 @@ def test_a_lease_that_is_renewed_is_armed_anew_and_not_ended(instance: FakeInsta
     until(lambda: len(instance.switched) == 2)
     until(lambda: time.time() > first + 0.5)
     instance.ticks()
-    assert [minutes(command) for command in instance.switched] == [30, 60]
+    assert [minutes(command) for command in instance.switched] == [29, 59]
 
 
 def test_a_lease_that_is_cut_short_is_armed_anew_and_ends_the_machine(
@@ -76,7 +76,15 @@ def test_a_lease_that_is_cut_short_is_armed_anew_and_ends_the_machine(
     until(lambda: len(instance.switched) == 2)
     instance.imds.data[LEASE] = in_s(1)
     until(lambda: instance.ended)
-    assert [minutes(command) for command in instance.switched[:2]] == [60, 30]
+    assert [minutes(command) for command in instance.switched[:2]] == [59, 29]
+
+
+def test_a_lease_far_ahead_is_the_word_of_a_clock_that_is_wrong(instance: FakeInstance, head: str) -> None:
+    """It is cut to an hour, once: what does not change does not count again."""
+    instance.environment["ELASTUNE_MOST_LEASE"] = "2"
+    instance.imds.data[LEASE] = in_s(10**6)
+    instance.watch(a_boot(head=head))
+    until(lambda: instance.ended)
 
 
 def test_xen_is_not_believed_where_ec2_says_otherwise(instance: FakeInstance, head: str) -> None:
@@ -90,7 +98,7 @@ def test_xen_is_not_believed_where_ec2_says_otherwise(instance: FakeInstance, he
     until(lambda: bool(instance.switched))
     time.sleep(2.5)
     instance.ticks()
-    assert [minutes(command) for command in instance.switched] == [30]
+    assert [minutes(command) for command in instance.switched] == [29]
 
 
 @pytest.mark.parametrize("told", ["soon", "", "-5", "1e300", "99999999999999", "0x7fffffff", "$(false)"])
@@ -105,7 +113,7 @@ def test_a_fraction_of_a_second_is_no_matter(instance: FakeInstance, head: str) 
     instance.imds.data[LEASE] = f"{time.time() + 7170:.3f}"
     instance.watch(a_boot(head=head))
     until(lambda: bool(instance.switched))
-    assert [minutes(command) for command in instance.switched] == [120]
+    assert [minutes(command) for command in instance.switched] == [119]
 
 
 def test_without_the_metadata_service_the_switch_stays_armed(instance: FakeInstance, head: str) -> None:
@@ -129,7 +137,7 @@ def test_ec2_itself_is_asked_before_a_lease_passes(instance: FakeInstance, head:
     until(lambda: bool(instance.switched))
     time.sleep(1.5)
     instance.ticks()
-    assert [minutes(command) for command in instance.switched] == [15]
+    assert [minutes(command) for command in instance.switched] == [14]
     asked = (instance.folder / "asked").read_text().splitlines()
     assert asked == [f"{INSTANCE} elastune:expiry us-east-1"]
 
@@ -181,7 +189,7 @@ def test_where_the_watchdog_is_killed_the_switch_has_the_last_word(instance: Fak
     until(lambda: bool(instance.switched))
     os.kill(watchdog.pid, signal.SIGKILL)
     watchdog.wait()
-    assert [minutes(command) for command in instance.switched] == [10]
+    assert [minutes(command) for command in instance.switched] == [9]
 
 
 def test_a_new_watchdog_knows_the_lease_of_the_one_before(instance: FakeInstance, head: str) -> None:

@@ -266,7 +266,7 @@ class RayBody:
     def _look(self) -> Iterator[AnyEvent]:
         broken = self.machines.provider.broken
         if broken is not None:
-            yield from self._give_up(broken)
+            yield from self._rest_for(broken)
         for event in self.machines.look():
             if isinstance(event, ev.NodeLost):
                 self._drop(event.node)

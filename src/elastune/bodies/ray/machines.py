@@ -100,7 +100,7 @@ class Machines:
             case seen.Noticed(node=node, until_s=until_s):
                 yield ev.NodeNoticed(at_s=now_s, node=node, until_s=until_s)
             case seen.Lost(node=node):
-                yield ev.NodeLost(at_s=now_s, node=node)
+                yield ev.NodeLost(at_s=now_s, node=node, billed_s=self.provider.billed_s(node))
             case seen.Orphaned(node=node):
                 machine = self._machines.get(node)
                 yield ev.NodeFound(
@@ -111,5 +111,8 @@ class Machines:
                 )
 
     def _billed_s(self, node: NodeId) -> float:
+        told = self.provider.billed_s(node)
+        if told is not None:
+            return told
         machine = self._machines.get(node)
         return 0.0 if machine is None else max(0.0, self._clock() - machine.since_s)

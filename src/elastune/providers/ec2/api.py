@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from elastune.errors import JobError
@@ -16,27 +20,53 @@ T = TypeVar("T")
 _ELSEWHERE = {
     "InsufficientCapacity",
     "InsufficientFreeAddressesInSubnet",
+    "InsufficientCapacityOnHost",
     "InsufficientHostCapacity",
     "InsufficientInstanceCapacity",
+    "InsufficientReservedInstanceCapacity",
     "InstanceLimitExceeded",
     "MaxSpotInstanceCountExceeded",
+    "NetworkInterfaceLimitExceeded",
     "SpotMaxPriceTooLow",
     "Unsupported",
     "UnsupportedOperation",
     "VcpuLimitExceeded",
+    "VolumeLimitExceeded",
 }
 """Not here, not now, or not of this kind."""
-_BUSY = {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
+_BUSY = {
+    "EC2ThrottledException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+}
 _ALREADY = {"IdempotentParameterMismatch", "IdempotentInstanceTerminated"}
-_UNSURE = {"InternalError", "InternalFailure", "RequestTimeout", "ServiceUnavailable", "Unavailable"}
+_UNSURE = {
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InternalError",
+    "InternalFailure",
+    "PendingVerification",
+    "RequestExpired",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "Unavailable",
+}
+"""Nothing may have been done, or everything. Expired credentials are renewed by somebody, mostly."""
 _UNKNOWN = {"InvalidID", "InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound"}
 _PERMITTED = "DryRunOperation"
+_ENCODED = re.compile(r"Encoded authorization failure message: \S+")
+"""A thousand characters for the account's administrator, who finds them in CloudTrail."""
 _PHASES = {
     "pending": Phase.PENDING,
     "running": Phase.RUNNING,
     "shutting-down": Phase.ENDING,
-    "stopping": Phase.ENDING,
-    "stopped": Phase.ENDING,
+    "stopping": Phase.STOPPED,
+    "stopped": Phase.STOPPED,
     "terminated": Phase.ENDED,
 }
 _CONNECT_S = 5
@@ -48,6 +78,8 @@ class Ec2Api:
     """`options` are for launching; who only lists and ends instances needs none."""
 
     def __init__(self, region: str | None = None, options: Ec2Options | None = None) -> None:
+        self.skew_s = 0.0
+        """By how much this machine's clock is ahead of EC2's, as of the last answer."""
         self._client = make_client("ec2", region)
         self._options = options
 
@@ -93,18 +125,25 @@ class Ec2Api:
         self._one_by_one(instances, lambda ids: self._call("create_tags", Resources=ids, Tags=tags))
 
     def _one_by_one(self, instances: Collection[str], call: Callable[[list[str]], object]) -> None:
-        """All at once; if EC2 does not know one of them, it does nothing for all, so then each by itself."""
+        """All at once; if EC2 does not know one of them, it does nothing for all, so then each by itself.
+
+        `BusyError`: some are not known, or not yet. All others were served.
+        """
         ids = list(instances)
         if not ids:
             return
         try:
             call(ids)
-        except _UnknownError:
-            for id_ in ids if len(ids) > 1 else ():
-                try:
-                    call([id_])
-                except _UnknownError:
-                    continue
+        except _UnknownError as unknown:
+            error: _UnknownError | None = unknown
+        else:
+            return
+        for id_ in ids if len(ids) > 1 else ():
+            try:
+                call([id_])
+            except _UnknownError as unknown:
+                error = unknown
+        raise ec2.BusyError(str(error))
 
     def _wording(self, launch: Launch) -> dict[str, Any]:
         """The same launch is always worded in the same way, as its client token demands."""
@@ -128,6 +167,9 @@ class Ec2Api:
                 "MarketType": "spot",
                 "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
             }
+            if ware.most_usd_per_hour is not None:
+                most = f"{ware.most_usd_per_hour:.6f}"
+                wording["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] = most
         if ware.subnet is not None:
             wording["SubnetId"] = ware.subnet
         if options.security_group:
@@ -144,8 +186,15 @@ class Ec2Api:
 
     def _root_device(self) -> str:
         assert self._options is not None
-        answer = self._call("describe_images", ImageIds=[self._options.image])
-        return str(answer["Images"][0]["RootDeviceName"])
+        images = self._call("describe_images", ImageIds=[self._options.image])["Images"]
+        if not images:
+            raise ec2.RefusedError(f"EC2 shows no image {self._options.image}")
+        return str(images[0]["RootDeviceName"])
+
+    def _compare_clocks(self, answer: Mapping[str, Any]) -> None:
+        told = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        with contextlib.suppress(TypeError, ValueError):
+            self.skew_s = time.time() - parsedate_to_datetime(told).timestamp()
 
     def _call(self, verb: str, **arguments: Any) -> Any:
         from botocore.exceptions import (  # noqa: PLC0415  heavy
@@ -155,15 +204,28 @@ class Ec2Api:
             ParamValidationError,
             PartialCredentialsError,
         )
+        from botocore.parsers import ResponseParserError  # noqa: PLC0415
 
         try:
-            return getattr(self._client, verb)(**arguments)
+            answer = getattr(self._client, verb)(**arguments)
         except ClientError as error:
             raise _translated(error.response) from None
-        except (NoCredentialsError, PartialCredentialsError, ParamValidationError) as error:
+        except (NoCredentialsError, PartialCredentialsError) as error:
+            raise ec2.RefusedError(
+                f"EC2 cannot be asked: {error}; give this machine a role, or run `aws configure`"
+            ) from None
+        except ParamValidationError as error:
             raise ec2.RefusedError(f"EC2 cannot be asked: {error}") from None
         except BotoCoreError as error:
             raise ec2.UnsureError(f"EC2 did not answer: {error}") from None
+        except ResponseParserError:  # which is no error of botocore's family
+            raise ec2.UnsureError(
+                "EC2 did not answer: somebody else did, in words that are not its"
+            ) from None
+        except Exception as error:  # noqa: BLE001  botocore raises RuntimeErrors, too, for credentials say
+            raise ec2.UnsureError(f"EC2 could not be asked: {error!r}") from None
+        self._compare_clocks(answer)
+        return answer
 
 
 def make_client(service: str, region: str | None) -> Any:
@@ -184,7 +246,8 @@ def make_client(service: str, region: str | None) -> Any:
         return boto3.session.Session().client(service, region_name=region, config=config)
     except NoRegionError:
         raise JobError(
-            "no AWS region is known; set cluster.options.region, or AWS_REGION, or run `aws configure`"
+            "no AWS region is known; set cluster.options.region (or --region), or AWS_DEFAULT_REGION, or run "
+            "`aws configure`"
         ) from None
     except BotoCoreError as error:
         raise JobError(f"AWS cannot be used: {error}") from None
@@ -196,7 +259,7 @@ class _UnknownError(ec2.RefusedError):
 
 def _translated(response: Mapping[str, Any]) -> CloudError:
     told = response.get("Error", {})
-    code, message = str(told.get("Code", "")), str(told.get("Message", "")).strip()
+    code, message = str(told.get("Code", "")), _ENCODED.sub("", str(told.get("Message", ""))).strip()
     text = f"{code}: {message}" if message else code
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _ELSEWHERE:
@@ -224,5 +287,6 @@ def _read(told: Mapping[str, Any]) -> Instance:
         tags={tag["Key"]: tag["Value"] for tag in told.get("Tags", ())},
         zone=told.get("Placement", {}).get("AvailabilityZone", ""),
         private_ip=told.get("PrivateIpAddress"),
+        client_token=told.get("ClientToken", ""),
         reason=str(reason),
     )

@@ -23,7 +23,7 @@ USER_DATA_BYTES = 16 * 1024
 
 _SHELL = ("common.sh", "watchdog.sh", "boot.sh")
 _PYTHON = {"READ_TOKEN": "read_token.py", "READ_LEASE": "read_lease.py", "FIND_NODE": "find_node.py"}
-_CREDENTIALS = re.compile(r"https?://[^/@\s]+@")
+_CREDENTIALS = re.compile(r"https?://[^/@\s]+@|[a-zA-Z][\w+.-]*://[^/@\s:]+:[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,7 @@ class Boot:
 
 def render(boot: Boot) -> str:
     """The script. Raises `JobError` where it would be too long, or tell a secret."""
+    _refuse_credentials("elastune", (boot.elastune,))
     _refuse_credentials("packages", boot.packages)
     _refuse_credentials("setup", boot.setup)
     script = "\n".join(("#!/bin/bash", _header(boot), *(_piece(name) for name in _SHELL)))

@@ -23,7 +23,7 @@ from random import Random
 from elastune.errors import InvariantError
 from elastune.place import NodeId
 from elastune.providers.ec2 import cloud as ec2
-from elastune.providers.ec2.cloud import Cloud, CloudError, Instance, Launch, Phase, Ware
+from elastune.providers.ec2.cloud import Cloud, CloudError, Instance, Launch, Market, Phase, Ware
 from elastune.providers.ec2.fleet import LAG_S, PARTING_S, TOLD_AGAIN_S, Clocks, Fleet
 from elastune.providers.ec2.leases import LEASE_S, Leases
 from elastune.providers.ec2.orders import Order
@@ -33,6 +33,9 @@ from elastune.providers.protocol import Fate, Survey
 _LEAST_LEASE_S = BILLING_RULES["ec2"].least_life_s / 2
 """An instance is not launched with less than this, whatever happened since it was asked for."""
 _MOST_CHARACTERS = 256
+_NO_CAPACITY = ("Server.Insufficient", "Server.SpotInstance", "Server.InternalError")
+"""So begins the reason of an instance that EC2 could not start after all."""
+_SHUN_S = 300.0
 SETTLE_S = 30.0
 """A driver that takes over waits so long before it launches: what the last one did must be seen first."""
 BUSY_LOOK_S = 3.0
@@ -61,7 +64,7 @@ class Purpose:
             ec2.ASKED: str(order.asked),
             ec2.JOB: self.job,
             ec2.OWNER: self.owner,
-            ec2.PRICE: f"{ware.usd_per_hour:.6g}",
+            ec2.PRICE: repr(ware.usd_per_hour),
             ec2.EXPIRY: str(int(expiry)),
         }
         return {key: _as_tag(value) for key, value in tags.items() if value}
@@ -69,7 +72,7 @@ class Purpose:
 
 def _as_tag(value: str) -> str:
     """What EC2 takes as the value of a tag."""
-    return re.sub(r"[^\w\s+=.:/@-]", "_", value)[:_MOST_CHARACTERS]
+    return re.sub(r"[^\w +=.:/@-]", "_", value)[:_MOST_CHARACTERS]
 
 
 class Broker:
@@ -96,10 +99,17 @@ class Broker:
         self._end_due = -math.inf
         self._closing = False
         self._trouble: str | None = None
+        self._shunned: dict[tuple[str, Market], float] = {}
+        """Wares that turned out not to be there, and until when they are not tried again."""
+        self._broken_promises: set[str] = set()
         self.fleet = Fleet(clocks, purpose.usd_per_hour)
         self.leases = Leases(cloud, self.fleet, clocks, lease)
-        self.broken: str | None = None
-        """Why no instance will ever come."""
+        self._broken: str | None = None
+
+    @property
+    def broken(self) -> str | None:
+        """Why no instance will ever come, or live."""
+        return self._broken or self.leases.broken
 
     @property
     def trouble(self) -> str | None:
@@ -205,8 +215,17 @@ class Broker:
                 order.grant(id_)  # be it one too many: who is told of it gives it back
         if self._closing:
             self.release([NodeId(id_) for id_ in new])
+        self._shun_empty_promises(now)
         booting = any(machine.ready_s is None for machine in self.fleet.machines())
         self._look_due = now + (BUSY_LOOK_S if booting or not self.is_settled else _QUIET_LOOK_S)
+
+    def _shun_empty_promises(self, now: float) -> None:
+        """A launch may be answered, and its instances never run: there was no capacity after all."""
+        for id_ in self.fleet.stillborn():
+            instance = self.fleet[id_].instance
+            if instance.reason.startswith(_NO_CAPACITY) and id_ not in self._broken_promises:
+                self._broken_promises.add(id_)
+                self._shunned[instance.instance_type, instance.market] = now + _SHUN_S
 
     def _look(self) -> None:
         if self._clocks.wall() < self._look_due:
@@ -264,7 +283,9 @@ class Broker:
 
     def _draft(self, order: Order) -> Launch | None:
         """The next call, if there is anything left to try and the budget lasts for it."""
-        ware, expiry = order.ware(self._purpose.wares), self.leases.expiry()
+        while (ware := order.ware(self._purpose.wares)) is not None and self._is_shunned(ware):
+            order.advance(f"{ware}: had none a moment ago")
+        expiry = self.leases.expiry()
         if self._closing or ware is None:
             order.refuse(order.left, "the run is over" if self._closing else "nothing else to try")
             return None
@@ -279,6 +300,10 @@ class Broker:
             user_data=self._purpose.user_data(expiry),
         )
 
+    def _is_shunned(self, ware: Ware) -> bool:
+        until = self._shunned.get((ware.instance_type, ware.market), -math.inf)
+        return self._clocks.wall() < until
+
     def _failed(self, order: Order, error: CloudError) -> None:
         now = self._clocks.wall()
         match error:
@@ -288,7 +313,7 @@ class Broker:
                 order.under_way = None
                 order.awaited_until = now + LAG_S
             case ec2.RefusedError():
-                self.broken = str(error)
+                self._broken = str(error)
                 order.under_way = None
                 order.refuse(order.left, str(error))
             case _:  # try again: too many calls or, with the same words, no answer
@@ -300,12 +325,16 @@ class Broker:
 
         They are told as nodes that came and went, and billed for as long as they may have lived.
         """
-        ware, now = order.ware(self._purpose.wares), self._clocks.wall()
-        if self._closing or ware is None:
-            return
+        ware, now, token = order.ware(self._purpose.wares), self._clocks.wall(), self._client_token(order)
+        if (
+            self._closing
+            or ware is None
+            or any(self.fleet[i].instance.client_token == token for i in self.fleet)
+        ):
+            return  # or a part of it is known, and there was no more
         for number in range(order.left):
             gone = Instance(
-                id=f"{self._client_token(order)}-{number}",
+                id=f"{token}-{number}",
                 phase=Phase.ENDED,
                 launched=now - LEASE_S - PARTING_S,
                 instance_type=ware.instance_type,
@@ -329,11 +358,18 @@ class Broker:
         try:
             self._cloud.terminate(ending)
         except ec2.RefusedError as error:
-            self.broken = str(error)
+            self._broken = str(error)
         except CloudError as error:
             self._trouble = str(error)
         else:
             self.fleet.has_ended(ending)
+
+    def flee(self) -> tuple[str, ...]:
+        """One call to end all, without looking back. Returns whom it was about."""
+        left = self.fleet.alive()
+        if left:
+            self._cloud.terminate(left)
+        return left
 
     # For those who look at single nodes.
 

@@ -47,6 +47,8 @@ class Ware:
     subnet: str | None
     """Decides the zone; None: the default of the account."""
     usd_per_hour: float
+    most_usd_per_hour: float | None = None
+    """Spot prices move: above this EC2 shall not give it, or take it back."""
 
     def __str__(self) -> str:
         where = "" if self.subnet is None else f" in {self.subnet}"
@@ -76,6 +78,7 @@ class Instance:
     tags: Mapping[str, str] = field(default_factory=dict)
     zone: str = ""
     private_ip: str | None = None
+    client_token: str = ""
     reason: str = ""
     """Why it ended, in EC2's words."""
 

@@ -7,10 +7,14 @@ from collections.abc import Collection
 from elastune.errors import JobError
 from elastune.providers.ec2.cloud import JOB, OWNER, RUN, Cloud, CloudError, Instance
 from elastune.providers.estate import Estate, Sighting, UnseenError
+from elastune.units import format_duration
 from elastune.wording import without_secrets
 
 # Errors of botocore that mean: nobody has set up AWS on this machine.
 _NOT_SET_UP = ("NoCredentialsError", "PartialCredentialsError")
+
+
+_MOST_SKEW_S = 60.0
 
 
 class Ec2Estate:
@@ -22,6 +26,12 @@ class Ec2Estate:
             found = self._cloud.instances()
         except CloudError as error:
             raise _unseen(error) from error
+        skew_s = getattr(self._cloud, "skew_s", 0.0)
+        if abs(skew_s) > _MOST_SKEW_S:
+            raise UnseenError(
+                f"the clock of this machine is wrong by {format_duration(abs(skew_s))}, so it cannot be told "
+                "which leases are over; set it right"
+            )
         alive = (instance for instance in found if instance.is_alive)
         return tuple(_sighting(each) for each in sorted(alive, key=lambda each: (each.launched, each.id)))
 

@@ -45,6 +45,8 @@ class Member:
     """Not before this, unless somebody ends it."""
     expires_most: float
     """Nor later than this: a call that changed it may have got no answer."""
+    is_ours: bool = True
+    """Launched by this driver, and not by one before it."""
     released: float | None = None
     ended: float | None = None
 
@@ -57,6 +59,7 @@ class Fleet:
         self._usd_per_hour = usd_per_hour
         self._members: dict[str, Member] = {}
         self._listed_alive: frozenset[str] = frozenset()
+        self._joined: dict[str, float] = {}
 
     def __getitem__(self, id_: str) -> Member:
         return self._members[id_]
@@ -106,7 +109,10 @@ class Fleet:
             heard=self._clocks.wall(),
             expires=expires,
             expires_most=math.inf if began_s is None else expires,
+            is_ours=began_s is not None,
         )
+        if instance.id in self._joined:
+            self.join(instance.id, self._joined[instance.id])
         return member
 
     def _end(self, member: Member, instance: Instance) -> None:
@@ -118,7 +124,9 @@ class Fleet:
     def join(self, id_: str, at_s: float) -> None:
         """Its Ray node is there, since `at_s` of the run."""
         member = self._members.get(id_)
-        if member is not None and member.machine.ready_s is None:
+        if member is None:  # its launch was not answered, and no listing has shown it yet
+            self._joined[id_] = at_s
+        elif member.machine.ready_s is None:
             member.machine = replace(member.machine, ready_s=max(at_s, member.machine.since_s))
 
     def notice(self, id_: str, until: float) -> None:
@@ -175,11 +183,12 @@ class Fleet:
         return [id_ for id_, each in self._members.items() if each.ended is None and each.released is None]
 
     def stillborn(self) -> list[str]:
-        """Those that ended before they were ready, and not because we wanted it."""
+        """Those of this driver that ended before they were ready, and not because it wanted that."""
         return [
             id_
             for id_, each in self._members.items()
-            if each.ended is not None and each.released is None and each.machine.ready_s is None
+            if each.is_ours and each.ended is not None and each.released is None
+            if each.machine.ready_s is None
         ]
 
     def to_end(self) -> list[str]:

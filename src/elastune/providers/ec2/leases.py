@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from elastune.providers.ec2.cloud import Cloud, CloudError
+from elastune.providers.ec2.cloud import Cloud, CloudError, RefusedError
 from elastune.providers.ec2.fleet import Clocks, Fleet
 
 LEASE_S = 600.0
@@ -32,6 +32,8 @@ class Leases:
         self._until_s = until_s
         self.due = -math.inf
         self.trouble: str | None = None
+        self.broken: str | None = None
+        """Why no lease can ever be put off."""
 
     def expiry(self) -> float | None:
         """For all, from now on, by the wall clock."""
@@ -57,6 +59,9 @@ class Leases:
             return True
         try:
             self._cloud.put_off(leased, expiry)
+        except RefusedError as error:
+            self.broken = str(error)
+            return False
         except CloudError as error:
             self.due, self.trouble = now + _RETRY_S, str(error)
             self._fleet.lease(leased, expiry, is_sure=False)

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import importlib.metadata
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,7 +16,7 @@ from random import Random
 from types import TracebackType
 from typing import Protocol, Self
 
-from elastune.errors import ExecutionError, InvariantError
+from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.place import NodeId
 from elastune.providers.draining import draining_nodes, ray_nodes_by_instance
 from elastune.providers.ec2.api import Ec2Api
@@ -30,6 +31,7 @@ from elastune.providers.joining import Joining
 from elastune.providers.protocol import Price, Survey
 from elastune.providers.rays import Farewell
 from elastune.providers.registry import Setting
+from elastune.wording import seen
 
 _log = logging.getLogger("elastune")
 _ray_log = logging.getLogger("elastune.ray")
@@ -39,6 +41,12 @@ _LAST_ROUNDS = 60
 _FRESH_S = 0.5
 """For so long the last look at Ray is good enough for a survey."""
 _JOBS_PRICE = "the job"
+_RAY_MODE = "RAY_AUTH_MODE"
+_MOST_STILLBORN = 4
+_MOST_SILENCE_S = 1800.0
+"""So long before its end a driver may have had nothing to write into its journal."""
+_BY_EC2 = "Server."
+"""So begins the reason of an instance that did not end by itself."""
 
 
 class Crossing(Protocol):
@@ -58,7 +66,8 @@ class RayCrossing:
         return ray_nodes_by_instance()
 
     def leaving(self) -> Mapping[str, float]:
-        return draining_nodes()
+        now = time.time()  # one that was drained without a time may go at once
+        return {node: max(now, until) for node, until in draining_nodes().items()}
 
 
 class Ec2Provider:
@@ -93,12 +102,15 @@ class Ec2Provider:
         self._inbox: list[Callable[[Broker], None]] = []
         self._released: set[NodeId] = set()
         """Given back, and not yet known to the broker."""
+        self._until_s: float | None = None
+        """The lease as it was when the inbox was emptied last: what the two say belongs together."""
         self._survey = Survey(at_s=0.0)
         self._broken: str | None = None
         self._ray_nodes: Mapping[str, str] = {}
         self._looked_s: float | None = None
         self._farewell: Farewell | None = None
-        self._told: set[str] = set()
+        self._told: dict[str, str] = {}
+        """Why nodes ended before they were up."""
         self._undo = contextlib.ExitStack()
 
     # Life.
@@ -108,6 +120,7 @@ class Ec2Provider:
         if self._broker is not None or self._ends:
             raise InvariantError("the EC2 provider is open already, or was; make a new one")
         if self._crossing is None:
+            _refuse_missing_token(self._options)
             self._joining = Joining(self._options.head)
             self._undo.enter_context(_ray_does_not_print())
             self._crossing = RayCrossing()
@@ -116,6 +129,7 @@ class Ec2Provider:
             self._first_look(self._broker)
             self._rehearse(self._broker)
         except BaseException:
+            self._broker = None  # which has launched nothing that somebody would have to end
             self._leave_ray()
             raise
         self._thread = threading.Thread(target=self._serve, name="elastune-ec2", daemon=True)
@@ -124,15 +138,19 @@ class Ec2Provider:
     def close(self) -> None:
         """End every instance of the run, and look whether they are gone. May be repeated."""
         broker, thread = self._broker, self._thread
-        self._broker = self._thread = None
         self._ends = True
         self._wake.set()
-        if thread is not None:
-            thread.join()
         try:
+            if thread is not None:
+                thread.join()
             if broker is not None:
                 self._farewell = _take_leave(broker)
+        except BaseException:  # somebody is in a hurry: at least EC2 is told
+            if broker is not None:
+                self._farewell = _flee(broker)
+            raise
         finally:
+            self._broker = self._thread = None
             self._leave_ray()
 
     def farewell(self) -> Farewell | None:
@@ -207,9 +225,13 @@ class Ec2Provider:
 
     def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
         """For how long a node of `age_s` went on costing money while nobody was there for `down_s`."""
-        known = self._opened().fleet.billed_s(node)
-        most_s = min(down_s, LEASE_S + PARTING_S)
-        return most_s if known is None else min(most_s, max(0.0, known - age_s))
+        known = self.billed_s(node)
+        if known is not None:
+            return max(0.0, known - age_s)
+        return min(down_s, _MOST_SILENCE_S + LEASE_S + PARTING_S)
+
+    def billed_s(self, node: NodeId) -> float | None:
+        return self._opened().fleet.billed_s(node)
 
     # Behind.
 
@@ -248,18 +270,24 @@ class Ec2Provider:
             with self._lock:
                 inbox, self._inbox = self._inbox, []
                 released = frozenset(self._released)
-            for order in inbox:
-                order(broker)
-            due = broker.work()
-            survey = broker.survey()
-            self._tell_stillborn(broker)
+                self._until_s = self._setting.lease()
+            try:
+                for order in inbox:
+                    order(broker)
+                due = broker.work()
+                survey = broker.survey()
+                self._tell_stillborn(broker)
+            except Exception as error:  # noqa: BLE001  our bug: better a run that rests than one that waits
+                _log.exception("the EC2 provider broke")
+                self._broken = f"the EC2 provider broke: {error!r}"
+                return
             if broker.trouble is not None and broker.trouble != trouble:
                 _log.warning("EC2: %s; trying again", broker.trouble)
             trouble = broker.trouble
             with self._lock:
                 self._survey = survey
                 self._released -= released
-                self._broken = broker.broken
+                self._broken = broker.broken or self._hopeless_boot(broker)
             self._wake.wait(max(0.0, min(due - time.time(), 5.0)))
 
     def _hire(self) -> Broker:
@@ -279,7 +307,7 @@ class Ec2Provider:
                 user_data=self._user_data(cloud),
             ),
             clocks=Clocks(wall=time.time, run=setting.clock),
-            lease=setting.lease,
+            lease=lambda: self._until_s,
             luck=Random(setting.seed),  # noqa: S311  only to keep drivers out of step
             takes_over=setting.takes_over,
         )
@@ -335,7 +363,6 @@ class Ec2Provider:
         for id_ in broker.fleet.stillborn():
             if id_ in self._told or self._api is None:
                 continue
-            self._told.add(id_)
             said = ""
             with contextlib.suppress(CloudError):
                 lines = self._api.console(id_).splitlines()
@@ -343,7 +370,26 @@ class Ec2Provider:
             why = (
                 said or f"{broker.fleet[id_].instance.reason or 'no reason was told'}; see its console in EC2"
             )
-            _log.warning("%s ended before it was up: %s", id_, why)
+            self._told[id_] = f"{id_} ended before it was up: {why}"
+            _log.warning("%s", self._told[id_])
+
+    def _hopeless_boot(self, broker: Broker) -> str | None:
+        """Nodes that end themselves as they boot, one after the other, would do so until the money is gone.
+
+        Those that EC2 took away say nothing about the next ones.
+        """
+        in_a_row: dict[str, str] = {}
+        stillborn = frozenset(broker.fleet.stillborn())
+        for id_ in broker.fleet:
+            if broker.fleet[id_].machine.ready_s is not None:
+                in_a_row.clear()
+            elif id_ in stillborn and not broker.fleet[id_].instance.reason.startswith(_BY_EC2):
+                in_a_row[id_] = broker.fleet[id_].machine.token
+        if len(in_a_row) < _MOST_STILLBORN or len(set(in_a_row.values())) < 2:
+            return None  # those of one request fail together: the package index was away, say
+        latest = list(in_a_row)[-1]
+        last = self._told.get(latest, latest)
+        return f"{len(in_a_row)} nodes in a row ended while they booted, and more would; the last: {last}"
 
     def _leave_ray(self) -> None:
         self._undo.close()
@@ -352,11 +398,39 @@ class Ec2Provider:
             self._joining = None
 
 
+def _refuse_missing_token(options: Ec2Options) -> None:
+    """Ray would try for a long time, and nodes would come and go in vain."""
+    has_token = os.environ.get(_RAY_MODE, "").lower() == "token"
+    if options.token_secret is not None and not has_token:
+        raise JobError(
+            f"cluster.options.token_secret is given, so the Ray cluster asks for a token, but {_RAY_MODE} is "
+            f"{seen(os.environ.get(_RAY_MODE))} here; expected {_RAY_MODE}=token, and RAY_AUTH_TOKEN_PATH "
+            "with the file that holds the token"
+        )
+    if options.token_secret is None and has_token:
+        raise JobError(
+            f"{_RAY_MODE} is token, so the Ray cluster asks for one, but nodes would have none; expected "
+            "cluster.options.token_secret with the name of the secret in Secrets Manager that holds it"
+        )
+
+
+def _flee(broker: Broker) -> Farewell:
+    told = "EC2 could not be told to end them"
+    left: tuple[str, ...] = ()
+    with contextlib.suppress(Exception):  # whatever it is, it must not hide why
+        left = broker.flee()
+        told = "EC2 was told to end them, and nobody looked whether it did"
+    now = datetime.now(UTC)
+    return Farewell(left=left, at=now.isoformat(timespec="seconds"), how=f"{told}, at {now:%H:%M:%S} UTC")
+
+
 def _take_leave(broker: Broker) -> Farewell:
     left: tuple[str, ...]
     try:
         left = wait_until_gone(broker, rounds=_LAST_ROUNDS, pause=time.sleep)
         how = "listing of EC2"
+        if left and broker.broken is not None:
+            how = f"EC2 does not end them: {broker.broken}; {how}"
     except CloudError as error:
         left, how = broker.fleet.alive(), f"EC2 could not be asked ({error}); looked in vain"
     now = datetime.now(UTC)

@@ -17,8 +17,12 @@ imds() {
 
 # From now on the machine ends at this time, whatever becomes of our processes: systemd keeps the appointment.
 arm() {
-  local minutes=$((($1 - $(date +%s) + 59) / 60))
+  local minutes=$((($1 - $(date +%s)) / 60))
   "$SHUTDOWN" --no-wall -P "+$((minutes > 0 ? minutes : 1))"
 }
 
-end_now() { "$SHUTDOWN" --no-wall -P now; }
+# What hangs while the machine shuts down is not waited for: every second costs money.
+end_now() {
+  "$SHUTDOWN" --no-wall -P now
+  [[ -n ${ELASTUNE_SHUTDOWN:-} ]] || (sleep 20 && systemctl poweroff --force --force) &
+}

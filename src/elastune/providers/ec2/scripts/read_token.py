@@ -3,9 +3,13 @@
 import sys
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 
 secret, region = sys.argv[1:]
-found = boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)
+try:
+    found = boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)
+except (BotoCoreError, ClientError) as error:
+    sys.exit(f"the secret {secret} cannot be read: {error}")
 token = found.get("SecretString", "").strip()
 if not token:
     sys.exit(f"the secret {secret} is empty, expected the token of the Ray cluster as its text")

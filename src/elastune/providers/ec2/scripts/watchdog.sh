@@ -2,34 +2,37 @@
 # It needs bash, curl and coreutils; Python and Ray only where they can help.
 
 MARGIN=${ELASTUNE_MARGIN:-120} # seconds before its end at which a lease is looked up in EC2 itself
+MOST_LEASE=${ELASTUNE_MOST_LEASE:-3600}
 HYPERVISOR=${ELASTUNE_HYPERVISOR:-$(cat /sys/hypervisor/type 2>/dev/null)}
 
 watch() {
-  local lease until told heard='' notice='' reached asked=0
+  local lease until told heard='' answered='' notice='' reached asked=0
   lease=$(seconds "$(cat "$STATE/lease" 2>/dev/null)" || echo "$EXPIRY") # of a watchdog before this one
   reached=$(uptime_s)
   say "watching: the lease ends at $(date -u -d "@$lease" +%FT%TZ)"
   while true; do
+    if (($(date +%s) >= lease)); then
+      say 'the lease has passed: this machine ends'
+      end_now
+    fi
     until=$lease
     # A driver that needs the money elsewhere may also cut a lease short; only what is new counts.
     if told=$(seconds "$(imds "tags/instance/$LEASE_TAG")") && [[ $told != "$heard" ]]; then
       # What Xen tells a watchdog that was started anew may be the tag of the launch.
-      [[ $HYPERVISOR == xen && -z $heard ]] && ((told < lease)) || until=$told
+      [[ $HYPERVISOR == xen && -z $heard ]] && ((told < lease)) || until=$(bounded "$told")
       heard=$told
     fi
     # Xen instances see the tags of their start for ever.
     if ((until - $(date +%s) < MARGIN)) || [[ $HYPERVISOR == xen && $(($(uptime_s) - asked)) -ge 60 ]]; then
       asked=$(uptime_s)
-      told=$(seconds "$(ask_ec2 2>/dev/null)") && until=$told
+      if told=$(seconds "$(ask_ec2 2>/dev/null)") && [[ $told != "$answered" ]]; then
+        answered=$told until=$(bounded "$told")
+      fi
     fi
     if ((until != lease)); then
       lease=$until
       echo "$lease" >"$STATE/lease"
       arm "$lease"
-    fi
-    if (($(date +%s) >= lease)); then
-      say 'the lease has passed: this machine ends'
-      end_now
     fi
     head_answers && reached=$(uptime_s)
     if (($(uptime_s) - reached >= LOST_HEAD_AFTER)); then
@@ -46,14 +49,20 @@ watch() {
 # A time, from a text that may be one. What is no count of seconds since 1970 (milliseconds, say) is not heard.
 seconds() { [[ $1 =~ ^([1-9][0-9]{8,9})(\.[0-9]*)?$ ]] && echo "${BASH_REMATCH[1]}"; }
 
+# The clock of a driver may be wrong.
+bounded() {
+  local most=$(($(date +%s) + MOST_LEASE))
+  echo $(($1 < most ? $1 : most))
+}
+
 # Not the time of day, which may jump while the machine boots.
 uptime_s() { cut -d. -f1 /proc/uptime; }
 
 ask_ec2() {
   local id
   id=$(imds instance-id) || id=$(cat "$STATE/instance") || return 1
-  timeout 20 "$PYTHON" -c "$READ_LEASE" "$id" "$LEASE_TAG" "$REGION" ||
-    timeout 20 aws ec2 describe-tags --region "$REGION" --output text --query 'Tags[0].Value' \
+  timeout 10 "$PYTHON" -c "$READ_LEASE" "$id" "$LEASE_TAG" "$REGION" ||
+    timeout 10 aws ec2 describe-tags --region "$REGION" --output text --query 'Tags[0].Value' \
       --filters "Name=resource-id,Values=$id" "Name=key,Values=$LEASE_TAG"
 }
 
