@@ -54,15 +54,15 @@ def make_offer(job: Job, *, policy: str | None, seed: int, address: str | None) 
     needed = [name for name in ("ray", "fsspec", "cloudpickle") if importlib.util.find_spec(name) is None]
     if needed:
         raise JobError(f"a real run needs {', '.join(needed)}; pip install 'elastune[ray]'")
+    if job.logging is not None:
+        check_loggers(job.logging)
+    job = with_price(job)
     if address is None and spends_money(job) and job.storage is None:
         raise JobError(
             f"storage is missing: nodes of {job.cluster.provider} are other machines, where checkpoints "
             "cannot lie in the run's folder; expected storage: s3://bucket/prefix, or a folder that all "
             "machines share"
         )
-    if job.logging is not None:
-        check_loggers(job.logging)
-    job = with_price(job)
     setup = prepare(job, policy, purpose=Purpose.RUN)
     shipment = ship(setup.job, setup.tuning.metric)
     if shipment.most_slots is not None:
