@@ -63,6 +63,7 @@ class Box:
     """As they were from when on."""
     watchdog_s: float = 0.0
     terminated: float = math.inf
+    reason: str = ""
 
     @property
     def ended(self) -> float:
@@ -97,6 +98,8 @@ class Box:
             instance_type=self.launch.ware.instance_type,
             market=self.launch.ware.market,
             tags=tags,
+            client_token=self.launch.client_token,
+            reason=self.reason,
         )
 
 

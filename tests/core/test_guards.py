@@ -9,7 +9,7 @@ import pytest
 
 from elastune.core import Advice, Ending, Phase, Wish, Wishes, guards
 from elastune.core import commands as do
-from elastune.core.events import LeaseEnd
+from elastune.core.events import LeaseEnd, TimerFired
 from elastune.core.terms import RunTerms
 from elastune.place import NodeId, TrialId
 from elastune.planning.infeasible import Limit
@@ -76,6 +76,22 @@ class TestNodes:
         theatre.at(100.0).wish(nodes=3)
         assert guards.may_live_until_s(theatre.state) == pytest.approx(100.0 + 500.0 / 3)
         assert guards.may_live_until_s(wanting(1, make_terms()).state) == math.inf
+
+    def test_a_node_that_is_to_leave_makes_room_for_the_next(self) -> None:
+        """There may be one: the one that was given notice goes before another is asked for."""
+        theatre = wanting(1, make_terms(max_nodes=1))
+        theatre.granted(1, "n0")
+        theatre.ready("n0")
+        commands = theatre.noticed("n0", until_s=120.0)
+        assert released(commands) == ["n0"]
+        assert [c.count for c in commands if isinstance(c, do.RequestNodes)] == [1]
+
+    def test_who_dies_young_is_not_replaced_at_once(self) -> None:
+        theatre = wanting(1, make_terms())
+        theatre.granted(1, "n0")
+        assert not [c for c in theatre.lost("n0") if isinstance(c, do.RequestNodes)]
+        again = theatre.at(30.0).tell(TimerFired(at_s=30.0, timer="nodes:0"))
+        assert [c.count for c in again if isinstance(c, do.RequestNodes)] == [1]
 
     def test_without_a_minimum_charge_a_node_must_live_for_a_save(self) -> None:
         theatre = wanting(4, make_terms(budget_usd=1.0, save_s=40.0))

@@ -111,3 +111,13 @@ def test_what_is_wrong_is_told(changes: dict[str, object], complaint: str) -> No
 def test_a_price_is_needed_where_the_provider_knows_none() -> None:
     with pytest.raises(JobError, match=r"cluster\.price_per_hour is missing; expected what one node costs"):
         Job.from_dict(job_data(cluster__price_per_hour=...))
+
+
+def test_a_plan_keeps_to_what_nodes_may_cost_per_hour() -> None:
+    cluster = {"slots_per_node": 4, "max_nodes": 8, "price_per_hour": 2.0, "most_spend_per_hour": 7}
+    assert Job.from_dict(job_data(cluster=cluster)).cluster.to_terms().max_nodes == 3
+    dearer = {**cluster, "most_price_per_hour": 3.5}
+    assert Job.from_dict(job_data(cluster=dearer)).cluster.to_terms().max_nodes == 2
+    too_little = {**cluster, "most_spend_per_hour": 1.5}
+    with pytest.raises(JobError, match=r"most_spend_per_hour is \$1.5, but 1 node may cost \$2 per hour"):
+        Job.from_dict(job_data(cluster=too_little)).cluster.to_terms()

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 import elastune
-from elastune.errors import JobError
+from elastune.api.tuning import Renewal, run_on
+from elastune.errors import ExecutionError, JobError
+from elastune.journal import find_run
 from elastune.runs.listing import RunState
+from elastune.runs.resuming import take_up
 from tests.bodies.real.doomed import survive, undisturbed
 from tests.bodies.real.runs import our_processes, wait_until_gone
 from tests.bodies.real.test_real_run import LONG, start_driver, wait_for_training
@@ -57,7 +60,10 @@ def test_a_run_that_rested_goes_on_with_other_limits(tmp_path: Path) -> None:
     for behind in ({"deadline": "10ms"}, {"budget": "$0.0000001"}):
         with pytest.raises(JobError, match="already; expected more, for the whole run"):
             elastune.resume("last", folder=tmp_path / "runs", **behind)  # type: ignore[arg-type]
+    stale = take_up(find_run(tmp_path / "runs", "last"))  # by somebody who thinks about it for long
     result = elastune.resume("last", folder=tmp_path / "runs", deadline="20m", budget=5)
+    with pytest.raises(ExecutionError, match=r"somebody went on with run .* meanwhile"):
+        run_on(stale, Renewal())
     assert result.ending == "complete"
     status = elastune.status("last", folder=tmp_path / "runs")
     assert any(remark.topic == "limits" for remark in status.standing.remarks)

@@ -197,6 +197,19 @@ class TestLaunches:
         assert heard[0] == heard[1]
         assert len(stage.boxes) == len(stage.nodes()) == 2
 
+    def test_a_promise_that_was_not_kept_is_bought_elsewhere_next_time(self) -> None:
+        """A launch is answered, and its instances end before they ever ran: there was no capacity."""
+        stage = Stage()
+        stage.broker.request("1", 2)
+        stage.work()
+        for box in stage.boxes:
+            box.ends, box.reason = EPOCH + 1.0, "Server.InsufficientInstanceCapacity: not now"
+        stage.work(40.0)
+        assert stage.nodes() == []
+        stage.broker.request("2", 1)
+        stage.work()
+        assert kinds(stage)[2:] == [("b", "spot")]
+
     def test_a_right_that_is_missing_is_told_for_good(self) -> None:
         stage = Stage()
         stage.fail(ec2.RefusedError("EC2 refuses: UnauthorizedOperation"))
@@ -397,6 +410,29 @@ class TestTakingOver:
         stage.work(SETTLE_S + 40.0)
         assert len(stage.boxes) == 2
         assert sorted(stage.nodes()) == sorted(stage.ec2.boxes)
+
+    def test_a_part_that_is_known_is_no_reason_to_presume_another(self) -> None:
+        """Asked for two, the first ware had one, and the driver died: the rest was never launched."""
+        stage = Stage(Misfortune(partial=1.0))
+        stage.broker.request("1", 2)
+        while not stage.boxes:
+            stage.broker._try(stage.broker._orders["1"])
+        stage.ec2.misfortune = Misfortune()
+        stage.broker = stage.hire(takes_over=True)
+        stage.broker.request("1", 2)
+        stage.work(SETTLE_S + LAG_S + 10.0)
+        assert sorted(stage.fate("1").granted) == sorted(stage.ec2.boxes)
+        assert len(stage.boxes) == 2
+
+    def test_who_joined_before_it_was_known_is_ready_when_it_is(self) -> None:
+        stage = Stage()
+        stage.broker.request("1", 1)
+        stage.work()
+        (node,) = stage.nodes()
+        stage.broker = stage.hire(takes_over=True)
+        stage.broker.join(node, 0.0)
+        stage.work(10.0)
+        assert [machine.ready_s for machine in stage.broker.survey().machines] == [0.0]
 
     def test_what_lived_and_died_unseen_is_told_and_billed(self) -> None:
         """Two hours later EC2 lists it no more; that its client token was used is all that is known."""

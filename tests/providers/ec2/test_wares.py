@@ -1,0 +1,66 @@
+"""The ways to get a node, in their order, and never at a price that nobody reckoned with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from elastune.cluster import ClusterTerms
+from elastune.errors import JobError
+from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2.wares import list_wares
+from tests.providers.ec2.price_server import Prices, serving, without_aws
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Prices]:
+    without_aws(monkeypatch)
+    prices = Prices(
+        on_demand={("p3.8xlarge", "us-east-1"): 12.24},
+        spot={("p3.8xlarge", "us-east-1b"): 4.0},
+        subnets={"subnet-a": "us-east-1a", "subnet-b": "us-east-1b"},
+    )
+    with serving(prices, monkeypatch):
+        yield prices
+
+
+OPTIONS = Ec2Options.parse(
+    {
+        "instance_type": "p3.8xlarge",
+        "image": "ami-1",
+        "region": "us-east-1",
+        "market": "spot-with-fallback",
+        "subnet": ["subnet-a", "subnet-b"],
+    }
+)
+
+
+def terms(**prices: float) -> ClusterTerms:
+    return ClusterTerms(slots_per_node=4, max_nodes=4, **prices)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("aws")
+def test_spot_in_every_zone_comes_before_on_demand() -> None:
+    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.24), priced_by_job=False)
+    told = [(ware.market.value, ware.subnet, ware.usd_per_hour) for ware in wares]
+    assert told == [
+        ("spot", "subnet-a", 4.0),
+        ("spot", "subnet-b", 4.0),
+        ("on-demand", "subnet-a", 12.24),
+        ("on-demand", "subnet-b", 12.24),
+    ]
+    assert {ware.most_usd_per_hour for ware in wares} == {12.24}
+
+
+@pytest.mark.usefixtures("aws")
+def test_what_has_become_dearer_than_the_quote_said_is_left_out() -> None:
+    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.0), priced_by_job=False)
+    assert {ware.market.value for ware in wares} == {"spot"}
+    with pytest.raises(JobError, match=r"prices have risen since the quote.*p3.8xlarge spot is \$4 now"):
+        list_wares(OPTIONS, terms(price_per_hour=3.0), priced_by_job=False)
+
+
+def test_a_price_of_the_job_is_that_of_all() -> None:
+    wares = list_wares(OPTIONS, terms(price_per_hour=2.5), priced_by_job=True)
+    assert {(ware.usd_per_hour, ware.most_usd_per_hour) for ware in wares} == {(2.5, None)}
