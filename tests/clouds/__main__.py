@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
+import signal
 import sys
 import time
 import traceback
@@ -56,7 +58,17 @@ def main() -> int:
         return bool(outcome.error)
     seeds = list(range(options.first, options.first + options.runs))
     began, endings, totals, broken = time.monotonic(), Counter[str](), Counter[str](), 0
-    with multiprocessing.Pool(options.processes, maxtasksperchild=8 if options.moto else None) as pool:
+    signal.signal(signal.SIGTERM, _stop)  # whoever has no time for all of them is told of those that are done
+    done = 0
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        multiprocessing.Pool(
+            options.processes,
+            initializer=signal.signal,
+            initargs=(signal.SIGTERM, signal.SIG_DFL),
+            maxtasksperchild=8 if options.moto else None,
+        ) as pool,
+    ):
         blocks = [seeds[start : start + 20] for start in range(0, len(seeds), 20)]
         some = pool.imap_unordered(attempt_behind_moto if options.moto else attempt_all, blocks)
         for done, outcome in enumerate((each for block in some for each in block), 1):
@@ -70,11 +82,15 @@ def main() -> int:
                 print(f"\r{done} of {len(seeds)}", end="", file=sys.stderr)
     took = time.monotonic() - began
     print(
-        f"{len(seeds)} runs{' behind moto' if options.moto else ''}, {totals['calls']:,} calls, "
+        f"{done} runs{' behind moto' if options.moto else ''}, {totals['calls']:,} calls, "
         f"{totals['instances']:,} instances, {totals['deaths']:,} deaths of drivers, {took:.0f} s: "
         f"{dict(endings)}; {broken} broken"
     )
     return 1 if broken else 0
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def attempt_all(seeds: list[int]) -> list[Outcome]:
