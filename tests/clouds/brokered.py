@@ -42,10 +42,11 @@ class Brokered:
         self.is_over: Callable[[], bool] = lambda: False
         self.broker = self._hire(takes_over=False)
         self._due = -math.inf
-        self._seen_s = 0.0
+        self._seen_s = self._died_s = 0.0
 
     def take_over(self) -> None:
-        """A new driver, which knows nothing."""
+        """A new driver, which knows nothing but when the last one wrote."""
+        self._died_s = self._seen_s
         self.broker = self._hire(takes_over=True)
         self._due = -math.inf
 
@@ -105,7 +106,7 @@ class Brokered:
         known = self.broker.fleet.billed_s(node)
         if known is not None:
             return known
-        until_s = min(self.clock(), self._seen_s + LEASE_S + self.terms.parting_s)
+        until_s = min(self.clock(), self._died_s + LEASE_S + self.terms.parting_s)
         box = self.world.boxes.get(node)
         return 0.0 if box is None else until_s + EPOCH - box.launched
 

@@ -346,7 +346,10 @@ class TestEndings:
         del stage.ec2.moods["terminate"]
         stage.work(60.0)
         assert len(stage.boxes) == 2
+        assert node in stage.nodes(), "for the last time: it ended later than it was given back"
+        stage.broker.release([NodeId(node)])
         assert node not in stage.nodes()
+        assert stage.broker.fleet.alive() == tuple(stage.nodes())
 
     def test_a_lagging_listing_loses_nobody(self) -> None:
         stage = Stage(Misfortune(lag_s=25.0))

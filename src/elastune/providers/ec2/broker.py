@@ -323,7 +323,8 @@ class Broker:
     def _presume_gone(self, order: Order) -> None:
         """EC2 says that somebody launched it, and shows nothing: they lived and died while nobody looked.
 
-        They are told as nodes that came and went, and billed for as long as they may have lived.
+        They are told as nodes that came and went, and billed for as long as they may have lived, at the
+        dearest price: some of them may have come from another ware.
         """
         ware, now, token = order.ware(self._purpose.wares), self._clocks.wall(), self._client_token(order)
         if (
@@ -332,6 +333,7 @@ class Broker:
             or any(self.fleet[i].instance.client_token == token for i in self.fleet)
         ):
             return  # or a part of it is known, and there was no more
+        ware = max(self._purpose.wares, key=lambda each: each.usd_per_hour)
         for number in range(order.left):
             gone = Instance(
                 id=f"{token}-{number}",

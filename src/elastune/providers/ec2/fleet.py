@@ -18,6 +18,7 @@ from elastune.providers.protocol import Machine
 PARTING_S = BILLING_RULES["ec2"].parting_s
 LAG_S = 60.0
 """For so long a listing may not show what is there."""
+_LATE_S = 0.5
 TOLD_AGAIN_S = 5.0
 """A released instance that EC2 was not heard to end is told again after so long."""
 
@@ -49,6 +50,8 @@ class Member:
     """Launched by this driver, and not by one before it."""
     released: float | None = None
     ended: float | None = None
+    is_late: bool = False
+    """It ended some time after it was given back, and whoever counts money has not been told."""
 
 
 class Fleet:
@@ -148,6 +151,8 @@ class Fleet:
         news, now = False, self._clocks.wall()
         for id_ in ids:
             member = self._members.get(id_)
+            if member is not None:
+                member.is_late = False
             if member is not None and member.ended is None:
                 news = news or member.released is None
                 member.released = now
@@ -156,14 +161,16 @@ class Fleet:
     def has_ended(self, ids: Collection[str]) -> None:
         """EC2 was heard to end them."""
         for id_ in ids:
-            self._members[id_].ended = self._clocks.wall()
+            member, now = self._members[id_], self._clocks.wall()
+            member.is_late = member.released is not None and now - member.released > _LATE_S
+            member.ended = now
 
     # What is so.
 
     def is_there(self, member: Member) -> bool:
         """A released one is there again if EC2 was not heard to end it."""
         if member.ended is not None:
-            return False
+            return member.is_late
         return member.released is None or self._clocks.wall() - member.released >= TOLD_AGAIN_S
 
     def machines(self) -> list[Machine]:
