@@ -40,9 +40,9 @@ class Brokered:
         self.luck = Random(f"broker {run}")
         self.lease: Callable[[], float | None] = lambda: math.inf
         self.is_over: Callable[[], bool] = lambda: False
+        self._seen_s = self._died_s = 0.0
         self.broker = self._hire(takes_over=False)
         self._due = -math.inf
-        self._seen_s = self._died_s = 0.0
 
     def take_over(self) -> None:
         """A new driver, which knows nothing but when the last one wrote."""
@@ -65,6 +65,7 @@ class Brokered:
             lease=lambda: self.lease(),  # noqa: PLW0108  it is set later
             luck=self.luck,
             takes_over=takes_over,
+            down_s=self.clock() - self._died_s,
         )
 
     def request(self, token: str, count: int) -> None:

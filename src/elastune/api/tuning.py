@@ -229,7 +229,7 @@ def run_on(
                 f"{found.record.run}`, and resume it again if it still rests"
             )
         lease = Lease()
-        provider = open_provider(offer, found.record, clock, lease, takes_over=True)
+        provider = open_provider(offer, found.record, clock, lease, down_s=continuation.down_s)
         write_farewell(found.folder, None)
         stack.callback(_take_leave, found.folder, provider)
         stack.callback(provider.close)
@@ -304,9 +304,10 @@ def _leave_no_empty_folder(folder: RunFolder) -> None:
 
 
 def open_provider(
-    offer: Offer, record: RunRecord, clock: RunClock, lease: Lease, *, takes_over: bool = False
+    offer: Offer, record: RunRecord, clock: RunClock, lease: Lease, *, down_s: float | None = None
 ) -> RayProvider:
-    """The provider of the job, or the cluster at the address. Nothing is started yet."""
+    """The provider of the job, or the cluster at the address. Nothing is started yet. `down_s`: how long ago
+    the driver before this one went down, if there was one."""
     job = offer.setup.job
     slot: Mapping[str, int] = {"slot_gpus": job.slot.gpus or 0, "slot_cpus": job.slot.cpus or 1}
     setting = Setting(
@@ -316,7 +317,8 @@ def open_provider(
         clock=clock,
         seed=record.seed,
         lease=lease,
-        takes_over=takes_over,
+        takes_over=down_s is not None,
+        down_s=down_s or 0.0,
         options={**job.cluster.options, **slot},
     )
     if offer.address is not None:

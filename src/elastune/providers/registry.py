@@ -36,6 +36,8 @@ class Setting:
     outlive their driver, each carries this and ends itself then, unless a living driver has put it off."""
     takes_over: bool = False
     """There was another driver before this one."""
+    down_s: float = 0.0
+    """Which went down so long ago."""
     job: str = ""
     """Its name, for people."""
     options: Mapping[str, object] = field(default_factory=dict)

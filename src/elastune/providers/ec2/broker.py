@@ -36,6 +36,8 @@ _MOST_CHARACTERS = 256
 _NO_CAPACITY = ("Server.Insufficient", "Server.SpotInstance", "Server.InternalError")
 """So begins the reason of an instance that EC2 could not start after all."""
 _SHUN_S = 300.0
+_REMEMBERED_S = 3000.0
+"""EC2 lists what has ended for about an hour."""
 SETTLE_S = 30.0
 """A driver that takes over waits so long before it launches: what the last one did must be seen first."""
 BUSY_LOOK_S = 3.0
@@ -88,13 +90,16 @@ class Broker:
         lease: Callable[[], float | None],
         luck: Random,
         takes_over: bool = False,
+        down_s: float = 0.0,
     ) -> None:
+        """`takes_over`: there was another driver, which went down `down_s` ago."""
         self._cloud = cloud
         self._purpose = purpose
         self._clocks = clocks
         self._luck = luck
         self._orders: dict[str, Order] = {}
         self._launches_after = clocks.wall() + SETTLE_S if takes_over else -math.inf
+        self._is_forgotten = takes_over and down_s > _REMEMBERED_S
         self._look_due = -math.inf
         self._end_due = -math.inf
         self._closing = False
@@ -130,6 +135,8 @@ class Broker:
         order = self._orders[token] = Order(token, count)
         for id_ in self.fleet.by_token().get(token, ()):
             order.grant(id_)
+        if self._is_forgotten and not order.granted:  # what the last driver got for it EC2 lists no more
+            self._presume_gone(order)
         open_ = sum(each.left for each in self._orders.values() if each is not order)
         room = self._purpose.max_nodes - len(self.fleet.machines()) - open_
         if order.left > room:
@@ -326,6 +333,8 @@ class Broker:
         They are told as nodes that came and went, and billed for as long as they may have lived, at the
         dearest price: some of them may have come from another ware.
         """
+        expiry = self.leases.expiry()
+        life_s = LEASE_S if expiry is None else max(0.0, expiry - self._clocks.wall())
         ware, now, token = order.ware(self._purpose.wares), self._clocks.wall(), self._client_token(order)
         if (
             self._closing
@@ -338,7 +347,7 @@ class Broker:
             gone = Instance(
                 id=f"{token}-{number}",
                 phase=Phase.ENDED,
-                launched=now - LEASE_S - PARTING_S,
+                launched=now - life_s - PARTING_S,
                 instance_type=ware.instance_type,
                 market=ware.market,
                 tags=self._purpose.tags(order, ware, now),

@@ -310,6 +310,7 @@ class Ec2Provider:
             lease=lambda: self._until_s,
             luck=Random(setting.seed),  # noqa: S311  only to keep drivers out of step
             takes_over=setting.takes_over,
+            down_s=setting.down_s,
         )
 
     def _user_data(self, cloud: Cloud) -> Callable[[float], str]:
