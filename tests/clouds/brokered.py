@@ -41,16 +41,16 @@ class Brokered:
         self.lease: Callable[[], float | None] = lambda: math.inf
         self.is_over: Callable[[], bool] = lambda: False
         self._seen_s = self._died_s = 0.0
-        self.broker = self._hire(takes_over=False)
+        self.broker = self._hire()
         self._due = -math.inf
 
     def take_over(self) -> None:
         """A new driver, which knows nothing but when the last one wrote."""
         self._died_s = self._seen_s
-        self.broker = self._hire(takes_over=True)
+        self.broker = self._hire(self.clock() - self._died_s)
         self._due = -math.inf
 
-    def _hire(self, *, takes_over: bool) -> Broker:
+    def _hire(self, down_s: float | None = None) -> Broker:
         return Broker(
             self.cloud,
             Purpose(
@@ -64,8 +64,7 @@ class Brokered:
             clocks=Clocks(wall=lambda: self.clock() + EPOCH, run=self.clock),
             lease=lambda: self.lease(),  # noqa: PLW0108  it is set later
             luck=self.luck,
-            takes_over=takes_over,
-            down_s=self.clock() - self._died_s,
+            down_s=down_s,
         )
 
     def request(self, token: str, count: int) -> None:

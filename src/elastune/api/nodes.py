@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.api.running import RUNS_FOLDER
+from elastune.cluster import SECONDS_PER_HOUR
 from elastune.errors import JobError
 from elastune.providers.estate import Estate, Outlook, Sighting, UnseenError, known_estates, load_estate
 from elastune.runs.custody import known_states, why_orphaned
 from elastune.wording import either
 
-_SECONDS_PER_HOUR = 3600.0
 # An instance takes about a minute to be gone.
 _PATIENCE_S = 180.0
 _LOOK_S = 2.0
@@ -35,7 +35,7 @@ class LiveNode:
     def cost(self) -> float | None:
         """So far, by the price at which it was started; None: nobody sends a bill."""
         price = self.sighting.usd_per_hour
-        return None if price is None else price * self.age_s / _SECONDS_PER_HOUR
+        return None if price is None else price * self.age_s / SECONDS_PER_HOUR
 
     def to_dict(self, now: float) -> dict[str, object]:
         seen = self.sighting

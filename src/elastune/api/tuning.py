@@ -317,8 +317,7 @@ def open_provider(
         clock=clock,
         seed=record.seed,
         lease=lease,
-        takes_over=down_s is not None,
-        down_s=down_s or 0.0,
+        down_s=down_s,
         options={**job.cluster.options, **slot},
     )
     if offer.address is not None:

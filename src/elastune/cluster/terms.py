@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from elastune.profiles import Constant, Distribution, is_constant
 
 SECONDS_PER_HOUR = 3600.0
+JOBS_PRICE = "the job"
+"""The source of a price that was not looked up. Nobody has to be told."""
 _NOTHING = Constant(0.0)
 
 
@@ -34,7 +36,7 @@ class ClusterTerms:
     queue: Distribution = _NOTHING
     init: Distribution = _NOTHING
     data_usd_per_node: float = 0.0
-    price_source: str = "the job"
+    price_source: str = JOBS_PRICE
     """Where the price comes from and of when it is, for people."""
     most_price_per_hour: float | None = None
     """Of the dearest node that a request may bring; None: all cost the same."""
@@ -44,6 +46,10 @@ class ClusterTerms:
     """A node that the budget does not let live for so long, even unwatched, is not asked for."""
     most_usd_per_hour: float | None = None
     """What all nodes together may cost per hour; None: only their number is limited."""
+
+    @property
+    def is_priced_by_job(self) -> bool:
+        return self.price_source == JOBS_PRICE
 
     @property
     def dearest_usd_per_s(self) -> float:

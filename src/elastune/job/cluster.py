@@ -8,13 +8,12 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticKnownError
 
-from elastune.cluster import Billing, ClusterTerms
+from elastune.cluster import JOBS_PRICE, Billing, ClusterTerms
 from elastune.errors import JobError
 from elastune.job.kinds import Interruptions, KindSection, Options, filled
 from elastune.job.latencies import Latency
 from elastune.job.quantities import Count, Duration, ExpectedError, Money, PositiveMoney, SizeGb, Word, word
 from elastune.job.section import MisfitError, Section, one_of
-from elastune.planning.kinds import JOBS_PRICE
 from elastune.profiles import Constant
 from elastune.providers import known_providers
 from elastune.providers.prices import billing_rule, interruption_teller, price_teller

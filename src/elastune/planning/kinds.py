@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from elastune.cluster import ClusterTerms
 from elastune.planning.risk import SpotRisk
 
-JOBS_PRICE = "the job"
-"""The source of a price that was not looked up. Nobody has to be told."""
-
 
 def price_source(terms: ClusterTerms) -> str | None:
     """Where a price comes from that was looked up."""
-    return None if terms.price_source == JOBS_PRICE else terms.price_source
+    return None if terms.is_priced_by_job else terms.price_source
 
 
 def price_keys(terms: ClusterTerms | None) -> dict[str, object]:

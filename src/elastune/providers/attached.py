@@ -83,14 +83,7 @@ class AttachedProvider:
         self._roster.drop(nodes)
 
     def price(self) -> Price:
-        terms = self._setting.terms
-        return Price(
-            usd_per_hour=terms.price_per_hour,
-            billing=terms.billing,
-            minimum_charge_s=terms.minimum_charge_s,
-            data_usd_per_node=terms.data_usd_per_node,
-            source="job file",
-        )
+        return Price.of(self._setting.terms)
 
     @property
     def broken(self) -> str | None:

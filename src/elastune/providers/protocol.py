@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from elastune.cluster import Billing
+from elastune.cluster import Billing, ClusterTerms
 from elastune.place import NodeId
 
 
@@ -91,6 +91,17 @@ class Price:
     """Ingress, once per granted node."""
     source: str
     """Where the figures come from, for people: "job file", "EC2 on demand, us-east-1, 2 May 2025"."""
+
+    @classmethod
+    def of(cls, terms: ClusterTerms, source: str = "job file") -> Price:
+        """As the job's cluster has it."""
+        return cls(
+            usd_per_hour=terms.price_per_hour,
+            billing=terms.billing,
+            minimum_charge_s=terms.minimum_charge_s,
+            data_usd_per_node=terms.data_usd_per_node,
+            source=source,
+        )
 
 
 class Provider(Protocol):

@@ -34,10 +34,8 @@ class Setting:
     lease: Callable[[], float | None] = lambda: math.inf
     """Until when, by the run's clock, nodes may live if nobody watches them; None: not known yet. Where nodes
     outlive their driver, each carries this and ends itself then, unless a living driver has put it off."""
-    takes_over: bool = False
-    """There was another driver before this one."""
-    down_s: float = 0.0
-    """Which went down so long ago."""
+    down_s: float | None = None
+    """How long ago the driver before this one went down; None: this is the first."""
     job: str = ""
     """Its name, for people."""
     options: Mapping[str, object] = field(default_factory=dict)

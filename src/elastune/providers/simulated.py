@@ -110,13 +110,7 @@ class SimulatedProvider:
                 self._end(node, now_s)
 
     def price(self) -> Price:
-        return Price(
-            usd_per_hour=self._terms.price_per_hour,
-            billing=self._terms.billing,
-            minimum_charge_s=self._terms.minimum_charge_s,
-            data_usd_per_node=self._terms.data_usd_per_node,
-            source="job file",
-        )
+        return Price.of(self._terms)
 
     def live(self) -> tuple[NodeId, ...]:
         self._catch_up()

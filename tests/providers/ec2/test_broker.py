@@ -83,7 +83,7 @@ class Stage:
         )
         self.broker = self.hire()
 
-    def hire(self, *, takes_over: bool = False) -> Broker:
+    def hire(self, *, down_s: float | None = None) -> Broker:
         clocks = Clocks(wall=lambda: EPOCH + self.now_s, run=lambda: self.now_s)
         return Broker(
             self.ec2,
@@ -91,7 +91,7 @@ class Stage:
             clocks=clocks,
             lease=lambda: self.until_s,
             luck=Random(1),
-            takes_over=takes_over,
+            down_s=down_s,
         )
 
     def work(self, seconds: float = 0.0) -> None:
@@ -408,7 +408,7 @@ class TestTakingOver:
         stage = Stage(Misfortune(lag_s=20.0))
         stage.broker.request("1", 2)
         stage.work()
-        stage.broker = stage.hire(takes_over=True)
+        stage.broker = stage.hire(down_s=1.0)
         stage.broker.request("1", 2)
         stage.work(SETTLE_S + 40.0)
         assert len(stage.boxes) == 2
@@ -421,7 +421,7 @@ class TestTakingOver:
         while not stage.boxes:
             stage.broker._try(stage.broker._orders["1"])
         stage.ec2.misfortune = Misfortune()
-        stage.broker = stage.hire(takes_over=True)
+        stage.broker = stage.hire(down_s=1.0)
         stage.broker.request("1", 2)
         stage.work(SETTLE_S + LAG_S + 10.0)
         assert sorted(stage.fate("1").granted) == sorted(stage.ec2.boxes)
@@ -432,7 +432,7 @@ class TestTakingOver:
         stage.broker.request("1", 1)
         stage.work()
         (node,) = stage.nodes()
-        stage.broker = stage.hire(takes_over=True)
+        stage.broker = stage.hire(down_s=1.0)
         stage.broker.join(node, 0.0)
         stage.work(10.0)
         assert [machine.ready_s for machine in stage.broker.survey().machines] == [0.0]
@@ -443,7 +443,7 @@ class TestTakingOver:
         stage.broker.request("1", 1)
         stage.work()
         stage.now_s += 7200.0
-        stage.broker = stage.hire(takes_over=True)
+        stage.broker = stage.hire(down_s=1.0)
         stage.broker.request("1", 1)
         stage.work(SETTLE_S + LAG_S + 10.0)
         (gone,) = stage.fate("1").granted

@@ -49,10 +49,10 @@ class MotoStage:
         self.edge.install(api._client)
         return api
 
-    def _make(self, run: str, room: int, *, takes_over: bool = False) -> Ec2Provider:
+    def _make(self, run: str, room: int, *, down_s: float | None = None) -> Ec2Provider:
         terms = ClusterTerms(slots_per_node=4, max_nodes=room, price_per_hour=12.24)
         setting = Setting(
-            run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", takes_over=takes_over
+            run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", down_s=down_s
         )
         api = self.api()
         made = Ec2Provider(setting, cloud=api, crossing=Joins(api))
@@ -68,7 +68,7 @@ class MotoStage:
         provider._ends = True  # as if it had been killed: nothing is ended, nobody says goodbye
         provider._wake.set()
         self.open.remove(provider)
-        return self._make(provider._setting.run, provider._setting.terms.max_nodes, takes_over=True)
+        return self._make(provider._setting.run, provider._setting.terms.max_nodes, down_s=1.0)
 
     def settle(self, provider: Provider) -> Survey:
         assert isinstance(provider, Ec2Provider)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elastune.cluster import ClusterTerms
+from elastune.cluster import JOBS_PRICE, ClusterTerms
 from elastune.errors import JobError
 from elastune.providers.ec2.options import Ec2Options
 from elastune.providers.ec2.wares import list_wares
@@ -36,13 +36,13 @@ OPTIONS = Ec2Options.parse(
 )
 
 
-def terms(**prices: float) -> ClusterTerms:
-    return ClusterTerms(slots_per_node=4, max_nodes=4, **prices)  # type: ignore[arg-type]
+def terms(*, source: str = "EC2", **prices: float) -> ClusterTerms:
+    return ClusterTerms(slots_per_node=4, max_nodes=4, price_source=source, **prices)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("aws")
 def test_spot_in_every_zone_comes_before_on_demand() -> None:
-    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.24), priced_by_job=False)
+    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.24))
     told = [(ware.market.value, ware.subnet, ware.usd_per_hour) for ware in wares]
     assert told == [
         ("spot", "subnet-a", 4.0),
@@ -55,12 +55,12 @@ def test_spot_in_every_zone_comes_before_on_demand() -> None:
 
 @pytest.mark.usefixtures("aws")
 def test_what_has_become_dearer_than_the_quote_said_is_left_out() -> None:
-    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.0), priced_by_job=False)
+    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.0))
     assert {ware.market.value for ware in wares} == {"spot"}
     with pytest.raises(JobError, match=r"prices have risen since the quote.*p3.8xlarge spot is \$4 now"):
-        list_wares(OPTIONS, terms(price_per_hour=3.0), priced_by_job=False)
+        list_wares(OPTIONS, terms(price_per_hour=3.0))
 
 
 def test_a_price_of_the_job_is_that_of_all() -> None:
-    wares = list_wares(OPTIONS, terms(price_per_hour=2.5), priced_by_job=True)
+    wares = list_wares(OPTIONS, terms(source=JOBS_PRICE, price_per_hour=2.5))
     assert {(ware.usd_per_hour, ware.most_usd_per_hour) for ware in wares} == {(2.5, None)}

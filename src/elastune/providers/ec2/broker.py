@@ -89,17 +89,16 @@ class Broker:
         clocks: Clocks,
         lease: Callable[[], float | None],
         luck: Random,
-        takes_over: bool = False,
-        down_s: float = 0.0,
+        down_s: float | None = None,
     ) -> None:
-        """`takes_over`: there was another driver, which went down `down_s` ago."""
+        """`down_s`: how long ago the driver before this one went down; None: this is the first."""
         self._cloud = cloud
         self._purpose = purpose
         self._clocks = clocks
         self._luck = luck
         self._orders: dict[str, Order] = {}
-        self._launches_after = clocks.wall() + SETTLE_S if takes_over else -math.inf
-        self._is_forgotten = takes_over and down_s > _REMEMBERED_S
+        self._launches_after = clocks.wall() + SETTLE_S if down_s is not None else -math.inf
+        self._is_forgotten = down_s is not None and down_s > _REMEMBERED_S
         self._look_due = -math.inf
         self._end_due = -math.inf
         self._closing = False

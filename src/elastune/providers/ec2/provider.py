@@ -40,7 +40,6 @@ _FIRST_LOOK_TRIES = 8
 _LAST_ROUNDS = 60
 _FRESH_S = 0.5
 """For so long the last look at Ray is good enough for a survey."""
-_JOBS_PRICE = "the job"
 _RAY_MODE = "RAY_AUTH_MODE"
 _MOST_STILLBORN = 4
 _MOST_SILENCE_S = 1800.0
@@ -196,13 +195,7 @@ class Ec2Provider:
 
     def price(self) -> Price:
         terms = self._setting.terms
-        return Price(
-            usd_per_hour=terms.price_per_hour,
-            billing=terms.billing,
-            minimum_charge_s=terms.minimum_charge_s,
-            data_usd_per_node=terms.data_usd_per_node,
-            source=terms.price_source,
-        )
+        return Price.of(terms, terms.price_source)
 
     # What a run on Ray asks beside.
 
@@ -294,14 +287,13 @@ class Ec2Provider:
         setting, options = self._setting, self._options
         cloud = self._cloud or Ec2Api(options.region, options)
         self._api = cloud if isinstance(cloud, Ec2Api) else None
-        by_job = setting.terms.price_source == _JOBS_PRICE
         return Broker(
             cloud,
             Purpose(
                 run=setting.run,
                 job=setting.job,
                 owner=options.owner or _who(),
-                wares=list_wares(options, setting.terms, priced_by_job=by_job),
+                wares=list_wares(options, setting.terms),
                 max_nodes=setting.terms.max_nodes,
                 usd_per_hour=setting.terms.price_per_hour,
                 user_data=self._user_data(cloud),
@@ -309,7 +301,6 @@ class Ec2Provider:
             clocks=Clocks(wall=time.time, run=setting.clock),
             lease=lambda: self._until_s,
             luck=Random(setting.seed),  # noqa: S311  only to keep drivers out of step
-            takes_over=setting.takes_over,
             down_s=setting.down_s,
         )
 

@@ -11,7 +11,7 @@ from elastune.providers.ec2.prices import price_of
 _ROUNDING = 1 + 1e-9
 
 
-def list_wares(options: Ec2Options, terms: ClusterTerms, *, priced_by_job: bool) -> tuple[Ware, ...]:
+def list_wares(options: Ec2Options, terms: ClusterTerms) -> tuple[Ware, ...]:
     """First every type in every zone on the first market, then on the next. A price that the job names is
     that of all of them. What has become dearer than was reckoned with is left out: the quote did not know."""
     wares: list[Ware] = []
@@ -20,7 +20,7 @@ def list_wares(options: Ec2Options, terms: ClusterTerms, *, priced_by_job: bool)
     for market in markets_of(options.market):
         for instance_type in options.instance_type:
             usd = terms.price_per_hour
-            if not priced_by_job:
+            if not terms.is_priced_by_job:
                 usd = price_of(options, instance_type, market).usd_per_hour
             if usd > most * _ROUNDING:
                 dearer.append(f"{instance_type} {market} is ${usd:g} now")
@@ -31,7 +31,7 @@ def list_wares(options: Ec2Options, terms: ClusterTerms, *, priced_by_job: bool)
                     market=market,
                     subnet=subnet,
                     usd_per_hour=usd,
-                    most_usd_per_hour=None if priced_by_job else most,
+                    most_usd_per_hour=None if terms.is_priced_by_job else most,
                 )
                 for subnet in options.subnet or (None,)
             ]

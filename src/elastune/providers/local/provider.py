@@ -123,14 +123,7 @@ class LocalProvider:
             link.send(End(nodes=known))
 
     def price(self) -> Price:
-        terms = self._setting.terms
-        return Price(
-            usd_per_hour=terms.price_per_hour,
-            billing=terms.billing,
-            minimum_charge_s=terms.minimum_charge_s,
-            data_usd_per_node=terms.data_usd_per_node,
-            source="job file",
-        )
+        return Price.of(self._setting.terms)
 
     def ray_node(self, node: NodeId) -> str | None:
         """How Ray calls a node that is up, for `NodeAffinitySchedulingStrategy`."""
