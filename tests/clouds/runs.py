@@ -15,10 +15,10 @@ from elastune.errors import InfeasibleError
 from elastune.job import Job
 from elastune.journal import MemoryJournal
 from elastune.planning.infeasible import Limit
-from elastune.providers.ec2.broker import wait_until_gone
 from elastune.providers.ec2.cloud import Cloud, CloudError, Market, Ware
 from elastune.providers.ec2.fleet import PARTING_S
 from elastune.providers.ec2.leases import LEASE_S
+from elastune.providers.ec2.parting import wait_until_gone
 from elastune.providers.prices import BILLING_RULES
 from elastune.runs import RunSetup, Simulation, prepare, replay
 from elastune.runs.driver import Driver, belief_of

@@ -14,10 +14,11 @@ from elastune.errors import InvariantError
 from elastune.place import NodeId
 from elastune.providers import Fate
 from elastune.providers.ec2 import cloud as ec2
-from elastune.providers.ec2.broker import SETTLE_S, Broker, Purpose, wait_until_gone
+from elastune.providers.ec2.broker import SETTLE_S, Broker, Purpose
 from elastune.providers.ec2.cloud import CloudError, Instance, Launch, Market, Phase, Ware
 from elastune.providers.ec2.fleet import LAG_S, Clocks
 from elastune.providers.ec2.leases import LEASE_S
+from elastune.providers.ec2.parting import wait_until_gone
 from tests.clouds.virtual import Box, Misfortune, VirtualEc2
 
 EPOCH = 1_000_000_000.0

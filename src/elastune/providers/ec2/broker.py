@@ -13,7 +13,6 @@ Safe whatever happens between any two calls:
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -391,20 +390,3 @@ class Broker:
         """These will be taken away at that time, by the wall clock."""
         for node, at in until.items():
             self.fleet.notice(node, at)
-
-
-def wait_until_gone(broker: Broker, *, rounds: int, pause: Callable[[float], None]) -> tuple[str, ...]:
-    """End all that is left and look until a fresh listing shows nothing of the run; returns what it shows.
-
-    `CloudError`: nobody could look.
-    """
-    broker.wind_up()
-    for _ in range(rounds):
-        broker.work()
-        with contextlib.suppress(CloudError):
-            broker.look_afresh()
-            if not broker.fleet.alive() and broker.is_settled:
-                return ()
-        pause(1.0)
-    broker.look_afresh()
-    return broker.fleet.alive()

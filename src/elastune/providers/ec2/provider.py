@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from random import Random
 from types import TracebackType
 from typing import Protocol, Self
@@ -21,11 +20,12 @@ from elastune.place import NodeId
 from elastune.providers.draining import draining_nodes, ray_nodes_by_instance
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.boot import Boot, render
-from elastune.providers.ec2.broker import Broker, Purpose, wait_until_gone
+from elastune.providers.ec2.broker import Broker, Purpose
 from elastune.providers.ec2.cloud import Cloud, CloudError, RefusedError
 from elastune.providers.ec2.fleet import PARTING_S, Clocks
 from elastune.providers.ec2.leases import LEASE_S
 from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2.parting import flee, take_leave
 from elastune.providers.ec2.wares import list_wares
 from elastune.providers.joining import Joining
 from elastune.providers.protocol import Price, Survey
@@ -37,7 +37,6 @@ _log = logging.getLogger("elastune")
 _ray_log = logging.getLogger("elastune.ray")
 
 _FIRST_LOOK_TRIES = 8
-_LAST_ROUNDS = 60
 _FRESH_S = 0.5
 """For so long the last look at Ray is good enough for a survey."""
 _RAY_MODE = "RAY_AUTH_MODE"
@@ -143,10 +142,10 @@ class Ec2Provider:
             if thread is not None:
                 thread.join()
             if broker is not None:
-                self._farewell = _take_leave(broker)
+                self._farewell = take_leave(broker)
         except BaseException:  # somebody is in a hurry: at least EC2 is told
             if broker is not None:
-                self._farewell = _flee(broker)
+                self._farewell = flee(broker)
             raise
         finally:
             self._broker = self._thread = None
@@ -404,29 +403,6 @@ def _refuse_missing_token(options: Ec2Options) -> None:
             f"{_RAY_MODE} is token, so the Ray cluster asks for one, but nodes would have none; expected "
             "cluster.options.token_secret with the name of the secret in Secrets Manager that holds it"
         )
-
-
-def _flee(broker: Broker) -> Farewell:
-    told = "EC2 could not be told to end them"
-    left: tuple[str, ...] = ()
-    with contextlib.suppress(Exception):  # whatever it is, it must not hide why
-        left = broker.flee()
-        told = "EC2 was told to end them, and nobody looked whether it did"
-    now = datetime.now(UTC)
-    return Farewell(left=left, at=now.isoformat(timespec="seconds"), how=f"{told}, at {now:%H:%M:%S} UTC")
-
-
-def _take_leave(broker: Broker) -> Farewell:
-    left: tuple[str, ...]
-    try:
-        left = wait_until_gone(broker, rounds=_LAST_ROUNDS, pause=time.sleep)
-        how = "listing of EC2"
-        if left and broker.broken is not None:
-            how = f"EC2 does not end them: {broker.broken}; {how}"
-    except CloudError as error:
-        left, how = broker.fleet.alive(), f"EC2 could not be asked ({error}); looked in vain"
-    now = datetime.now(UTC)
-    return Farewell(left=left, at=now.isoformat(timespec="seconds"), how=f"{how} at {now:%H:%M:%S} UTC")
 
 
 @contextlib.contextmanager
