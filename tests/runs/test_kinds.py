@@ -15,10 +15,10 @@ from elastune.job import Job
 from elastune.planning import Quote
 from elastune.reports.plan_text import render_quote
 from elastune.reports.policy_text import render_policy_quote
-from elastune.runs import prepare
 from elastune.runs.interruptions import rehearse_interruptions
 from elastune.runs.offer import make_offer
 from elastune.runs.quoting import PolicyQuote
+from elastune.runs.settling import prepare_best_kind
 from tests.job.example_jobs import job_data
 
 SPEEDUP = {1: 1.0, 2: 1.9, 4: 3.6}
@@ -105,7 +105,7 @@ def test_the_comparison_is_shown_and_in_the_data() -> None:
 
 
 def test_a_simulation_takes_the_kind_of_the_quote_and_knows_of_no_other() -> None:
-    setup = prepare(job_of(FAST, CHEAP))
+    setup = prepare_best_kind(job_of(FAST, CHEAP))
     assert (setup.job.cluster.kinds, setup.job.cluster.price_per_hour) == ((), 3.0)
     result = elastune.simulate(job_of(FAST, CHEAP))
     assert result.actual.cost == pytest.approx(elastune.plan(job_of(FAST, CHEAP)).cost, rel=0.1)
@@ -127,7 +127,7 @@ def test_without_kinds_and_interruptions_a_quote_says_nothing_of_them() -> None:
 
 def test_interruptions_cost_time_and_money() -> None:
     job = Job.from_dict(job_data(cluster__init="60s", cluster__max_nodes=4, deadline="4h"))
-    setup = prepare(job.model_copy(update={"trainable": "synthetic:hypersched"}))
+    setup = prepare_best_kind(job.model_copy(update={"trainable": "synthetic:hypersched"}))
     assert setup.quote is not None
     calm, rough = rehearse_interruptions(setup, 1e-9), rehearse_interruptions(setup, 6.0)
     assert calm.interruptions == 0.0

@@ -15,7 +15,7 @@ from elastune.bodies.simulated.faults import write_faults
 from elastune.errors import JobError
 from elastune.job import Job
 from elastune.journal import AnyJournal, Journal, RunFolder, RunId, find_run, find_runs
-from elastune.runs import RunResult, RunSetup, predict, prepare
+from elastune.runs import RunResult, RunSetup, predict
 from elastune.runs.campaign import (
     Campaign,
     CampaignInterrupted,
@@ -28,6 +28,7 @@ from elastune.runs.campaign import (
 from elastune.runs.gathering import CampaignStatus, gather, started_together
 from elastune.runs.listing import RunList, read_list
 from elastune.runs.reopening import RunStatus, reopen
+from elastune.runs.settling import prepare_best_kind
 from elastune.runs.shelf import Intent, write_intent, write_result
 from elastune.wording import seen
 
@@ -129,7 +130,7 @@ def _line_up(
         raise JobError(f"policy {twice[0]!r} is named twice; expected each one once")
     setups: list[RunSetup] = []
     for policy in policies:
-        setup = prepare(job, policy)
+        setup = prepare_best_kind(job, policy)
         check(setup, first)
         setups.append(setup)
     return [Contestant(setup=setup, predicted=predict(setup)) for setup in setups], numbers

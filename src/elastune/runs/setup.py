@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from elastune.core import Core, Policy, RunTerms, State
-from elastune.errors import InfeasibleError, JobError
+from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.job import Job
 from elastune.job.choice import Choice, choose
 from elastune.job.declared_search import DeclaredSearch, ShaSearch
@@ -114,9 +114,7 @@ def prepare(
     `planned` is the plan of a job that has been planned already.
     """
     if job.cluster.kinds:
-        from elastune.runs.settling import settle_kind  # noqa: PLC0415  which prepares the job with each
-
-        return settle_kind(job, lambda each: prepare(each, policy, samples=samples, purpose=purpose)).offer
+        raise InvariantError("a job with several kinds of nodes was prepared before one was chosen")
     job = with_price(with_rows(job, for_real=purpose is Purpose.RUN))
     choice = choose(job, policy)
     chosen = choice.policy
