@@ -25,7 +25,7 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import InvariantError
 from elastune.place import NodeId, TrialId
-from elastune.providers import Belief
+from elastune.providers.watcher import Belief
 from elastune.space import Sampler
 from elastune.trainables import Curve, Trainable
 
