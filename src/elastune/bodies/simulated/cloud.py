@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from elastune.bodies.simulated.faults import Faults
@@ -45,16 +45,16 @@ class Cloud:
             at_s = math.nextafter(at_s, math.inf)
         return at_s
 
-    def look(self) -> Iterable[NodeEvent]:
+    def look(self) -> Sequence[NodeEvent]:
         """What is new."""
-        return map(self._tell, self._watcher.observe(self._survey(), self._run_clock()))
+        return self._watcher.observe(self._survey(), self._run_clock())
 
-    def come_back(self, down_s: float, belief: Belief) -> tuple[ev.Resumed, Iterable[NodeEvent]]:
+    def come_back(self, down_s: float, belief: Belief) -> tuple[ev.Resumed, Sequence[NodeEvent]]:
         """A new driver looks around after `down_s`; `belief` is what it knows of nodes from its journal."""
         died_s = self._run_clock() + self.down_s
         self.down_s += down_s
         self._watcher = Watcher(belief, billed_s=self.provider.billed_s)
-        news = tuple(self.look())
+        news = self.look()
         known = {machine.node for machine in belief.machines}
         lost = [event for event in news if isinstance(event, ev.NodeLost) and event.node in known]
         ends = {node: self.provider.ended_s(node) for node in sorted(belief.gone)}
@@ -79,8 +79,3 @@ class Cloud:
             ready_s=None if machine.ready_s is None else machine.ready_s - self.down_s,
             until_s=None if machine.until_s is None else machine.until_s - self.down_s,
         )
-
-    def _tell(self, event: NodeEvent) -> NodeEvent:
-        if isinstance(event, ev.NodeLost) and not self.down_s:
-            return replace(event, billed_s=None)
-        return event
