@@ -124,6 +124,10 @@ STEPS = st.lists(
     min_size=1,
     max_size=40,
 )
+TARGETS = {
+    Mode.MAX: Target(metric="score", comparison=Comparison.AT_LEAST, value=8.0),
+    Mode.MIN: Target(metric="score", comparison=Comparison.AT_MOST, value=1.0),
+}
 RULES = st.builds(
     lambda every_s, save_s, mode, has_target: CheckpointRule(
         mode=mode, every_s=every_s, save_s=save_s, target=TARGETS[mode] if has_target else None
@@ -133,10 +137,6 @@ RULES = st.builds(
     st.sampled_from(Mode),
     st.booleans(),
 )
-TARGETS = {
-    Mode.MAX: Target(metric="score", comparison=Comparison.AT_LEAST, value=8.0),
-    Mode.MIN: Target(metric="score", comparison=Comparison.AT_MOST, value=1.0),
-}
 OFTEN = CheckpointRule(mode=Mode.MAX, every_s=5.0, save_s=2.0)
 
 
