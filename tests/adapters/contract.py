@@ -13,6 +13,8 @@ import pytest
 
 from elastune.bodies.ray.messages import Manual, Script, SlotReady
 from elastune.checkpoints import Store, decode, encode
+from elastune.spec.checkpointing import CheckpointRule
+from elastune.spec.mode import Mode
 from elastune.training import Row, Solo, load, make_worker, open_recipe
 from tests.bodies.real.crews import Watched
 from tests.test_documents import ROOT
@@ -101,11 +103,10 @@ def slot_of(case: Case, folder: Path) -> Iterator[Watched]:
     manual = Manual(
         script=Script(name=case.name, metric=case.metric, reference=f"{case.path}:train"),
         store=Store.open(folder),
-        maximise=not case.is_loss,
+        checkpoints=CheckpointRule(mode=Mode.MIN if case.is_loss else Mode.MAX),
         pickles=False,
         threads=1,
         logs=None,
-        checkpoint_every_s=None,
         host="127.0.0.1",
         preload=(),
         paths=(str(ROOT),),

@@ -11,7 +11,8 @@ from elastune.core import events as ev
 from elastune.errors import InvariantError
 from elastune.place import NodeId, Slot, TrialId
 from elastune.profiles import Constant
-from elastune.providers import Belief, Machine, NodeFaults
+from elastune.providers import Machine, NodeFaults
+from elastune.providers.watcher import Belief
 from tests.bodies.workshop import T0, Workshop, lease, profile
 from tests.core.theatre import make_terms
 from tests.messages import log_of
@@ -131,9 +132,9 @@ def test_a_run_that_goes_on_with_nothing_to_happen_is_a_bug() -> None:
 
 
 class TestDriverCrash:
-    def belief(self, *nodes: str, gone: tuple[str, ...] = (), tokens: tuple[str, ...] = ("1",)) -> Belief:
+    def belief(self, *nodes: str, gone: tuple[str, ...] = ()) -> Belief:
         machines = tuple(Machine(node=NodeId(node), token="1", since_s=15.0, ready_s=35.0) for node in nodes)
-        return Belief(machines=machines, tokens=frozenset(tokens), gone=frozenset(map(NodeId, gone)))
+        return Belief(machines=machines, requests=frozenset({1}), gone=frozenset(map(NodeId, gone)))
 
     def running(self, faults: NodeFaults | None = None) -> Workshop:
         here = shop(faults)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from elastune.bodies.simulated.visits import Visits
 from elastune.core import commands as do
+from elastune.hopper.terms import DataTerms
+from elastune.spec.checkpointing import CheckpointRule
 from elastune.spec.mode import Mode
 from tests.bodies.workshop import T0, Workshop, falling, lease, profile
 from tests.core.theatre import make_terms
@@ -56,6 +60,24 @@ def test_the_least_is_best_where_the_mode_is_min() -> None:
     assert shop.log()[-1] == (60.0, "trial 0 waits, reached 1..6, saved 1")
 
 
+def test_saves_take_at_most_a_tenth_of_the_time() -> None:
+    shop = Workshop(profile(iteration_s=1.0, save_s=2.0), checkpoint_every_s=5.0)
+    shop.tell(lease(45, keep_above=None))
+    assert shop.log() == [
+        (0.0, "trial 0 trains"),
+        (23.0, "trial 0 reports 1..23, saved 1,21"),
+        (43.0, "trial 0 reports 24..43, saved 41"),
+        (45.0, "trial 0 waits, reached 44..45"),
+    ]
+
+
+def test_a_later_lease_raises_the_bar_for_a_new_best() -> None:
+    shop = Workshop()
+    shop.tell(lease(6, keep_above=None))
+    shop.tell(lease(6, keep_above=4.0), at_s=25.0)
+    assert shop.log()[-1] == (60.0, "trial 0 waits, reached 1..6, saved 1,2,5,6")
+
+
 def test_a_save_that_is_not_durable_when_the_gang_dies_is_lost() -> None:
     shop = Workshop(profile(save_s=15.0), train=falling, checkpoint_every_s=10.0)
     shop.tell(lease(9))
@@ -74,3 +96,37 @@ def test_work_beyond_a_revocation_leaves_no_checkpoint() -> None:
         (20.0, "trial 0 waits, revoked 2..2"),
         (31.0, "trial 0 is saved"),
     ]
+
+
+def kept(visits: Visits, *done: int, after: int = 0, of: int = 6) -> list[int]:
+    """After which of these visits, each to its own partition, the state is durable."""
+    durable = []
+    for visit in (do.Visit(partition=each, done=each, of=of) for each in done):
+        course = visits.plan(
+            replace(lease(1, after=after), visit=visit), visit, slowdown=1.0, measured_s=90.0
+        )
+        visits.ended(course)
+        durable += [visit.done] if course.kept else []
+    return durable
+
+
+def test_where_models_hop_training_that_is_not_durable_counts() -> None:
+    """Six visits of 15 s; starting takes longer than that, and is no training."""
+    for save_s, expected in [(0.0, [1, 3, 5]), (4.5, [2, 5])]:
+        rule = CheckpointRule(mode=Mode.MAX, save_s=save_s)
+        visits = Visits(profile(startup_s=60.0), DataTerms(rows=(1.0,) * 6), seed=0, rule=rule)
+        assert kept(visits, *range(6)) == expected
+        assert kept(visits, *range(6), after=1) == expected
+
+
+def test_a_model_that_goes_back_to_its_durable_state_has_nothing_unsaved() -> None:
+    visits = Visits(profile(), DataTerms(rows=(1.0,) * 6), seed=0, rule=CheckpointRule(mode=Mode.MAX))
+    assert kept(visits, 0, 1, 2) == [1]
+    assert kept(visits, 2, 3) == [3]
+    assert kept(visits, 4, 0, 1) == [1]
+
+
+def test_the_state_between_training_and_evaluation_is_durable() -> None:
+    data = DataTerms(rows=(1.0,) * 5, validation_rows=(1.0,), evaluation_share=0.1)
+    visits = Visits(profile(), data, seed=0, rule=CheckpointRule(mode=Mode.MAX, every_s=1_000.0))
+    assert kept(visits, *range(6)) == [4, 5]

@@ -9,10 +9,11 @@ from typing import Protocol
 
 import pytest
 
+from elastune.core.events import NodesGranted, NodesReady
 from elastune.errors import InvariantError
 from elastune.place import NodeId
-from elastune.providers import Fate, MachineState, Provider, Survey, Watcher
-from elastune.providers.facts import Granted, Ready
+from elastune.providers import Fate, MachineState, Provider, Survey
+from elastune.providers.watcher import Watcher
 
 
 class Stage(Protocol):
@@ -213,12 +214,11 @@ class ProviderContract:
 
     def test_a_watcher_can_follow(self, stage: Stage) -> None:
         provider, watcher = stage.provider(), Watcher()
-        watcher.expect("a")
-        provider.request("a", 2)
-        facts = watcher.observe(provider.survey()) + watcher.observe(stage.settle(provider))
+        provider.request(watcher.expect(1), 2)
+        events = watcher.observe(provider.survey()) + watcher.observe(stage.settle(provider))
         survey = provider.survey()
-        granted = [node for fact in facts if isinstance(fact, Granted) for node in fact.nodes]
-        ready = [node for fact in facts if isinstance(fact, Ready) for node in fact.nodes]
+        granted = [node for event in events if isinstance(event, NodesGranted) for node in event.nodes]
+        ready = [node for event in events if isinstance(event, NodesReady) for node in event.nodes]
         assert sorted(granted) == sorted(ready) == sorted(nodes(survey))
         assert watcher.belief.machines == survey.machines
         watcher.release(nodes(survey))

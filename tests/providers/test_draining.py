@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from elastune.cluster import ClusterTerms
-from elastune.providers import MachineState, Setting, Watcher
+from elastune.core.events import NodeNoticed
+from elastune.providers import MachineState, Setting
 from elastune.providers.attached import AttachedProvider
 from elastune.providers.draining import draining_nodes, noticed_nodes, ray_nodes_by_instance
-from elastune.providers.facts import Noticed
 from elastune.providers.local import LocalProvider
+from elastune.providers.watcher import Watcher
 from tests.providers.contract import fate, nodes
 
 ray = pytest.importorskip("ray")
@@ -68,8 +69,7 @@ def test_a_drained_node_is_under_notice_and_not_granted_again(cluster: LocalProv
     provider = AttachedProvider(setting(), "auto")
     provider.open()
     watcher = Watcher()
-    watcher.expect("a")
-    provider.request("a", 2)
+    provider.request(watcher.expect(1), 2)
     watcher.observe(provider.survey())
     taken, kept = nodes(provider.survey())
     ray_node = provider.ray_node(taken)
@@ -84,7 +84,7 @@ def test_a_drained_node_is_under_notice_and_not_granted_again(cluster: LocalProv
 
     time.sleep(0.6)  # a survey may be half a second old
     (noticed,) = watcher.observe(provider.survey())
-    assert isinstance(noticed, Noticed)
+    assert isinstance(noticed, NodeNoticed)
     assert noticed.node == taken
     assert before_s + 100 <= noticed.until_s + 0.1 <= time.monotonic() + 101.1
     time.sleep(0.6)

@@ -21,21 +21,21 @@ from typing import Any
 import pytest
 
 from elastune.cluster import ClusterTerms
+from elastune.core.events import NodeLost
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.place import NodeId
 from elastune.providers import (
     Provider,
     Setting,
     Survey,
-    Watcher,
     known_providers,
     load_provider,
 )
-from elastune.providers.facts import Lost
 from elastune.providers.local import LocalProvider
 from elastune.providers.local.folder import sweep
 from elastune.providers.local.processes import NODE, tagged
 from elastune.providers.local.roster import Roster
+from elastune.providers.watcher import Watcher
 from tests.providers.contract import ProviderContract, nodes
 
 ray = pytest.importorskip("ray")
@@ -147,14 +147,14 @@ class TestContract(ProviderContract):
     def test_a_new_driver_finds_what_the_old_one_left(self, stage: Any) -> None:
         """Which is nothing: the fleet died with it. It is lost, and never comes back by that name."""
         provider, watcher = stage.provider(), Watcher()
-        watcher.expect("a")
-        provider.request("a", 2)
+        token = watcher.expect(1)
+        provider.request(token, 2)
         left = stage.settle(provider)
         watcher.observe(left)
         reopened = stage.reopen(provider)
-        facts = watcher.observe(reopened.survey())
-        assert [fact.node for fact in facts if isinstance(fact, Lost)] == nodes(left)
-        reopened.request("a", 2)
+        events = watcher.observe(reopened.survey())
+        assert [event.node for event in events if isinstance(event, NodeLost)] == nodes(left)
+        reopened.request(token, 2)
         assert not set(nodes(stage.settle(reopened))) & set(nodes(left))
 
     def test_runs_do_not_see_each_other(self, stage: Any) -> None:

@@ -1,4 +1,4 @@
-"""Random requests, releases, waits and crashes: facts tell all there is, and the bill is right.
+"""Random requests, releases, waits and crashes: events tell all there is, and the bill is right.
 
 Two clouds of the same seed are driven alike. One is surveyed at every change that it announces, the other
 only now and then; what happens must not depend on that.
@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from elastune.cluster import Billing, ClusterTerms
+from elastune.core.events import NodeFound, NodeLost, NodeNoticed, NodesGranted, NodesReady, NodesRefused
 from elastune.place import NodeId
 from elastune.profiles import Constant, Distribution, Empirical, LogNormal
-from elastune.providers import Fact, Granted, Lost, NodeFaults, Orphaned, Refused, Survey, Watcher
+from elastune.providers import Machine, NodeFaults, Survey
+from elastune.providers.watcher import Belief, NodeEvent, Watcher
 from tests.providers.clouds import Cloud, cloud, terms
 
 LATENCIES: st.SearchStrategy[Distribution] = st.sampled_from(
@@ -66,49 +68,60 @@ class World(RuleBasedStateMachine):
             cloud(of, seed=seed, faults=faults, expires_s=expires_s) for _ in range(2)
         )
         self.terms, self.most = of, of.max_nodes if faults.capacity is None else faults.capacity
-        self.watcher, self.lazy, self.replayed = Watcher(), Watcher(), Watcher()
-        self.asked: dict[str, int] = {}
-        self.refused: dict[str, int] = {}
+        self.watcher, self.lazy = Watcher(), Watcher()
+        self.asked: dict[int, int] = {}
+        self.refused: dict[int, int] = {}
+        self.held: dict[NodeId, Machine] = {}
+        self.gone: set[NodeId] = set()
         self.spans: dict[NodeId, Span] = {}
         self.look()
 
     def look(self) -> Survey:
         survey = self.watched.provider.survey()
-        for fact in self.watcher.observe(survey):
-            self.note(fact, survey.at_s)
-            self.replayed.learn(fact)
+        for event in self.watcher.observe(survey):
+            self.note(event, survey.at_s)
         return survey
 
-    def note(self, fact: Fact, now_s: float) -> None:
-        assert fact.at_s == now_s, "who looks at every change learns of it when it happens"
-        assert not isinstance(fact, Orphaned)
-        if isinstance(fact, Granted):
-            for node in fact.nodes:
-                assert node not in self.spans
-                self.spans[node] = Span(fact.at_s)
-        if isinstance(fact, Lost):
-            assert self.spans[fact.node].end_s is None
-            self.spans[fact.node].end_s = fact.at_s
-        if isinstance(fact, Refused):
-            assert fact.reason
-            self.refused[fact.token] = self.refused.get(fact.token, 0) + fact.count
+    def note(self, event: NodeEvent, now_s: float) -> None:
+        assert event.at_s == now_s
+        assert not isinstance(event, NodeFound)
+        match event:
+            case NodesGranted(request=request, nodes=nodes, usd_per_hour=usd):
+                assert event.billed_s == 0.0, "who looks at every change learns of it when it happens"
+                for node in nodes:
+                    assert node not in self.spans
+                    self.spans[node] = Span(now_s)
+                    self.held[node] = Machine(node=node, token=str(request), since_s=now_s, usd_per_hour=usd)
+            case NodesReady(nodes=nodes):
+                self.held |= {node: replace(self.held[node], ready_s=now_s) for node in nodes}
+            case NodeNoticed(node=node, until_s=until_s):
+                self.held[node] = replace(self.held[node], until_s=until_s)
+            case NodeLost(node=node):
+                assert self.spans[node].end_s is None
+                self.spans[node].end_s = now_s
+                del self.held[node]
+                self.gone.add(node)
+            case NodesRefused(request=request, count=count):
+                assert event.reason
+                self.refused[request] = self.refused.get(request, 0) + count
 
-    @rule(token=st.sampled_from("abcdefgh"), count=st.integers(1, 6))
-    def request(self, token: str, count: int) -> None:
-        """A token that was used already asks once more for the same."""
-        self.asked.setdefault(token, count)
-        for watcher in (self.watcher, self.lazy, self.replayed):
-            watcher.expect(token)
-        for here in (self.watched, self.unwatched):
-            here.provider.request(token, self.asked[token])
+    @rule(number=st.integers(1, 8), count=st.integers(1, 6))
+    def request(self, number: int, count: int) -> None:
+        """One that was made already asks once more for the same."""
+        self.asked.setdefault(number, count)
+        for watcher, here in ((self.watcher, self.watched), (self.lazy, self.unwatched)):
+            here.provider.request(watcher.expect(number), self.asked[number])
         self.look()
 
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         """Some that are alive, some that are gone, some that never were."""
         nodes = data.draw(st.sets(st.sampled_from([*self.spans, NodeId("never-was")])))
-        for watcher in (self.watcher, self.lazy, self.replayed):
+        for watcher in (self.watcher, self.lazy):
             watcher.release(nodes)
+        for node in nodes:
+            self.held.pop(node, None)
+        self.gone |= nodes
         for here in (self.watched, self.unwatched):
             here.provider.release(nodes)
         for node in nodes & self.spans.keys():
@@ -143,17 +156,24 @@ class World(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """The new driver knows no more than the journal."""
-        self.watcher = Watcher(self.replayed.belief)
+        self.watcher = Watcher(
+            Belief(
+                machines=tuple(self.held.values()),
+                requests=frozenset(self.asked),
+                refused=self.refused,
+                gone=frozenset(self.gone),
+            )
+        )
 
     @invariant()
-    def facts_tell_all_there_is(self) -> None:
+    def events_tell_all_there_is(self) -> None:
         survey = self.watched.provider.survey()
-        assert self.watcher.belief.machines == self.replayed.belief.machines == survey.machines
+        assert self.watcher.belief.machines == tuple(self.held.values()) == survey.machines
         assert self.watched.provider.live() == tuple(machine.node for machine in survey.machines)
         assert len(survey.machines) <= self.most
         for fate in survey.fates:
-            assert fate.asked == self.asked[fate.token] == len(fate.granted) + fate.refused
-            assert fate.refused == self.refused.get(fate.token, 0)
+            assert fate.asked == self.asked[int(fate.token)] == len(fate.granted) + fate.refused
+            assert fate.refused == self.refused.get(int(fate.token), 0)
 
     @invariant()
     def the_bill_is_what_a_bookkeeper_finds(self) -> None:

@@ -9,6 +9,7 @@ from elastune.hopper.terms import DataTerms
 from elastune.planning.infeasible import Limit
 from elastune.planning.problem import GangLimits, Limits
 from elastune.profiles import Profile
+from elastune.spec.checkpointing import DEFAULT_INTERVAL_S, CheckpointRule
 from elastune.spec.mode import Mode
 from elastune.spec.target import Target
 
@@ -50,6 +51,15 @@ class RunTerms:
         """Time to set aside so that a save begun now is durable in the end."""
         save = self.profile.save
         return save.mean + _CAUTION_SDS * save.sd + self.profile.transfer_s
+
+    def checkpoint_rule(self, every_s: float | None) -> CheckpointRule:
+        """`every_s`: how often the job wants a trial to save. None: it does not say."""
+        return CheckpointRule(
+            mode=self.mode,
+            every_s=every_s or DEFAULT_INTERVAL_S,
+            save_s=self.profile.save.mean + self.profile.transfer_s,
+            target=self.target,
+        )
 
     @property
     def boot_patience_s(self) -> float:

@@ -1,32 +1,24 @@
-"""Who rents machines to a run: one narrow protocol, its simulated implementation, and what surveys tell."""
+"""Who rents machines to a run: one narrow protocol and its simulated implementation.
 
-from elastune.providers.facts import Fact, Granted, Lost, Noticed, Orphaned, Ready, Refused
+What surveys mean to a run is in `elastune.providers.watcher`, which needs the core; providers do not.
+"""
+
 from elastune.providers.faults import NodeFaults
 from elastune.providers.protocol import Fate, Machine, MachineState, Price, Provider, Survey
 from elastune.providers.registry import ProviderFactory, Setting, known_providers, load_provider
 from elastune.providers.simulated import SimulatedProvider
-from elastune.providers.watcher import Belief, Watcher
 
 __all__ = [
-    "Belief",
-    "Fact",
     "Fate",
-    "Granted",
-    "Lost",
     "Machine",
     "MachineState",
     "NodeFaults",
-    "Noticed",
-    "Orphaned",
     "Price",
     "Provider",
     "ProviderFactory",
-    "Ready",
-    "Refused",
     "Setting",
     "SimulatedProvider",
     "Survey",
-    "Watcher",
     "known_providers",
     "load_provider",
 ]

@@ -1,19 +1,21 @@
-"""Turns successive surveys into facts.
+"""What a provider's surveys mean to a run, as events of the core. Both runtimes ask here.
 
-The watcher's state is what it was told: requests (`expect`), releases (`release`) and facts (`learn`). A
-survey only yields facts, which it then learns like any other. So what a journal keeps is enough to resume:
-feed it to a new watcher, or start from the `Belief` that it amounts to, and the first survey tells what has
-become of everything meanwhile.
+The watcher knows what it was told, requests (`expect`) and releases (`release`), and what surveys showed. All
+of that is in the journal, too. So a driver that resumes a run starts from the `Belief` that its journal
+amounts to, and the first survey tells what has become of everything meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from elastune.core.events import NodeFound, NodeLost, NodeNoticed, NodesGranted, NodesReady, NodesRefused
 from elastune.place import NodeId
-from elastune.providers.facts import Fact, Granted, Lost, Noticed, Orphaned, Ready, Refused, chronology
 from elastune.providers.protocol import Fate, Machine, Survey
+
+NodeEvent = NodesGranted | NodesRefused | NodesReady | NodeNoticed | NodeLost | NodeFound
+_AT_ONE_INSTANT = (NodesGranted, NodesRefused, NodesReady, NodeNoticed, NodeLost, NodeFound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,121 +24,163 @@ class Belief:
 
     machines: tuple[Machine, ...] = ()
     """Held, oldest first."""
-    tokens: frozenset[str] = frozenset()
-    """Of all requests ever made, answered or not."""
-    refused: Mapping[str, int] = field(default_factory=dict)
-    """Nodes refused so far, by token."""
+    requests: frozenset[int] = frozenset()
+    """All that were ever made, answered or not. The token of a request is its number."""
+    refused: Mapping[int, int] = field(default_factory=dict)
+    """Nodes refused so far, by request."""
     gone: frozenset[NodeId] = frozenset()
     """Once held, then released or lost: never held again."""
 
 
-class Watcher:
-    """Knows what the run believes, and tells how a survey differs from that."""
+def _unknown(node: NodeId) -> float | None:  # noqa: ARG001
+    return None
 
-    def __init__(self, belief: Belief | None = None) -> None:
+
+class Watcher:
+    """Knows what the run believes, and tells how a survey differs from that.
+
+    `billed_s` tells for how long a node, there or gone, was billed, where the provider knows: it may see an
+    end later than it came. None: for as long as it was listed.
+    """
+
+    def __init__(
+        self, belief: Belief | None = None, *, billed_s: Callable[[NodeId], float | None] = _unknown
+    ) -> None:
         belief = belief or Belief()
         self._held = {machine.node: machine for machine in belief.machines}
-        self._tokens = set(belief.tokens)
+        self._requests = {str(request): request for request in belief.requests}
         self._refused = dict(belief.refused)
         self._gone = set(belief.gone)
         self._orphans: set[NodeId] = set()
         self._read: dict[str, Fate] = {}
+        self._billed_s = billed_s
 
     @property
     def belief(self) -> Belief:
         return Belief(
             machines=tuple(self._held.values()),
-            tokens=frozenset(self._tokens),
+            requests=frozenset(self._requests.values()),
             refused=dict(self._refused),
             gone=frozenset(self._gone),
         )
 
-    def expect(self, token: str) -> None:
-        """Machines of this request are ours. To be told before the provider is asked."""
-        self._tokens.add(token)
+    def expect(self, request: int) -> str:
+        """Machines of this request are ours. To be told before the provider is asked, with this token."""
+        self._requests[str(request)] = request
+        return str(request)
 
     def release(self, nodes: Collection[NodeId]) -> None:
-        """These go because the run wants it: no loss. Should they stay, they are orphans."""
+        """These go because the run wants it: no loss. Should they stay, they are found again."""
         for node in nodes:
             self._held.pop(node, None)
         self._gone.update(nodes)
 
-    def observe(self, survey: Survey) -> tuple[Fact, ...]:
-        """What the survey tells beyond what is believed, in order of time."""
+    def observe(self, survey: Survey, now_s: float | None = None) -> tuple[NodeEvent, ...]:
+        """What the survey tells beyond what is believed, in order of time; `now_s`: when it is told."""
+        now_s = survey.at_s if now_s is None else now_s
         if self._orphans:  # one that was gone in between is told again
             self._orphans &= {machine.node for machine in survey.machines}
-        facts = sorted([*self._compare_machines(survey), *self._compare_fates(survey)], key=chronology)
-        for fact in facts:
-            self.learn(fact)
-        return tuple(facts)
+        news = [*self._read_machines(survey, now_s), *self._read_fates(survey, now_s)]
+        return tuple(event for _, event in sorted(news, key=_chronology))
 
-    def learn(self, fact: Fact) -> None:
-        """Take a fact for true. What it says of nodes that were given up meanwhile no longer matters."""
-        match fact:
-            case Granted(at_s=at_s, token=token, nodes=nodes, usd_per_hour=usd):
-                new = (node for node in nodes if node not in self._gone)
-                self._held |= {
-                    node: Machine(node=node, token=token, since_s=at_s, usd_per_hour=usd) for node in new
-                }
-            case Ready(at_s=at_s, nodes=nodes):
-                held = (self._held[node] for node in nodes if node in self._held)
-                self._held |= {machine.node: replace(machine, ready_s=at_s) for machine in held}
-            case Noticed(node=node, until_s=until_s):
-                if node in self._held:
-                    self._held[node] = replace(self._held[node], until_s=until_s)
-            case Lost(node=node):
-                self._held.pop(node, None)
-                self._gone.add(node)
-            case Refused(token=token, count=count):
-                self._refused[token] = self._refused.get(token, 0) + count
-            case Orphaned(node=node):
-                self._orphans.add(node)
-
-    def _compare_machines(self, survey: Survey) -> Iterator[Fact]:
-        granted: dict[tuple[float, str, float | None], list[NodeId]] = {}
+    def _read_machines(self, survey: Survey, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
+        granted: dict[tuple[float, str, float | None, float], list[NodeId]] = {}
         ready: dict[float, list[NodeId]] = {}
-        still_held = 0
+        seen = 0
         for machine in survey.machines:
             node, known = machine.node, self._held.get(machine.node)
-            if known is not None:
-                still_held += 1
-            elif machine.token not in self._tokens or node in self._gone:
-                if node not in self._orphans:
-                    yield Orphaned(at_s=survey.at_s, node=node)
-                continue
-            else:
-                key = machine.since_s, machine.token, machine.usd_per_hour
+            if known is None:
+                if machine.token not in self._requests or node in self._gone:
+                    yield from self._find(machine, survey.at_s, now_s)
+                    continue
+                key = machine.since_s, machine.token, machine.usd_per_hour, self._billed(machine, now_s)
                 granted.setdefault(key, []).append(node)
-            if machine.ready_s is not None and (known is None or known.ready_s is None):
+                known = self._held[node] = replace(machine, ready_s=None, until_s=None)
+            seen += 1
+            if machine.ready_s is not None and known.ready_s is None:
                 ready.setdefault(machine.ready_s, []).append(node)
-            if machine.until_s is not None and (known is None or known.until_s != machine.until_s):
-                yield Noticed(at_s=survey.at_s, node=node, until_s=machine.until_s)
-        for (since_s, token, usd), nodes in granted.items():
-            yield Granted(at_s=since_s, token=token, nodes=tuple(nodes), usd_per_hour=usd)
+                known = self._held[node] = replace(known, ready_s=machine.ready_s)
+            if machine.until_s is not None and known.until_s != machine.until_s:
+                self._held[node] = replace(known, until_s=machine.until_s)
+                yield survey.at_s, NodeNoticed(at_s=now_s, node=node, until_s=machine.until_s)
+        for (since_s, token, usd, billed_s), nodes in granted.items():
+            yield since_s, self._grant(token, nodes, billed_s, usd, now_s)
         for ready_s, nodes in ready.items():
-            yield Ready(at_s=ready_s, nodes=tuple(nodes))
-        if still_held < len(self._held):
+            yield ready_s, NodesReady(at_s=now_s, nodes=tuple(nodes))
+        if seen < len(self._held):
             listed = {machine.node for machine in survey.machines}
-            yield from (Lost(at_s=survey.at_s, node=node) for node in self._held if node not in listed)
+            yield from self._lose([node for node in self._held if node not in listed], survey.at_s, now_s)
 
-    def _compare_fates(self, survey: Survey) -> Iterator[Fact]:
-        ours = (fate for fate in survey.fates if fate.token in self._tokens)
+    def _read_fates(self, survey: Survey, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
+        ours = (fate for fate in survey.fates if fate.token in self._requests)
         news = [fate for fate in ours if fate != self._read.get(fate.token)]
         if not news:
             return
         known = {machine.node for machine in survey.machines} | self._held.keys() | self._gone
         for fate in news:
             self._read[fate.token] = fate
-            refused = fate.refused - self._refused.get(fate.token, 0)
-            if refused > 0:
-                yield Refused(at_s=survey.at_s, token=fate.token, count=refused, reason=fate.reason)
-            yield from _missed(fate, tuple(node for node in fate.granted if node not in known), survey.at_s)
+            request = self._requests[fate.token]
+            count = fate.refused - self._refused.get(request, 0)
+            if count > 0:
+                self._refused[request] = fate.refused
+                refused = NodesRefused(at_s=now_s, request=request, count=count, reason=fate.reason)
+                yield survey.at_s, refused
+            missed = [node for node in fate.granted if node not in known]
+            for event in self._miss(fate, missed, now_s):
+                yield survey.at_s, event
+            yield from self._lose(missed, survey.at_s, now_s)
+
+    def _miss(self, fate: Fate, nodes: list[NodeId], now_s: float) -> Iterator[NodeEvent]:
+        """Nodes that came and went between two surveys. They are told, because they were paid for."""
+        for usd, alike in _grouped(nodes, fate.prices.get).items():
+            for billed_s, some in _grouped(alike, self._billed_s).items():
+                yield self._grant(fate.token, some, billed_s or 0.0, usd, now_s)
+
+    def _grant(
+        self, token: str, nodes: Iterable[NodeId], billed_s: float, usd: float | None, now_s: float
+    ) -> NodesGranted:
+        return NodesGranted(
+            at_s=now_s,
+            request=self._requests[token],
+            nodes=tuple(nodes),
+            billed_s=billed_s,
+            usd_per_hour=usd,
+        )
+
+    def _lose(self, nodes: list[NodeId], at_s: float, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
+        for node in nodes:
+            self._held.pop(node, None)
+            self._gone.add(node)
+            yield at_s, NodeLost(at_s=now_s, node=node, billed_s=self._billed_s(node))
+
+    def _find(self, machine: Machine, at_s: float, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
+        """A machine that the run does not hold: of a request it does not know, or given up and still listed.
+
+        It costs money and does nothing. The answer is to release it (again).
+        """
+        if machine.node not in self._orphans:
+            self._orphans.add(machine.node)
+            billed_s, usd = self._billed(machine, now_s), machine.usd_per_hour
+            yield (
+                at_s,
+                NodeFound(at_s=now_s, node=machine.node, billed_s=billed_s, usd_per_hour=usd),
+            )
+
+    def _billed(self, machine: Machine, now_s: float) -> float:
+        billed_s = self._billed_s(machine.node)
+        return max(0.0, now_s - machine.since_s) if billed_s is None else billed_s
 
 
-def _missed(fate: Fate, nodes: tuple[NodeId, ...], at_s: float) -> Iterator[Fact]:
-    """Nodes that came and went between two surveys. They are told, because they were paid for."""
-    for usd in dict.fromkeys(map(fate.prices.get, nodes)):
-        alike = tuple(node for node in nodes if fate.prices.get(node) == usd)
-        yield Granted(at_s=at_s, token=fate.token, nodes=alike, usd_per_hour=usd)
-    if nodes:
-        yield from (Lost(at_s=at_s, node=node) for node in nodes)
+def _grouped(
+    nodes: Iterable[NodeId], key: Callable[[NodeId], float | None]
+) -> dict[float | None, list[NodeId]]:
+    groups: dict[float | None, list[NodeId]] = {}
+    for node in nodes:
+        groups.setdefault(key(node), []).append(node)
+    return groups
+
+
+def _chronology(news: tuple[float, NodeEvent]) -> tuple[float, int]:
+    """By time and, within an instant, as a node lives: granted, ready, noticed, lost."""
+    came_about_s, event = news
+    return came_about_s, _AT_ONE_INSTANT.index(type(event))

@@ -9,7 +9,8 @@ from elastune.core import AnyCommand, AnyEvent, Core, State
 from elastune.journal import Writer
 from elastune.journal.codec import encode
 from elastune.place import NodeId
-from elastune.providers import Belief, Machine
+from elastune.providers.protocol import Machine
+from elastune.providers.watcher import Belief
 
 _EVENTS_PER_BEAT = 256
 _SECONDS_PER_BEAT = 0.25
@@ -56,6 +57,5 @@ def belief_of(state: State) -> Belief:
     )
     known = {machine.node for machine in machines}
     gone: frozenset[NodeId] = frozenset(node for node in state.ledger.nodes if node not in known)
-    tokens = frozenset(str(number) for number in range(1, state.requests + 1))
-    refused = {str(request): count for request, count in state.refused.items()}
-    return Belief(machines=machines, tokens=tokens, refused=refused, gone=gone)
+    requests = frozenset(range(1, state.requests + 1))
+    return Belief(machines=machines, requests=requests, refused=dict(state.refused), gone=gone)

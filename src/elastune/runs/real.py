@@ -33,7 +33,6 @@ from elastune.runs.script import Shipment, pack_up
 from elastune.runs.setup import RunSetup
 from elastune.runs.standing import Standing, standing_of
 from elastune.runs.storage import open_store, refuse_unshared
-from elastune.spec import Mode
 
 # Commands that change nothing outside: they may be carried out before the journal is durable.
 _INWARD = (do.Note, do.SetTimer, do.CancelTimer, do.Barrier, do.Sample, do.Fork)
@@ -249,12 +248,10 @@ def _manual(setup: RunSetup, shipment: Shipment, store: Store, folder: RunFolder
     return Manual(
         script=shipment.script,
         store=store,
-        maximise=setup.terms.mode is Mode.MAX,
-        target=setup.terms.target,
+        checkpoints=setup.terms.checkpoint_rule(job.checkpoint_every),
         pickles=job.pickles,
         threads=job.slot.cpus or 1,
         logs=str(folder.logs.absolute()),
-        checkpoint_every_s=job.checkpoint_every,
         gpus_per_slot=job.slot.gpus or 0,
         preload=_preload(setup, shipment),
         paths=shipment.paths,

@@ -12,6 +12,8 @@ from typing import TypeVar
 from elastune.bodies.ray.crew import Crew
 from elastune.bodies.ray.messages import Form, GangId, Manual, News, Script, SlotReady, Terms
 from elastune.checkpoints import Store
+from elastune.spec.checkpointing import CheckpointRule
+from elastune.spec.mode import Mode
 
 TRAINABLES = Path(__file__).parent / "trainables.py"
 PATIENCE_S = 60.0
@@ -48,11 +50,10 @@ def crew_of(
     manual = Manual(
         script=Script(name=name, metric="score", reference=f"{TRAINABLES}:{name}"),
         store=Store.open(folder),
-        maximise=True,
+        checkpoints=CheckpointRule(mode=Mode.MAX),
         pickles=False,
         threads=1,
         logs=str(folder) if logs else None,
-        checkpoint_every_s=None,
         host="127.0.0.1",
         preload=preload,
         paths=(str(TRAINABLES.parents[3]),),

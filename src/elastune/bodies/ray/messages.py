@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from elastune.checkpoints import Store
     from elastune.data import Dataset
-    from elastune.spec import Target
+    from elastune.spec.checkpointing import CheckpointRule
 
 Config = Mapping[str, str | int | float | bool | None]
 Row = tuple[int, float, Mapping[str, float]]
@@ -62,14 +62,11 @@ class Manual:
 
     script: Script
     store: Store
-    maximise: bool
-    target: Target | None = None
-    """A model as good as this ends the run, so it is saved whatever else."""
+    checkpoints: CheckpointRule
     pickles: bool
     threads: int
     logs: str | None
     """A folder for one file per trial; None: output goes where the node's output goes."""
-    checkpoint_every_s: float | None
     host: str | None = None
     """The address on which rank 0 meets the others; None: the one by which Ray knows the node."""
     gpus_per_slot: int = 0

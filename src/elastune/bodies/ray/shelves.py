@@ -17,8 +17,8 @@ class Shelves:
         self._validation = len(dataset.validation)
         self._dataset = dataset
         self._shelf = Shelf(dataset, limit_bytes=limit_bytes, spill=spill)
-        self.save_s = 0.0
-        """How long the last durable state took to write."""
+        self.save_s: float | None = None
+        """How long the last durable state took to write. None: none was written yet."""
 
     def take(self, partition: int, share: Sequence[int]) -> Loaded:
         """The data of one partition; those of the share are kept before others."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from elastune.bodies.ray.mailbox import Mailbox
 from elastune.bodies.ray.messages import Form, Manual, Model, Started, Visit, Visited
 from elastune.bodies.ray.reporting import Reporter
-from elastune.bodies.ray.saving import LEAST_CHECKPOINT_S, SAVES_PER_CHECKPOINT
 from elastune.bodies.ray.shelves import Shelves
 from elastune.checkpoints import decode, encode
 from elastune.errors import ExecutionError, JobError
@@ -114,7 +113,11 @@ class Visitor:
             self.manual.store.write(form.gang.trial, iteration, data)
             row = (iteration, time.monotonic(), tally.row())
             tally = Tally()
-        elif self._is_due(tally, training_ends=self.shelves.is_last_of_training(visit.done)):
+        elif self.manual.checkpoints.is_visit_due(
+            tally.unsaved_s,
+            self.shelves.save_s,
+            training_ends=self.shelves.is_last_of_training(visit.done),
+        ):
             kept = self._keep(state, tally, iteration)
         model = Model(
             trial=form.gang.trial,
@@ -136,11 +139,6 @@ class Visitor:
                     row=row,
                 )
             )
-
-    def _is_due(self, tally: Tally, *, training_ends: bool) -> bool:
-        """Between training and evaluation always: what was learned need not be learned again then."""
-        every_s = self.manual.checkpoint_every_s or LEAST_CHECKPOINT_S
-        return training_ends or tally.unsaved_s >= max(every_s, SAVES_PER_CHECKPOINT * self.shelves.save_s)
 
     def _keep(self, state: State, tally: Tally, iteration: int) -> bool:
         """A state amid an iteration. Where it cannot be written, the next visit tries again."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from elastune.bodies.drawing import Drawing
 from elastune.bodies.simulated.cloud import Cloud
 from elastune.bodies.simulated.faults import NO_FAULTS, Faults
-from elastune.bodies.simulated.gang import CRASHED, KILLED, Saving, SimulatedGang
+from elastune.bodies.simulated.gang import CRASHED, KILLED, SimulatedGang
 from elastune.bodies.simulated.latency import Latencies
 from elastune.bodies.simulated.luck import CRASH, KILL, GangLuck
 from elastune.bodies.simulated.visits import Course, Visits
@@ -25,14 +25,12 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import InvariantError
 from elastune.place import NodeId, TrialId
-from elastune.providers import Belief
+from elastune.providers.watcher import Belief
 from elastune.space import Sampler
 from elastune.trainables import Curve, Trainable
 
 # What BERT loses when its four GPUs lie on four nodes instead of one (3.80 / 2.15, see docs/simulating.md).
 SCATTERED_FACTOR = 1.77
-_LEAST_CHECKPOINT_S = 30.0
-_SAVES_PER_CHECKPOINT = 10.0
 
 
 class Brain(Protocol):
@@ -69,15 +67,11 @@ class SimulatedBody:
         self._watched_s: float | None = None
         self._agenda: list[tuple[float, bool, int, Callable[[], Iterable[AnyEvent]]]] = []
         self._order = itertools.count()
-        save = terms.profile.save.mean + terms.profile.transfer_s
-        every = checkpoint_every_s or max(_LEAST_CHECKPOINT_S, _SAVES_PER_CHECKPOINT * save)
-        self._saving = Saving(
-            every_s=every, save_s=save, metric=terms.metric, mode=terms.mode, target=terms.target
-        )
+        self._rule = terms.checkpoint_rule(checkpoint_every_s)
         self.visits: dict[TrialId, Course] = {}
         self._visits = None
         if terms.data is not None:
-            self._visits = Visits(terms.profile, terms.data, seed=seed, checkpoint_every_s=every)
+            self._visits = Visits(terms.profile, terms.data, seed=seed, rule=self._rule)
         self._latencies = Latencies(
             terms.profile,
             seed=seed,
@@ -145,7 +139,7 @@ class SimulatedBody:
                 if trial in self.visits and self.visits[trial].lease.generation == generation:
                     del self.visits[trial]
             case do.Stow():
-                saved_s = self.now_s + self._saving.save_s
+                saved_s = self.now_s + self._rule.save_s
                 self._at(saved_s, lambda: [_stowed(command, self.now_s)])
             case do.Sample(trials=trials):
                 self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
@@ -184,14 +178,15 @@ class SimulatedBody:
             if gang.stop_at.reason is not None or gang.training:
                 self._change_lease(trial, gang, lease)
             else:
-                gang.lease = lease
+                gang.renew(lease, self.now_s)
             return
         pace = self._latencies.gang(trial, lease.generation, lease.gang)
         gang = SimulatedGang(
             lease,
             pace,
             self._curve(trial),
-            self._saving,
+            self._rule,
+            metric=self._terms.metric,
             crash_after=self._crashes.after(trial, lease),
             killed_after=self._kills.after(trial, lease),
         )
@@ -206,7 +201,7 @@ class SimulatedBody:
         measured = self._curve(trial).seconds(iteration, iteration)
         slowdown = self.cloud.provider.slowdown(lease.gang[0].node)
         course = self._visits.plan(
-            lease, visit, self.now_s, slowdown=slowdown, measured_s=measured[0] if measured else None
+            lease, visit, slowdown=slowdown, measured_s=measured[0] if measured else None
         )
         self.visits[trial] = course
         error = None if visit.done else self._misfortune(lease)
@@ -245,7 +240,7 @@ class SimulatedBody:
                 at_s=self.now_s, trial=lease.trial, generation=lease.generation, reason=ev.LeaseEnd.RETURNED
             )
             return
-        self._visits.ended(course, self.now_s)
+        self._visits.ended(course)
         self._drawing.teach(lease.trial, rows)
         yield ev.VisitEnded(
             at_s=self.now_s,
@@ -259,7 +254,7 @@ class SimulatedBody:
         )
 
     def _change_lease(self, trial: TrialId, gang: SimulatedGang, lease: do.Train) -> None:
-        gang.lease = lease
+        gang.renew(lease, self.now_s)
         if not gang.training:
             gang.train(self.now_s)
         gang.stop_at = gang.plan(self.now_s)

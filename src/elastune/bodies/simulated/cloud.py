@@ -1,17 +1,18 @@
-"""The simulated provider as the driver sees it: its surveys, told as events of the run."""
+"""The simulated provider as the driver sees it, on the clock of the run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from elastune.bodies.simulated.faults import Faults
 from elastune.cluster import ClusterTerms
-from elastune.core import AnyEvent
 from elastune.core import events as ev
 from elastune.place import NodeId
-from elastune.providers import Belief, SimulatedProvider, Watcher
-from elastune.providers import facts as seen
+from elastune.providers.protocol import Machine, Survey
+from elastune.providers.simulated import SimulatedProvider
+from elastune.providers.watcher import Belief, NodeEvent, Watcher
 
 
 class Cloud:
@@ -25,11 +26,10 @@ class Cloud:
         self.provider = SimulatedProvider(
             terms, seed=seed, clock=lambda: run_clock() + self.down_s, faults=faults.nodes
         )
-        self._watcher = Watcher()
+        self._watcher = Watcher(billed_s=self.provider.billed_s)
 
     def request(self, request: int, count: int) -> None:
-        self._watcher.expect(str(request))
-        self.provider.request(str(request), count)
+        self.provider.request(self._watcher.expect(request), count)
 
     def release(self, nodes: tuple[NodeId, ...]) -> None:
         self._watcher.release(nodes)
@@ -45,58 +45,37 @@ class Cloud:
             at_s = math.nextafter(at_s, math.inf)
         return at_s
 
-    def look(self) -> Iterator[AnyEvent]:
+    def look(self) -> Sequence[NodeEvent]:
         """What is new."""
-        return self._tell_all(self._watcher.observe(self.provider.survey()))
+        return self._watcher.observe(self._survey(), self._run_clock())
 
-    def come_back(self, down_s: float, belief: Belief) -> tuple[ev.Resumed, Iterator[AnyEvent]]:
+    def come_back(self, down_s: float, belief: Belief) -> tuple[ev.Resumed, Sequence[NodeEvent]]:
         """A new driver looks around after `down_s`; `belief` is what it knows of nodes from its journal."""
         died_s = self._run_clock() + self.down_s
         self.down_s += down_s
-        self._watcher = Watcher(belief)
-        facts = self._watcher.observe(self.provider.survey())
+        self._watcher = Watcher(belief, billed_s=self.provider.billed_s)
+        news = self.look()
         known = {machine.node for machine in belief.machines}
-        lost = [fact for fact in facts if isinstance(fact, seen.Lost) and fact.node in known]
-        others = [fact for fact in facts if fact not in lost]
+        lost = [event for event in news if isinstance(event, ev.NodeLost) and event.node in known]
         ends = {node: self.provider.ended_s(node) for node in sorted(belief.gone)}
         unreleased = [node for node, ended_s in ends.items() if ended_s is not None and ended_s > died_s]
-        nodes = [*(fact.node for fact in lost), *unreleased]
+        nodes = [*(event.node for event in lost), *unreleased]
         billed = tuple((node, self.provider.billed_s(node)) for node in nodes)
-        return ev.Resumed(at_s=self._run_clock(), down_s=down_s, lost=billed), self._tell_all(others)
+        others = [event for event in news if event not in lost]
+        return ev.Resumed(at_s=self._run_clock(), down_s=down_s, lost=billed), others
 
-    def _tell_all(self, facts: Iterable[seen.Fact]) -> Iterator[AnyEvent]:
-        for fact in facts:
-            if isinstance(fact, seen.Granted):
-                yield from self._tell_granted(fact)
-            else:
-                yield self._tell(fact)
+    def _survey(self) -> Survey:
+        """On the run's clock."""
+        survey = self.provider.survey()
+        if not self.down_s:
+            return survey
+        machines = tuple(self._on_run_clock(machine) for machine in survey.machines)
+        return replace(survey, at_s=survey.at_s - self.down_s, machines=machines)
 
-    def _tell_granted(self, fact: seen.Granted) -> Iterator[AnyEvent]:
-        """Nodes that were found late may have been billed for a while, and some may be gone again."""
-        billed: dict[float, list[NodeId]] = {}
-        for node in fact.nodes:
-            billed.setdefault(self.provider.billed_s(node), []).append(node)
-        for billed_s, nodes in billed.items():
-            yield ev.NodesGranted(
-                at_s=self._run_clock(),
-                request=int(fact.token),
-                nodes=tuple(nodes),
-                billed_s=billed_s,
-                usd_per_hour=fact.usd_per_hour,
-            )
-
-    def _tell(self, fact: seen.Refused | seen.Ready | seen.Noticed | seen.Lost | seen.Orphaned) -> AnyEvent:
-        at_s = self._run_clock()
-        match fact:
-            case seen.Refused(token=token, count=count, reason=reason):
-                return ev.NodesRefused(at_s=at_s, request=int(token), count=count, reason=reason)
-            case seen.Ready(nodes=nodes):
-                return ev.NodesReady(at_s=at_s, nodes=nodes)
-            case seen.Noticed(node=node, until_s=until_s):
-                return ev.NodeNoticed(at_s=at_s, node=node, until_s=until_s - self.down_s)
-            case seen.Lost(node=node):
-                known_s = self.provider.billed_s(node) if self.down_s else None
-                return ev.NodeLost(at_s=at_s, node=node, billed_s=known_s)
-            case seen.Orphaned(node=node):
-                billed_s, usd = self.provider.billed_s(node), self.provider.usd_per_hour(node)
-                return ev.NodeFound(at_s=at_s, node=node, billed_s=billed_s, usd_per_hour=usd)
+    def _on_run_clock(self, machine: Machine) -> Machine:
+        return replace(
+            machine,
+            since_s=machine.since_s - self.down_s,
+            ready_s=None if machine.ready_s is None else machine.ready_s - self.down_s,
+            until_s=None if machine.until_s is None else machine.until_s - self.down_s,
+        )

@@ -12,13 +12,12 @@ import math
 import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.bodies.simulated.latency import GangPace
 from elastune.core.commands import Train
 from elastune.core.events import LeaseEnd, Row
-from elastune.spec.mode import Mode
-from elastune.spec.target import Target
+from elastune.spec.checkpointing import CheckpointRule, Saves
 from elastune.trainables import Curve
 
 CRASHED = "an injected fault"
@@ -38,41 +37,28 @@ class Stop:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
-    """When a gang saves in the background, which takes no time of training.
-
-    Regularly, and when it is best.
-    """
-
-    every_s: float
-    save_s: float
-    metric: str
-    mode: Mode
-    target: Target | None = None
-    """What reaches it is reported as soon as it is durable: the run waits for it."""
-
-    def is_awaited(self, value: float) -> bool:
-        return self.target is not None and self.target.is_reached_by(value)
-
-
 class SimulatedGang:
-    """Iterations from `first` on; `begins[i]` and `ends[i]` are those of iteration `first + i`."""
+    """Iterations from `first` on; `begins[i]` and `ends[i]` are those of iteration `first + i`.
+
+    It saves in the background, which takes no time of training.
+    """
 
     def __init__(
         self,
         lease: Train,
         pace: GangPace,
         curve: Curve,
-        saving: Saving,
+        rule: CheckpointRule,
         *,
+        metric: str,
         crash_after: int | None = None,
         killed_after: int | None = None,
     ) -> None:
         self.lease = lease
         self.pace = pace
         self.curve = curve
-        self.saving = saving
+        self.rule = rule
+        self.metric = metric
         self.crash_after = crash_after
         """The iteration after which the user's code crashes, as an injected fault."""
         self.killed_after = killed_after
@@ -93,20 +79,33 @@ class SimulatedGang:
         self.fails_in: int | None = None
         """The iteration in which the user's code raises."""
         self.clock_s = 0.0
-        self.saved_s = 0.0
         self.saves: deque[tuple[float, int, bool]] = deque()
         """Background saves in order: (durable at, iteration, reported at once)."""
-        self.best = lease.keep_above
-        self.marks: list[tuple[int, float, float | None]] = [(0, 0.0, self.best)]
-        """After which iteration the last regular save and the best value became what they are."""
+        self.past = Saves(best=lease.keep_above, regular_s=0.0)
+        self.marks = [(0, self.past)]
+        """After which iteration the past became what it is."""
 
     def train(self, now_s: float) -> None:
         """Begin to train, or go on after a wait."""
         self.training = True
         self.clock_s = now_s
         if not self.ends:
-            self.saved_s = now_s
-            self.marks = [(0, now_s, self.best)]
+            self.past = replace(self.past, regular_s=now_s)
+            self.marks = [(0, self.past)]
+
+    def renew(self, lease: Train, now_s: float) -> None:
+        """Another lease. If a better model was found elsewhere, worse ones are not saved from now on."""
+        self.lease = lease
+        done = self.done(now_s)
+        past = next(past for iteration, past in reversed(self.marks) if iteration <= done)
+        raised = self.rule.raise_best(past, lease.keep_above)
+        if raised is past:
+            return
+        self._forget_saves_beyond(done)
+        self.past = raised
+        self.marks.append((done, raised))
+        for index in range(done + 1 - self.first, len(self.ends)):
+            self._consider_save(self.first + index, self.metrics[index], self.ends[index])
 
     def done(self, now_s: float) -> int:
         """Iterations that have ended."""
@@ -141,8 +140,7 @@ class SimulatedGang:
         keep = self.stop_at.iteration - self.first + 1
         for track in (self.begins, self.ends, self.expected, self.metrics):
             del track[keep:]
-        while self.saves and self.saves[-1][1] > self.stop_at.iteration:
-            self.saves.pop()
+        self._forget_saves_beyond(self.stop_at.iteration)
         self._forget_beyond(self.stop_at.iteration)
 
     def _forget_beyond(self, last: int) -> None:
@@ -151,9 +149,13 @@ class SimulatedGang:
             self.fails_in, self.error = None, ""
         if self.bad is not None and self.bad > last:
             self.bad = None
+
+    def _forget_saves_beyond(self, last: int) -> None:
+        while self.saves and self.saves[-1][1] > last:
+            self.saves.pop()
         while len(self.marks) > 1 and self.marks[-1][0] > last:
             self.marks.pop()
-        _, self.saved_s, self.best = self.marks[-1]
+        self.past = self.marks[-1][1]
 
     def next_report_s(self) -> float | None:
         """When to report before the stop: a regular save, or one that reaches the target, is durable, or a
@@ -219,7 +221,7 @@ class SimulatedGang:
             self.begins.append(self.clock_s)
             self.clock_s += duration
             self.ends.append(self.clock_s)
-            self._consider_save(iteration, row)
+            self._consider_save(iteration, row, self.clock_s)
         self.metrics.extend(rows)
         self.expected.extend(expected)
         return until < goal and len(rows) == until - have
@@ -247,18 +249,15 @@ class SimulatedGang:
                 break
         return rows
 
-    def _consider_save(self, iteration: int, row: Mapping[str, float]) -> None:
-        rule, at_s = self.saving, self.clock_s
-        value = row.get(rule.metric)
+    def _consider_save(self, iteration: int, row: Mapping[str, float], at_s: float) -> None:
+        rule, past, value = self.rule, self.past, row.get(self.metric)
         if value is None or not math.isfinite(value):
             self.bad = self.bad or iteration
             return
-        is_best = self.best is None or rule.mode.better(value, self.best)
-        regular = at_s - self.saved_s >= rule.every_s
-        if is_best:
-            self.best = value
-        if regular:
-            self.saved_s = at_s
-        if regular or is_best:
-            self.saves.append((at_s + rule.save_s, iteration, regular or rule.is_awaited(value)))
-            self.marks.append((iteration, self.saved_s, self.best))
+        if not rule.is_due(past, value, at_s):
+            return
+        began_s = max(at_s, past.began_s + rule.save_s)
+        at_once = rule.is_regular(past, began_s) or rule.is_awaited(value)
+        self.past = rule.end(rule.begin(past, value, began_s), rule.save_s)
+        self.saves.append((began_s + rule.save_s, iteration, at_once))
+        self.marks.append((iteration, self.past))

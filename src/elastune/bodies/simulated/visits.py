@@ -11,6 +11,7 @@ from elastune.core.commands import Train, Visit
 from elastune.hopper.terms import DataTerms
 from elastune.place import NodeId, TrialId
 from elastune.profiles import Distribution, Profile, is_constant
+from elastune.spec.checkpointing import CheckpointRule
 
 
 class _Kind(enum.IntEnum):
@@ -29,6 +30,8 @@ class Course:
     visit: Visit
     seconds: float
     training_s: float
+    unsaved_s: float
+    """Training since the last durable state, this visit included."""
     kept: bool
     hopped: bool
 
@@ -36,17 +39,16 @@ class Course:
 class Visits:
     """Draws are seeded by what they belong to, never by the order in which they are asked for."""
 
-    def __init__(self, profile: Profile, data: DataTerms, *, seed: int, checkpoint_every_s: float) -> None:
+    def __init__(self, profile: Profile, data: DataTerms, *, seed: int, rule: CheckpointRule) -> None:
         self._profile = profile
         self._data = data
         self._seed = seed
-        self._every_s = checkpoint_every_s
+        self._rule = rule
         self._at: dict[TrialId, NodeId] = {}
-        self._saved_s: dict[TrialId, float] = {}
+        self._unsaved: dict[TrialId, tuple[int, int, float]] = {}
+        """By trial: iterations, visits, and seconds of training after them that no durable state has."""
 
-    def plan(
-        self, lease: Train, visit: Visit, now_s: float, *, slowdown: float, measured_s: float | None
-    ) -> Course:
+    def plan(self, lease: Train, visit: Visit, *, slowdown: float, measured_s: float | None) -> Course:
         """`slowdown` is the node's; `measured_s`: what this iteration takes, where that is known."""
         trial, node = lease.trial, lease.gang[0].node
         whole_s = self._iteration_s(trial, lease.after_iteration + 1) if measured_s is None else measured_s
@@ -57,16 +59,23 @@ class Visits:
         seconds = (
             _draw(self._profile.startup, rng) + training_s + (self._profile.transfer_s if hopped else 0.0)
         )
-        is_due = now_s + seconds - self._saved_s.setdefault(trial, now_s) >= self._every_s
         if visit.is_last:
             seconds += _draw(self._profile.save, rng) + self._profile.transfer_s
-        kept = visit.is_last or is_due or visit.done + 1 == self._data.partitions
-        return Course(lease, visit, seconds, training_s, kept, hopped)
+        unsaved_s = self._unsaved_s(lease, visit) + training_s
+        training_ends = visit.done + 1 == self._data.partitions
+        kept = visit.is_last or self._rule.is_visit_due(unsaved_s, None, training_ends=training_ends)
+        return Course(lease, visit, seconds, training_s, unsaved_s, kept, hopped)
 
-    def ended(self, course: Course, now_s: float) -> None:
-        self._at[course.lease.trial] = course.lease.gang[0].node
-        if course.kept:
-            self._saved_s[course.lease.trial] = now_s
+    def ended(self, course: Course) -> None:
+        lease, visit = course.lease, course.visit
+        self._at[lease.trial] = lease.gang[0].node
+        unsaved_s = 0.0 if course.kept else course.unsaved_s
+        self._unsaved[lease.trial] = (lease.after_iteration, visit.done + 1, unsaved_s)
+
+    def _unsaved_s(self, lease: Train, visit: Visit) -> float:
+        """A model that went back to its last durable state has nothing unsaved."""
+        iteration, visits, unsaved_s = self._unsaved.get(lease.trial, (0, 0, 0.0))
+        return unsaved_s if (iteration, visits) == (lease.after_iteration, visit.done) else 0.0
 
     def _iteration_s(self, trial: TrialId, iteration: int) -> float:
         profile = self._profile
