@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 
-from elastune.core import Advice, AnyEvent, Ending, Phase, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Phase, Policy, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
 from elastune.place import TrialId
 from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
@@ -22,7 +22,7 @@ from elastune.policies.setup import PolicySetup
 from elastune.spec.mode import Mode
 
 
-class Asha:
+class Asha(Policy):
     def __init__(self, *, min_iterations: int, max_iterations: int, eta: int, trials: int | None) -> None:
         self.eta = eta
         self.trials_left = math.inf if trials is None else trials

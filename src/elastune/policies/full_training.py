@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import (
     NodeLost,
     NodesRefused,
@@ -28,7 +28,7 @@ from elastune.policies.setup import PolicySetup
 _AT_A_TIME = 1_000
 
 
-class FullTraining:
+class FullTraining(Policy):
     def __init__(self, *, trials: int | None, max_iterations: int | None) -> None:
         self.trials = trials
         self.max_iterations = max_iterations

@@ -7,7 +7,7 @@ for them, so that a sampler that learns knows what has been seen so far: that is
 
 from __future__ import annotations
 
-from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, State, Vetoed, Wish, Wishes
 from elastune.core.events import (
     BarrierPassed,
     NodeLost,
@@ -24,7 +24,7 @@ from elastune.policies.setup import PolicySetup
 from elastune.spec import Spec, hyperband
 
 
-class Hyperband:
+class Hyperband(Policy):
     def __init__(self, specs: tuple[Spec, ...], *, repeat: bool) -> None:
         self.specs = specs
         self.repeat = repeat

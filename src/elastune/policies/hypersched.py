@@ -20,7 +20,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import (
+    Advice,
+    AnyEvent,
+    Ending,
+    Policy,
+    Progress,
+    State,
+    Trial,
+    Upcoming,
+    Vetoed,
+    Wish,
+    Wishes,
+)
 from elastune.core.events import (
     GangStarted,
     NodeLost,
@@ -43,7 +55,7 @@ from elastune.spec.mode import Mode
 _REVIEW = "hypersched:review"
 
 
-class HyperSched:
+class HyperSched(Policy):
     def __init__(self, options: Mapping[str, object]) -> None:
         read = Options("hypersched", options)
         self.eta = read.whole("eta", 4)
@@ -92,6 +104,12 @@ class HyperSched:
                 return self._schedule(state)
             case _:
                 return None
+
+    def progress(self, state: State) -> Progress:
+        if _REVIEW not in state.timers:
+            return Progress()
+        text = "the slots are shared out again, by how the trials do"
+        return Progress(upcoming=(Upcoming(at_s=state.timers[_REVIEW], text=text),))
 
     # Who trains.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import (
     BarrierPassed,
     NodeLost,
@@ -26,7 +26,7 @@ from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 
 
-class Pbt:
+class Pbt(Policy):
     def __init__(
         self, *, trials: int, interval: int, max_iterations: int, quantile: float, seed: int
     ) -> None:

@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import (
+    Advice,
+    AnyEvent,
+    Ending,
+    Policy,
+    Progress,
+    State,
+    Trial,
+    Upcoming,
+    Vetoed,
+    Wish,
+    Wishes,
+)
 from elastune.core.events import TimerFired, TrialsSampled
 from elastune.place import TrialId
 from elastune.policies.options import Options
@@ -45,7 +57,7 @@ class Epochs:
     together: bool
 
 
-class Profiling:
+class Profiling(Policy):
     def __init__(self, *, configurations: int, iterations: int, step_s: float, boots: int) -> None:
         """`boots`: the most nodes to be booted at once, beyond those that training needs."""
         self.configurations = configurations
@@ -78,6 +90,11 @@ class Profiling:
             return None
         self.steps.pop(0)
         return self._begin(state) if self.steps else self._finish(state)
+
+    def progress(self, state: State) -> Progress:
+        if _TIMER not in state.timers:
+            return Progress()
+        return Progress(upcoming=(Upcoming(at_s=state.timers[_TIMER], text="the next thing is measured"),))
 
     def _finish(self, state: State) -> Advice:
         self.steps = []

@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 
-from elastune.core import Policy, RunTerms
+from elastune.core import Advice, AnyEvent, Policy, RunTerms, State, Vetoed
 from elastune.errors import JobError
 from elastune.policies.outline import Outline
 from elastune.policies.setup import PolicyFactory, PolicySetup
@@ -61,6 +61,20 @@ def make_policy(name: str, setup: PolicySetup) -> Policy:
     for point in entry_points(group=GROUP):
         if point.name == name:
             create = point.load()
-            return create(setup)
+            policy = create(setup)
+            return policy if hasattr(policy, "progress") else _WithoutProgress(policy)
     known = known_policies()
     raise JobError(f"policy is {name!r}; expected one of: {several(known)}{did_you_mean(name, known)}")
+
+
+class _WithoutProgress(Policy):
+    """A policy of another package that does not say how far it is."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def start(self, state: State) -> Advice:
+        return self.policy.start(state)
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        return self.policy.handle(event, state)
