@@ -9,7 +9,6 @@ A policy of somebody else is a function of a `PolicySetup` registered in the gro
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from importlib.metadata import entry_points
 
 from elastune.core import Advice, AnyEvent, Policy, RunTerms, State, Vetoed
@@ -45,11 +44,11 @@ def known_policies() -> tuple[str, ...]:
     return tuple(sorted({*_OURS, *(point.name for point in entry_points(group=GROUP))}))
 
 
-def outline_policy(name: str, search: Mapping[str, object], terms: RunTerms) -> Outline | None:
+def outline_policy(name: str, options: object, terms: RunTerms) -> Outline | None:
     """What the policy means to do, where it knows beforehand."""
     module = importlib.import_module(_OURS[name]) if name in _OURS else None
     outline = getattr(module, "outline", None)
-    return None if outline is None else outline(search, terms)
+    return None if outline is None else outline(options, terms)
 
 
 def make_policy(name: str, setup: PolicySetup) -> Policy:
