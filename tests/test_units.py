@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.job.quantities import positive_duration
+from elastune.quantities import positive_duration
 from elastune.units import (
     format_confidence,
     format_duration,

@@ -9,19 +9,23 @@ import pytest
 
 from elastune.cli import meter
 from elastune.cli.stopping import Stopping
-from elastune.runs.campaign import Progress
+from elastune.runs.campaign import CampaignProgress
 
 
 @pytest.mark.parametrize(
     ("progress", "told", "full_at_s"),
     [
-        (Progress(0, 1, 90.0, 600.0, None), "1m30s, about 10m00s expected", 600.0),
-        (Progress(0, 1, 90.0, 600.0, 1200.0), "1m30s, about 10m00s expected, deadline 20m00s", 1200.0),
-        (Progress(3, 20, 90.0, 600.0, 1200.0), "3 of 20 runs", 1200.0),
+        (CampaignProgress(0, 1, 90.0, 600.0, None), "1m30s, about 10m00s expected", 600.0),
+        (
+            CampaignProgress(0, 1, 90.0, 600.0, 1200.0),
+            "1m30s, about 10m00s expected, deadline 20m00s",
+            1200.0,
+        ),
+        (CampaignProgress(3, 20, 90.0, 600.0, 1200.0), "3 of 20 runs", 1200.0),
     ],
 )
 def test_one_run_is_measured_by_its_deadline_or_else_by_what_is_expected(
-    progress: Progress, told: str, full_at_s: float
+    progress: CampaignProgress, told: str, full_at_s: float
 ) -> None:
     assert meter._told(progress) == told
     assert meter._end_s(progress) == full_at_s

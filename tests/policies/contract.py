@@ -7,6 +7,7 @@ the journal's lines commands the same and ends in the same state, memory of the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from elastune.bodies.simulated import NO_FAULTS, Faults
-from elastune.core import Ending, Phase
+from elastune.core import Ending, Phase, Progress
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.job import Job
@@ -114,6 +115,8 @@ WORLDS = {
     "a capacity": World(faults=Faults(nodes=NodeFaults(capacity=1))),
 }
 
+PROGRESS_WORLDS = ("calm", "faults", "deadline and faults", "both", "a capacity", "trainings that diverge")
+
 
 class PolicyContract:
     """Derive a class `Test...` and give it a fixture `search`: the search section of a job."""
@@ -182,14 +185,29 @@ class PolicyContract:
 
     def test_no_trial_trains_beyond_the_end_of_the_search(self, search: Mapping[str, object]) -> None:
         run = rehearse(WORLDS["calm"].job(search))
-        most = run.setup.search["max_iterations"]
-        assert max(trial.iteration for trial in run.state.trials.values()) <= most  # type: ignore[operator]
+        most = getattr(run.setup.search, "max_iterations")  # noqa: B009
+        assert max(trial.iteration for trial in run.state.trials.values()) <= most
 
     def test_gangs_have_the_slots_that_the_job_allows(self, search: Mapping[str, object]) -> None:
         world = World({"search__min_slots_per_trial": 2, "search__max_slots_per_trial": 4})
         run = rehearse(world.job(search))
         sizes = {len(c.gang) for _, c in run.commands if isinstance(c, do.Train)}
         assert sizes <= {2, 3, 4}
+
+    @pytest.mark.parametrize("name", PROGRESS_WORLDS)
+    def test_progress_is_known_at_every_moment_goes_on_and_changes_nothing(
+        self, search: Mapping[str, object], name: str
+    ) -> None:
+        """That it changes nothing the shadow knows, which is never asked."""
+        world = WORLDS[name]
+        run = Rehearsal(prepare(world.job(search), samples=SAMPLES), seed=3, faults=world.faults)
+        checks_progress(run, None)
+        run.start()
+        before = checks_progress(run, None)
+        while run.step():
+            before = checks_progress(run, before)
+        run.compare("shadow", run.shadow)
+        assert all(track.stage is None for track in before.tracks)
 
     def test_a_stop_saves_and_ends(self, search: Mapping[str, object]) -> None:
         run = Rehearsal(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
@@ -203,6 +221,31 @@ class PolicyContract:
         run.witness.check_over()
         assert run.state.ended is Ending.STOPPED
         assert run.state.best.metric == best_saved(run)
+
+
+def checks_progress(run: Rehearsal, before: Progress | None) -> Progress:
+    """Present stages never go back; what is to come is in order and ahead."""
+    state = run.core.state
+    pools = tuple(state.rooms)
+    progress = run.core.policy.progress(state)
+    assert tuple(state.rooms) == pools
+    names = [stage.name for track in progress.tracks for stage in track.stages]
+    assert len(set(names)) == len(names)
+    for track in progress.tracks:
+        assert 0.0 <= track.share <= 1.0
+        to_come = track.stages[track.present :]
+        assert all(stage.begin_s <= stage.end_s and stage.nodes > 0 < stage.trials for stage in to_come)
+        for stage, following in itertools.pairwise(to_come):
+            assert following.begin_s == pytest.approx(stage.end_s)
+            assert following.begin_usd == pytest.approx(stage.begin_usd + stage.usd)
+    for each in progress.upcoming:
+        assert each.text
+        assert each.at_s is not None
+        assert each.at_s >= state.now_s
+    if before is not None and len(before.tracks) == len(progress.tracks):
+        for was, now in zip(before.tracks, progress.tracks, strict=True):
+            assert now.present >= was.present
+    return progress
 
 
 def best_saved(run: Rehearsal) -> float:  # noqa: C901  one case per message

@@ -16,6 +16,8 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import JobError
 from elastune.job import Job
+from elastune.job.online_search import AshaSearch, SeerSearch
+from elastune.job.search import PluginSearch, search_for
 from elastune.place import TrialId
 from elastune.policies import PolicySetup, make_policy
 from elastune.policies.rungs import Rung, rung_levels
@@ -228,13 +230,26 @@ class TestItsEnd:
 
 
 def test_it_needs_to_know_how_far_to_train() -> None:
-    setup = PolicySetup(search={"algorithm": "asha"}, quote=None, planner=lambda *_: None, seed=0)
-    with pytest.raises(JobError, match=r"search\.max_iterations is missing; asha needs"):
-        make_policy("asha", setup)
+    with pytest.raises(JobError, match=r"search\.max_iterations is missing; asha needs the iterations that"):
+        search_for("asha", SeerSearch(), {"max_iterations": None})
+    assert search_for("asha", SeerSearch(), {"max_iterations": 9}) == AshaSearch.model_validate(
+        {"max_iterations": 9, "eta": 4}
+    )
+
+
+def test_options_that_do_not_go_with_another_algorithm_are_named() -> None:
+    search = PluginSearch.model_validate({"algorithm": "roulette", "max_iterations": 0, "trials": 3})
+    with pytest.raises(JobError, match=r"search\.max_iterations is 0; asha needs a whole number from 1"):
+        search_for("asha", search, {})
+    search = PluginSearch.model_validate({"algorithm": "roulette", "max_iterations": 3, "min_iterations": 9})
+    with pytest.raises(
+        JobError, match=r"search\.max_iterations is 3, less than min_iterations \(9\), and asha"
+    ):
+        search_for("asha", search, {})
 
 
 def test_a_policy_that_is_not_known_is_said_to_be_so() -> None:
-    setup = PolicySetup(search={}, quote=None, planner=lambda *_: None, seed=0)
+    setup = PolicySetup(options=None, search={}, quote=None, planner=lambda *_: None, seed=0)
     with pytest.raises(JobError, match=r"policy is 'ashra'.*asha.*rubberband"):
         make_policy("ashra", setup)
 

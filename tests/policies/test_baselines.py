@@ -10,9 +10,8 @@ from elastune.core import Ending, Phase
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import InfeasibleError, JobError
-from elastune.policies.e_grid import outline as outline_e_grid
-from elastune.policies.e_hyperband import outline as outline_e_hyperband
-from elastune.runs import prepare
+from elastune.policies import Outline
+from elastune.runs import RunSetup, prepare
 from elastune.spec import hyperband
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
@@ -137,10 +136,16 @@ class TestFullTraining:
             job_of(search={"algorithm": "random"})
 
 
+def outline_of(setup: RunSetup) -> Outline:
+    outline = setup.outline()
+    assert outline is not None
+    return outline
+
+
 class TestEGrid:
     def test_half_for_many_half_for_the_best(self) -> None:
         job = job_of(**PLAIN, search={"algorithm": "e-grid"}, deadline="10m", budget=80)
-        rounds = outline_e_grid({}, prepare(job, samples=16).terms).rounds
+        rounds = outline_of(prepare(job, samples=16)).rounds
         assert [r.seconds for r in rounds] == pytest.approx([300.0, 300.0])
         assert [dict(r.gangs) for r in rounds] == [{1: 12}, {4: 1}]  # (80 - 4 * 5) / 5
         run = rehearse(job, seed=1)
@@ -161,7 +166,7 @@ class TestEHyperband:
             **PLAIN, search={"algorithm": "e-hyperband", "min_round": "1m"}, deadline="10m", budget=300
         )
         setup = prepare(job, samples=16)
-        rounds = outline_e_hyperband(setup.search, setup.terms).rounds
+        rounds = outline_of(setup).rounds
         ends = {
             track: sum(r.seconds for r in rounds if r.track == track) for track in {r.track for r in rounds}
         }
@@ -175,7 +180,7 @@ class TestEHyperband:
         search = {"algorithm": "e-hyperband", "min_round": "10s"}
         job = job_of(profile={"iteration": 1.0}, cluster=cluster, search=search, deadline="10m", budget=300)
         setup = prepare(job, samples=16)
-        first = [r for r in outline_e_hyperband(setup.search, setup.terms).rounds if r.number == 1]
+        first = [r for r in outline_of(setup).rounds if r.number == 1]
         assert sum(r.slots for r in first) <= 8
 
     def test_too_little_says_so(self) -> None:

@@ -11,6 +11,7 @@ from elastune.core import Ending
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.job import Job
+from elastune.job.online_search import HyperSchedSearch
 from elastune.place import TrialId
 from elastune.policies.hypersched import HyperSched
 from elastune.policies.rungs import SeenRung
@@ -141,5 +142,5 @@ def test_a_budget_without_a_deadline_is_time_too() -> None:
 
 
 def test_the_entrance_can_be_a_number_or_a_word() -> None:
-    assert HyperSched({"entrance": 0.5}).entrance == 0.5
-    assert HyperSched({}).entrance == "deadline"
+    assert HyperSched(HyperSchedSearch.model_validate({"entrance": 0.5})).entrance == 0.5
+    assert HyperSched(HyperSchedSearch()).entrance == "deadline"

@@ -8,9 +8,10 @@ from elastune.core import Ending
 from elastune.core import commands as do
 from elastune.errors import InfeasibleError, JobError
 from elastune.job import Job
+from elastune.job.online_search import SeerSearch
 from elastune.place import TrialId
-from elastune.policies.seer import Seer, outline
-from elastune.runs import prepare
+from elastune.policies.seer import Seer, SeerOptions, outline
+from elastune.runs import RunSetup, prepare
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
 # Section 3.4: ten minutes, 80 slot minutes, nothing but training; one slot costs a dollar a minute.
@@ -99,11 +100,16 @@ def test_with_overheads_it_ends_in_time_with_what_it_quoted(seed: int) -> None:
     assert 0.7 * 25.0 < run.usd <= 25.0
 
 
+def options_of(setup: RunSetup) -> SeerOptions:
+    assert isinstance(setup.search, SeerSearch)
+    return setup.search
+
+
 def test_where_the_cluster_is_too_small_for_the_first_round_fewer_trials_start() -> None:
     wide, narrow = (
         prepare(job_of(**{**LETTER, "cluster__max_nodes": nodes}), samples=16) for nodes in (64, 6)
     )
-    plans = [Seer(setup.search).find_plan(setup.terms) for setup in (wide, narrow)]
+    plans = [Seer(options_of(setup)).find_plan(setup.terms) for setup in (wide, narrow)]
     assert plans[0].shape.trials == 12
     assert sum(plans[1].legs[0].gangs) <= 6
     assert plans[1].shape.rounds > 1
@@ -111,7 +117,7 @@ def test_where_the_cluster_is_too_small_for_the_first_round_fewer_trials_start()
 
 def test_the_outline_has_no_empty_brackets_and_prices_that_add_up() -> None:
     setup = prepare(job_of(**LETTER), samples=16)
-    data = outline(setup.search, setup.terms).to_dict()
+    data = outline(options_of(setup), setup.terms).to_dict()
     assert data["rounds"] == 3
     assert data["first_round_seconds"] == pytest.approx(85.714, abs=1e-3)
     brackets = data["brackets"]
@@ -153,7 +159,7 @@ def test_options_that_no_seer_has_are_refused_by_the_job() -> None:
 
 
 def test_the_options_are_read() -> None:
-    seer = Seer({"eta": 3, "min_round": 5.0})
+    seer = Seer(SeerSearch.model_validate({"eta": 3, "min_round": 5.0}))
     assert (seer.eta, seer.nu, seer.min_round_s, seer.spend_leftover, seer.by_bracket) == (
         3,
         2,

@@ -16,7 +16,13 @@ import elastune
 from elastune.bodies.simulated import NO_FAULTS
 from elastune.journal import Body, Journal, MemoryJournal, RunId, RunRecord
 from elastune.runs import RunSetup, Simulation, predict, prepare
-from elastune.runs.campaign import CampaignInterrupted, Christening, Contestant, Progress, simulate_all
+from elastune.runs.campaign import (
+    CampaignInterrupted,
+    CampaignProgress,
+    Christening,
+    Contestant,
+    simulate_all,
+)
 from elastune.runs.driver import Beat
 from tests.runs.rehearsal import SAMPLES, job_of, run_quickly
 
@@ -184,7 +190,7 @@ def test_a_beat_comes_four_times_per_second_of_its_clock() -> None:
 
 def test_the_deadline_is_told_to_whoever_watches() -> None:
     setup = prepare(job_of(deadline=600.0), samples=SAMPLES)
-    told: list[Progress] = []
+    told: list[CampaignProgress] = []
     simulate_all(
         [Contestant(setup=setup, predicted=predict(setup))],
         [0],

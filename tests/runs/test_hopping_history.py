@@ -210,7 +210,7 @@ def scenes(simulation: Simulation) -> list[Scene]:
     found = []
     for entry in simulation.journal.read(simulation.record.run):
         core.handle(event_of(entry))
-        found.append(take(subject, core.state, now_s=core.state.now_s))
+        found.append(take(subject, core.state, core.policy.progress(core.state), now_s=core.state.now_s))
         phases = count_phases(core.state)
         if found[-1].rounds:
             assert phases.get("running", 0) == found[-1].trials.training

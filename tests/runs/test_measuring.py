@@ -20,7 +20,7 @@ from tests.runs.rehearsal import job_of
 
 def measured(boots: int = 0, **changes: object) -> Measurements:
     setup = prepare(job_of(**changes), "profile")
-    setup = replace(setup, search={**setup.search, **Effort(boots=boots).to_search()})
+    setup = replace(setup, measuring=Effort(boots=boots).to_options())
     journal = MemoryJournal()
     run = Simulation(setup, seed=1, journal=journal, record=unnamed(setup))
     run.run()

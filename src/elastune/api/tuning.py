@@ -17,10 +17,10 @@ from elastune.bodies.ray.clock import RunClock
 from elastune.core import State
 from elastune.errors import ExecutionError, JobError
 from elastune.job import Job
-from elastune.job.quantities import ExpectedError, positive_duration, positive_money
 from elastune.journal import Body, Journal, RunFolder, RunRecord, find_run
 from elastune.providers.rays import Farewell, RayProvider, is_for_ray
 from elastune.providers.registry import Setting, load_provider
+from elastune.quantities import ExpectedError, positive_duration, positive_money
 from elastune.runs.lease import Lease
 from elastune.runs.live import Opening, introduce
 from elastune.runs.offer import Offer, make_offer

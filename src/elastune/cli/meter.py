@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    from elastune.runs.campaign import Progress
+    from elastune.runs.campaign import CampaignProgress
 
 _PATIENCE_S = 2.0
 
@@ -40,7 +40,7 @@ class Meter:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: CampaignProgress) -> None:
         self._before_each()
         self._waiting.stop()
         if not self._console.is_terminal or time.monotonic() - self._begun_s < _PATIENCE_S:
@@ -74,7 +74,7 @@ def _make_bar(console: Console) -> Bar:
     return bar
 
 
-def _told(progress: Progress) -> str:
+def _told(progress: CampaignProgress) -> str:
     from elastune.units import format_duration  # noqa: PLC0415
 
     if progress.runs > 1:
@@ -85,6 +85,6 @@ def _told(progress: Progress) -> str:
     return f"{told}, deadline {format_duration(progress.deadline_s)}"
 
 
-def _end_s(progress: Progress) -> float:
+def _end_s(progress: CampaignProgress) -> float:
     """What the bar is full at: a run may take longer than expected, hardly longer than its deadline."""
     return progress.expected_s if progress.deadline_s is None else progress.deadline_s

@@ -38,7 +38,7 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
         from elastune.api.profiling import profile  # noqa: PLC0415
         from elastune.errors import JobError  # noqa: PLC0415
         from elastune.job import load_job  # noqa: PLC0415
-        from elastune.job.quantities import ExpectedError, positive_duration  # noqa: PLC0415
+        from elastune.quantities import ExpectedError, positive_duration  # noqa: PLC0415
         from elastune.runs.profiling import Effort  # noqa: PLC0415
 
         try:

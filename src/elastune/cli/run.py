@@ -291,7 +291,7 @@ def _tell_where_it_stands(continuation: Continuation) -> None:
     course = course_of(setup, continuation.predicted)
     subject = Subject(name=record.name, run=record.run, policy=setup.policy, course=course)
     down = format_duration(continuation.down_s)
-    told = tell_scene(take(subject, state, now_s=state.now_s))
+    told = tell_scene(take(subject, state, continuation.core.policy.progress(state), now_s=state.now_s))
     typer.echo(f"run {record.run} goes on after {down}: {told}")
     sys.stdout.flush()
 

@@ -5,6 +5,7 @@ from elastune.core.core import Core
 from elastune.core.events import AnyEvent, Row
 from elastune.core.lifecycle import Phase
 from elastune.core.policy import Policy, Vetoed
+from elastune.core.progress import Progress, ScheduledStage, TrackProgress, Upcoming
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
 from elastune.core.trials import Trial
@@ -19,10 +20,14 @@ __all__ = [
     "Ending",
     "Phase",
     "Policy",
+    "Progress",
     "Row",
     "RunTerms",
+    "ScheduledStage",
     "State",
+    "TrackProgress",
     "Trial",
+    "Upcoming",
     "Vetoed",
     "Wish",
     "Wishes",

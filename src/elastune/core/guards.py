@@ -10,9 +10,11 @@ everything ends.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from elastune.cluster import SECONDS_PER_HOUR, Billing
+from elastune.core.progress import Upcoming
 from elastune.core.state import State
 from elastune.core.trials import Activity, Trial
 from elastune.core.turn import Turn
@@ -25,6 +27,15 @@ DEADLINE_CALL = "guard:deadline-call"
 DEADLINE_END = "guard:deadline-end"
 BUDGET = "guard:budget"
 ROUNDING = 1e-9
+
+
+def upcoming(state: State) -> Iterator[Upcoming]:
+    """The last calls."""
+    if DEADLINE_CALL in state.timers:
+        text = "last call: what still trains is saved, to be done by the deadline"
+        yield Upcoming(at_s=state.timers[DEADLINE_CALL], text=text)
+    if state.limits.budget_usd is not None and state.money_call_s is not None:
+        yield Upcoming(at_s=state.money_call_s, text="the budget is used up, if all nodes of now stay")
 
 
 def deadline_call_s(state: State) -> float | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from elastune.core import guards
 from elastune.core.commands import ReleaseNodes, RequestNodes
 from elastune.core.nodes import Node, Pool
 from elastune.core.policy import Vetoed
+from elastune.core.progress import Upcoming
 from elastune.core.state import Pools, State
 from elastune.core.tours import forget_node
 from elastune.core.turn import Turn
@@ -19,6 +22,13 @@ MOST_REFUSALS = 100
 """In a row, while nothing trains: more than half a day. Then nobody believes that a node will come."""
 MOST_REFUSALS_WHILE_PAYING = 12
 """The same while other nodes are idle and cost money: an hour and a half."""
+
+
+def upcoming(state: State) -> Iterator[Upcoming]:
+    """When nodes that were refused are asked for again."""
+    for timer, at_s in state.timers.items():
+        if timer.startswith(RETRY):
+            yield Upcoming(at_s=at_s, text="more nodes are asked for once more")
 
 
 def reconcile(turn: Turn) -> list[Vetoed]:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from elastune.core import gangs, manager, seating, stowing
 from elastune.core.closing import close
 from elastune.core.commands import Ending, ReleaseNodes
 from elastune.core.events import NodeFound, NodeNoticed, NodesGranted, NodesReady, NodesRefused
 from elastune.core.nodes import Node
+from elastune.core.progress import Upcoming
 from elastune.core.state import State
 from elastune.core.turn import Turn
 from elastune.place import NodeId
 
 BOOT = "boot:"
+
+
+def upcoming(state: State) -> Iterator[Upcoming]:
+    """When nodes that boot are given up."""
+    boots = [at_s for timer, at_s in state.timers.items() if timer.startswith(BOOT)]
+    if boots:
+        yield Upcoming(at_s=min(boots), text="nodes that are not up by then are given back")
 
 
 def granted(turn: Turn, event: NodesGranted) -> None:

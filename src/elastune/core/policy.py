@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from elastune.core.events import AnyEvent
+from elastune.core.progress import Progress
 from elastune.core.wishes import Advice
 
 if TYPE_CHECKING:
@@ -38,3 +39,10 @@ class Policy(Protocol):
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         """Something happened and is already part of the state. None: all wishes stand."""
+
+    def progress(self, state: State) -> Progress:
+        """How far it is, what it has planned and what its timers are for. It changes nothing.
+
+        A policy that derives from this class and has no plan need not say anything.
+        """
+        return Progress()

@@ -12,11 +12,21 @@ from elastune.cluster import JOBS_PRICE, Billing, ClusterTerms
 from elastune.errors import JobError
 from elastune.job.kinds import Interruptions, KindSection, Options, filled
 from elastune.job.latencies import Latency
-from elastune.job.quantities import Count, Duration, ExpectedError, Money, PositiveMoney, SizeGb, Word, word
-from elastune.job.section import MisfitError, Section, one_of
+from elastune.job.section import MisfitError, Section
 from elastune.profiles import Constant
 from elastune.providers import known_providers
 from elastune.providers.prices import billing_rule, interruption_teller, price_teller
+from elastune.quantities import (
+    Count,
+    Duration,
+    ExpectedError,
+    Money,
+    PositiveMoney,
+    SizeGb,
+    Word,
+    one_of,
+    word,
+)
 from elastune.units import plural
 
 DEFAULT_MAX_NODES = 64

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from elastune.errors import JobError
-from elastune.job.quantities import ExpectedError
 from elastune.job.search import known_algorithms
-from elastune.job.section import MisfitError, Section
+from elastune.job.section import MisfitError, Section, expected_in
+from elastune.quantities import ExpectedError
 from elastune.wording import did_you_mean, either, nearest, seen
 
 Path = tuple[str, ...]
@@ -79,7 +79,7 @@ def _describe(details: ErrorDetails, sections: Mapping[Path, type[Section]]) -> 
     cause = details.get("ctx", {}).get("error")
     match details["type"]:
         case "missing":
-            wanted = section.model_fields[path[-1]].description
+            wanted = expected_in(section, path[-1])
             return Complaint(path=path, text=f"is missing; expected {wanted}", is_missing=True)
         case "extra_forbidden" | "invalid_key":
             return _unknown_key(path, section, sections)

@@ -10,9 +10,9 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, PlainSerializer, model_validator
 
 from elastune.hopper import DEFAULT_SCHEDULER, SCHEDULERS
-from elastune.job.quantities import Count, ExpectedError, PositiveSizeGb, Seed
-from elastune.job.section import MisfitError, Section, one_of
+from elastune.job.section import MisfitError, Section
 from elastune.job.trainable import written_in
+from elastune.quantities import Count, ExpectedError, PositiveSizeGb, Seed, one_of
 from elastune.spec import Hopping
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")

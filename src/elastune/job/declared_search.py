@@ -7,9 +7,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from elastune.job.quantities import Count
 from elastune.job.search_section import HalvingSection
 from elastune.job.section import MisfitError
+from elastune.quantities import Count
 from elastune.spec import Spec, hyperband, successive_halving
 
 # The first bracket of Hyperband starts about max_iterations / min_iterations trials.

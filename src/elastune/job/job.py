@@ -31,19 +31,9 @@ from elastune.job.kinds import KindSection, first_of_all, kinds_in, written_kind
 from elastune.job.latencies import LatencySection
 from elastune.job.loggers import Logging, LoggingSection, MlflowSection, logging_in
 from elastune.job.profile import AnyProfile, CheckpointSection, ProfileSection
-from elastune.job.quantities import (
-    PositiveDuration,
-    PositiveMoney,
-    Probability,
-    Retries,
-    Seed,
-    Word,
-    run_name,
-)
 from elastune.job.sampler import SamplerSection, StartConfigurations
 from elastune.job.search import AnySearch, search_class, undeclared_search
-from elastune.job.search_section import Flag
-from elastune.job.section import MisfitError, Section, one_of
+from elastune.job.section import MisfitError, Section
 from elastune.job.slot import SlotSection
 from elastune.job.storage import Storage, storage_in
 from elastune.job.target import AnyTarget, misfit
@@ -52,6 +42,17 @@ from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, writte
 from elastune.job.tuning import Tuning, is_code, open_tuning, unopened_tuning
 from elastune.planning.problem import Limits, Problem
 from elastune.profiles import Constant, Profile, Speedup
+from elastune.quantities import (
+    Flag,
+    PositiveDuration,
+    PositiveMoney,
+    Probability,
+    Retries,
+    Seed,
+    Word,
+    one_of,
+    run_name,
+)
 from elastune.space import Sampler, Space, StartError, check_starts
 from elastune.spec import Mode, Target
 from elastune.trainables import CurveFile, Trainable, open_trainable

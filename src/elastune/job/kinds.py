@@ -14,8 +14,8 @@ from pydantic import BeforeValidator, Field
 
 from elastune.job.latencies import Latency
 from elastune.job.profile import AnyProfile
-from elastune.job.quantities import Count, ExpectedError, Money, Word, number
 from elastune.job.section import Section
+from elastune.quantities import Count, ExpectedError, Money, Word, number
 
 # What a cluster may leave out where every kind has it.
 _EACH_ITS_OWN = ("slots_per_node", "price_per_hour")

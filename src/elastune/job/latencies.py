@@ -13,9 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from elastune.job.quantities import Duration, ExpectedError, duration
-from elastune.job.section import MisfitError, Section, one_of
+from elastune.job.section import MisfitError, Section
 from elastune.profiles import Constant, Distribution, Empirical, LogNormal, Normal
+from elastune.quantities import Duration, ExpectedError, duration, one_of
 from elastune.wording import either
 
 Plain = float | dict[str, object]

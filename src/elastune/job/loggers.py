@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from elastune.job.quantities import ExpectedError, Word
 from elastune.job.section import MisfitError, Section
+from elastune.quantities import ExpectedError, Word
 from elastune.wording import did_you_mean, either
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elastune.errors import JobError
-from elastune.job.quantities import ExpectedError, duration, spread, whole
 from elastune.job.text_files import read_text
 from elastune.profiles import Profile, fit_profile
+from elastune.quantities import ExpectedError, duration, spread, whole
 from elastune.wording import did_you_mean, either, seen
 
 _OTHER_KEYS = ("startup", "save", "sync")

@@ -19,7 +19,9 @@ from pydantic import (
 from elastune.errors import JobError
 from elastune.job.latencies import Latency, latency_to_plain
 from elastune.job.measurement_files import read_measurements
-from elastune.job.quantities import (
+from elastune.job.section import MisfitError, Section
+from elastune.profiles import Constant, Distribution, Normal, Profile, Speedup
+from elastune.quantities import (
     MOST_SECONDS,
     ExpectedError,
     PositiveSizeGb,
@@ -29,8 +31,6 @@ from elastune.job.quantities import (
     factor,
     whole,
 )
-from elastune.job.section import MisfitError, Section
-from elastune.profiles import Constant, Distribution, Normal, Profile, Speedup
 from elastune.wording import seen
 
 

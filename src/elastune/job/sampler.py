@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
-from elastune.job.quantities import Count, ExpectedError
-from elastune.job.section import MisfitError, Section, one_of
+from elastune.job.section import MisfitError, Section
+from elastune.quantities import Count, ExpectedError, Flag, one_of
 from elastune.space import Configuration, SpaceError, parse_scalar
 from elastune.wording import seen
 
@@ -20,12 +20,6 @@ SAMPLERS: tuple[Kind, ...] = get_args(Kind)
 SEQUENCES = ("sobol", "halton")
 # The samplers that each option is for.
 _GOES_WITH = {"replace": ("table",), "startup": ("tpe", "gp"), "sequence": ("qmc",)}
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ExpectedError("true or false")
-    return value
 
 
 class SamplerSection(Section):
@@ -37,7 +31,7 @@ class SamplerSection(Section):
     kind: Annotated[Kind, BeforeValidator(one_of(*SAMPLERS))] = Field(
         description="random, grid, table, qmc, tpe or gp"
     )
-    replace: Annotated[bool, BeforeValidator(_flag)] = False
+    replace: Flag = False
     startup: Count = 10
     sequence: Annotated[Literal["sobol", "halton"], BeforeValidator(one_of(*SEQUENCES))] = "sobol"
 

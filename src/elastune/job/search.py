@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Union
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic_core import ErrorDetails
 
+from elastune.errors import JobError
 from elastune.job.declared_search import DeclaredSearch, HyperbandSearch, ShaSearch
 from elastune.job.online_search import (
     AshaSearch,
@@ -25,6 +27,8 @@ from elastune.job.online_search import (
     SeerSearch,
 )
 from elastune.job.search_section import SearchSection
+from elastune.job.section import MisfitError, expected_in
+from elastune.wording import seen
 
 __all__ = [
     "SEARCHES",
@@ -81,22 +85,35 @@ def undeclared_search(job: Mapping[str, object]) -> str | None:
     return "hypersched" if fixed else None
 
 
-def search_for(algorithm: str, search: SearchSection, known: Mapping[str, object]) -> Mapping[str, object]:
-    """The options with which another algorithm runs on the same job: those that the two share, so that
+def search_for(algorithm: str, search: SearchSection, known: Mapping[str, object]) -> SearchSection:
+    """The section with which another algorithm runs on the same job: those that the two share, so that
     both have the same eta and the same iterations.
 
     `known` fills in what the algorithm needs and the job does not say, such as how long the curves are.
     """
     section = SEARCHES.get(algorithm)
     if section is None or algorithm == search.algorithm:
-        return search.model_dump()
-    given = {key: value for key, value in search.model_dump().items() if value is not None}
-    options: dict[str, object] = {"algorithm": algorithm}
-    for key, field in section.model_fields.items():
-        if key != "algorithm":
-            fallback = known.get(key) if field.is_required() else field.default
-            options[key] = given.get(key, fallback)
-    return options
+        return search
+    given = {key: getattr(search, key, None) for key in section.model_fields if key != "algorithm"}
+    options = {key: value for key, value in given.items() if value is not None}
+    for key, value in known.items():
+        if key in given and section.model_fields[key].is_required() and value is not None:
+            options.setdefault(key, value)
+    try:
+        return section.model_validate(options)
+    except ValidationError as error:
+        raise JobError(_misfit(algorithm, section, error.errors(include_url=False)[0])) from None
+
+
+def _misfit(algorithm: str, section: type[SearchSection], details: ErrorDetails) -> str:
+    """Why another algorithm cannot do with the options of the job."""
+    cause = details.get("ctx", {}).get("error")
+    key = ".".join(map(str, details["loc"] or getattr(cause, "path", ())))
+    if details["type"] == "missing":
+        return f"search.{key} is missing; {algorithm} needs {expected_in(section, key)}"
+    if isinstance(cause, MisfitError):
+        return f"search.{key} {cause}, and {algorithm} cannot do with that"
+    return f"search.{key} is {seen(details['input'])}; {algorithm} needs {cause or details['msg']}"
 
 
 def known_algorithms() -> tuple[str, ...]:

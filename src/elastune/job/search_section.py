@@ -1,24 +1,20 @@
-"""What the search sections of a job have in common."""
+"""What the search sections of a job have in common.
+
+The options of an algorithm are declared by its policy: its class of options is a base of its section, before
+`SearchSection`, so that the section itself is what the policy reads.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import model_validator
 
-from elastune.job.quantities import Count, Eta, ExpectedError, Iterations
 from elastune.job.sampler import AnySampler
 from elastune.job.section import MisfitError, Section
 from elastune.planning.problem import GangLimits
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ExpectedError("true or false")
-    return value
-
-
-Flag = Annotated[bool, BeforeValidator(_flag)]
+from elastune.policies.rungs import HalvingOptions
+from elastune.quantities import Count
 
 
 class SearchSection(Section):
@@ -50,14 +46,8 @@ class SearchSection(Section):
         return False
 
 
-class HalvingSection(SearchSection):
+class HalvingSection(HalvingOptions, SearchSection):
     """What Successive Halving and its relatives share."""
-
-    min_iterations: Iterations = 1
-    max_iterations: Iterations = Field(
-        description="the iterations that the best trial trains in all, such as 50"
-    )
-    eta: Eta = 3
 
     @model_validator(mode="after")
     def _iterations_leave_work(self) -> Self:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pydantic import BaseModel, ConfigDict
 
-from elastune.job.quantities import ExpectedError
-from elastune.wording import did_you_mean, either
+from elastune.quantities import Needed
 
 
 class Section(BaseModel):
@@ -24,12 +21,8 @@ class MisfitError(ValueError):
         self.path = path
 
 
-def one_of(*allowed: str) -> Callable[[object], str]:
-    """A parser for one of a few words."""
-
-    def parse(value: object) -> str:
-        if isinstance(value, str) and value in allowed:
-            return value
-        raise ExpectedError(f"{either(allowed)}{did_you_mean(value, allowed)}")
-
-    return parse
+def expected_in(section: type[Section], key: str) -> str | None:
+    """What is expected where a required key is missing."""
+    field = section.model_fields[key]
+    needed = (each.text for each in field.metadata if isinstance(each, Needed))
+    return field.description or next(needed, None)

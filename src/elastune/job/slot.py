@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from elastune.job.quantities import Count
 from elastune.job.section import MisfitError, Section
+from elastune.quantities import Count
 
 
 class SlotSection(Section):

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from elastune.job.quantities import ExpectedError
 from elastune.job.section import MisfitError
+from elastune.quantities import ExpectedError
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _SECRET = re.compile(r"[^/@]*:[^/@]*@")

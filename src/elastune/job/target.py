@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
 
-from elastune.job.quantities import ExpectedError, number, word
+from elastune.quantities import ExpectedError, number, word
 from elastune.spec import Comparison, Mode, Target
 from elastune.wording import either
 

@@ -16,8 +16,8 @@ from pydantic import (
     WrapValidator,
 )
 
-from elastune.job.quantities import ExpectedError, Word, word
 from elastune.job.section import MisfitError, Section
+from elastune.quantities import ExpectedError, Word, word
 from elastune.space import AnySpace as OpenSpace
 from elastune.space import FunctionSpace, Space, SpaceError, parse_space
 from elastune.trainables import SYNTHETIC, CurveFile, Reference, located, possible

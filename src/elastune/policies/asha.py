@@ -12,21 +12,28 @@ from __future__ import annotations
 import heapq
 import math
 
-from elastune.core import Advice, AnyEvent, Ending, Phase, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Phase, Policy, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
 from elastune.place import TrialId
 from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
-from elastune.policies.options import Options
-from elastune.policies.rungs import Rung, rung_levels
+from elastune.policies.rungs import HalvingOptions, Rung, rung_levels
 from elastune.policies.setup import PolicySetup
+from elastune.quantities import Count
 from elastune.spec.mode import Mode
 
 
-class Asha:
-    def __init__(self, *, min_iterations: int, max_iterations: int, eta: int, trials: int | None) -> None:
-        self.eta = eta
-        self.trials_left = math.inf if trials is None else trials
-        self.rungs = [Rung(level) for level in rung_levels(min_iterations, max_iterations, eta)]
+class AshaOptions(HalvingOptions):
+    """Without `trials` it starts new ones for as long as the limits or the sampler allow."""
+
+    trials: Count | None = None
+
+
+class Asha(Policy):
+    def __init__(self, options: AshaOptions) -> None:
+        self.eta = options.eta
+        self.trials_left = math.inf if options.trials is None else options.trials
+        levels = rung_levels(options.min_iterations, options.max_iterations, options.eta)
+        self.rungs = [Rung(level) for level in levels]
         self.top = len(self.rungs) - 1
         self.rung_of: dict[TrialId, int] = {}
         """The rung that each trial in training is on its way to."""
@@ -157,10 +164,4 @@ class Asha:
 
 
 def create(setup: PolicySetup) -> Asha:
-    read = Options("asha", setup.search)
-    return Asha(
-        min_iterations=read.whole("min_iterations", 1),
-        max_iterations=read.whole("max_iterations"),
-        eta=read.whole("eta", 3),
-        trials=read.optional_whole("trials"),
-    )
+    return Asha(setup.read(AshaOptions))

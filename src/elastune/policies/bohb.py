@@ -6,8 +6,17 @@ The model is the sampler's (`tpe` unless the job says otherwise), outside the co
 from __future__ import annotations
 
 from elastune.policies.hyperband import Hyperband, make
+from elastune.policies.rungs import HalvingOptions
 from elastune.policies.setup import PolicySetup
+from elastune.quantities import Flag
+
+
+class BohbOptions(HalvingOptions):
+    """`repeat`: after the last bracket comes the first one again."""
+
+    repeat: Flag = False
 
 
 def create(setup: PolicySetup) -> Hyperband:
-    return make("bohb", setup)
+    options = setup.read(BohbOptions)
+    return make(options, repeat=options.repeat)

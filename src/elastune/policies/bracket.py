@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 
-from elastune.core import State, Trial, Wish
+from elastune.core import ScheduledStage, State, TrackProgress, Trial, Wish
+from elastune.core.trials import Activity
 from elastune.place import TrialId
 from elastune.planning import Quote, StartState
 from elastune.prediction import StagePlan
 from elastune.spec import Spec
+
+# An iteration is reported when it ends; on average, half of the next one is done.
+_UNSEEN = 0.5
 
 
 class Step(enum.Enum):
@@ -44,6 +49,13 @@ class Bracket:
         """Stages whose lateness has a timer."""
         self.goals = [sum(s.iterations for s in spec.stages[: k + 1]) for k in range(len(spec.stages))]
         """Iterations that a trial has done after each stage."""
+        name = quote.brackets[pool].name.removeprefix("bracket ")
+        self.prefix = f"{name}." if len(quote.brackets) > 1 else ""
+        """Of the names of its stages."""
+        cluster = quote.problem.cluster
+        self.boot_s = cluster.queue.mean + cluster.init.mean
+        self.stages = tuple(self._scheduled(0.0, 0.0, held=0, done=0.0))
+        """All of them, those to come as they are planned now."""
 
     @property
     def is_done(self) -> bool:
@@ -118,10 +130,13 @@ class Bracket:
         self.slots = self.gangs = None
         return [trial.number for trial in going[len(kept) :]]
 
-    def adopt(self, quote: Quote, quoted: int) -> None:
+    def adopt(self, quote: Quote, quoted: int, state: State) -> None:
         """Another plan from the present stage on."""
         self.quote, self.quoted = quote, quoted
         self.plan, self.first_stage = quote.brackets[quoted].plan, self.stage
+        over, usd = self.stages[: self.stage], self.stages[self.stage].begin_usd
+        held, done = state.pool(self.pool).ready, self._share_done(state)
+        self.stages = (*over, *self._scheduled(state.now_s, usd, held=held, done=done))
         self.step = Step.SCALING
         self.watched.discard(self.stage)
 
@@ -139,6 +154,17 @@ class Bracket:
         ages = tuple(state.now_s - node.born_s for node in pool.nodes.values() if not node.leaving)
         return StartState(stage=self.stage, work_left=tuple(left), node_ages_s=ages)
 
+    def progress(self, state: State) -> TrackProgress:
+        if self.is_done or state.ended is not None:
+            return TrackProgress(stages=self.stages, present=len(self.stages), share=1.0, pool=self.pool)
+        return TrackProgress(
+            stages=self.stages,
+            present=self.stage,
+            share=self._share_done(state),
+            trains=self.slots is not None and self.step is not Step.WAITING,
+            pool=self.pool,
+        )
+
     def describe(self) -> str:
         return "nodes " + ", ".join(str(stage.nodes_held) for stage in self.plan.stages)
 
@@ -148,6 +174,37 @@ class Bracket:
 
     def _trials(self, state: State) -> list[Trial]:
         return [state.trials[number] for number in self.alive]
+
+    def _scheduled(self, at_s: float, usd: float, *, held: int, done: float) -> Iterator[ScheduledStage]:
+        """The stages of the present plan, one after the other from `at_s` on; `done` is of the first."""
+        for number, quoted in enumerate(self.quote.brackets[self.quoted].stages, self.first_stage):
+            stage = self.spec.stages[number]
+            yield ScheduledStage(
+                name=f"{self.prefix}{number + 1}",
+                trials=stage.trials,
+                iterations=stage.iterations,
+                goal=self.goals[number],
+                nodes=quoted.nodes_held,
+                begin_s=at_s,
+                seconds=quoted.seconds,
+                boot_s=min(self.boot_s, quoted.seconds) if quoted.nodes_held > held else 0.0,
+                begin_usd=usd,
+                usd=quoted.cost,
+                done=done,
+            )
+            at_s, usd, held, done = at_s + quoted.seconds, usd + quoted.cost, quoted.nodes_held, 0.0
+
+    def _share_done(self, state: State) -> float:
+        """Of the work of the present stage; a trial that failed has none."""
+        iterations = self.spec.stages[self.stage].iterations
+        trials = [trial for trial in self._trials(state) if trial.error is None]
+        done = 0.0
+        for trial in trials:
+            if _is_through(trial, self.goal):
+                done += iterations
+            else:
+                done += max(0, len(trial.values) - (self.goal - iterations)) + _begun(state, trial)
+        return min(1.0, done / (len(trials) * iterations)) if trials else 0.0
 
     def _has_met(self, state: State) -> bool:
         """Everybody has trained to the stage's end and is saved, or is out."""
@@ -161,3 +218,12 @@ class Bracket:
 
 def _is_through(trial: Trial, goal: int) -> bool:
     return trial.phase.is_over or trial.has_done(goal)
+
+
+def _begun(state: State, trial: Trial) -> float:
+    """Of the next iteration; where models hop, visits are reported."""
+    if state.terms.data is None or (trial.activity is not None and trial.visit is None):
+        return _UNSEEN if trial.activity is Activity.TRAINING else 0.0
+    tour = state.tours.get(trial.number)
+    seen = () if tour is None or tour.iteration != trial.iteration + 1 else tour.seen
+    return sum(state.terms.data.part_of_iteration(partition) for partition in seen)

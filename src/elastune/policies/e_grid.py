@@ -7,21 +7,23 @@ the winner gets fewer slots and, after that, both halves are shorter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from elastune.core import RunTerms
 from elastune.errors import InfeasibleError, JobError
 from elastune.policies.affording import affords, largest
-from elastune.policies.options import Options
 from elastune.policies.outline import Outline, outline_of
 from elastune.policies.rounds import Rounds, Schedule, keep_best
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Leg, Tariff
+from elastune.quantities import Iterations
 
 # What SEER's authors gave the winner where nothing else was said.
 _MOST_SLOTS = 4
 _STEP = 0.97
 _SHORTEST_S = 1e-3
+
+
+class EGridOptions:
+    max_iterations: Iterations | None = None
 
 
 def schedule(terms: RunTerms) -> Schedule:
@@ -50,10 +52,9 @@ def schedule(terms: RunTerms) -> Schedule:
     )
 
 
-def outline(_: Mapping[str, object], terms: RunTerms) -> Outline:
+def outline(_: EGridOptions, terms: RunTerms) -> Outline:
     return outline_of(terms, schedule(terms).tracks)
 
 
 def create(setup: PolicySetup) -> Rounds:
-    read = Options("e-grid", setup.search)
-    return Rounds(schedule, keep_best, max_iterations=read.optional_whole("max_iterations"))
+    return Rounds(schedule, keep_best, max_iterations=setup.read(EGridOptions).max_iterations)

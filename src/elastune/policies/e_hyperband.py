@@ -12,16 +12,15 @@ iterations).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from elastune.core import RunTerms
 from elastune.errors import InfeasibleError, JobError
 from elastune.policies.affording import affords, largest
-from elastune.policies.options import Options
 from elastune.policies.outline import Outline, outline_of
 from elastune.policies.rounds import Rounds, Schedule, keep_best
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Leg, Tariff
+from elastune.quantities import Eta, Iterations, PositiveDuration
 from elastune.units import format_duration
 
 _STEP = 0.99
@@ -30,10 +29,16 @@ _PARTS = 8
 _ROUNDING = 1e-9
 
 
+class EHyperbandOptions:
+    eta: Eta = 4
+    min_round: PositiveDuration = 60.0
+    max_iterations: Iterations | None = None
+
+
 class EHyperband:
-    def __init__(self, *, eta: int, min_round_s: float) -> None:
-        self.eta = eta
-        self.min_round_s = min_round_s
+    def __init__(self, options: EHyperbandOptions) -> None:
+        self.eta = options.eta
+        self.min_round_s = options.min_round
 
     def schedule(self, terms: RunTerms) -> Schedule:
         deadline_s = terms.limits.deadline_s
@@ -87,15 +92,10 @@ class EHyperband:
         return tuple(tracks)
 
 
-def outline(search: Mapping[str, object], terms: RunTerms) -> Outline:
-    return outline_of(terms, _read(search).schedule(terms).tracks)
+def outline(options: EHyperbandOptions, terms: RunTerms) -> Outline:
+    return outline_of(terms, EHyperband(options).schedule(terms).tracks)
 
 
 def create(setup: PolicySetup) -> Rounds:
-    longest = Options("e-hyperband", setup.search).optional_whole("max_iterations")
-    return Rounds(_read(setup.search).schedule, keep_best, max_iterations=longest)
-
-
-def _read(search: Mapping[str, object]) -> EHyperband:
-    read = Options("e-hyperband", search)
-    return EHyperband(eta=read.whole("eta", 4), min_round_s=read.number("min_round", 60.0))
+    options = setup.read(EHyperbandOptions)
+    return Rounds(EHyperband(options).schedule, keep_best, max_iterations=options.max_iterations)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import (
     NodeLost,
     NodesRefused,
@@ -21,14 +21,18 @@ from elastune.core.events import (
 )
 from elastune.place import TrialId
 from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
-from elastune.policies.options import Options
-from elastune.policies.setup import PolicySetup
+from elastune.quantities import Count, Iterations
 
 # Who has no last iteration trains so many at a time, and then so many more.
 _AT_A_TIME = 1_000
 
 
-class FullTraining:
+class FullTrainingOptions:
+    trials: Count | None = None
+    max_iterations: Iterations | None = None
+
+
+class FullTraining(Policy):
     def __init__(self, *, trials: int | None, max_iterations: int | None) -> None:
         self.trials = trials
         self.max_iterations = max_iterations
@@ -88,11 +92,3 @@ class FullTraining:
             return Wish(trial.number, self.slots, self.max_iterations, final=True)
         steps = trial.iteration // _AT_A_TIME + 1
         return Wish(trial.number, self.slots, steps * _AT_A_TIME)
-
-
-def make(name: str, setup: PolicySetup) -> FullTraining:
-    read = Options(name, setup.search)
-    trials, longest = read.optional_whole("trials"), read.optional_whole("max_iterations")
-    if name == "random" and trials is None and longest is None:
-        trials = 1
-    return FullTraining(trials=trials, max_iterations=longest)

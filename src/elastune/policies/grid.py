@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from elastune.policies.full_training import FullTraining, make
+from elastune.policies.full_training import FullTraining, FullTrainingOptions
 from elastune.policies.setup import PolicySetup
 
 
 def create(setup: PolicySetup) -> FullTraining:
-    return make("grid", setup)
+    options = setup.read(FullTrainingOptions)
+    return FullTraining(trials=options.trials, max_iterations=options.max_iterations)

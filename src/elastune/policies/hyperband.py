@@ -7,7 +7,7 @@ for them, so that a sampler that learns knows what has been seen so far: that is
 
 from __future__ import annotations
 
-from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, State, Vetoed, Wish, Wishes
 from elastune.core.events import (
     BarrierPassed,
     NodeLost,
@@ -19,12 +19,12 @@ from elastune.core.events import (
 )
 from elastune.place import TrialId
 from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
-from elastune.policies.options import Options
+from elastune.policies.rungs import HalvingOptions
 from elastune.policies.setup import PolicySetup
 from elastune.spec import Spec, hyperband
 
 
-class Hyperband:
+class Hyperband(Policy):
     def __init__(self, specs: tuple[Spec, ...], *, repeat: bool) -> None:
         self.specs = specs
         self.repeat = repeat
@@ -111,15 +111,12 @@ class Hyperband:
         return self._go_on(state)
 
 
-def make(name: str, setup: PolicySetup) -> Hyperband:
-    read = Options(name, setup.search)
+def make(options: HalvingOptions, *, repeat: bool) -> Hyperband:
     specs = hyperband(
-        max_iterations=read.whole("max_iterations"),
-        eta=read.whole("eta", 3),
-        min_iterations=read.whole("min_iterations", 1),
+        max_iterations=options.max_iterations, eta=options.eta, min_iterations=options.min_iterations
     )
-    return Hyperband(specs, repeat=read.flag("repeat", default=False))
+    return Hyperband(specs, repeat=repeat)
 
 
 def create(setup: PolicySetup) -> Hyperband:
-    return make("hyperband", setup)
+    return make(setup.read(HalvingOptions), repeat=False)

@@ -18,9 +18,21 @@ The time left is that of the money, where it runs out first.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from typing import Annotated
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import (
+    Advice,
+    AnyEvent,
+    Ending,
+    Policy,
+    Progress,
+    State,
+    Trial,
+    Upcoming,
+    Vetoed,
+    Wish,
+    Wishes,
+)
 from elastune.core.events import (
     GangStarted,
     NodeLost,
@@ -34,28 +46,49 @@ from elastune.core.events import (
 )
 from elastune.place import TrialId
 from elastune.policies.capacity import nodes_at_hand, steady_nodes
-from elastune.policies.options import Options
-from elastune.policies.rungs import SeenRung, rung_levels
+from elastune.policies.rungs import HalvingOptions, SeenRung, rung_levels
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Tariff
+from elastune.quantities import Count, Eta, ExpectedError, Flag, Iterations, Natural, ParsedBy, fraction
 from elastune.spec.mode import Mode
 
 _REVIEW = "hypersched:review"
 
 
-class HyperSched:
-    def __init__(self, options: Mapping[str, object]) -> None:
-        read = Options("hypersched", options)
-        self.eta = read.whole("eta", 4)
-        self.max_iterations = read.whole("max_iterations", 1_000_000_000)
-        self.trials_left: float = read.optional_whole("trials") or math.inf
-        self.speculative = read.flag("speculative", default=True)
-        entrance = options.get("entrance", "deadline")
-        self.entrance = entrance if isinstance(entrance, str | float) else "deadline"
-        self.reallocates = read.flag("reallocate", default=True)
-        self.profiled = read.flag("profiled", default=True)
-        self.cooldown = read.whole("cooldown", 2)
-        levels = rung_levels(read.whole("min_iterations", 1), self.max_iterations, self.eta)
+def _entrance(value: object) -> str | float:
+    if value in ("deadline", "always"):
+        return str(value)
+    try:
+        return fraction(value)
+    except ExpectedError:
+        expected = "deadline, always, or the share of the time in which trials may enter, such as 0.5"
+        raise ExpectedError(expected) from None
+
+
+class HyperSchedOptions(HalvingOptions):
+    """Without `max_iterations` no trial is stopped for having trained enough."""
+
+    max_iterations: Iterations = 1_000_000_000
+    eta: Eta = 4
+    trials: Count | None = None
+    speculative: Flag = True
+    entrance: Annotated[str | float, ParsedBy(_entrance)] = "deadline"
+    reallocate: Flag = True
+    profiled: Flag = True
+    cooldown: Natural = 2
+
+
+class HyperSched(Policy):
+    def __init__(self, options: HyperSchedOptions) -> None:
+        self.eta = options.eta
+        self.max_iterations = options.max_iterations
+        self.trials_left: float = options.trials or math.inf
+        self.speculative = options.speculative
+        self.entrance = options.entrance
+        self.reallocates = options.reallocate
+        self.profiled = options.profiled
+        self.cooldown = options.cooldown
+        levels = rung_levels(options.min_iterations, self.max_iterations, self.eta)
         self.rungs = [SeenRung(level) for level in levels]
         self.live: dict[TrialId, int] = {}
         """Trials in training, and the slots wished for each."""
@@ -92,6 +125,12 @@ class HyperSched:
                 return self._schedule(state)
             case _:
                 return None
+
+    def progress(self, state: State) -> Progress:
+        if _REVIEW not in state.timers:
+            return Progress()
+        text = "the slots are shared out again, by how the trials do"
+        return Progress(upcoming=(Upcoming(at_s=state.timers[_REVIEW], text=text),))
 
     # Who trains.
 
@@ -313,4 +352,4 @@ class HyperSched:
 
 
 def create(setup: PolicySetup) -> HyperSched:
-    return HyperSched(setup.search)
+    return HyperSched(setup.read(HyperSchedOptions))

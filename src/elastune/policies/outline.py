@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from elastune.core import RunTerms
+from elastune.core import RunTerms, ScheduledStage
 from elastune.policies.tariff import Leg, Tariff
 
 
@@ -28,6 +28,20 @@ class RoundOutline:
     @property
     def slots(self) -> int:
         return sum(slots * count for slots, count in self.gangs.items())
+
+    def scheduled(self, name: str, begin_s: float, begin_usd: float) -> ScheduledStage:
+        return ScheduledStage(
+            name=name,
+            trials=self.trials,
+            iterations=None,
+            goal=None,
+            nodes=self.nodes,
+            begin_s=begin_s,
+            seconds=self.seconds,
+            boot_s=0.0,
+            begin_usd=begin_usd,
+            usd=self.usd,
+        )
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -90,6 +104,24 @@ class Outline:
     def around_usd(self) -> float:
         """What is paid beside the rounds: boots, the last save, slots of whole nodes that nobody uses."""
         return self.usd - sum(each.usd for each in self.rounds)
+
+    def scheduled(self, begin_s: float | None = None) -> list[tuple[ScheduledStage, ...]]:
+        """The rounds of each track one after the other, from `begin_s` or from when nodes are up.
+
+        What is paid beside the rounds is mostly paid for boots, before the first one.
+        """
+        numbers = sorted({each.track for each in self.rounds})
+        tracks = []
+        for number in numbers:
+            at_s = self.around_s if begin_s is None else begin_s
+            usd = self.around_usd / len(numbers)
+            stages = []
+            for each in (each for each in self.rounds if each.track == number):
+                name = f"{number + 1}.{each.number}" if len(numbers) > 1 else f"{each.number}"
+                stages.append(each.scheduled(name, at_s, usd))
+                at_s, usd = at_s + each.seconds, usd + each.usd
+            tracks.append(tuple(stages))
+        return tracks
 
     def to_dict(self) -> dict[str, object]:
         tracks = {each.track for each in self.rounds}

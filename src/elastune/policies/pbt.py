@@ -9,8 +9,9 @@ trials are compared after equal training also where they take turns on few slots
 from __future__ import annotations
 
 import random
+from typing import Annotated
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, State, Trial, Vetoed, Wish, Wishes
 from elastune.core.events import (
     BarrierPassed,
     NodeLost,
@@ -22,22 +23,34 @@ from elastune.core.events import (
 )
 from elastune.place import TrialId
 from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
-from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
+from elastune.quantities import Count, ExpectedError, Iterations, Needed, ParsedBy, probability
 
 
-class Pbt:
-    def __init__(
-        self, *, trials: int, interval: int, max_iterations: int, quantile: float, seed: int
-    ) -> None:
-        self.size = trials
-        self.interval = interval
-        self.max_iterations = max_iterations
-        self.quantile = quantile
+def _quantile(value: object) -> float:
+    share = probability(value)
+    if share > 0.5:
+        raise ExpectedError("a number above 0 and up to 0.5, such as 0.25")
+    return share
+
+
+class PbtOptions:
+    trials: Count = 8
+    interval: Iterations = 5
+    quantile: Annotated[float, ParsedBy(_quantile)] = 0.25
+    max_iterations: Annotated[Iterations, Needed("the iterations that every trial trains, such as 50")]
+
+
+class Pbt(Policy):
+    def __init__(self, options: PbtOptions, *, seed: int) -> None:
+        self.size = options.trials
+        self.interval = options.interval
+        self.max_iterations = options.max_iterations
+        self.quantile = options.quantile
         self.luck = random.Random(seed)  # noqa: S311
         self.generation = 0
         self.population: list[TrialId] = []
-        self.expected = trials
+        self.expected = options.trials
         """Trials, new or forked, that are being drawn."""
         self.meeting = False
 
@@ -110,11 +123,4 @@ class Pbt:
 
 
 def create(setup: PolicySetup) -> Pbt:
-    read = Options("pbt", setup.search)
-    return Pbt(
-        trials=read.whole("trials", 8),
-        interval=read.whole("interval", 5),
-        max_iterations=read.whole("max_iterations"),
-        quantile=read.number("quantile", 0.25),
-        seed=setup.seed,
-    )
+    return Pbt(setup.read(PbtOptions), seed=setup.seed)

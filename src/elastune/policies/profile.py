@@ -9,18 +9,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastune.core import Advice, AnyEvent, Ending, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import (
+    Advice,
+    AnyEvent,
+    Ending,
+    Policy,
+    Progress,
+    State,
+    Trial,
+    Upcoming,
+    Vetoed,
+    Wish,
+    Wishes,
+)
 from elastune.core.events import TimerFired, TrialsSampled
 from elastune.place import TrialId
-from elastune.policies.options import Options
 from elastune.policies.setup import PolicySetup
 
 _TIMER = "profile:step"
-_CONFIGURATIONS = 2
-_ITERATIONS = 6
-_STEP_S = 60.0
 # Of a model that trains on all workers; the first one does not count.
 _EPOCHS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilingOptions:
+    """`boots`: the most nodes to be booted at once, beyond those that training needs."""
+
+    configurations: int = 2
+    iterations: int = 6
+    step_s: float = 60.0
+    boots: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +63,12 @@ class Epochs:
     together: bool
 
 
-class Profiling:
-    def __init__(self, *, configurations: int, iterations: int, step_s: float, boots: int) -> None:
-        """`boots`: the most nodes to be booted at once, beyond those that training needs."""
-        self.configurations = configurations
-        self.iterations = iterations
-        self.step_s = step_s
-        self.boots = boots
+class Profiling(Policy):
+    def __init__(self, options: ProfilingOptions) -> None:
+        self.configurations = options.configurations
+        self.iterations = options.iterations
+        self.step_s = options.step_s
+        self.boots = options.boots
         self.steps: list[Size | Boot | Epochs] = []
         self.goals: dict[TrialId, int] = {}
         self.nodes = 0
@@ -78,6 +95,11 @@ class Profiling:
             return None
         self.steps.pop(0)
         return self._begin(state) if self.steps else self._finish(state)
+
+    def progress(self, state: State) -> Progress:
+        if _TIMER not in state.timers:
+            return Progress()
+        return Progress(upcoming=(Upcoming(at_s=state.timers[_TIMER], text="the next thing is measured"),))
 
     def _finish(self, state: State) -> Advice:
         self.steps = []
@@ -154,11 +176,4 @@ def sizes_of(state: State) -> list[int]:
 
 
 def create(setup: PolicySetup) -> Profiling:
-    read = Options("profile", setup.search)
-    step_s = setup.search.get("step_seconds", _STEP_S)
-    return Profiling(
-        configurations=read.optional_whole("configurations") or _CONFIGURATIONS,
-        iterations=read.optional_whole("iterations") or _ITERATIONS,
-        step_s=float(step_s) if isinstance(step_s, int | float) else _STEP_S,
-        boots=read.optional_whole("boots") or 1,
-    )
+    return Profiling(setup.read(ProfilingOptions))

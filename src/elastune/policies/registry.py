@@ -9,10 +9,9 @@ A policy of somebody else is a function of a `PolicySetup` registered in the gro
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from importlib.metadata import entry_points
 
-from elastune.core import Policy, RunTerms
+from elastune.core import Advice, AnyEvent, Policy, RunTerms, State, Vetoed
 from elastune.errors import JobError
 from elastune.policies.outline import Outline
 from elastune.policies.setup import PolicyFactory, PolicySetup
@@ -45,11 +44,11 @@ def known_policies() -> tuple[str, ...]:
     return tuple(sorted({*_OURS, *(point.name for point in entry_points(group=GROUP))}))
 
 
-def outline_policy(name: str, search: Mapping[str, object], terms: RunTerms) -> Outline | None:
+def outline_policy(name: str, options: object, terms: RunTerms) -> Outline | None:
     """What the policy means to do, where it knows beforehand."""
     module = importlib.import_module(_OURS[name]) if name in _OURS else None
     outline = getattr(module, "outline", None)
-    return None if outline is None else outline(search, terms)
+    return None if outline is None else outline(options, terms)
 
 
 def make_policy(name: str, setup: PolicySetup) -> Policy:
@@ -61,6 +60,20 @@ def make_policy(name: str, setup: PolicySetup) -> Policy:
     for point in entry_points(group=GROUP):
         if point.name == name:
             create = point.load()
-            return create(setup)
+            policy = create(setup)
+            return policy if hasattr(policy, "progress") else _WithoutProgress(policy)
     known = known_policies()
     raise JobError(f"policy is {name!r}; expected one of: {several(known)}{did_you_mean(name, known)}")
+
+
+class _WithoutProgress(Policy):
+    """A policy of another package that does not say how far it is."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def start(self, state: State) -> Advice:
+        return self.policy.start(state)
+
+    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        return self.policy.handle(event, state)

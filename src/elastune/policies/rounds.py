@@ -13,7 +13,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from elastune.cluster import Billing
-from elastune.core import Advice, AnyEvent, Ending, RunTerms, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import (
+    Advice,
+    AnyEvent,
+    Ending,
+    Policy,
+    Progress,
+    RunTerms,
+    State,
+    TrackProgress,
+    Trial,
+    Upcoming,
+    Vetoed,
+    Wish,
+    Wishes,
+)
 from elastune.core.events import (
     LeaseEnd,
     LeaseEnded,
@@ -28,6 +42,7 @@ from elastune.core.trials import Activity
 from elastune.errors import InfeasibleError, JobError
 from elastune.place import TrialId
 from elastune.policies.affording import money_for
+from elastune.policies.outline import outline_of
 from elastune.policies.tariff import Leg, Tariff
 from elastune.units import plural
 
@@ -72,7 +87,7 @@ Selection = Callable[[Track, list[Trial], State], Cut]
 """Takes the trials of a track that can go on, best first."""
 
 
-class Rounds:
+class Rounds(Policy):
     """`schedule` makes the rounds of what the job allows; `select` says who goes on."""
 
     def __init__(
@@ -81,6 +96,9 @@ class Rounds:
         self.schedule = schedule
         self.select = select
         self.max_iterations = max_iterations
+        self.planned = Schedule(tracks=())
+        self.begins_s: float | None = None
+        """When its first round begins, if it was planned again because too few nodes came."""
         self.tracks: list[Track] = []
         self.nodes = 0
         self.begun = False
@@ -90,7 +108,7 @@ class Rounds:
 
     def start(self, state: State) -> Advice:
         tariff = Tariff.of(state.terms)
-        schedule = self.schedule(state.terms)
+        self.planned = schedule = self.schedule(state.terms)
         self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
         self.nodes = tariff.nodes_held(schedule.tracks)
         patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(schedule.tracks))
@@ -119,6 +137,25 @@ class Rounds:
                 return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
             case _:
                 return None
+
+    def progress(self, state: State) -> Progress:
+        if not self.tracks:
+            return Progress(by_clock=True)
+        planned = outline_of(state.terms, self.planned.tracks).scheduled(self.begins_s)
+        tracks = tuple(
+            TrackProgress(
+                stages=stages,
+                present=track.number if track.legs and state.ended is None else len(stages),
+                trains=track.ends_s is not None,
+                ends_s=track.ends_s,
+                pool=0 if len(planned) == 1 else None,
+            )
+            for stages, track in zip(planned, self.tracks, strict=True)
+        )
+        text = "the first round begins with the nodes that are up by then"
+        boot_s = state.timers.get(_BOOT)
+        upcoming = () if boot_s is None else (Upcoming(at_s=boot_s, text=text),)
+        return Progress(by_clock=True, tracks=tracks, upcoming=upcoming)
 
     # Beginning.
 
@@ -162,6 +199,7 @@ class Rounds:
             schedule = self.schedule(replace(terms, cluster=cluster, limits=limits))
         except (InfeasibleError, JobError):  # a limit that its arithmetic needs may have been given up
             return []
+        self.planned, self.begins_s = schedule, state.now_s
         drawn = [trial for track in self.tracks for trial in track.alive]
         self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
         self.nodes = tariff.nodes_held(schedule.tracks)

@@ -14,12 +14,14 @@ is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from elastune.cluster import Billing
-from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, Progress, State, Upcoming, Vetoed, Wish, Wishes
 from elastune.core.events import BarrierPassed, NodesRefused, Resumed, TimerFired, TrialsSampled
+from elastune.core.guards import DEADLINE_CALL
 from elastune.core.manager import RETRY
 from elastune.errors import JobError
 from elastune.planning import Problem, Quote
@@ -35,7 +37,7 @@ _SURPRISE = 0.1
 _SURPRISE_SDS = 3.0
 
 
-class RubberBand:
+class RubberBand(Policy):
     """`quote` is the plan that was promised; `planner` finds others for what is left."""
 
     def __init__(self, quote: Quote, planner: Planner) -> None:
@@ -72,6 +74,17 @@ class RubberBand:
             timers=dict(self._late_timers(state)),
             done=None if not done else Ending.COMPLETE if state.best else Ending.FAILED,
         )
+
+    def progress(self, state: State) -> Progress:
+        tracks = tuple(bracket.progress(state) for bracket in self.brackets)
+        return Progress(tracks=tracks, upcoming=tuple(self._upcoming(state)))
+
+    def _upcoming(self, state: State) -> Iterator[Upcoming]:
+        for bracket in self.brackets:
+            at_s = state.timers.get(bracket.late_timer)
+            if at_s is not None and not bracket.is_done and at_s < state.timers.get(DEADLINE_CALL, math.inf):
+                name = bracket.stages[bracket.stage].name
+                yield Upcoming(at_s=at_s, text=f"if stage {name} still trains, the rest is planned again")
 
     def _take_in(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
@@ -201,7 +214,7 @@ class RubberBand:
             left_s = state.time_left_s
             self.too_slow = left_s is not None and quote.jct_quantile_seconds > left_s
             for position, bracket in enumerate(running):
-                bracket.adopt(quote, position)
+                bracket.adopt(quote, position, state)
             for bracket in ready[count:]:
                 bracket.wait()
             nodes = "; ".join(bracket.describe() for bracket in running)

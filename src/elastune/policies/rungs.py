@@ -5,8 +5,20 @@ from __future__ import annotations
 import bisect
 import heapq
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from elastune.place import TrialId
+from elastune.quantities import Eta, Iterations, Needed
+
+
+class HalvingOptions:
+    """What Successive Halving and its relatives share."""
+
+    min_iterations: Iterations = 1
+    max_iterations: Annotated[
+        Iterations, Needed("the iterations that the best trial trains in all, such as 50")
+    ]
+    eta: Eta = 3
 
 
 def rung_levels(min_iterations: int, max_iterations: int, eta: int) -> list[int]:

@@ -20,23 +20,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from elastune.core import RunTerms, State, Trial
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.planning.wording import tell_limits
 from elastune.policies.affording import affords, largest
 from elastune.policies.leftover import Purse
-from elastune.policies.options import Options
 from elastune.policies.outline import BracketOutline, Outline, outline_of
 from elastune.policies.rounds import Cut, Rounds, Schedule, Track
 from elastune.policies.setup import PolicySetup
 from elastune.policies.tariff import Leg, Tariff
+from elastune.quantities import Eta, Flag, Iterations, ParsedBy, PositiveDuration, one_of
 from elastune.spec.seer import SeerShape, SeerTerms, shape_seer
 from elastune.units import format_duration, format_usd
 
-_KEYS = ("elimination", "eta", "max_iterations", "min_round", "nu", "spend_leftover")
 # Budgets are tried in steps of two percent, then the step that fits is refined.
 _STEP = 0.98
 _REFINEMENTS = 30
@@ -44,6 +43,17 @@ _LEAST_SHARE = 1e-3
 # Where the cluster cannot hold so many trials at once, longer first rounds are tried too.
 _LONGER = 1.2
 _ROUNDING = 1e-9
+
+
+class SeerOptions:
+    """`min_round` is the paper's t_min."""
+
+    eta: Eta = 4
+    nu: Eta = 2
+    min_round: PositiveDuration = 60.0
+    spend_leftover: Flag = True
+    elimination: Annotated[Literal["global", "bracket"], ParsedBy(one_of("global", "bracket"))] = "global"
+    max_iterations: Iterations | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +78,13 @@ class SeerPlan:
 class Seer:
     """How SEER chooses; `rounds` asks."""
 
-    def __init__(self, options: Mapping[str, object]) -> None:
-        read = Options("seer", options)
-        self.options = tuple(sorted((key, value) for key, value in options.items() if key in _KEYS))
-        self.eta = read.whole("eta", 4)
-        self.nu = read.whole("nu", 2)
-        self.min_round_s = read.number("min_round", 60.0)
-        self.spend_leftover = read.flag("spend_leftover", default=True)
-        self.by_bracket = read.choice("elimination", ("global", "bracket")) == "bracket"
-        self.max_iterations = read.optional_whole("max_iterations")
+    def __init__(self, options: SeerOptions) -> None:
+        self.options = options
+        self.eta = options.eta
+        self.nu = options.nu
+        self.min_round_s = options.min_round
+        self.spend_leftover = options.spend_leftover
+        self.by_bracket = options.elimination == "bracket"
         self.plan: SeerPlan | None = None
 
     def schedule(self, terms: RunTerms) -> Schedule:
@@ -217,9 +225,9 @@ class Seer:
 
 
 @functools.lru_cache(maxsize=256)
-def _plan_of(options: tuple[tuple[str, object], ...], terms: RunTerms) -> SeerPlan:
+def _plan_of(options: SeerOptions, terms: RunTerms) -> SeerPlan:
     """Kept, because every rehearsal and every replay of a run begins with it."""
-    return Seer(dict(options)).find_plan(terms)
+    return Seer(options).find_plan(terms)
 
 
 def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:
@@ -227,8 +235,8 @@ def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:
     return (plan.shape.rounds > 1, plan.usd) > (than.shape.rounds > 1, than.usd)
 
 
-def outline(search: Mapping[str, object], terms: RunTerms) -> Outline:
-    plan = _plan_of(Seer(search).options, terms)
+def outline(options: SeerOptions, terms: RunTerms) -> Outline:
+    plan = _plan_of(options, terms)
     usd_per_s = terms.cluster.slot_usd_per_s
     brackets = tuple(
         BracketOutline(
@@ -243,11 +251,11 @@ def outline(search: Mapping[str, object], terms: RunTerms) -> Outline:
         outline_of(terms, [plan.legs]),
         brackets=brackets,
         extra_trials=plan.extra,
-        spends_leftover=bool(search.get("spend_leftover", True)),
+        spends_leftover=options.spend_leftover,
         first_round_s=plan.shape.first_round,
     )
 
 
 def create(setup: PolicySetup) -> Rounds:
-    seer = Seer(setup.search)
-    return Rounds(seer.schedule, seer.select, max_iterations=seer.max_iterations)
+    seer = Seer(setup.read(SeerOptions))
+    return Rounds(seer.schedule, seer.select, max_iterations=seer.options.max_iterations)

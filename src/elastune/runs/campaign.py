@@ -22,7 +22,7 @@ from elastune.runs.summary import PolicySummary, RunDigest, digest_of, summarise
 from elastune.units import plural
 
 
-class Progress(NamedTuple):
+class CampaignProgress(NamedTuple):
     """How far a campaign is: runs done, and the virtual time of the present one."""
 
     done: int
@@ -32,7 +32,7 @@ class Progress(NamedTuple):
     deadline_s: float | None = None
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[CampaignProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,8 +209,8 @@ def _teller(
         return None
     expected_s = contestant.predicted.jct_seconds
     deadline_s = contestant.setup.terms.limits.deadline_s
-    watch(Progress(done, runs, 0.0, expected_s, deadline_s))
-    return lambda now_s: watch(Progress(done, runs, now_s, expected_s, deadline_s))
+    watch(CampaignProgress(done, runs, 0.0, expected_s, deadline_s))
+    return lambda now_s: watch(CampaignProgress(done, runs, now_s, expected_s, deadline_s))
 
 
 def _simulated(simulation: Simulation, predicted: Estimate) -> SimulatedRun:

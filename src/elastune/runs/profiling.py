@@ -7,13 +7,13 @@ import hashlib
 import importlib.metadata
 import inspect
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elastune.errors import ExecutionError, JobError
 from elastune.job import Job
 from elastune.job.measurement_files import read_measurements
+from elastune.policies.profile import ProfilingOptions
 from elastune.profiles import Profile
 from elastune.runs.measuring import Measurements
 from elastune.runs.offer import Offer, make_offer, spends_money
@@ -35,13 +35,13 @@ class Effort:
     boots: int = 4
     most_s: float = 300.0
 
-    def to_search(self) -> Mapping[str, object]:
-        return {
-            "configurations": self.configurations,
-            "iterations": self.iterations,
-            "boots": self.boots,
-            "step_seconds": self.most_s / _STEPS_AT_MOST,
-        }
+    def to_options(self) -> ProfilingOptions:
+        return ProfilingOptions(
+            configurations=self.configurations,
+            iterations=self.iterations,
+            step_s=self.most_s / _STEPS_AT_MOST,
+            boots=self.boots,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,7 @@ def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None)
         bounds["budget"] = most_usd(job, effort)
     bounded = job.model_copy(update={**bounds, "start_configurations": ()})
     offer = make_offer(bounded, policy=MEASURING, seed=seed, address=address)
-    search = {**offer.setup.search, **effort.to_search()}
-    return replace(offer, setup=replace(offer.setup, search=search))
+    return replace(offer, setup=replace(offer.setup, measuring=effort.to_options()))
 
 
 def most_usd(job: Job, effort: Effort) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from elastune.core import Core, Policy, RunTerms, State
@@ -12,7 +11,7 @@ from elastune.job import Job
 from elastune.job.choice import Choice, choose
 from elastune.job.declared_search import DeclaredSearch, ShaSearch
 from elastune.job.sampler import SamplerSection
-from elastune.job.search import SEARCHES, search_for
+from elastune.job.search import SEARCHES, SearchSection, search_for
 from elastune.job.target import misfit
 from elastune.job.tuning import Tuning, is_code
 from elastune.planning import (
@@ -27,6 +26,7 @@ from elastune.planning import (
     try_quote,
 )
 from elastune.policies import Outline, PolicySetup, make_policy, outline_policy
+from elastune.policies.profile import ProfilingOptions
 from elastune.runs.data import data_terms, with_rows
 from elastune.runs.pricing import with_price
 from elastune.space import Space, parse_space
@@ -66,7 +66,9 @@ class RunSetup:
     """None: the policy decides while it runs and has no plan."""
     choice: Choice
     """Why this policy."""
-    search: Mapping[str, object]
+    search: SearchSection
+    """Of the policy that runs, which may be another one than the job names."""
+    measuring: ProfilingOptions = field(default_factory=ProfilingOptions)
     samples: int = DEFAULT_SAMPLES
     _plans: dict[tuple[Problem, Objective | None], Quote | None] = field(default_factory=dict)
 
@@ -74,14 +76,19 @@ class RunSetup:
         return Core(self.terms, self.make_policy(seed))
 
     def make_policy(self, seed: int) -> Policy:
-        setup = PolicySetup(search=self.search, quote=self.quote, planner=self.plan, seed=seed)
+        setup = PolicySetup(
+            options=self.measuring if self.policy == MEASURING else self.search,
+            search=self.search.model_dump(),
+            quote=self.quote,
+            planner=self.plan,
+            seed=seed,
+        )
         return make_policy(self.policy, setup)
 
     @property
     def needs_a_limit(self) -> bool:
         """Whether it goes on for ever unless a limit or the sampler ends it."""
-        section = SEARCHES.get(self.policy)
-        return section is not None and section.model_construct(None, **self.search).needs_a_limit
+        return self.policy in SEARCHES and self.search.needs_a_limit
 
     def outline(self) -> Outline | None:
         """What a policy in rounds means to do."""

@@ -243,7 +243,7 @@ def _warnings(setup: RunSetup, state: State) -> Iterator[str]:
     if is_many(failed, trials):
         rest = "" if failed == trials else ": the best model is the best of the others"
         yield f"{failed:,} of {plural(trials, 'trial')} failed{rest}"
-    asked = setup.search.get("trials")
+    asked = getattr(setup.search, "trials", None)
     if state.exhausted and isinstance(asked, int) and trials < asked:
         yield (
             f"{asked:,} trials were asked for, but there are only {trials:,} configurations; "

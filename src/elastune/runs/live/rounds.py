@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from elastune.core import State, Trial
+from elastune.core import Progress, State, Trial
 from elastune.core.tours import Hall
 from elastune.place import NodeId
-from elastune.runs.live.course import Course
 from elastune.runs.live.scene import RoundLine
 
 
-def round_lines(state: State, course: Course) -> tuple[RoundLine, ...]:
+def round_lines(state: State, progress: Progress) -> tuple[RoundLine, ...]:
     return tuple(
         line
         for pool, room in state.rooms.items()
-        if (line := _line(state, room.hall, _epochs(course, pool))) is not None
+        if (line := _line(state, room.hall, _epochs(progress, pool))) is not None
     )
 
 
@@ -39,11 +38,9 @@ def _line(state: State, hall: Hall, epochs: int | None) -> RoundLine | None:
     )
 
 
-def _epochs(course: Course, pool: int) -> int | None:
+def _epochs(progress: Progress, pool: int) -> int | None:
     """By the plan."""
-    if course.is_by_clock or pool >= len(course.tracks):
-        return None
-    return course.tracks[pool].legs[-1].goal
+    return next((track.stages[-1].goal for track in progress.tracks if track.pool == pool), None)
 
 
 def partitions_held(state: State) -> Counter[NodeId] | None:

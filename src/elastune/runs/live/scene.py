@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elastune.core import Upcoming
 from elastune.runs.live.gauge import Gauge
 
 
@@ -124,14 +125,6 @@ class BestModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coming:
-    """Something ahead; `at_s` None: nobody knows when."""
-
-    at_s: float | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
     """Something that happened: `is_note` if the core or the policy says so, and why; else it was seen."""
 
@@ -164,7 +157,7 @@ class Scene:
     nodes: NodesNow
     trials: TrialsNow
     best: BestModel | None
-    coming: tuple[Coming, ...]
+    coming: tuple[Upcoming, ...]
     rounds: tuple[RoundLine, ...] = ()
     """Where models hop, one for each pool that is amid one."""
     together: tuple[int, ...] = ()

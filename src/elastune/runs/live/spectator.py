@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from elastune.core import Policy, State
+from elastune.core import Policy, ScheduledStage, State
 from elastune.errors import ElastuneError
 from elastune.job.choice import choose, choose_policy
 from elastune.journal import Entry, RunId, RunRecord
 from elastune.runs.live.course import course_of
-from elastune.runs.live.revising import plans_of, revised
 from elastune.runs.live.scene import Happening, Scene
 from elastune.runs.live.taking import Subject, take
 from elastune.runs.live.tidings import BEST, tidings
@@ -23,7 +22,8 @@ from elastune.runs.setup import RunSetup
 
 _REMEMBERED = 64
 _LISTEN_EVERY_S = 1.0
-_REPLAN = "replan"
+Stages = tuple[tuple[ScheduledStage, ...], ...]
+"""Of each track; others mean that there is another plan, and a note about it."""
 
 
 class Readable(Protocol):
@@ -41,8 +41,8 @@ class Opening:
     setup: RunSetup
     predicted: Estimate | None
     journal: Readable
-    policy: Policy | None = None
-    """The one that decides; it knows whether it follows another plan by now."""
+    policy: Policy
+    """The one that decides; it knows how far it is, and whether it follows another plan by now."""
     events: int = 0
 
 
@@ -94,19 +94,17 @@ class View:
         self._last: Scene | None = None
         self._is_known = opening.events > 0
         self._past: deque[Happening] = deque(self._ear.listen(opening.events), maxlen=_REMEMBERED)
-        self._policy, self._course = opening.policy, self._subject.course
-        self._plans = () if self._is_known else plans_of(opening.policy)
+        self._policy = opening.policy
+        self._stages: Stages = ()
         self.news: tuple[Happening, ...] = ()
         """What happened since the look before the last one."""
 
     def look(self, state: State) -> Scene:
-        plans = plans_of(self._policy)
-        heard = self._listen(force=state.ended is not None or plans != self._plans)
-        now_s = self._now_s(state)
-        if plans != self._plans:
-            self._plans = plans
-            self._follow(state, now_s, heard)
-        scene = take(self._subject, state, now_s=now_s, course=self._course)
+        progress = self._policy.progress(state) if state.events else self._subject.course.plan
+        stages = tuple(track.stages for track in progress.tracks)
+        heard = self._listen(force=state.ended is not None or stages != self._stages)
+        self._stages = stages
+        scene = take(self._subject, state, progress, now_s=self._now_s(state))
         seen = list(tidings(self._last, scene))
         if self._last is None and self._is_known:  # it was so before; only stages have a time of their own
             self._past.extend(each for each in seen if each.topic == scene.stage_word)
@@ -115,13 +113,6 @@ class View:
         self._past.extend(each for each in self.news if each.topic != BEST)
         self._last = scene
         return replace(scene, happened=tuple(self._past))
-
-    def _follow(self, state: State, now_s: float, heard: Sequence[Happening]) -> None:
-        """Another plan; the policy tells when it was made. A run that is known from before may have none."""
-        made = [each.at_s for each in (*self._past, *heard) if each.topic == _REPLAN]
-        if made or not self._is_known:
-            at_s = max(made, default=state.now_s)
-            self._course = revised(self._course, self._policy, state, at_s=at_s, now_s=now_s)
 
     def _now_s(self, state: State) -> float:
         """The state knows of the last event only. No event comes from the future, so the clock that is the

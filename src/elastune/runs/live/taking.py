@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elastune.cluster import Billing
-from elastune.core import Phase, State, Trial
+from elastune.core import Phase, Progress, State, Trial
 from elastune.core.nodes import Node
 from elastune.core.trials import Activity
 from elastune.place import NodeId
 from elastune.runs.live.coming import coming_up
 from elastune.runs.live.course import Course
 from elastune.runs.live.gauge import Gauge
-from elastune.runs.live.places import Place, places_of, stage_lines
+from elastune.runs.live.places import Place, place_on, stage_lines
 from elastune.runs.live.rounds import partitions_held, round_lines, together, where
 from elastune.runs.live.scene import BestModel, NodeLine, NodesNow, Scene, TrialLine, TrialsNow
 from elastune.runs.result import is_amid_round
@@ -46,11 +46,9 @@ class Subject:
     """As it was promised."""
 
 
-def take(subject: Subject, state: State, *, now_s: float, course: Course | None = None) -> Scene:
-    """`now_s` is the run's clock, which goes on where the state knows only of the last event; `course` is the
-    one of now, if the rest was planned again."""
-    course = subject.course if course is None else course
-    places = places_of(course, state, now_s)
+def take(subject: Subject, state: State, progress: Progress, *, now_s: float) -> Scene:
+    """`now_s` is the run's clock, which goes on where the state knows only of the last event."""
+    places = tuple(place_on(track, state, now_s) for track in progress.tracks)
     best = state.best
     return Scene(
         name=subject.name,
@@ -63,15 +61,15 @@ def take(subject: Subject, state: State, *, now_s: float, course: Course | None 
         is_over=state.ended is not None,
         time=_time(subject.course, places, state, now_s),
         money=_money(subject.course, places, state, now_s),
-        stage_word=course.word,
-        stages=stage_lines(course, places, state),
+        stage_word=progress.word,
+        stages=stage_lines(places, state),
         nodes=_nodes(state, now_s),
-        trials=_trials(state, by_clock=course.is_by_clock),
+        trials=_trials(state, by_clock=progress.by_clock),
         best=None
         if best is None
         else BestModel(trial=best.trial, iteration=best.iteration, metric=best.metric),
-        coming=coming_up(state, now_s, course, places),
-        rounds=round_lines(state, course),
+        coming=coming_up(state, now_s, progress, places),
+        rounds=round_lines(state, progress),
         together=tuple(together(state)),
     )
 
@@ -97,7 +95,7 @@ def _time(promised: Course, places: Sequence[Place], state: State, now_s: float)
         expected_s = now_s
     elif places:
         expected_s = now_s + max(place.left_s for place in places)
-        promised_s = max(track.seconds for track in promised.tracks)
+        promised_s = promised.seconds
         around_s = max(0.0, (predicted_s or promised_s) - promised_s)
         planned_now, expected_s = now_s - (expected_s - promised_s), expected_s + around_s
     elif predicted_s is not None and now_s <= predicted_s:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.job import quantities
-from elastune.job.quantities import ExpectedError
+from elastune import quantities
+from elastune.quantities import ExpectedError
 
 NEVER_A_QUANTITY = [True, False, None, "", " ", "abc", [], {}, object(), math.nan, math.inf, -math.inf,
                     "nan", "inf", "1e999", 10**400, "9" * 5000, "1 2", "0x10", "1_000", "１２"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How durations, money, sizes and plain numbers are written in a job.
+"""How durations, money, sizes, plain numbers and choices are written in a job.
 
 Every function here takes what a person wrote, text or number, and gives a number in the unit of the room
 (seconds, US dollars, GB), or raises `ExpectedError`, whose text completes the sentence "... is X; expected".
@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from elastune.wording import did_you_mean, either
 
 MOST_SECONDS = 1e9
 MOST_USD = 1e12
@@ -42,6 +43,27 @@ _MOST_CHARACTERS = 64
 
 class ExpectedError(ValueError):
     """A value does not fit; the message says what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBy:
+    """In an annotation: what a person wrote is given to `parse` first.
+
+    This is pydantic's protocol for annotations, so that options can be declared where pydantic is not known.
+    """
+
+    parse: Callable[[object], object]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
+        parse = {"type": "no-info", "function": self.parse}
+        return {"type": "function-before", "function": parse, "schema": handler(source)}
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """In an annotation of an option without a default: what is expected where it is missing."""
+
+    text: str
 
 
 def duration(value: object) -> float:
@@ -107,6 +129,14 @@ def probability(value: object) -> float:
     return amount
 
 
+def fraction(value: object) -> float:
+    """A part of a whole, or all of it."""
+    amount = number(value)
+    if amount is None or not 0 < amount <= 1:
+        raise ExpectedError("a number above 0 and up to 1, such as 0.5")
+    return amount
+
+
 def spread(value: object) -> float:
     """The standard deviation of a factor around 1."""
     amount = number(value)
@@ -129,6 +159,23 @@ def whole(value: object, *, least: int, most: int) -> int:
     if amount is None or amount != amount // 1 or not least <= amount <= most:
         raise ExpectedError(f"a whole number from {least} to {most:,}")
     return int(amount)
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ExpectedError("true or false")
+    return value
+
+
+def one_of(*allowed: str) -> Callable[[object], str]:
+    """A parser for one of a few words."""
+
+    def parse(value: object) -> str:
+        if isinstance(value, str) and value in allowed:
+            return value
+        raise ExpectedError(f"{either(allowed)}{did_you_mean(value, allowed)}")
+
+    return parse
 
 
 def number(value: object) -> float | None:
@@ -173,20 +220,22 @@ def _text(value: object) -> str:
     return text if len(text) <= _MOST_CHARACTERS else ""
 
 
-def _whole(least: int, most: int = 1_000_000) -> BeforeValidator:
-    return BeforeValidator(lambda value: whole(value, least=least, most=most))
+def _whole(least: int, most: int = 1_000_000) -> ParsedBy:
+    return ParsedBy(lambda value: whole(value, least=least, most=most))
 
 
-Duration = Annotated[float, BeforeValidator(duration)]
-PositiveDuration = Annotated[float, BeforeValidator(positive_duration)]
-Money = Annotated[float, BeforeValidator(money)]
-PositiveMoney = Annotated[float, BeforeValidator(positive_money)]
-SizeGb = Annotated[float, BeforeValidator(size_gb)]
-PositiveSizeGb = Annotated[float, BeforeValidator(positive_size_gb)]
-Word = Annotated[str, BeforeValidator(word)]
-Probability = Annotated[float, BeforeValidator(probability)]
-Spread = Annotated[float, BeforeValidator(spread)]
+Duration = Annotated[float, ParsedBy(duration)]
+PositiveDuration = Annotated[float, ParsedBy(positive_duration)]
+Money = Annotated[float, ParsedBy(money)]
+PositiveMoney = Annotated[float, ParsedBy(positive_money)]
+SizeGb = Annotated[float, ParsedBy(size_gb)]
+PositiveSizeGb = Annotated[float, ParsedBy(positive_size_gb)]
+Word = Annotated[str, ParsedBy(word)]
+Probability = Annotated[float, ParsedBy(probability)]
+Spread = Annotated[float, ParsedBy(spread)]
+Flag = Annotated[bool, ParsedBy(flag)]
 Count = Annotated[int, _whole(1)]
+Natural = Annotated[int, _whole(0)]
 Iterations = Annotated[int, _whole(1, 1_000_000_000)]
 Eta = Annotated[int, _whole(2)]
 Retries = Annotated[int, _whole(0, 1_000)]
