@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes
 from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
 from elastune.core.events import BarrierPassed, NodesRefused, Resumed, TimerFired, TrialsSampled
 from elastune.core.manager import RETRY
@@ -106,8 +106,7 @@ class RubberBand:
             b.pool: (0 if needy else coming[b.pool]) if b.is_done else b.plan.peak_nodes
             for b in self.brackets
         }
-        pays_for_idle_nodes = self.problem.cluster.billing is Billing.INSTANCE
-        if pays_for_idle_nodes and not (needy or self.cap or self.brackets[0].is_done):
+        if bills_nodes(self.problem.cluster) and not (needy or self.cap or self.brackets[0].is_done):
             kept[0] += max(0, self.problem.cluster.max_nodes - sum(kept.values()))
         return kept
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from elastune.cluster import Billing, ClusterTerms
+from elastune.cluster import ClusterTerms
+from elastune.cluster.billing import slot_rate
 from elastune.core.commands import Train
 from elastune.core.events import VisitEnded
 from elastune.core.trials import Activity
@@ -125,7 +126,7 @@ class GangBook:
     """`stirred` and `usd` matter where slots are billed."""
 
     def __init__(self, cluster: ClusterTerms) -> None:
-        self._rate = cluster.slot_usd_per_s if cluster.billing is Billing.FUNCTION else 0.0
+        self._rate = slot_rate(cluster)
         self._all: list[_Gang] = []
         self._present: dict[TrialId, _Gang] = {}
         self._closed_usd = 0.0

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from elastune.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
+from elastune.cluster import ClusterTerms
+from elastune.cluster.billing import charged_s, ingress_usd, node_rate
 from elastune.core.commands import ReleaseNodes, RequestNodes
 from elastune.core.events import NodeNoticed, NodesGranted, NodesReady, NodesRefused
 from elastune.place import NodeId
@@ -74,10 +75,7 @@ class NodeBook:
         self.stirred = False
 
     def usd(self, at_s: float) -> float:
-        least = self._cluster.minimum_charge_s
-        return self._closed_usd + sum(
-            node.usd_per_s * max(least, at_s - node.born_s + node.down_s) for node in self._held.values()
-        )
+        return self._closed_usd + sum(self._owed_usd(node, at_s) for node in self._held.values())
 
     def bends_before(self, at_s: float) -> Iterator[float]:
         while self._bends and self._bends[0] < at_s:
@@ -99,12 +97,12 @@ class NodeBook:
         self._answered(event.request, len(event.nodes))
         self.stirred = True
         for name in event.nodes:
-            usd_per_s = self._usd_per_s(event.usd_per_hour)
+            usd_per_s = node_rate(self._cluster, event.usd_per_hour)
             born_s = event.at_s - event.billed_s
             node = _Node(asked_s, born_s, request=event.request, usd_per_s=usd_per_s)
             self._nodes[name] = self._held[name] = node
-            self._pay(node, self._cluster.data_usd_per_node)
-            bend_s = node.born_s + self._cluster.minimum_charge_s
+            self._pay(node, ingress_usd(self._cluster, 1))
+            bend_s = node.born_s + charged_s(self._cluster, 0.0)
             if usd_per_s and bend_s > event.at_s:
                 heapq.heappush(self._bends, bend_s)
 
@@ -133,7 +131,7 @@ class NodeBook:
         self.stirred = True
         lived_s = at_s - node.born_s + node.down_s
         node.ended_s, node.lost = at_s, lost
-        node.billed_s = max(self._cluster.minimum_charge_s, lived_s if billed_s is None else billed_s)
+        node.billed_s = charged_s(self._cluster, lived_s if billed_s is None else billed_s)
         self._pay(node, node.usd_per_s * node.billed_s)
 
     def found(self, name: NodeId, at_s: float, billed_s: float, usd_per_hour: float | None = None) -> None:
@@ -141,10 +139,10 @@ class NodeBook:
         self.stirred = True
         node = self._nodes.get(name)
         if node is None:
-            usd_per_s = self._usd_per_s(usd_per_hour)
+            usd_per_s = node_rate(self._cluster, usd_per_hour)
             node = self._nodes[name] = _Node(None, at_s - billed_s, usd_per_s=usd_per_s)
-            self._pay(node, self._cluster.data_usd_per_node)
-        more_s = max(self._cluster.minimum_charge_s, billed_s) - node.billed_s
+            self._pay(node, ingress_usd(self._cluster, 1))
+        more_s = charged_s(self._cluster, billed_s) - node.billed_s
         node.billed_s += more_s
         node.ended_s = at_s
         self._pay(node, node.usd_per_s * more_s)
@@ -173,12 +171,7 @@ class NodeBook:
         )
 
     def _owed_usd(self, node: _Node, at_s: float) -> float:
-        return node.usd_per_s * max(self._cluster.minimum_charge_s, at_s - node.born_s + node.down_s)
-
-    def _usd_per_s(self, usd_per_hour: float | None) -> float:
-        if self._cluster.billing is not Billing.INSTANCE:
-            return 0.0
-        return self._cluster.node_usd_per_s if usd_per_hour is None else usd_per_hour / SECONDS_PER_HOUR
+        return node.usd_per_s * charged_s(self._cluster, at_s - node.born_s + node.down_s)
 
     def _pay(self, node: _Node, usd: float) -> None:
         node.usd += usd
