@@ -26,6 +26,14 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
         yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
+def texts(tree: ast.Module) -> Iterator[str]:
+    return (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
 def names_a_kind_of_billing(tree: ast.Module) -> bool:
     return any(
         isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Billing"
@@ -35,3 +43,9 @@ def names_a_kind_of_billing(tree: ast.Module) -> bool:
 
 def test_only_the_billing_module_knows_what_a_node_costs() -> None:
     assert {name for name, tree in modules() if names_a_kind_of_billing(tree)} == BILLING
+
+
+def test_only_the_journal_knows_the_text_of_its_lines() -> None:
+    marks = ('"type":', '"rows":', '"at_s":')
+    found = {name for name, tree in modules() if any(mark in text for text in texts(tree) for mark in marks)}
+    assert found == {"journal/codec.py"}

@@ -24,7 +24,7 @@ from elastune.exports.mlflow_sink import MlflowSink
 from elastune.exports.tensorboard_sink import TensorBoardSink
 from elastune.job.loggers import LoggingSection
 from elastune.journal import Entry, RunFolder, RunRecord
-from elastune.journal.codec import decode
+from elastune.journal.codec import decode, mentions
 from elastune.place import TrialId
 from elastune.runs.chronicle import Chronicle
 from elastune.runs.remarks import Remark
@@ -33,7 +33,6 @@ from elastune.runs.results import head_of
 from elastune.runs.scribe import Scribe
 
 _SECONDS_PER_FLUSH = 2.0
-_ABOUT_GANGS = ('"type":"Train"', '"type":"Stop"')
 Clock = Callable[[], float]
 
 
@@ -179,5 +178,5 @@ class Logger:
 def catch_up(logger: Logger, entries: Iterable[Entry]) -> None:
     """Take what a run did before it was interrupted; the sinks begin anew, or know what they have."""
     for entry in entries:
-        about = (line for line in entry.command_lines if any(mark in line for mark in _ABOUT_GANGS))
+        about = (line for line in entry.command_lines if mentions(line, do.Train, do.Stop))
         logger.take(event_of(entry), [decode(line) for line in about])

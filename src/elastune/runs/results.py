@@ -11,14 +11,11 @@ from elastune.errors import ElastuneError, ExecutionError, InvariantError
 from elastune.exports import News, RowLine, RunHead, TrialLine, without_lost
 from elastune.job import Job
 from elastune.journal import Body, Entry, FoundRun, Journal, RunRecord
-from elastune.journal.codec import decode
+from elastune.journal.codec import decode, has_rows
 from elastune.runs.chronicle import Chronicle
 from elastune.runs.reopening import setup_of
 from elastune.runs.replay import event_of
 from elastune.runs.storage import open_store
-
-# As the codec writes it. Looking for the text spares reading every line.
-_ROWS_MARK = '"rows":[['
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +57,7 @@ def read_results(found: FoundRun) -> Results:
 def read_rows(found: FoundRun) -> Iterator[RowLine]:
     """Every row as it was reported, in the order of the journal. No replay is needed for that."""
     for entry in Journal.open(found.journal, read_only=True).read(found.record.run):
-        if _ROWS_MARK in entry.event_line:
+        if has_rows(entry.event_line):
             event = decode(entry.event_line)
             if isinstance(event, Progressed):
                 for iteration, at_s, metrics in event.rows:

@@ -14,7 +14,7 @@ from elastune.core import events as ev
 from elastune.core.commands import Ending
 from elastune.core.events import AnyEvent
 from elastune.journal import Entry
-from elastune.journal.codec import Message, decode
+from elastune.journal.codec import Message, decode, mentions
 from elastune.place import NodeId, TrialId
 from elastune.runs.history.gangs import GangBook, GangLife
 from elastune.runs.history.nodes import NodeBook, NodeLife, Refusal
@@ -22,9 +22,6 @@ from elastune.runs.history.terms import HistoryTerms
 from elastune.runs.history.trials import BestStep, TrialBook, TrialCourse
 from elastune.runs.remarks import Remark, remarks_in
 from elastune.runs.replay import event_of
-
-# Timers say when the core will look again, which nobody looks back at; notes are read as remarks.
-_UNTOLD = ('"type":"SetTimer"', '"type":"CancelTimer"', '"type":"Note"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +79,9 @@ def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
 
 
 def _told(entry: Entry) -> list[Message]:
-    return [decode(line) for line in entry.command_lines if not any(mark in line for mark in _UNTOLD)]
+    """Timers say when the core will look again, which no reader looks back at; notes are read as remarks."""
+    untold = (do.SetTimer, do.CancelTimer, do.Note)
+    return [decode(line) for line in entry.command_lines if not mentions(line, *untold)]
 
 
 class _Teller:
