@@ -37,14 +37,24 @@ class Failure:
     trials: int
 
 
+def remark_on(event: Resumed) -> Remark:
+    """That the driver was down."""
+    text = f"Elastune was down for {format_duration(event.down_s)} and came back by its journal"
+    return Remark(at_s=event.at_s, topic="driver", text=text, down_s=event.down_s)
+
+
+def remarks_of(note: Note, at_s: float) -> Iterator[Remark]:
+    """None, if the note is about a trial that failed."""
+    if note.topic != _TOLD_ELSEWHERE:
+        yield Remark(at_s=at_s, topic=note.topic, text=note.text)
+
+
 def remarks_in(entry: Entry) -> Iterator[Remark]:
-    """The notes of one event, but for those about trials that failed; and that the driver was down."""
+    """What the recorder notes of one event; but no other line is decoded, so a replay is not slowed down."""
     for event in select((entry.event_line,), Resumed):
-        text = f"Elastune was down for {format_duration(event.down_s)} and came back by its journal"
-        yield Remark(at_s=event.at_s, topic="driver", text=text, down_s=event.down_s)
+        yield remark_on(event)
     for note in select(entry.command_lines, Note):
-        if note.topic != _TOLD_ELSEWHERE:
-            yield Remark(at_s=time_of(entry.event_line), topic=note.topic, text=note.text)
+        yield from remarks_of(note, time_of(entry.event_line))
 
 
 def overheard(entries: Iterable[Entry], remarks: list[Remark]) -> Iterator[Entry]:

@@ -32,6 +32,8 @@ class NodeLife:
     usd: float
     request: int | None = None
     """The one that it answers; None: nobody knows of any."""
+    together: int = 1
+    """Nodes that were requested with it, itself included."""
 
     def until_s(self, end_s: float) -> float:
         return end_s if self.ended_s is None else self.ended_s
@@ -57,6 +59,14 @@ class _Node:
     usd: float = 0.0
     request: int | None = None
     usd_per_s: float = 0.0
+    together: int = 1
+
+
+@dataclass(slots=True)
+class _Request:
+    asked_s: float
+    count: int
+    left: int
 
 
 class NodeBook:
@@ -66,8 +76,8 @@ class NodeBook:
         self._cluster = cluster
         self._nodes: dict[NodeId, _Node] = {}
         self._held: dict[NodeId, _Node] = {}
-        self._asked: dict[int, tuple[float, int]] = {}
-        """Requests that are not answered in full: since when, and how many nodes are left."""
+        self._asked: dict[int, _Request] = {}
+        """Those that are not answered in full."""
         self._bends: list[float] = []
         """When minimum charges are used up: there the bill begins to rise."""
         self._closed_usd = 0.0
@@ -86,20 +96,20 @@ class NodeBook:
 
     def requested(self, command: RequestNodes, at_s: float) -> None:
         """After an outage the same request is made again; what was answered stays answered."""
-        self._asked.setdefault(command.request, (at_s, command.count))
+        self._asked.setdefault(command.request, _Request(at_s, command.count, command.count))
 
     def granted(self, event: NodesGranted) -> None:
         if event.request not in self._asked:  # nobody waits for them, and the core gives them back
             for name in event.nodes:
                 self.found(name, event.at_s, event.billed_s, event.usd_per_hour)
             return
-        asked_s, _ = self._asked[event.request]
+        request = self._asked[event.request]
         self._answered(event.request, len(event.nodes))
         self.stirred = True
         for name in event.nodes:
             usd_per_s = node_rate(self._cluster, event.usd_per_hour)
-            born_s = event.at_s - event.billed_s
-            node = _Node(asked_s, born_s, request=event.request, usd_per_s=usd_per_s)
+            node = _Node(request.asked_s, event.at_s - event.billed_s, usd_per_s=usd_per_s)
+            node.request, node.together = event.request, request.count
             self._nodes[name] = self._held[name] = node
             self._pay(node, ingress_usd(self._cluster, 1))
             bend_s = node.born_s + charged_s(self._cluster, 0.0)
@@ -166,6 +176,7 @@ class NodeBook:
                 down_s=node.down_s,
                 usd=node.usd + (self._owed_usd(node, now_s) if name in self._held else 0.0),
                 request=node.request,
+                together=node.together,
             )
             for name, node in self._nodes.items()
         )
@@ -178,10 +189,9 @@ class NodeBook:
         self._closed_usd += usd
 
     def _answered(self, request: int, count: int) -> None:
-        if request not in self._asked:
+        asked = self._asked.get(request)
+        if asked is None:
             return
-        asked_s, left = self._asked[request]
-        if left <= count:
+        asked.left -= count
+        if asked.left <= 0:
             del self._asked[request]
-        else:
-            self._asked[request] = (asked_s, left - count)
