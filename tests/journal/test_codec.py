@@ -236,7 +236,7 @@ def test_any_other_object_is_refused_and_never_breaks_the_reader(line: str) -> N
 
 def test_a_look_at_the_text_tells_what_a_line_is() -> None:
     row = ev.Row(1, 2.5, {"score": 1.0})
-    events = [
+    events: list[ev.AnyEvent] = [
         ev.LeaseEnded(at_s=2.5, trial=TrialId(0), generation=1, rows=(row,), reason=ev.LeaseEnd.REACHED),
         ev.Resumed(at_s=3.0, down_s=1.0),
     ]
