@@ -16,7 +16,7 @@ from elastune.errors import JobError
 from elastune.exports import RowLine, without_lost
 from elastune.journal import Journal, MemoryJournal
 from elastune.runs import Simulation
-from elastune.runs.chronicle import Chronicle
+from elastune.runs.chronicle import table_recorder, trial_line
 from elastune.runs.replay import event_of
 from elastune.runs.simulation import unnamed
 from tests.cli.commands import SYNTHETIC
@@ -188,13 +188,13 @@ def test_slot_time_is_that_of_the_ledger_whatever_goes_wrong(seed: int) -> None:
     record = unnamed(experiment.setup)
     Simulation(experiment.setup, seed=seed, journal=journal, record=record, faults=experiment.faults).run()
     core = experiment.setup.make_core(seed)
-    chronicle = Chronicle(experiment.setup.terms.cluster, experiment.setup.terms.metric)
+    recorder = table_recorder(experiment.setup.terms)
     for entry in journal.read(record.run):
         event = event_of(entry)
-        chronicle.take(event, core.handle(event))
+        recorder.take(event, core.handle(event))
     ledger = core.state.ledger.trials
     for number, trial in core.state.trials.items():
-        line = chronicle.line(core.state, trial)
+        line = trial_line(recorder, core.state, trial)
         booked = ledger[number].busy_s if number in ledger else 0.0
         assert line.slot_seconds == pytest.approx(booked, abs=1e-6)
         assert line.iterations >= trial.iteration

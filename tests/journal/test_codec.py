@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import ExecutionError
-from elastune.journal.codec import TYPES, decode, encode
+from elastune.journal.codec import TYPES, decode, encode, has_rows, mentions, select, time_of
 from elastune.place import Gang, NodeId, Slot, TrialId
 
 texts = st.text(max_size=12)
@@ -232,3 +232,19 @@ def test_a_line_that_is_no_message_says_so(line: str) -> None:
 def test_any_other_object_is_refused_and_never_breaks_the_reader(line: str) -> None:
     with pytest.raises(ExecutionError):
         decode(line)
+
+
+def test_a_look_at_the_text_tells_what_a_line_is() -> None:
+    row = ev.Row(1, 2.5, {"score": 1.0})
+    events: list[ev.AnyEvent] = [
+        ev.LeaseEnded(at_s=2.5, trial=TrialId(0), generation=1, rows=(row,), reason=ev.LeaseEnd.REACHED),
+        ev.Resumed(at_s=3.0, down_s=1.0),
+    ]
+    lines = [encode(event) for event in events]
+    assert [mentions(line, ev.LeaseEnded) for line in lines] == [True, False]
+    assert all(mentions(line, ev.Resumed, ev.LeaseEnded) for line in lines)
+    assert list(select(lines, ev.Resumed)) == events[1:]
+    assert [has_rows(line) for line in lines] == [True, False]
+    assert [time_of(line) for line in lines] == [2.5, 3.0]
+    quoting = encode(ev.RunStarted(at_s=0.0, policy="p", seed=0, job={"type": "Resumed"}))
+    assert list(select([quoting], ev.Resumed)) == []

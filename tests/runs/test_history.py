@@ -23,7 +23,7 @@ CLOSE = 1e-6
 
 
 def terms_of(state: State) -> HistoryTerms:
-    return HistoryTerms(metric=state.terms.metric, mode=state.terms.mode, cluster=state.terms.cluster)
+    return HistoryTerms.of(state.terms)
 
 
 def simulated(seed: int) -> Simulation:

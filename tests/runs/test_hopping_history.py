@@ -14,7 +14,7 @@ from elastune.journal import Entry, MemoryJournal
 from elastune.journal.codec import encode
 from elastune.providers import NodeFaults
 from elastune.runs import Simulation, prepare, replay
-from elastune.runs.chronicle import Chronicle
+from elastune.runs.chronicle import table_recorder, trial_line
 from elastune.runs.history.book import History, history_of
 from elastune.runs.history.hopping import Hopping, hopping_of, recall_hopping
 from elastune.runs.live.course import course_of
@@ -255,20 +255,20 @@ def test_an_exported_trial_has_the_time_of_its_visits_and_runs_between_them() ->
     simulation = simulated()
     state = simulation.core.state
     core = simulation.setup.make_core(0)
-    chronicle = Chronicle(state.terms.cluster, state.terms.metric)
+    recorder = table_recorder(state.terms)
     statuses = set()
     for entry in simulation.journal.read(simulation.record.run):
         event = event_of(entry)
-        chronicle.take(event, core.handle(event))
+        recorder.take(event, core.handle(event))
         now = core.state.rooms[0].hall.round if core.state.rooms else None
         statuses |= {
-            chronicle.line(core.state, core.state.trials[number]).status
+            trial_line(recorder, core.state, core.state.trials[number]).status
             for number in (now.open if now else ())
         }
     assert statuses == {"running"}
     gangs = history(simulation).gangs
     for number, trial in core.state.trials.items():
-        line = chronicle.line(core.state, trial)
+        line = trial_line(recorder, core.state, trial)
         visits_s = sum(gang.until_s - gang.from_s for gang in gangs if gang.trial == number)
         assert line.seconds == line.slot_seconds == pytest.approx(visits_s)
         assert line.slots == 1

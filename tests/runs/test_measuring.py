@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import elastune
+from elastune.bodies.simulated import NO_FAULTS, Faults
 from elastune.errors import JobError
 from elastune.job.measurement_files import read_measurements
 from elastune.journal import MemoryJournal
+from elastune.providers import NodeFaults
 from elastune.runs.measuring import Measurements, measure
 from elastune.runs.profiling import Effort, keep
 from elastune.runs.setup import prepare
@@ -18,11 +20,11 @@ from elastune.runs.simulation import Simulation, unnamed
 from tests.runs.rehearsal import job_of
 
 
-def measured(boots: int = 0, **changes: object) -> Measurements:
+def measured(boots: int = 0, faults: Faults = NO_FAULTS, **changes: object) -> Measurements:
     setup = prepare(job_of(**changes), "profile")
     setup = replace(setup, measuring=Effort(boots=boots).to_options())
     journal = MemoryJournal()
-    run = Simulation(setup, seed=1, journal=journal, record=unnamed(setup))
+    run = Simulation(setup, seed=1, journal=journal, record=unnamed(setup), faults=faults)
     run.run()
     assert run.core.state.ended == "complete"
     return measure(journal.read(run.record.run))
@@ -37,6 +39,13 @@ def test_what_is_known_comes_out_again(tmp_path: Path) -> None:
     assert fitted.save.mean == pytest.approx(1.0)
     assert found.spread == pytest.approx(0.0, abs=1e-9)
     assert read_measurements(tmp_path / "profile.json") == fitted
+
+
+def test_a_gang_that_was_lost_with_its_node_is_not_taken_for_the_next_one() -> None:
+    found = measured(faults=Faults(nodes=NodeFaults(lost_per_hour=40.0)))
+    assert len(found.startup) > len(measured().startup)
+    assert {round(seconds, 6) for seconds in found.startup} == {2.0}
+    assert {round(seconds, 6) for seconds in found.typical()[1]} == {10.0}
 
 
 def test_boots_are_told_by_how_many_come_at_once() -> None:

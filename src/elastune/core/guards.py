@@ -13,7 +13,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from elastune.cluster import SECONDS_PER_HOUR, Billing
+from elastune.cluster import SECONDS_PER_HOUR
+from elastune.cluster.billing import bills_nodes
 from elastune.core.progress import Upcoming
 from elastune.core.state import State
 from elastune.core.trials import Activity, Trial
@@ -156,7 +157,7 @@ def _within_rate(state: State) -> int | None:
     if most is None or not dearest:
         return None
     left = most * (1 + ROUNDING) / SECONDS_PER_HOUR
-    if state.terms.cluster.billing is not Billing.INSTANCE:  # all slots may be in use
+    if not bills_nodes(state.terms.cluster):  # all slots may be in use
         return math.floor(left / dearest) - state.nodes_committed
     asked = sum(room.pool.outstanding for room in state.rooms.values())
     return math.floor((left - state.ledger.burn_usd_per_s) / dearest) - asked
@@ -170,7 +171,7 @@ def may_live_until_s(state: State, more: int = 0) -> float:
     silence costs no more than the budget has left.
     """
     budget = state.limits.budget_usd
-    if budget is None or state.terms.cluster.billing is not Billing.INSTANCE:
+    if budget is None or not bills_nodes(state.terms.cluster):
         return math.inf
     asked = sum(room.pool.outstanding for room in state.rooms.values()) + more
     until_s = state.ledger.lasts_until_s(budget, asked=asked, at_s=state.now_s)

@@ -10,7 +10,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elastune.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
+from elastune.cluster import SECONDS_PER_HOUR, ClusterTerms
+from elastune.cluster.billing import (
+    bills_nodes,
+    charged_s,
+    ingress_usd,
+    most_node_usd,
+    paid_until_s,
+    slot_rate,
+)
 from elastune.core.trials import Activity
 from elastune.place import Gang, NodeId, TrialId
 
@@ -97,8 +105,9 @@ class _Open:
 class Ledger:
     def __init__(self, cluster: ClusterTerms) -> None:
         self._cluster = cluster
-        self._by_node = cluster.billing is Billing.INSTANCE
+        self._by_node = bills_nodes(cluster)
         self._rate = cluster.node_usd_per_s or _ANY_RATE
+        self._slot_rate = slot_rate(cluster)
         self.usual_weight = 1.0 if cluster.node_usd_per_s else 0.0
         self._dearest = cluster.dearest_usd_per_s / self._rate
         self.nodes: dict[NodeId, NodeAccount] = {}
@@ -120,29 +129,27 @@ class Ledger:
         """What would have been paid if all nodes were released `extra_s` after `at_s`."""
         end = at_s + extra_s
         if self._by_node:
-            least = self._cluster.minimum_charge_s
+            cluster = self._cluster
             node_s = sum(
-                node.weight * max(least, end - node.born_s + node.down_s) for node in self._live.values()
+                node.weight * charged_s(cluster, end - node.born_s + node.down_s)
+                for node in self._live.values()
             )
             return self._closed_usd + self._rate * node_s
         slot_s = self._busy_slots * end - self._busy_since
-        return self._closed_usd + self._cluster.slot_usd_per_s * slot_s
+        return self._closed_usd + self._slot_rate * slot_s
 
     def wound_up_usd(self, at_s: float, gangs: Mapping[Gang, float]) -> float:
         """What would have been paid if every gang, and with it its nodes, went on for so many seconds."""
         if not self._by_node:
             slot_s = math.fsum(len(gang) * seconds for gang, seconds in gangs.items())
-            return self.accrued_usd(at_s) + self._cluster.slot_usd_per_s * slot_s
+            return self.accrued_usd(at_s) + self._slot_rate * slot_s
         longest: dict[NodeId, float] = {}
         for gang, seconds in gangs.items():
             for slot in gang:
                 longest[slot.node] = max(seconds, longest.get(slot.node, 0.0))
         node_s = math.fsum(
             account.weight
-            * max(
-                self._cluster.minimum_charge_s,
-                at_s + longest.get(node, 0.0) - account.born_s + account.down_s,
-            )
+            * charged_s(self._cluster, at_s + longest.get(node, 0.0) - account.born_s + account.down_s)
             for node, account in self._live.items()
         )
         return self._closed_usd + self._rate * node_s
@@ -165,36 +172,23 @@ class Ledger:
 
     def lasts_until_s(self, usd: float, *, asked: int = 0, at_s: float = 0.0) -> float | None:
         """When so much will have been paid if all goes on as it is; None: never. `asked` nodes, the dearest
-        that may come, are counted as if they were born at `at_s`.
-
-        By node the sum of max(minimum charge, age) grows in straight pieces: with x the time and the k oldest
-        nodes beyond their minimum, it is k x - (sum of their births) + (n - k) minima; each node counts as
-        often as it is dear.
-        """
+        that may come, are counted as if they were born at `at_s`."""
         if not self._by_node:
-            rate = self._cluster.slot_usd_per_s * self._busy_slots
+            rate = self._slot_rate * self._busy_slots
             return (usd - self._closed_usd) / rate + self._busy_since / self._busy_slots if rate else None
         births = [(node.born_s - node.down_s, node.weight) for node in self._live.values() if node.weight]
         births = sorted(births + [(at_s, self._dearest)] * (asked if self._dearest else 0))
         if not births:
             return None
-        ingress_usd = asked * self._cluster.data_usd_per_node
-        node_s = (usd - self._closed_usd - ingress_usd) / self._rate
-        least, younger = self._cluster.minimum_charge_s, sum(weight for _, weight in births)
-        born_sum, older, until_s = 0.0, 0.0, -math.inf
-        for number, (born_s, weight) in enumerate(births, 1):
-            born_sum, older, younger = born_sum + weight * born_s, older + weight, younger - weight
-            until_s = (node_s + born_sum - younger * least) / older
-            if number == len(births) or until_s <= births[number][0] + least:
-                break
-        return until_s
+        node_s = (usd - self._closed_usd - ingress_usd(self._cluster, asked)) / self._rate
+        return paid_until_s(self._cluster, births, node_s)
 
     @property
     def burn_usd_per_s(self) -> float:
         """What each further second costs at most, as things are."""
         if self._by_node:
             return self._rate * sum(node.weight for node in self._live.values())
-        return self._cluster.slot_usd_per_s * self._busy_slots
+        return self._slot_rate * self._busy_slots
 
     def node_rate(self, node: NodeId) -> float:
         """What each further second of it costs, in dollars, where nodes are billed."""
@@ -202,10 +196,7 @@ class Ledger:
 
     def node_usd(self, lasting_s: float) -> float:
         """What one more node costs at most if it is released after that time."""
-        ingress = self._cluster.data_usd_per_node
-        if not self._by_node:
-            return ingress
-        return ingress + self._cluster.dearest_usd_per_s * max(self._cluster.minimum_charge_s, lasting_s)
+        return most_node_usd(self._cluster, lasting_s)
 
     # What happens.
 
@@ -236,7 +227,7 @@ class Ledger:
         now.nodes += 1
         now.weight += account.weight
         now.booting += 1
-        self._pay(account, now.account, self._cluster.data_usd_per_node)
+        self._pay(account, now.account, ingress_usd(self._cluster, 1))
         if billed_s:
             now.account.node_s += billed_s
             now.account.booting_s += billed_s
@@ -257,7 +248,7 @@ class Ledger:
         now.booting -= account.ready_s is None
         account.ended_s, account.lost = at_s, lost
         lived_s = at_s - account.born_s + account.down_s
-        account.billed_s = max(self._cluster.minimum_charge_s, lived_s if billed_s is None else billed_s)
+        account.billed_s = charged_s(self._cluster, lived_s if billed_s is None else billed_s)
         if self._by_node:
             usd = account.billed_s * account.weight * self._rate
             account.usd += usd
@@ -275,8 +266,8 @@ class Ledger:
         if account is None:
             weight = self._weight(usd_per_hour)
             account = self.nodes[node] = NodeAccount(pool=pool, born_s=at_s - billed_s, weight=weight)
-            self._pay(account, stage, self._cluster.data_usd_per_node)
-        more_s = max(self._cluster.minimum_charge_s, billed_s) - account.billed_s
+            self._pay(account, stage, ingress_usd(self._cluster, 1))
+        more_s = charged_s(self._cluster, billed_s) - account.billed_s
         account.billed_s += more_s
         account.ended_s = at_s
         if self._by_node:
@@ -317,8 +308,7 @@ class Ledger:
         self._busy_slots -= len(gang)
         self._busy_since -= len(gang) * began_s
         if not self._by_node:
-            usd = self._cluster.slot_usd_per_s * len(gang) * (at_s - began_s)
-            self._closed_usd += usd
+            self._closed_usd += self._slot_rate * len(gang) * (at_s - began_s)
 
     def close(self, at_s: float) -> None:
         for now in self._open.values():
@@ -360,4 +350,4 @@ class Ledger:
         if self._by_node:
             account.usd += seconds * now.weight * self._rate
         else:
-            account.usd += seconds * sum(slots) * self._cluster.slot_usd_per_s
+            account.usd += seconds * sum(slots) * self._slot_rate

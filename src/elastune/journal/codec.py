@@ -12,8 +12,8 @@ import dataclasses
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train, Visit
 from elastune.core.events import (
@@ -31,6 +31,7 @@ from elastune.errors import ExecutionError
 from elastune.place import Slot
 
 Message = AnyEvent | AnyCommand
+Kind = TypeVar("Kind", bound=Message)
 
 TYPES: dict[str, type[Any]] = {cls.__name__: cls for cls in get_args(Message)}
 _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
@@ -48,6 +49,8 @@ _FIELDS = {
     for cls in TYPES.values()
 }
 _READ = {cls: operator.attrgetter(*names) for cls, names in _FIELDS.items() if len(names) > 1}
+_MARKS = {cls: f'"type":"{name}"' for name, cls in TYPES.items()}
+_ROWS_MARK = '"rows":[['
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), allow_nan=False, default=dataclasses.asdict
 )
@@ -99,6 +102,34 @@ def decode(line: str) -> Message:
             f"the journal has a line that is no event or command ({error!r}): {line[:200]}"
         ) from None
     return message
+
+
+# Questions that the text of a line answers: a hundred times faster than to decode it.
+
+
+def mentions(line: str, *kinds: type[Message]) -> bool:
+    """Whether a line is a message of one of these kinds. Also if a value in it looks like one, which `select`
+    tells apart."""
+    return any(_MARKS[kind] in line for kind in kinds)
+
+
+def select(lines: Iterable[str], kind: type[Kind]) -> Iterator[Kind]:
+    """The messages of exactly this kind; no other line is decoded."""
+    mark = _MARKS[kind]
+    for line in lines:
+        if mark in line:
+            message = decode(line)
+            if isinstance(message, kind):
+                yield message
+
+
+def has_rows(line: str) -> bool:
+    """Whether an event brings rows."""
+    return _ROWS_MARK in line
+
+
+def time_of(event_line: str) -> float:
+    return float(json.loads(event_line)["at_s"])
 
 
 def _spell_out(value: Any) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, node_rate
 from elastune.planning.case import Case
 from elastune.planning.menu import Menu, Point, choose, write_menu
 from elastune.planning.planners import Planner
@@ -64,10 +64,10 @@ def together(cases: Sequence[Case], brackets: Sequence[Solution]) -> Outcome:
     jct_s = np.maximum.reduce([outcome.jct_s for outcome in outcomes])
     cost_usd = np.add.reduce([outcome.cost_usd for outcome in outcomes])
     cluster = cases[0].evaluator.workload.cluster
-    if cluster.fixed and cluster.billing is Billing.INSTANCE:
+    if cluster.fixed and bills_nodes(cluster):
         # A fixed cluster is held to the end: what a bracket no longer uses, and what none ever used.
         used_s = np.add.reduce([s.plan.peak_nodes * s.outcome.jct_s for s in brackets])
-        cost_usd = cost_usd + cluster.node_usd_per_s * (cases[0].max_nodes * jct_s - used_s)
+        cost_usd = cost_usd + node_rate(cluster) * (cases[0].max_nodes * jct_s - used_s)
     return Outcome(
         jct_s=jct_s,
         cost_usd=cost_usd,

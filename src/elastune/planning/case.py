@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, slot_rate
 from elastune.planning.problem import ROUNDING, GangLimits, Limits, Objective
 from elastune.prediction import (
     Allocation,
@@ -128,14 +128,14 @@ def _stage_options(
     evaluator: Evaluator, preview: Evaluator, stage: int, sizes: range
 ) -> tuple[StageOption, ...]:
     workload = evaluator.workload
-    by_function = workload.cluster.billing is Billing.FUNCTION
+    by_function = not bills_nodes(workload.cluster)
     options = []
     for use in _allocations(workload, stage, sizes):
         takes_turns = workload.hopping is None and use.gangs < workload.stages[stage].trials
         judge = preview if takes_turns else evaluator
         usd = np.zeros(1)
         if by_function:
-            usd = workload.cluster.slot_usd_per_s * evaluator.busy_slot_s(stage, use)
+            usd = slot_rate(workload.cluster) * evaluator.busy_slot_s(stage, use)
         seconds = judge.makespan_s(stage, use) + judge.draws.sync_s(stage)
         options.append(StageOption(allocation=use, seconds=seconds, function_usd=usd))
     return _undominated(options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import node_rate
 from elastune.planning.brackets import Answer, solve, trade_offs
 from elastune.planning.case import build_case
 from elastune.planning.forecast import forecast
@@ -84,7 +84,7 @@ class _Desk:
     def _kept_usd(self) -> float:
         """For each node."""
         cluster = self.problem.cluster
-        return cluster.parting_s * cluster.node_usd_per_s if cluster.billing is Billing.INSTANCE else 0.0
+        return cluster.parting_s * node_rate(cluster)
 
     def quote(self) -> Quote:
         quote = self.try_quote()

@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtri
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes
 from elastune.planning.case import Case
 from elastune.planning.labels import Bounds, Frontier, find_frontier
 from elastune.planning.lower_bound import lower_bound
@@ -208,7 +208,7 @@ def _to_plan(case: Case, frontier: Frontier, index: int) -> Plan:
     allocations = [options[step.option].allocation for options, step in zip(case.options, path, strict=True)]
     held = [step.nodes_held for step in path]
     cluster = case.evaluator.workload.cluster
-    if cluster.billing is Billing.FUNCTION and not cluster.fixed:
+    if not bills_nodes(cluster) and not cluster.fixed:
         held = _without_idle(case, [allocation.nodes for allocation in allocations], held)
     stages = zip(allocations, held, strict=True)
     return Plan(tuple(StagePlan(allocation=use, nodes_held=nodes) for use, nodes in stages))

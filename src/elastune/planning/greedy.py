@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes
 from elastune.planning.case import Case
 from elastune.planning.problem import Limits, Objective
 from elastune.planning.solution import PlanSet, Solution
@@ -81,7 +81,7 @@ def _try(case: Case, plan: Plan) -> Solution:
 def _smaller(case: Case, plan: Plan) -> list[Plan]:
     """For each stage the plan with the next smaller option in that stage, all else as it is."""
     cluster = case.evaluator.workload.cluster
-    by_function = cluster.billing is Billing.FUNCTION
+    by_function = not bills_nodes(cluster)
     if cluster.fixed:
         return []
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from elastune.cluster.billing import charged_each_s, unused_each_s, unused_s
 from elastune.planning.network import IntArray, Network, StageSteps
 from elastune.planning.relaxation import COST_ONLY, TIME_ONLY, Prices, relax
 from elastune.profiles.distributions import Array
@@ -170,10 +171,9 @@ class _StageLimits:
 
 def _start(network: Network) -> _Labels:
     """One label: nothing done, the nodes at hand held, their age paid for."""
-    minimum = network.minimum_charge_s
-    young = [age for age in network.node_ages_s if age < minimum and network.bills_nodes]
+    young = [age for age in network.node_ages_s if network.bills_nodes and unused_s(network, age) > 0.0]
     ages, counts = np.unique(np.array(young, dtype=np.float64), return_counts=True)
-    free_s = (minimum - ages)[::-1]
+    free_s = unused_each_s(network, ages)[::-1]
     return _Labels(
         time=np.zeros(1),
         cost=np.array([network.node_usd_per_s * float((free_s * counts[::-1]).sum())]),
@@ -236,7 +236,7 @@ def _step(
 ) -> _Labels:
     """Go on from the `chosen` labels with `target` nodes held."""
     steps, network = into
-    rate, minimum = network.node_usd_per_s, network.minimum_charge_s
+    rate = network.node_usd_per_s
     before = labels.take(chosen)
     new = np.maximum(0, target - before.held)
     young = _release_oldest(before, before.held - target)
@@ -245,11 +245,9 @@ def _step(
     elapsed = duration + network.scale_s[new]
     paid_by_young = (young * np.maximum(0.0, elapsed[:, None] - before.free_s)).sum(axis=1)
     age = duration + network.init_s[new]
-    cost = rate * ((kept - young.sum(axis=1)) * elapsed + paid_by_young + new * np.maximum(age, minimum))
+    cost = rate * ((kept - young.sum(axis=1)) * elapsed + paid_by_young + new * charged_each_s(network, age))
     free_s = np.maximum(0.0, before.free_s - elapsed[:, None])
-    launched_free_s = (
-        np.where(new > 0, np.maximum(0.0, minimum - age), 0.0) if rate else np.zeros(len(before))
-    )
+    launched_free_s = np.where(new > 0, unused_each_s(network, age), 0.0) if rate else np.zeros(len(before))
     young = np.where(free_s > 0, young, 0)
     launched = np.where(launched_free_s > 0, new, 0)
     return _Labels(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, ingress_usd, node_rate, unused_s
 from elastune.planning.case import Case, StageOption
 from elastune.profiles.distributions import Array, Distribution, is_constant
 
@@ -134,8 +134,8 @@ def build_network(case: Case, weights: Weights | None = None) -> Network:
         scale_s=table(billed, queued=True),
         init_s=table(billed, queued=False),
         scale_time=table(timed, queued=True),
-        scale_cost=np.arange(top + 1, dtype=np.float64) * cluster.data_usd_per_node,
-        node_usd_per_s=cluster.node_usd_per_s if cluster.billing is Billing.INSTANCE else 0.0,
+        scale_cost=np.arange(top + 1, dtype=np.float64) * ingress_usd(cluster, 1),
+        node_usd_per_s=node_rate(cluster),
         minimum_charge_s=cluster.minimum_charge_s,
         node_ages_s=workload.node_ages_s,
         max_nodes=case.max_nodes,
@@ -157,14 +157,13 @@ def _levels(case: Case, most_counts: int) -> tuple[list[list[int]], bool]:
         complete &= follow_up or not every_count
         levels.append(list(range(1, max(needed) + 1)) if follow_up else sorted(needed))
         shortest = min((option.mean_s for option in options), default=0.0) + cluster.init.mean
-        every_count |= cluster.billing is Billing.INSTANCE and shortest < cluster.minimum_charge_s
+        every_count |= bills_nodes(cluster) and unused_s(cluster, shortest) > 0.0
     return levels[::-1], complete
 
 
 def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> StageSteps:
     cluster = case.evaluator.workload.cluster
-    by_instance = cluster.billing is Billing.INSTANCE
-    rate = cluster.node_usd_per_s if by_instance else 0.0
+    by_instance, rate = bills_nodes(cluster), node_rate(cluster)
     options = case.options[stage]
     weighed = [_weigh(stage, option, weights) for option in options]
     rows = []

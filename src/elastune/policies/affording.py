@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, node_rate, unused_s
 from elastune.core import RunTerms, State
 from elastune.policies.tariff import Leg, Tariff
 
@@ -34,12 +34,12 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 def money_for(state: State, tariff: Tariff, rest: Sequence[Sequence[Leg]]) -> float | None:
     """What is left for rounds to come, less the minimum charges that nodes still owe when they go."""
     left_usd, cluster = state.money_left_usd, tariff.cluster
-    if left_usd is None or cluster.billing is Billing.FUNCTION:
+    if left_usd is None or not bills_nodes(cluster):
         return left_usd
     going = max(0, len(state.where) - tariff.nodes_held(rest))
     rest_s = tariff.seconds(rest)
     owed_s = 0.0
     for place, node in enumerate(sorted(state.where.values(), key=lambda node: node.born_s)):
         age_s = state.now_s - node.born_s + (0.0 if place < going else rest_s)
-        owed_s += max(0.0, cluster.minimum_charge_s - age_s)
-    return left_usd - owed_s * cluster.node_usd_per_s
+        owed_s += unused_s(cluster, age_s)
+    return left_usd - owed_s * node_rate(cluster)

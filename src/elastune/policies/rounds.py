@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, node_rate
 from elastune.core import (
     Advice,
     AnyEvent,
@@ -262,12 +262,12 @@ class Rounds(Policy):
 
     def _lag_usd(self, tariff: Tariff, rest: Sequence[Sequence[Leg]], state: State) -> float:
         """Nodes that are to go wait where a trial that stays is in the middle of an iteration."""
-        if tariff.cluster.billing is Billing.FUNCTION:
+        if not bills_nodes(tariff.cluster):
             return 0.0
         surplus = max(0, len(state.where) - tariff.nodes_held(rest))
         staying = tariff.nodes_for(size for track in self.tracks if track.legs for size in track.gangs)
         iteration_s = tariff.profile.iteration.mean / 2
-        return tariff.cluster.node_usd_per_s * min(surplus, staying) * iteration_s
+        return node_rate(tariff.cluster) * min(surplus, staying) * iteration_s
 
     # Wishes.
 

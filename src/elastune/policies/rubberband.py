@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes
 from elastune.core import Advice, AnyEvent, Ending, Policy, Progress, State, Upcoming, Vetoed, Wish, Wishes
 from elastune.core.events import BarrierPassed, NodesRefused, Resumed, TimerFired, TrialsSampled
 from elastune.core.guards import DEADLINE_CALL
@@ -119,8 +119,7 @@ class RubberBand(Policy):
             b.pool: (0 if needy else coming[b.pool]) if b.is_done else b.plan.peak_nodes
             for b in self.brackets
         }
-        pays_for_idle_nodes = self.problem.cluster.billing is Billing.INSTANCE
-        if pays_for_idle_nodes and not (needy or self.cap or self.brackets[0].is_done):
+        if bills_nodes(self.problem.cluster) and not (needy or self.cap or self.brackets[0].is_done):
             kept[0] += max(0, self.problem.cluster.max_nodes - sum(kept.values()))
         return kept
 

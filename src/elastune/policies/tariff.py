@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from elastune.cluster import Billing, ClusterTerms
+from elastune.cluster import ClusterTerms
+from elastune.cluster.billing import bills_nodes, ingress_usd, node_rate, slot_rate, unused_s
 from elastune.core import RunTerms
 from elastune.profiles import Distribution, Profile
 
@@ -91,13 +92,13 @@ class Tariff:
         if not intervals:
             return 0.0
         cluster = self.cluster
-        if cluster.billing is Billing.FUNCTION:
+        if not bills_nodes(cluster):
             ends = [sum(leg.seconds for leg in track) for track in tracks if track]
             slots = [sum(track[-1].gangs) for track in tracks if track]
             last = slots[max(range(len(ends)), key=ends.__getitem__)]
             slot_s = sum(seconds * busy for seconds, _, busy in intervals) + last * self.save_s
             fresh = 0 if booted else self.nodes_held(tracks)
-            return slot_s * cluster.slot_usd_per_s + fresh * cluster.data_usd_per_node
+            return slot_s * slot_rate(cluster) + ingress_usd(cluster, fresh)
         held = [cluster.max_nodes if cluster.fixed else nodes for _, nodes, _ in intervals]
         for index in range(len(held) - 2, -1, -1):
             held[index] = max(held[index], held[index + 1])
@@ -108,18 +109,18 @@ class Tariff:
             lasting = seconds + (self.save_s if last else 0.0)
             age_s += lasting
             released = held[index] - (0 if last else held[index + 1])
-            short_s = 0.0 if booted else max(0.0, cluster.minimum_charge_s - age_s)
+            short_s = 0.0 if booted else unused_s(cluster, age_s)
             node_s += held[index] * lasting + released * short_s
         fresh = 0 if booted else held[0]
-        return node_s * cluster.node_usd_per_s + fresh * cluster.data_usd_per_node
+        return node_s * node_rate(cluster) + ingress_usd(cluster, fresh)
 
     def leg_usd(self, leg: Leg, *, shared: bool) -> float:
         """One round alone, on nodes that are up; `shared` with other tracks: it pays for its slots."""
         cluster = self.cluster
-        if shared or cluster.billing is Billing.FUNCTION:
+        if shared or not bills_nodes(cluster):
             return leg.seconds * sum(leg.gangs) * cluster.slot_usd_per_s
         nodes = cluster.max_nodes if cluster.fixed else self.nodes_for(leg.gangs)
-        return leg.seconds * nodes * cluster.node_usd_per_s
+        return leg.seconds * nodes * node_rate(cluster)
 
     def seconds(self, tracks: Sequence[Sequence[Leg]]) -> float:
         """Until the last round is over, from when the first can begin."""

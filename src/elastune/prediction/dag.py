@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, charged_s, ingress_usd, node_rate, slot_rate
 from elastune.hopper import Manner
 from elastune.prediction.draws import Draws
 from elastune.prediction.hopping import EpochRule, epoch_rules
@@ -154,35 +154,33 @@ def walk_dag(tasks: Sequence[Task], draws: Draws, sample: int) -> tuple[Span, ..
 def bill_dag(workload: Workload, plan: Plan, tasks: Sequence[Task], spans: Sequence[Span]) -> float:
     """What one sample costs."""
     new_nodes = sum(isinstance(task, InitInstance) for task in tasks)
-    ingress = new_nodes * workload.cluster.data_usd_per_node
-    match workload.cluster.billing:
-        case Billing.FUNCTION:
-            busy = sum(
-                task.slots * (span.end_s - span.start_s)
-                for task, span in zip(tasks, spans, strict=True)
-                if isinstance(task, Train | Hop | TrainTogether)
-            )
-            return ingress + workload.cluster.slot_usd_per_s * busy
-        case Billing.INSTANCE:
-            return ingress + workload.cluster.node_usd_per_s * _billed_node_s(workload, plan, tasks, spans)
+    ingress = ingress_usd(workload.cluster, new_nodes)
+    if bills_nodes(workload.cluster):
+        return ingress + node_rate(workload.cluster) * _billed_node_s(workload, plan, tasks, spans)
+    busy = sum(
+        task.slots * (span.end_s - span.start_s)
+        for task, span in zip(tasks, spans, strict=True)
+        if isinstance(task, Train | Hop | TrainTogether)
+    )
+    return ingress + slot_rate(workload.cluster) * busy
 
 
 def _billed_node_s(workload: Workload, plan: Plan, tasks: Sequence[Task], spans: Sequence[Span]) -> float:
     """Seconds charged for all nodes: first in, first out, each at least the minimum."""
-    minimum = workload.cluster.minimum_charge_s
+    cluster = workload.cluster
     alive = deque(-age for age in sorted(workload.node_ages_s, reverse=True))
     billed = 0.0
     stage_start = 0.0
     for i, planned in enumerate(plan.stages):
         while len(alive) > planned.nodes_held:
             born = alive.popleft()
-            billed += max(stage_start - born, minimum) - max(0.0, -born)
+            billed += charged_s(cluster, stage_start - born) - max(0.0, -born)
         for task, span in zip(tasks, spans, strict=True):
             if task.stage == i and isinstance(task, InitInstance):
                 alive.append(span.start_s)
             if task.stage == i and isinstance(task, Sync):
                 stage_start = span.end_s
-    return billed + sum(max(stage_start - born, minimum) - max(0.0, -born) for born in alive)
+    return billed + sum(charged_s(cluster, stage_start - born) - max(0.0, -born) for born in alive)
 
 
 def describe_dag(tasks: Sequence[Task]) -> str:

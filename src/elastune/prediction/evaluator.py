@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, ingress_usd, node_rate, slot_rate, unused_each_s
 from elastune.errors import InvariantError
 from elastune.prediction.allocation import Allocation
 from elastune.prediction.draws import BLOCK, Draws
@@ -126,13 +126,10 @@ class Evaluator:
         if len(plan.stages) != len(self.workload.stages):
             raise InvariantError(f"{len(plan.stages)} planned stages for {len(self.workload.stages)}")
         seconds, launched = self._stage_times(plan)
-        match self.workload.cluster.billing:
-            case Billing.INSTANCE:
-                costs = self._bill_instances(plan, seconds)
-            case Billing.FUNCTION:
-                costs = self._bill_functions(plan)
+        cluster = self.workload.cluster
+        costs = self._bill_nodes(plan, seconds) if bills_nodes(cluster) else self._bill_slots(plan)
         for stage, nodes in enumerate(launched):
-            costs[stage] += nodes * self.workload.cluster.data_usd_per_node
+            costs[stage] += ingress_usd(cluster, nodes)
         return Outcome(
             jct_s=seconds.sum(axis=0),
             cost_usd=costs.sum(axis=0),
@@ -154,13 +151,13 @@ class Evaluator:
             held = stage.nodes_held
         return seconds, launched
 
-    def _bill_instances(self, plan: Plan, seconds: Array) -> Array:
+    def _bill_nodes(self, plan: Plan, seconds: Array) -> Array:
         """Each node from the start of its INIT to its release, oldest released first, with the minimum.
 
         What the minimum charge adds counts for the last stage that the node served.
         """
-        rate = self.workload.cluster.node_usd_per_s
-        minimum = self.workload.cluster.minimum_charge_s
+        cluster = self.workload.cluster
+        rate = node_rate(cluster)
         costs = np.zeros_like(seconds)
         clock = np.zeros(self.draws.samples)
         ages = sorted(self.workload.node_ages_s, reverse=True)
@@ -171,7 +168,7 @@ class Evaluator:
             while nodes > 0:
                 oldest = cohorts[0]
                 gone = min(oldest.nodes, nodes)
-                costs[stage] += gone * rate * np.maximum(0.0, minimum - (clock - oldest.born_s))
+                costs[stage] += gone * rate * unused_each_s(cluster, clock - oldest.born_s)
                 nodes -= gone
                 oldest.nodes -= gone
                 if not oldest.nodes:
@@ -190,7 +187,7 @@ class Evaluator:
         release(held, len(plan.stages) - 1)
         return costs
 
-    def _bill_functions(self, plan: Plan) -> Array:
-        rate = self.workload.cluster.slot_usd_per_s
+    def _bill_slots(self, plan: Plan) -> Array:
+        rate = slot_rate(self.workload.cluster)
         uses = (stage.allocation for stage in plan.stages)
         return rate * np.stack([self.busy_slot_s(i, use) for i, use in enumerate(uses)])

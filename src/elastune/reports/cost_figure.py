@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes
 from elastune.reports.look import (
     ACTIVITY_COLOURS,
     BLUE,
@@ -105,7 +105,7 @@ def _draw_budget(axes: Axes, budget: float | None, top: float) -> float:
 def _draw_ledger(axes: Axes, memoir: Memoir, stages: list[StageStanding]) -> None:
     """Dollars by what slots did, where whole nodes are billed; else shares of the slot time."""
     standing = memoir.status.standing
-    billed = memoir.terms.cluster.billing is Billing.INSTANCE and standing.actual.cost > 0
+    billed = bills_nodes(memoir.terms.cluster) and standing.actual.cost > 0
     shown = stages[:_MOST_STAGES]
     lefts = [0.0] * len(shown)
     rows = range(len(shown))

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes
 from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote, StageQuote
 from elastune.reports.charges import tell_minimum_charge
 from elastune.reports.kinds_text import kinds_table, tell_price, tell_risk
@@ -117,7 +117,7 @@ def _totals(quote: Quote) -> Table:
     rows.add_row("finish", finish)
     rows.add_row("cost", cost)
     minimum_s = quote.problem.cluster.minimum_charge_s
-    if minimum_s > quote.jct_seconds and quote.problem.cluster.billing is Billing.INSTANCE:
+    if minimum_s > quote.jct_seconds and bills_nodes(quote.problem.cluster):
         rows.add_row("charges", tell_minimum_charge(minimum_s))
     if quote.risk is not None:
         limited = limits.deadline_s is not None or limits.budget_usd is not None

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.core.commands import Ending, EndRun
+from elastune.core.commands import Ending, EndRun, Rest
+from elastune.core.events import Resumed
 from elastune.errors import ElastuneError, JobError
 from elastune.journal import BrokenFolder, Entry, FoundRun, Journal, RunFolder, RunRecord, Summary, list_runs
-from elastune.journal.codec import decode
+from elastune.journal.codec import mentions, select, time_of
 from elastune.runs.shelf import Intent, read_costs, read_intent
 
-_END_MARK = '"type":"EndRun"'
-_REST_MARK = '"type":"Rest"'
-_RESUMED_MARK = '"type":"Resumed"'
 # Answers of the provider may come after the end. How far to look back for it, step by step.
 _LOOK_BACK = (64, 4096)
 
@@ -117,9 +114,9 @@ def _rests(journal: Journal, summary: Summary) -> bool:
     """Whether its last word was that it rests; answers of the provider may have come later."""
     rests = False
     for entry in journal.read(summary.record.run, after=max(0, summary.head.events - _LOOK_BACK[0])):
-        if _RESUMED_MARK in entry.event_line:
+        if mentions(entry.event_line, Resumed):
             rests = False
-        rests = rests or any(_REST_MARK in line for line in entry.command_lines)
+        rests = rests or any(mentions(line, Rest) for line in entry.command_lines)
     return rests
 
 
@@ -135,7 +132,7 @@ def find_end(journal: Journal, summary: Summary) -> tuple[EndRun | None, float]:
             break
         found = _end_in(journal.read(run, after=max(0, events - back)))
         looked = back
-    return found or (None, _at_s(summary.last))
+    return found or (None, time_of(summary.last.event_line))
 
 
 def _line(found: FoundRun, journal: Journal, costs: dict[str, float], intent: Intent | None) -> RunLine:
@@ -155,13 +152,6 @@ def _line(found: FoundRun, journal: Journal, costs: dict[str, float], intent: In
 
 def _end_in(entries: Iterable[Entry]) -> tuple[EndRun, float] | None:
     for entry in entries:
-        for line in entry.command_lines:
-            if _END_MARK in line:
-                command = decode(line)
-                if isinstance(command, EndRun):
-                    return command, _at_s(entry)
+        for end in select(entry.command_lines, EndRun):
+            return end, time_of(entry.event_line)
     return None
-
-
-def _at_s(entry: Entry) -> float:
-    return float(json.loads(entry.event_line)["at_s"])

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from elastune.checkpoints import Store
 from elastune.core import AnyEvent, State
-from elastune.core import commands as do
-from elastune.core import events as ev
 from elastune.core.trials import Trial
 from elastune.exports import News, RowLine, RunHead, Sink, TrialLine, without_lost
 from elastune.exports.csv_sink import CsvSink
@@ -24,16 +22,15 @@ from elastune.exports.mlflow_sink import MlflowSink
 from elastune.exports.tensorboard_sink import TensorBoardSink
 from elastune.job.loggers import LoggingSection
 from elastune.journal import Entry, RunFolder, RunRecord
-from elastune.journal.codec import decode
 from elastune.place import TrialId
-from elastune.runs.chronicle import Chronicle
+from elastune.runs.chronicle import table_recorder, trial_line
+from elastune.runs.history.book import commands_of
 from elastune.runs.remarks import Remark
 from elastune.runs.replay import event_of
 from elastune.runs.results import head_of
 from elastune.runs.scribe import Scribe
 
 _SECONDS_PER_FLUSH = 2.0
-_ABOUT_GANGS = ('"type":"Train"', '"type":"Stop"')
 Clock = Callable[[], float]
 
 
@@ -94,11 +91,10 @@ class Logger:
         self._store = store
         self._clock = clock
         self._next_s = clock() + _SECONDS_PER_FLUSH
-        self._chronicle = Chronicle(state.terms.cluster, state.terms.metric)
+        self._record = table_recorder(state.terms)
         self._told: dict[TrialId, str] = {}
         """The last status that was told of each trial."""
         self._living: set[TrialId] = set()
-        self._touched: set[TrialId] = set()
         self._written: dict[int, int] = {}
         """The last iteration of each trial that was handed over."""
         self._scribes = [
@@ -106,15 +102,7 @@ class Logger:
         ]
 
     def take(self, event: AnyEvent, commands: Iterable[object]) -> None:
-        self._chronicle.take(event, commands)
-        match event:
-            case ev.TrialsSampled(trials=trials):
-                self._living.update(number for number, _ in trials)
-            case ev.Progressed(trial=trial) | ev.TrialPaused(trial=trial):
-                self._touched.add(trial)
-        for command in commands:
-            if isinstance(command, do.Train):
-                self._touched.add(command.trial)
+        self._record.take(event, commands)
 
     def flush(self) -> None:
         if self._clock() >= self._next_s:
@@ -131,7 +119,7 @@ class Logger:
         return [scribe.complaint for scribe in self._scribes if scribe.complaint is not None]
 
     def _hand_over(self, ending: str | None) -> None:
-        rows = self._fresh(self._chronicle.rows())
+        rows = self._fresh(self._record.rows.fresh())
         trials = self._changed()
         if not rows and not trials and ending is None:
             return
@@ -150,11 +138,9 @@ class Logger:
         return tuple(fresh)
 
     def _changed(self) -> tuple[TrialLine, ...]:
-        trials = self._state.trials
-        changed = self._touched | {
-            number for number in self._living if self._told.get(number) != trials[number].phase.value
-        }
-        self._touched = set()
+        trials, changed = self._state.trials, self._record.rows.changed()
+        self._living |= changed
+        changed |= {number for number in self._living if self._told.get(number) != trials[number].phase.value}
         for number in changed:
             phase = trials[number].phase
             self._told[number] = phase.value
@@ -164,7 +150,7 @@ class Logger:
 
     def _line(self, number: TrialId) -> TrialLine:
         trial = self._state.trials[number]
-        return self._chronicle.line(self._state, trial, self._checkpoint(trial))
+        return trial_line(self._record, self._state, trial, self._checkpoint(trial))
 
     def _checkpoint(self, trial: Trial) -> str | None:
         """The one that is kept: the best of all, or the last of a trial that may go on."""
@@ -179,5 +165,4 @@ class Logger:
 def catch_up(logger: Logger, entries: Iterable[Entry]) -> None:
     """Take what a run did before it was interrupted; the sinks begin anew, or know what they have."""
     for entry in entries:
-        about = (line for line in entry.command_lines if any(mark in line for mark in _ABOUT_GANGS))
-        logger.take(event_of(entry), [decode(line) for line in about])
+        logger.take(event_of(entry), commands_of(entry))

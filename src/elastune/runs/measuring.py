@@ -6,17 +6,19 @@ from itself.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 
-from elastune.core import AnyEvent
-from elastune.core import commands as do
-from elastune.core import events as ev
 from elastune.journal import Entry
-from elastune.journal.codec import decode
-from elastune.place import NodeId, TrialId
+from elastune.place import TrialId
+from elastune.runs.history.book import history_of
+from elastune.runs.history.gangs import GangLife, VisitLife
+from elastune.runs.history.nodes import NodeLife
+from elastune.runs.history.terms import TIMES_ONLY
 
 # The first iteration of a gang is slower: caches, lazy imports, the first batch.
 _WARM_UP = 1
@@ -75,126 +77,59 @@ class Measurements:
         }
 
 
-@dataclass(slots=True)
-class _Gang:
-    slots: int
-    formed_s: float
-    last_s: float | None = None
-    seconds: list[float] = field(default_factory=list)
-
-
 def measure(entries: Iterable[Entry]) -> Measurements:
     """Everything that the entries tell."""
-    reader = _Reader()
-    for entry in entries:
-        event = decode(entry.event_line)
-        if isinstance(event, AnyEvent):
-            reader.happens(event)
-            for line in entry.command_lines:
-                reader.commanded(decode(line), event.at_s)
-    reader.close()
-    return reader.found
+    history = history_of(entries, TIMES_ONLY)
+    found = Measurements()
+    ended = sorted(history.gangs, key=lambda gang: gang.until_s if gang.end else math.inf)
+    for gang in ended:
+        if gang.visit is None and gang.iterations_s:
+            kept = gang.iterations_s[_WARM_UP:] or gang.iterations_s
+            found.iterations[len(gang.gang)][gang.trial] += kept
+    visits = [(gang, gang.visit) for gang in ended if gang.visit is not None and gang.end == "visited"]
+    _add_starts_and_saves(found, history.gangs, visits)
+    _add_epochs(found, visits)
+    _add_nodes(found, history.nodes)
+    return found
 
 
-class _Reader:
-    def __init__(self) -> None:
-        self.found = Measurements()
-        self.gangs: dict[TrialId, _Gang] = {}
-        self.saving: dict[TrialId, float] = {}
-        self.visits: dict[TrialId, tuple[float, do.Visit]] = {}
-        self.tours: dict[TrialId, list[float]] = {}
-        """Seconds of the visits of an epoch that goes on."""
-        self.of = 1
-        self.asked: dict[int, tuple[float, int]] = {}
-        self.booting: dict[NodeId, tuple[float, int]] = {}
+def _add_starts_and_saves(
+    found: Measurements, gangs: Iterable[GangLife], visits: Iterable[tuple[GangLife, VisitLife]]
+) -> None:
+    """What is not training in a visit, nor reading the data once, is its start; of the last, its save."""
+    starts = [(gang.started_s, gang.started_s - gang.from_s) for gang in gangs if gang.started_s is not None]
+    saves = [
+        (gang.until_s, gang.until_s - gang.save_from_s)
+        for gang in gangs
+        if gang.end == "paused" and gang.save_from_s is not None
+    ]
+    for gang, visit in visits:
+        other_s = max(0.0, gang.until_s - gang.from_s - visit.seconds - visit.load_s)
+        (saves if gang.rows else starts).append((gang.until_s, other_s))
+    found.startup += [seconds for _, seconds in sorted(starts, key=itemgetter(0))]
+    found.save += [seconds for _, seconds in sorted(saves, key=itemgetter(0))]
 
-    def happens(self, event: AnyEvent) -> None:
-        match event:
-            case ev.VisitEnded():
-                self._visited(event)
-            case ev.GangStarted(trial=trial, at_s=at_s) if trial in self.gangs:
-                gang = self.gangs[trial]
-                gang.last_s = at_s
-                self.found.startup.append(at_s - gang.formed_s)
-            case ev.Progressed(trial=trial) if trial in self.gangs:
-                self._progressed(event)
-            case ev.TrialPaused(trial=trial, at_s=at_s):
-                if trial in self.saving:
-                    self.found.save.append(at_s - self.saving.pop(trial))
-                self._close(trial)
-            case ev.NodesGranted() | ev.NodesReady():
-                self._nodes(event)
 
-    def _visited(self, event: ev.VisitEnded) -> None:
-        """What is not training, nor reading the data once, is its start; of the last, its save."""
-        if event.trial not in self.visits:
-            return
-        since_s, visit = self.visits.pop(event.trial)
-        tour = self.tours.setdefault(event.trial, [])
+def _add_epochs(found: Measurements, visits: Iterable[tuple[GangLife, VisitLife]]) -> None:
+    """An iteration of a model that hops is all of its visits."""
+    tours: dict[TrialId, list[float]] = {}
+    of = 1
+    for gang, visit in visits:
+        tour = tours.setdefault(gang.trial, [])
         if not visit.done:
             tour.clear()
-        tour.append(event.seconds)
-        self.of = visit.of
-        other_s = max(0.0, event.at_s - since_s - event.seconds - event.load_s)
-        (self.found.save if event.rows else self.found.startup).append(other_s)
-        if event.rows:
-            self.found.iterations[1][event.trial].append(sum(self.tours.pop(event.trial)))
+        tour.append(visit.seconds)
+        of = visit.of
+        if gang.rows:
+            found.iterations[1][gang.trial].append(sum(tours.pop(gang.trial)))
+    for trial, seconds in tours.items():  # an epoch that was not awaited
+        if trial not in found.iterations[1]:
+            found.iterations[1][trial].append(statistics.fmean(seconds) * of)
 
-    def _progressed(self, event: ev.Progressed) -> None:
-        gang = self.gangs[event.trial]
-        self._rows(gang, event.rows)
-        if isinstance(event, ev.LeaseEnded):
-            gang.last_s = None
-        elif isinstance(event, ev.TrialCrashed | ev.GangLost):
-            self._close(event.trial)
 
-    def _nodes(self, event: ev.NodesGranted | ev.NodesReady) -> None:
-        for node in event.nodes:
-            if isinstance(event, ev.NodesReady):
-                since_s, count = self.booting.pop(node, (None, 0))
-                if since_s is not None:
-                    self.found.boot[count].append(event.at_s - since_s)
-                continue
-            since_s = event.at_s - event.billed_s
-            asked_s, count = self.asked.get(event.request, (since_s, len(event.nodes)))
-            self.booting[node] = since_s, count
-            self.found.queue.append(max(0.0, since_s - asked_s))
-
-    def commanded(self, command: object, at_s: float) -> None:
-        match command:
-            case do.Train(trial=trial, visit=visit) if visit is not None:
-                self.visits[trial] = at_s, visit
-            case do.Train(trial=trial, gang=gang):
-                known = self.gangs.get(trial)
-                if known is None:
-                    self.gangs[trial] = _Gang(len(gang), at_s)
-                elif known.last_s is None and known.seconds:
-                    known.last_s = at_s
-            case do.Pause(trial=trial):
-                self.saving[trial] = at_s
-            case do.Stop(trial=trial):
-                self._close(trial)
-            case do.RequestNodes(request=request, count=count):
-                self.asked[request] = at_s, count
-
-    def close(self) -> None:
-        for trial in tuple(self.gangs):
-            self._close(trial)
-        for trial, seconds in self.tours.items():  # an epoch that was not awaited
-            if trial not in self.found.iterations[1] and seconds:
-                self.found.iterations[1][trial].append(statistics.fmean(seconds) * self.of)
-        if not self.found.iterations[1]:
-            del self.found.iterations[1]
-
-    @staticmethod
-    def _rows(gang: _Gang, rows: Iterable[ev.Row]) -> None:
-        for row in rows:
-            if gang.last_s is not None:
-                gang.seconds.append(row.at_s - gang.last_s)
-            gang.last_s = row.at_s
-
-    def _close(self, trial: TrialId) -> None:
-        gang = self.gangs.pop(trial, None)
-        if gang is not None and gang.seconds:
-            kept = gang.seconds[_WARM_UP:] or gang.seconds
-            self.found.iterations[gang.slots][trial] += kept
+def _add_nodes(found: Measurements, nodes: Iterable[NodeLife]) -> None:
+    asked = [node for node in nodes if node.requested_s is not None]
+    found.queue += [max(0.0, node.born_s - (node.requested_s or 0.0)) for node in asked]
+    ready = [(node.ready_s, node) for node in asked if node.ready_s is not None]
+    for ready_s, node in sorted(ready, key=itemgetter(0)):
+        found.boot[node.together].append(ready_s - node.born_s)

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from elastune.cluster.billing import charged_s, ingress_usd
 from elastune.errors import ExecutionError, JobError
 from elastune.job import Job
 from elastune.job.measurement_files import read_measurements
@@ -77,8 +78,8 @@ def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None)
 def most_usd(job: Job, effort: Effort) -> float:
     """What measuring may cost: as many nodes as there may be, the dearest, for all the time it may take."""
     terms = with_price(job).cluster.to_terms()
-    seconds = max(effort.most_s, terms.minimum_charge_s) + terms.parting_s
-    usd = terms.max_nodes * (terms.dearest_usd_per_s * seconds + terms.data_usd_per_node)
+    seconds = charged_s(terms, effort.most_s) + terms.parting_s
+    usd = terms.max_nodes * (terms.dearest_usd_per_s * seconds + ingress_usd(terms, 1))
     return usd if job.budget is None else min(usd, job.budget)
 
 

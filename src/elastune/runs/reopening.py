@@ -7,15 +7,15 @@ is not opened, and a run can be looked at where its code and its curves are gone
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from elastune.core import Core
-from elastune.core.events import RunStarted
+from elastune.core.events import Progressed, RunStarted
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
 from elastune.job import Job
 from elastune.journal import Body, Entry, FoundRun, Head, Journal, RunFolder, RunRecord, Summary
+from elastune.journal.codec import has_rows
 from elastune.journal.hashing import hash_entries
 from elastune.providers.rays import Farewell
 from elastune.runs.listing import RunState, find_end, state_of
@@ -27,8 +27,6 @@ from elastune.runs.shelf import Intent, read_farewell, read_intent, read_predict
 from elastune.runs.standing import Standing, standing_of
 from elastune.runs.storage import open_store
 from elastune.trainables import SYNTHETIC
-
-_ROWS_MARK = '"rows":[['
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +224,9 @@ def _absent(config: object, iteration: int) -> float:
 def _only_metric(entries: Iterable[Entry]) -> str:
     """Of curves whose job names no metric there is only one, and every row has it."""
     for entry in entries:
-        if _ROWS_MARK in entry.event_line:
-            (_, _, metrics), *_ = json.loads(entry.event_line)["rows"]
-            return str(next(iter(metrics)))
+        event = event_of(entry) if has_rows(entry.event_line) else None
+        if isinstance(event, Progressed):
+            return str(next(iter(event.rows[0].metrics)))
     return "metric"  # no row, so no name is needed
 
 

@@ -11,14 +11,12 @@ from elastune.errors import ElastuneError, ExecutionError, InvariantError
 from elastune.exports import News, RowLine, RunHead, TrialLine, without_lost
 from elastune.job import Job
 from elastune.journal import Body, Entry, FoundRun, Journal, RunRecord
-from elastune.journal.codec import decode
-from elastune.runs.chronicle import Chronicle
+from elastune.journal.codec import decode, has_rows
+from elastune.runs.chronicle import table_recorder, trial_line
+from elastune.runs.history.recorder import Recorder
 from elastune.runs.reopening import setup_of
 from elastune.runs.replay import event_of
 from elastune.runs.storage import open_store
-
-# As the codec writes it. Looking for the text spares reading every line.
-_ROWS_MARK = '"rows":[['
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +41,17 @@ def read_results(found: FoundRun) -> Results:
     record = found.record
     setup = setup_of(record, journal)
     core = setup.make_core(record.seed)
-    chronicle = Chronicle(setup.terms.cluster, setup.terms.metric)
-    _replay(core, journal.read(record.run), chronicle, record)
+    recorder = table_recorder(setup.terms)
+    _replay(core, journal.read(record.run), recorder, record)
     state = core.state
     kept = _checkpoints(found, setup.job, state)
-    lines = {number: chronicle.line(state, trial, kept.get(number)) for number, trial in state.trials.items()}
+    lines = {
+        number: trial_line(recorder, state, trial, kept.get(number)) for number, trial in state.trials.items()
+    }
     return Results(
         head=head_of(record, state),
         trials=tuple(lines[number] for number in sorted(lines)),
-        rows=tuple(without_lost(chronicle.rows())),
+        rows=tuple(without_lost(recorder.rows.fresh())),
         ending=None if state.ended is None else state.ended.value,
         best=None if state.best is None else lines[state.best.trial],
     )
@@ -60,7 +60,7 @@ def read_results(found: FoundRun) -> Results:
 def read_rows(found: FoundRun) -> Iterator[RowLine]:
     """Every row as it was reported, in the order of the journal. No replay is needed for that."""
     for entry in Journal.open(found.journal, read_only=True).read(found.record.run):
-        if _ROWS_MARK in entry.event_line:
+        if has_rows(entry.event_line):
             event = decode(entry.event_line)
             if isinstance(event, Progressed):
                 for iteration, at_s, metrics in event.rows:
@@ -80,11 +80,11 @@ def head_of(record: RunRecord, state: State) -> RunHead:
     )
 
 
-def _replay(core: Core, entries: Iterable[Entry], chronicle: Chronicle, record: RunRecord) -> None:
+def _replay(core: Core, entries: Iterable[Entry], recorder: Recorder, record: RunRecord) -> None:
     try:
         for entry in entries:
             event = event_of(entry)
-            chronicle.take(event, core.handle(event))
+            recorder.take(event, core.handle(event))
     except InvariantError as error:
         raise ExecutionError(
             f"run {record.run} cannot be replayed beyond event {core.state.events}: {error}; "

@@ -1,47 +1,21 @@
-"""A run as it was: every node, gang, row and dollar over time, from its journal alone.
-
-No core and no policy is needed: what was commanded stands beside what happened. Money and slot time are
-booked here a second time, by the same rules as in the ledger; a test holds the two to each other.
-"""
+"""A run as it was: every node, gang, row and dollar over time, from its journal alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from elastune.core import commands as do
-from elastune.core import events as ev
-from elastune.core.commands import Ending
-from elastune.core.events import AnyEvent
+from elastune.core.commands import CancelTimer, Ending, SetTimer
 from elastune.journal import Entry
-from elastune.journal.codec import Message, decode
-from elastune.place import NodeId, TrialId
-from elastune.runs.history.gangs import GangBook, GangLife
-from elastune.runs.history.nodes import NodeBook, NodeLife, Refusal
+from elastune.journal.codec import Message, decode, mentions
+from elastune.place import TrialId
+from elastune.runs.history.gangs import GangLife
+from elastune.runs.history.nodes import NodeLife, Refusal
+from elastune.runs.history.recorder import Outage, Recorder, StageEnd
 from elastune.runs.history.terms import HistoryTerms
-from elastune.runs.history.trials import BestStep, TrialBook, TrialCourse
-from elastune.runs.remarks import Remark, remarks_in
+from elastune.runs.history.trials import BestStep, TrialCourse
+from elastune.runs.remarks import Remark
 from elastune.runs.replay import event_of
-
-# Timers say when the core will look again, which nobody looks back at; notes are read as remarks.
-_UNTOLD = ('"type":"SetTimer"', '"type":"CancelTimer"', '"type":"Note"')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageEnd:
-    """The barrier at the end of a stage. Stages are counted from 0 in each pool."""
-
-    pool: int
-    stage: int
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outage:
-    """The driver was down; the run's clock stood still meanwhile."""
-
-    at_s: float
-    down_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,152 +48,29 @@ class History:
 
 def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
     """The history of a run, from the first event to wherever its journal ends."""
-    teller = _Teller(terms)
+    record = Recorder(terms)
     for entry in entries:
-        teller.hear(event_of(entry), _told(entry))
-        teller.remarks.extend(remarks_in(entry))
-    return teller.history()
+        record.take(event_of(entry), commands_of(entry))
+    record.note_money(record.now_s)
+    return History(
+        nodes=record.nodes.lives(record.now_s),
+        gangs=record.gangs.lives(record.now_s),
+        trials=record.trials.courses(),
+        money=_without_repeats(record.money),
+        best=tuple(record.trials.best),
+        stages=tuple(record.stages),
+        remarks=tuple(record.remarks),
+        refusals=tuple(record.nodes.refusals),
+        outages=tuple(record.outages),
+        ending=record.ending,
+        end_s=record.now_s if record.ended_s is None else record.ended_s,
+        events=record.events,
+    )
 
 
-def _told(entry: Entry) -> list[Message]:
-    return [decode(line) for line in entry.command_lines if not any(mark in line for mark in _UNTOLD)]
-
-
-class _Teller:
-    """First what happened becomes part of the books, then what was commanded about it."""
-
-    def __init__(self, terms: HistoryTerms) -> None:
-        self.nodes = NodeBook(terms.cluster)
-        self.gangs = GangBook(terms.cluster)
-        self.trials = TrialBook(terms)
-        self.stages: list[StageEnd] = []
-        self.remarks: list[Remark] = []
-        self.outages: list[Outage] = []
-        self.money: list[tuple[float, float]] = []
-        self.ending: Ending | None = None
-        self.ended_s: float | None = None
-        self.now_s = 0.0
-        self.events = 0
-
-    def hear(self, event: AnyEvent, commands: list[Message]) -> None:
-        for at_s in self.nodes.bends_before(event.at_s):
-            self._note_money(at_s)
-        before_usd = self._usd(event.at_s)
-        self.now_s = event.at_s
-        self.events += 1
-        self._happens(event)
-        for command in commands:
-            self._is_commanded(command)
-        # The bill is a straight line from one bend or jump to the next: only there are points to keep.
-        if self.nodes.stirred or self.gangs.stirred:
-            self.nodes.stirred = self.gangs.stirred = False
-            self.money.append((self.now_s, before_usd))
-            self._note_money(self.now_s)
-
-    def history(self) -> History:
-        self._note_money(self.now_s)
-        return History(
-            nodes=self.nodes.lives(self.now_s),
-            gangs=self.gangs.lives(self.now_s),
-            trials=self.trials.courses(),
-            money=_without_repeats(self.money),
-            best=tuple(self.trials.best),
-            stages=tuple(self.stages),
-            remarks=tuple(self.remarks),
-            refusals=tuple(self.nodes.refusals),
-            outages=tuple(self.outages),
-            ending=self.ending,
-            end_s=self.now_s if self.ended_s is None else self.ended_s,
-            events=self.events,
-        )
-
-    def _happens(self, event: AnyEvent) -> None:  # noqa: C901  one case per event
-        at_s = event.at_s
-        match event:
-            case ev.Progressed() if self.gangs.is_present(event.trial, event.generation):
-                self._progressed(event)
-            case ev.TrialPaused() if self.gangs.is_present(event.trial, event.generation):
-                self.trials.save_all(event.trial, at_s)
-                self._dissolve(event.trial, "paused")
-            case ev.GangStarted() if self.gangs.is_present(event.trial, event.generation):
-                self.gangs.trains(event.trial, at_s)
-            case ev.TrialsSampled():
-                self.trials.sampled(event)
-            case ev.NodesGranted():
-                self.nodes.granted(event)
-            case ev.NodesRefused():
-                self.nodes.refused(event)
-            case ev.NodesReady():
-                self.nodes.ready(event)
-            case ev.NodeNoticed():
-                self.nodes.noticed(event)
-            case ev.NodeLost():
-                self._lose(event.node, event.billed_s)
-            case ev.NodeFound():
-                self.nodes.found(event.node, at_s, event.billed_s, event.usd_per_hour)
-            case ev.BarrierPassed():
-                self.stages.append(StageEnd(pool=event.pool, stage=event.stage, at_s=at_s))
-            case ev.Resumed():
-                self._resumed(event)
-
-    def _is_commanded(self, command: Message) -> None:
-        match command:
-            case do.Train():
-                self.gangs.train(command, self.now_s)
-            case do.Pause(trial=trial):
-                self.gangs.saves(trial, self.now_s)
-            case do.Stop(trial=trial):
-                self._dissolve(trial, "stopped")
-            case do.RequestNodes():
-                self.nodes.requested(command, self.now_s)
-            case do.ReleaseNodes():
-                self.nodes.released(command, self.now_s)
-            case do.Fork():
-                self.trials.forked(command)
-            case do.EndRun():
-                self.ending, self.ended_s = command.reason, self.now_s
-
-    def _progressed(self, event: ev.Progressed) -> None:
-        self.trials.progressed(event)
-        self.gangs.reported(event.trial, len(event.rows))
-        if isinstance(event, ev.VisitEnded):
-            self.gangs.visited(event)
-            self._dissolve(event.trial, "visited")
-        elif isinstance(event, ev.TrialCrashed):
-            self.trials.crashed(event)
-            self._dissolve(event.trial, "crashed")
-        elif isinstance(event, ev.GangLost):
-            self._dissolve(event.trial, "lost")
-        elif isinstance(event, ev.LeaseEnded):
-            self.gangs.waits(event.trial, event.at_s)
-
-    def _lose(self, node: NodeId, billed_s: float | None) -> None:
-        if not self.nodes.is_held(node):
-            return
-        for trial in self.gangs.on(node):
-            self._dissolve(trial, "lost")
-        self.nodes.end(node, self.now_s, lost=True, billed_s=billed_s)
-
-    def _resumed(self, event: ev.Resumed) -> None:
-        self.outages.append(Outage(at_s=event.at_s, down_s=event.down_s))
-        self.nodes.down(event.down_s)
-        for trial in self.gangs.present():
-            self._dissolve(trial, "lost")
-        for node, billed_s in event.lost:
-            if self.nodes.is_held(node):
-                self._lose(node, billed_s)
-            else:
-                self.nodes.found(node, event.at_s, billed_s)
-
-    def _dissolve(self, trial: TrialId, why: str) -> None:
-        self.gangs.dissolve(trial, self.now_s, why)
-        self.trials.forget_unsaved(trial)
-
-    def _usd(self, at_s: float) -> float:
-        return self.nodes.usd(at_s) + self.gangs.usd(at_s)
-
-    def _note_money(self, at_s: float) -> None:
-        self.money.append((at_s, self._usd(at_s)))
+def commands_of(entry: Entry) -> list[Message]:
+    """All but timers: they say when the core will look again, which is of no use to a reader."""
+    return [decode(line) for line in entry.command_lines if not mentions(line, SetTimer, CancelTimer)]
 
 
 def _without_repeats(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from elastune.cluster import Billing, ClusterTerms
+from elastune.cluster import ClusterTerms
+from elastune.cluster.billing import slot_rate
 from elastune.core.commands import Train
-from elastune.core.events import VisitEnded
+from elastune.core.events import Row, VisitEnded
 from elastune.core.trials import Activity
 from elastune.place import Gang, NodeId, TrialId
 
@@ -53,6 +55,12 @@ class GangLife:
     first_iteration: int = 1
     rows: int = 0
     """Iterations that it reported."""
+    started_s: float | None = None
+    """When it could begin to train, if it told so."""
+    save_from_s: float | None = None
+    """When it was asked to save and pause."""
+    iterations_s: tuple[float, ...] = ()
+    """How long iterations took, as far as their beginning is known."""
 
     @property
     def from_s(self) -> float:
@@ -77,6 +85,12 @@ class _Gang:
     rows: int = 0
     spans: list[Span] = field(default_factory=list)
     end: str | None = None
+    ended_s: float | None = None
+    started_s: float | None = None
+    save_from_s: float | None = None
+    iteration_from_s: float | None = None
+    """When the iteration of now began; None: nobody told."""
+    iterations_s: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, command: Train, at_s: float) -> _Gang:
@@ -104,6 +118,13 @@ class _Gang:
             self.spans.append(Span(self.activity, self.since_s, at_s))
         self.activity, self.since_s = activity, at_s
 
+    def report(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self.rows += 1
+            if self.iteration_from_s is not None:
+                self.iterations_s.append(row.at_s - self.iteration_from_s)
+            self.iteration_from_s = row.at_s
+
     def life(self, now_s: float) -> GangLife:
         spans = list(self.spans)
         if self.end is None and now_s > self.since_s:
@@ -118,16 +139,42 @@ class _Gang:
             is_together=self.is_together,
             first_iteration=self.first_iteration,
             rows=self.rows,
+            started_s=self.started_s,
+            save_from_s=self.save_from_s,
+            iterations_s=tuple(self.iterations_s),
         )
+
+
+@dataclass(slots=True)
+class _Tenure:
+    """All gangs of a trial."""
+
+    first_s: float
+    last: _Gang
+    seconds: float = 0.0
+    slot_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotTime:
+    """The slots that a trial has or had, summed over its gangs. `gang` is the last one."""
+
+    started_s: float
+    ended_s: float | None
+    """None: it has slots now."""
+    gang: Gang
+    seconds: float
+    slot_seconds: float
 
 
 class GangBook:
     """`stirred` and `usd` matter where slots are billed."""
 
     def __init__(self, cluster: ClusterTerms) -> None:
-        self._rate = cluster.slot_usd_per_s if cluster.billing is Billing.FUNCTION else 0.0
+        self._rate = slot_rate(cluster)
         self._all: list[_Gang] = []
         self._present: dict[TrialId, _Gang] = {}
+        self._tenures: dict[TrialId, _Tenure] = {}
         self._closed_usd = 0.0
         self._slots = 0
         self._since = 0.0  # sum of slots x start time over the gangs of now
@@ -154,16 +201,19 @@ class GangBook:
         if gang is not None and gang.generation == command.generation:
             if gang.activity is Activity.WAITING:
                 gang.turn_to(Activity.TRAINING, at_s)
+            if gang.iteration_from_s is None and gang.iterations_s:
+                gang.iteration_from_s = at_s
             return
         gang = _Gang.of(command, at_s)
+        self._tenures.setdefault(command.trial, _Tenure(at_s, gang)).last = gang
         self._all.append(gang)
         self._present[command.trial] = gang
         self._slots += len(gang.gang)
         self._since += len(gang.gang) * at_s
         self.stirred |= self._rate > 0.0
 
-    def reported(self, trial: TrialId, rows: int) -> None:
-        self._present[trial].rows += rows
+    def reported(self, trial: TrialId, rows: Iterable[Row]) -> None:
+        self._present[trial].report(rows)
 
     def visited(self, event: VisitEnded) -> None:
         """What a visit tells at its end; that it is over is told by `dissolve`."""
@@ -178,13 +228,20 @@ class GangBook:
             )
 
     def trains(self, trial: TrialId, at_s: float) -> None:
-        self._present[trial].turn_to(Activity.TRAINING, at_s)
+        gang = self._present[trial]
+        gang.turn_to(Activity.TRAINING, at_s)
+        gang.started_s = gang.iteration_from_s = at_s
 
     def waits(self, trial: TrialId, at_s: float) -> None:
-        self._present[trial].turn_to(Activity.WAITING, at_s)
+        gang = self._present[trial]
+        gang.turn_to(Activity.WAITING, at_s)
+        gang.iteration_from_s = None
 
     def saves(self, trial: TrialId, at_s: float) -> None:
-        self._present[trial].turn_to(Activity.SAVING, at_s)
+        gang = self._present.get(trial)
+        if gang is not None:
+            gang.turn_to(Activity.SAVING, at_s)
+            gang.save_from_s = at_s
 
     def dissolve(self, trial: TrialId, at_s: float, why: str) -> None:
         gang = self._present.pop(trial, None)
@@ -192,11 +249,29 @@ class GangBook:
             return
         if at_s > gang.since_s:
             gang.spans.append(Span(gang.activity, gang.since_s, at_s))
-        gang.end = why
+        gang.end, gang.ended_s = why, at_s
+        tenure, lasted_s = self._tenures[trial], at_s - gang.formed_s
+        tenure.seconds += lasted_s
+        tenure.slot_seconds += lasted_s * len(gang.gang)
         self._closed_usd += self._rate * len(gang.gang) * (at_s - gang.formed_s)
         self._slots -= len(gang.gang)
         self._since -= len(gang.gang) * gang.formed_s
         self.stirred |= self._rate > 0.0
+
+    def slot_time(self, trial: TrialId, now_s: float) -> SlotTime | None:
+        """None: it never had slots."""
+        tenure = self._tenures.get(trial)
+        if tenure is None:
+            return None
+        gang = tenure.last
+        more_s = now_s - gang.formed_s if gang.end is None else 0.0
+        return SlotTime(
+            started_s=tenure.first_s,
+            ended_s=gang.ended_s,
+            gang=gang.gang,
+            seconds=tenure.seconds + more_s,
+            slot_seconds=tenure.slot_seconds + more_s * len(gang.gang),
+        )
 
     def lives(self, now_s: float) -> tuple[GangLife, ...]:
         return tuple(gang.life(now_s) for gang in self._all)

@@ -102,7 +102,7 @@ def recall_hopping(entries: Iterable[Entry], terms: RunTerms) -> Hopping | None:
     """From the journal of a run; where no model can hop, it is not read."""
     if terms.data is None:
         return None
-    history = history_of(entries, HistoryTerms(metric=terms.metric, mode=terms.mode, cluster=terms.cluster))
+    history = history_of(entries, HistoryTerms.of(terms))
     return hopping_of(history, terms.cluster.slots_per_node)
 
 

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from elastune.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
+from elastune.cluster import ClusterTerms
+from elastune.cluster.billing import charged_s, ingress_usd, node_rate
 from elastune.core.commands import ReleaseNodes, RequestNodes
 from elastune.core.events import NodeNoticed, NodesGranted, NodesReady, NodesRefused
 from elastune.place import NodeId
@@ -31,6 +32,8 @@ class NodeLife:
     usd: float
     request: int | None = None
     """The one that it answers; None: nobody knows of any."""
+    together: int = 1
+    """Nodes that were requested with it, itself included."""
 
     def until_s(self, end_s: float) -> float:
         return end_s if self.ended_s is None else self.ended_s
@@ -56,6 +59,14 @@ class _Node:
     usd: float = 0.0
     request: int | None = None
     usd_per_s: float = 0.0
+    together: int = 1
+
+
+@dataclass(slots=True)
+class _Request:
+    asked_s: float
+    count: int
+    left: int
 
 
 class NodeBook:
@@ -65,8 +76,8 @@ class NodeBook:
         self._cluster = cluster
         self._nodes: dict[NodeId, _Node] = {}
         self._held: dict[NodeId, _Node] = {}
-        self._asked: dict[int, tuple[float, int]] = {}
-        """Requests that are not answered in full: since when, and how many nodes are left."""
+        self._asked: dict[int, _Request] = {}
+        """Those that are not answered in full."""
         self._bends: list[float] = []
         """When minimum charges are used up: there the bill begins to rise."""
         self._closed_usd = 0.0
@@ -74,10 +85,7 @@ class NodeBook:
         self.stirred = False
 
     def usd(self, at_s: float) -> float:
-        least = self._cluster.minimum_charge_s
-        return self._closed_usd + sum(
-            node.usd_per_s * max(least, at_s - node.born_s + node.down_s) for node in self._held.values()
-        )
+        return self._closed_usd + sum(self._owed_usd(node, at_s) for node in self._held.values())
 
     def bends_before(self, at_s: float) -> Iterator[float]:
         while self._bends and self._bends[0] < at_s:
@@ -88,23 +96,23 @@ class NodeBook:
 
     def requested(self, command: RequestNodes, at_s: float) -> None:
         """After an outage the same request is made again; what was answered stays answered."""
-        self._asked.setdefault(command.request, (at_s, command.count))
+        self._asked.setdefault(command.request, _Request(at_s, command.count, command.count))
 
     def granted(self, event: NodesGranted) -> None:
         if event.request not in self._asked:  # nobody waits for them, and the core gives them back
             for name in event.nodes:
                 self.found(name, event.at_s, event.billed_s, event.usd_per_hour)
             return
-        asked_s, _ = self._asked[event.request]
+        request = self._asked[event.request]
         self._answered(event.request, len(event.nodes))
         self.stirred = True
         for name in event.nodes:
-            usd_per_s = self._usd_per_s(event.usd_per_hour)
-            born_s = event.at_s - event.billed_s
-            node = _Node(asked_s, born_s, request=event.request, usd_per_s=usd_per_s)
+            usd_per_s = node_rate(self._cluster, event.usd_per_hour)
+            node = _Node(request.asked_s, event.at_s - event.billed_s, usd_per_s=usd_per_s)
+            node.request, node.together = event.request, request.count
             self._nodes[name] = self._held[name] = node
-            self._pay(node, self._cluster.data_usd_per_node)
-            bend_s = node.born_s + self._cluster.minimum_charge_s
+            self._pay(node, ingress_usd(self._cluster, 1))
+            bend_s = node.born_s + charged_s(self._cluster, 0.0)
             if usd_per_s and bend_s > event.at_s:
                 heapq.heappush(self._bends, bend_s)
 
@@ -133,7 +141,7 @@ class NodeBook:
         self.stirred = True
         lived_s = at_s - node.born_s + node.down_s
         node.ended_s, node.lost = at_s, lost
-        node.billed_s = max(self._cluster.minimum_charge_s, lived_s if billed_s is None else billed_s)
+        node.billed_s = charged_s(self._cluster, lived_s if billed_s is None else billed_s)
         self._pay(node, node.usd_per_s * node.billed_s)
 
     def found(self, name: NodeId, at_s: float, billed_s: float, usd_per_hour: float | None = None) -> None:
@@ -141,10 +149,10 @@ class NodeBook:
         self.stirred = True
         node = self._nodes.get(name)
         if node is None:
-            usd_per_s = self._usd_per_s(usd_per_hour)
+            usd_per_s = node_rate(self._cluster, usd_per_hour)
             node = self._nodes[name] = _Node(None, at_s - billed_s, usd_per_s=usd_per_s)
-            self._pay(node, self._cluster.data_usd_per_node)
-        more_s = max(self._cluster.minimum_charge_s, billed_s) - node.billed_s
+            self._pay(node, ingress_usd(self._cluster, 1))
+        more_s = charged_s(self._cluster, billed_s) - node.billed_s
         node.billed_s += more_s
         node.ended_s = at_s
         self._pay(node, node.usd_per_s * more_s)
@@ -168,27 +176,22 @@ class NodeBook:
                 down_s=node.down_s,
                 usd=node.usd + (self._owed_usd(node, now_s) if name in self._held else 0.0),
                 request=node.request,
+                together=node.together,
             )
             for name, node in self._nodes.items()
         )
 
     def _owed_usd(self, node: _Node, at_s: float) -> float:
-        return node.usd_per_s * max(self._cluster.minimum_charge_s, at_s - node.born_s + node.down_s)
-
-    def _usd_per_s(self, usd_per_hour: float | None) -> float:
-        if self._cluster.billing is not Billing.INSTANCE:
-            return 0.0
-        return self._cluster.node_usd_per_s if usd_per_hour is None else usd_per_hour / SECONDS_PER_HOUR
+        return node.usd_per_s * charged_s(self._cluster, at_s - node.born_s + node.down_s)
 
     def _pay(self, node: _Node, usd: float) -> None:
         node.usd += usd
         self._closed_usd += usd
 
     def _answered(self, request: int, count: int) -> None:
-        if request not in self._asked:
+        asked = self._asked.get(request)
+        if asked is None:
             return
-        asked_s, left = self._asked[request]
-        if left <= count:
+        asked.left -= count
+        if asked.left <= 0:
             del self._asked[request]
-        else:
-            self._asked[request] = (asked_s, left - count)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from elastune.core.commands import Fork
 from elastune.core.events import Config, Progressed, TrialCrashed, TrialsSampled
+from elastune.exports import RowLine
+from elastune.exports.columns import as_float
 from elastune.place import TrialId
 from elastune.runs.history.terms import HistoryTerms
 
@@ -55,6 +57,65 @@ class _Trial:
     values: list[float] = field(default_factory=list)
     saved: int = 0
     crashes: list[Crash] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Curve:
+    """The job's metric by iteration, as it was the last time."""
+
+    values: dict[int, float] = field(default_factory=dict)
+    last: int = 0
+    generation: int = 0
+
+    def add(self, iteration: int, value: float | None) -> None:
+        for lost in range(iteration, self.last + 1):
+            self.values.pop(lost, None)
+        self.last = iteration
+        if value is not None:
+            self.values[iteration] = value
+
+
+class RowBook:
+    """All rows as they were reported, also by gangs that were gone by then: what tables need. Where no table
+    is wanted, nothing is kept."""
+
+    def __init__(self, metric: str, *, is_kept: bool) -> None:
+        self._metric = metric
+        self._is_kept = is_kept
+        self._curves: dict[TrialId, Curve] = {}
+        self._rows: list[RowLine] = []
+        self._changed: set[TrialId] = set()
+
+    def fresh(self) -> list[RowLine]:
+        """Those that came since it was last asked."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def changed(self) -> set[TrialId]:
+        """Trials of which something was told since it was last asked."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def curve(self, trial: TrialId) -> Curve:
+        return self._curves.get(trial) or Curve()
+
+    def touch(self, *trials: TrialId) -> None:
+        if self._is_kept:
+            self._changed.update(trials)
+
+    def reported(self, event: Progressed) -> None:
+        self.touch(event.trial)
+        if not event.rows or not self._is_kept:
+            return
+        trial, generation = event.trial, event.generation
+        curve = self._curves.setdefault(trial, Curve())
+        is_late = generation < curve.generation  # news of a gang that has a successor
+        curve.generation = max(generation, curve.generation)
+        for iteration, at_s, metrics in event.rows:
+            self._rows.append(RowLine(trial, iteration, at_s, metrics, generation))
+            if not is_late:
+                value = metrics.get(self._metric)
+                curve.add(iteration, None if value is None else as_float(value))
 
 
 class TrialBook:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elastune.cluster import Billing
+from elastune.cluster.billing import bills_nodes, ingress_usd
 from elastune.core import Phase, Progress, State, Trial
 from elastune.core.nodes import Node
 from elastune.core.trials import Activity
@@ -153,8 +153,8 @@ def _node(node: Node, busy: int, state: State, now_s: float, partitions: int | N
     cluster = state.terms.cluster
     age_s = max(0.0, now_s - node.born_s)
     usd = None
-    if cluster.billing is Billing.INSTANCE:
-        usd = state.ledger.node_rate(node.number) * age_s + cluster.data_usd_per_node
+    if bills_nodes(cluster):
+        usd = state.ledger.node_rate(node.number) * age_s + ingress_usd(cluster, 1)
     doing = "leaves" if node.leaving else "boots" if node.ready_s is None else "up"
     return NodeLine(name=node.number, doing=doing, busy=busy, age_s=age_s, usd=usd, partitions=partitions)
 
