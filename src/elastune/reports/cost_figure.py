@@ -16,7 +16,7 @@ from elastune.reports.look import (
     new_figure,
     time_axis,
 )  # fmt: skip
-from elastune.reports.stage_names import stage_name
+from elastune.reports.run_tables import stage_name
 from elastune.runs.history.reading import Memoir
 from elastune.runs.history.series import planned_money
 from elastune.runs.standing import StageStanding

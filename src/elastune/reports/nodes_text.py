@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from elastune.api.nodes import LiveNode, NodeList, Swept, Unseen
-from elastune.reports.tables import FirstThatFits, number_table, stacked
+from elastune.providers.estate import Sighting
+from elastune.reports.table import Column, Table, Tone, make_table
+from elastune.reports.terminal import stacked, terminal_table
 from elastune.units import format_duration, format_usd, plural
-
-_COLUMNS = (
-    "provider", "node", "run", "job", "owner", "kind", "state", "age", "$/h", "so far", "lease", "",
-)  # fmt: skip
-_WORDS = ("provider", "node", "run", "job", "owner", "kind", "state", "")
-# What is left out where there is no room, step by step.
-_IF_ROOM: tuple[tuple[str, ...], ...] = ((), ("job",), ("job", "owner"), ("job", "owner", "$/h", "state"))
 
 
 def render_nodes(found: NodeList) -> RenderableType:
     parts: list[RenderableType] = []
     if found.nodes:
-        parts.append(node_table(found.nodes, found.at))
+        parts.append(terminal_table(node_table(found.nodes, found.at)))
     parts.append(Text(_summed_up(found)))
     if found.orphans:
         parts.append(orphan_list(found.orphans))
@@ -39,14 +33,28 @@ def render_swept(swept: Swept) -> RenderableType:
         return Text(f"{told}; a new listing shows nothing of it", "green")
     parts: list[RenderableType] = [Text(f"{told}, {len(left.nodes)} still alive", "bold red")]
     if left.nodes:
-        parts.append(node_table(left.nodes, left.at))
+        parts.append(terminal_table(node_table(left.nodes, left.at)))
     parts += unseen_lines(left.unseen)
     parts.append(Text("look again in a minute: elastune nodes --sweep"))
     return stacked(parts)
 
 
-def node_table(nodes: Sequence[LiveNode], now: float) -> RenderableType:
-    return FirstThatFits(*(_rows(nodes, now, without) for without in _IF_ROOM))
+def node_table(nodes: Sequence[LiveNode], now: float) -> Table:
+    columns: list[Column[LiveNode]] = [
+        Column("provider", lambda node: node.sighting.provider, is_text=True),
+        Column("node", lambda node: node.sighting.node, is_text=True, tone=Tone.STRONG),
+        Column("run", lambda node: node.sighting.run or "none", is_text=True),
+        Column("job", lambda node: node.sighting.job, is_text=True, leaves=1),
+        Column("owner", lambda node: node.sighting.owner, is_text=True, leaves=2),
+        Column("kind", lambda node: node.sighting.kind, is_text=True),
+        Column("state", lambda node: node.sighting.state, is_text=True, leaves=3),
+        Column("age", lambda node: node.age_s, format_duration),
+        Column("$/h", lambda node: node.sighting.usd_per_hour, format_usd, leaves=3),
+        Column("so far", lambda node: node.cost, format_usd),
+        Column("lease", lambda node: _lease(node.sighting, now)),
+        Column("", lambda node: "" if node.orphan is None else "orphan", is_text=True, tone=Tone.WARN),
+    ]
+    return make_table(columns, nodes)
 
 
 def orphan_list(orphans: Sequence[LiveNode]) -> RenderableType:
@@ -68,35 +76,10 @@ def unseen_lines(unseen: Sequence[Unseen]) -> list[RenderableType]:
     return lines
 
 
-def _rows(nodes: Sequence[LiveNode], now: float, without: Sequence[str]) -> Table:
-    columns = [name for name in _COLUMNS if name not in without]
-    table = number_table(columns, left=_WORDS, gap=2 if not without else 1)
-    for node in nodes:
-        cells = dict(zip(_COLUMNS, _cells(node, now), strict=True))
-        table.add_row(*(cells[name] for name in columns))
-    return table
-
-
-def _cells(node: LiveNode, now: float) -> Iterator[Text | str]:
-    seen = node.sighting
-    yield seen.provider
-    yield Text(seen.node, "bold")
-    yield seen.run or "none"
-    yield seen.job or ""
-    yield seen.owner or ""
-    yield seen.kind
-    yield seen.state
-    yield format_duration(node.age_s)
-    yield "" if seen.usd_per_hour is None else format_usd(seen.usd_per_hour)
-    yield "" if node.cost is None else format_usd(node.cost)
-    yield _lease(seen.expires, now, kept=seen.is_kept is not None)
-    yield Text("" if node.orphan is None else "orphan", "yellow")
-
-
-def _lease(expires: float | None, now: float, *, kept: bool) -> str:
-    if expires is None:
-        return "" if kept else "none"
-    return format_duration(expires - now) if expires > now else "over"
+def _lease(seen: Sighting, now: float) -> str:
+    if seen.expires is None:
+        return "" if seen.is_kept is not None else "none"
+    return format_duration(seen.expires - now) if seen.expires > now else "over"
 
 
 def _summed_up(found: NodeList) -> str:
