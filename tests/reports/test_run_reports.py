@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 import elastune
+from elastune.reports.list_text import format_age
 from elastune.reports.run_tables import difference
-from elastune.reports.runs_text import format_age
 from elastune.reports.simulation_text import render_campaign
 from elastune.reports.standing_text import sparkline
 from elastune.runs.campaign import Campaign

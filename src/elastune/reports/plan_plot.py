@@ -1,8 +1,11 @@
-"""A quote as a picture: the cluster over time, as in RubberBand's Figure 1, and time against money."""
+"""Pictures from before a run.
+
+Of a quote: the cluster over time, as in RubberBand's Figure 1, and time against money. Of a profile: every
+iteration that was measured, and the speed-up.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from elastune.errors import JobError
 from elastune.hopper import Manner
 from elastune.planning import BracketQuote, Forecast, Quote, StageQuote
+from elastune.reports.look import check_matplotlib
 from elastune.reports.markup import Markup, html_table, page, section, tag
 from elastune.reports.plan_text import quoted_stage_tables
+from elastune.runs.profiling import Profiled
 from elastune.units import format_confidence, format_duration, format_usd, plural
 
 if TYPE_CHECKING:
@@ -34,8 +39,7 @@ def check_plot_file(path: Path) -> None:
         raise JobError(f"--plot is '{path}'; expected a file that ends in {', '.join(FORMATS)}")
     if not path.absolute().parent.is_dir():
         raise JobError(f"--plot is '{path}'; the folder '{path.absolute().parent}' does not exist")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise JobError("--plot needs matplotlib: pip install 'elastune[plot]'")
+    check_matplotlib("--plot")
 
 
 def save_plot(quote: Quote, path: Path) -> None:
@@ -245,3 +249,47 @@ def _page(quote: Quote, figure: Figure) -> str:
 def _no_date(suffix: str) -> dict[str, Any]:
     """The same quote gives the same file."""
     return {"Date": None} if suffix.lower() == ".svg" else {"Software": None}
+
+
+def save_profile_plot(taken: Profiled, path: Path) -> None:
+    """As .png or .svg, by the file's ending."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    typical = taken.measurements.typical()
+    sizes = list(typical)
+    left.boxplot(
+        list(typical.values()),
+        positions=range(len(sizes)),
+        widths=0.5,
+        medianprops={"color": _STAGE_COLOURS[0]},
+    )
+    left.set_xticks(range(len(sizes)), [str(slots) for slots in sizes])
+    left.set_ylim(bottom=0.0)
+    _name(left, "seconds per iteration", "How long an iteration takes")
+    right.plot(sizes, sizes, "--", color="#999999", label="ideal")
+    right.plot(
+        sizes,
+        [taken.profile.speedup.at(slots) for slots in sizes],
+        "o-",
+        color=_STAGE_COLOURS[0],
+        label="measured",
+    )
+    right.set_xscale("log", base=2)
+    right.set_yscale("log", base=2)
+    right.set_xticks(sizes, [str(slots) for slots in sizes])
+    right.set_yticks(sizes, [str(slots) for slots in sizes])
+    right.legend(frameon=False)
+    _name(right, "speed-up", "What more slots bring")
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise JobError(f"--plot is '{path}'; cannot write there: {error}") from None
+
+
+def _name(axes: Axes, what: str, title: str) -> None:
+    axes.set_xlabel("slots")
+    axes.set_ylabel(what)
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)

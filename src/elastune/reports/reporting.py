@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from elastune.api.running import RUNS_FOLDER
 from elastune.errors import JobError
 from elastune.journal import FoundRun, find_runs
+from elastune.reports.cluster_figure import draw_cost, draw_nodes
 from elastune.reports.comparison_figure import draw_best_over_time, draw_outcomes
 from elastune.reports.comparison_page import comparison_page
-from elastune.reports.cost_figure import draw_cost
 from elastune.reports.curves_figure import draw_curves
 from elastune.reports.gantt_figure import draw_gantt, draw_round
 from elastune.reports.look import check_matplotlib, to_png, to_svg
 from elastune.reports.markup import Markup, picture
-from elastune.reports.nodes_figure import draw_nodes
 from elastune.reports.run_page import run_page
 from elastune.runs.history.comparison import Comparison, Mean, compare
 from elastune.runs.history.reading import Memoir, remember

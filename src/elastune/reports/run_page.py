@@ -13,10 +13,10 @@ from elastune.providers.rays import Farewell
 from elastune.reports.kinds_text import tell_prices
 from elastune.reports.markup import Content, Markup, card, html_facts, html_table, joined, page, section, tag
 from elastune.reports.run_tables import (
-    Promise,
-    difference,
+    COST,
+    TIME,
+    Measure,
     note_table,
-    promises_of,
     round_table,
     stage_table,
     trial_table,
@@ -146,15 +146,14 @@ def _mishaps(memoir: Memoir) -> str:
 
 def _cards(memoir: Memoir) -> Iterator[Markup]:
     standing, history = memoir.status.standing, memoir.history
-    over = standing.ending is not None
-    for each, limit_name in zip(promises_of(standing), ("deadline", "budget"), strict=True):
-        name = each.name.capitalize()
+    for each in (TIME, COST):
+        limit = each.limit(standing.limits)
         yield card(
-            name if over else f"{name} so far",
-            each.show(each.real),
+            each.name.capitalize() + (" so far" if standing.ending is None else ""),
+            each.told(standing.actual),
             *_expectations(standing, each),
-            None if each.limit is None else f"{limit_name} {each.show(each.limit)}",
-            verdict=each.kept if over or each.kept is False else None,
+            None if limit is None else f"{each.limit_name} {each.show(limit)}",
+            verdict=each.kept(standing),
         )
     best = standing.best
     yield card(
@@ -173,14 +172,14 @@ def _cards(memoir: Memoir) -> Iterator[Markup]:
     yield card("Nodes at once", f"{peak}", f"{plural(len(history.nodes), 'node')} in all", trained)
 
 
-def _expectations(standing: Standing, each: Promise) -> Iterator[str]:
+def _expectations(standing: Standing, each: Measure) -> Iterator[str]:
     """What was predicted, by how much it was missed, and what had been promised."""
-    if each.predicted is None:
+    if standing.predicted is None:
         return
-    missed = difference(each.real, each.predicted) if standing.ending is not None else ""
-    yield f"predicted {each.show(each.predicted)}" + (f" ({missed})" if missed else "")
-    if each.promised is not None:
-        yield f"{format_confidence(standing.limits.confidence)} quantile {each.show(each.promised)}"
+    missed = each.difference(standing)
+    yield f"predicted {each.told(standing.predicted)}" + (f" ({missed})" if missed else "")
+    if standing.promised is not None:
+        yield f"{format_confidence(standing.limits.confidence)} quantile {each.told(standing.promised)}"
 
 
 def _best(standing: Standing) -> Markup | None:

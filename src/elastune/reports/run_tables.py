@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from elastune.place import TrialId
+from elastune.planning import Limits
 from elastune.reports.table import Cell, Column, Piece, Row, Table, Tone, Value, make_table
 from elastune.runs.history.gangs import GangLife
 from elastune.runs.history.hopping import Hopping, RoundFigures
 from elastune.runs.history.reading import Memoir
 from elastune.runs.history.trials import TrialCourse
 from elastune.runs.remarks import Failure, Remark
-from elastune.runs.standing import Shares, StageStanding, Standing
+from elastune.runs.result import Estimate
+from elastune.runs.standing import Shares, StageStanding, Standing, keeps
 from elastune.spec.mode import Mode
 from elastune.units import format_confidence, format_duration, format_usd, plural
 
@@ -32,70 +34,66 @@ _MOST_TRIALS = 50
 _MOST_PARAMETERS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """Time or money: predicted, real, and allowed."""
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Time or money: how it is called, written and limited. `key` names it in estimates."""
 
     name: str
+    key: str
     show: Formatter
-    predicted: float | None
-    promised: float | None
-    real: float
-    limit: float | None
-    kept: bool | None
+    limit_name: str
+    limit_key: str
 
-    def told(self, value: float | None, none: str = "") -> str:
-        return none if value is None else self.show(value)
+    def of(self, estimate: Estimate | None) -> float | None:
+        return None if estimate is None else getattr(estimate, self.key)
+
+    def told(self, estimate: Estimate | None) -> str:
+        return "" if estimate is None else self.show(getattr(estimate, self.key))
+
+    def limit(self, limits: Limits) -> float | None:
+        limit: float | None = getattr(limits, self.limit_key)
+        return limit
+
+    def told_limit(self, limits: Limits) -> str:
+        limit = self.limit(limits)
+        return "none" if limit is None else self.show(limit)
+
+    def kept(self, standing: Standing) -> bool | None:
+        """None: there is no such limit, or the run goes on and has not exceeded it."""
+        kept = keeps(getattr(standing.actual, self.key), self.limit(standing.limits))
+        return kept if standing.ending is not None or kept is False else None
+
+    def difference(self, standing: Standing) -> str:
+        """Of the end to what was predicted."""
+        if standing.ending is None:
+            return ""
+        return difference(getattr(standing.actual, self.key), self.of(standing.predicted))
 
 
-def promises_of(standing: Standing) -> tuple[Promise, Promise]:
-    limits, actual = standing.limits, standing.actual
-    predicted, promised = standing.predicted, standing.promised
-    time = Promise(
-        name="time",
-        show=format_duration,
-        predicted=None if predicted is None else predicted.jct_seconds,
-        promised=None if promised is None else promised.jct_seconds,
-        real=actual.jct_seconds,
-        limit=limits.deadline_s,
-        kept=standing.keeps_deadline,
-    )
-    cost = Promise(
-        name="cost",
-        show=format_usd,
-        predicted=None if predicted is None else predicted.cost,
-        promised=None if promised is None else promised.cost,
-        real=actual.cost,
-        limit=limits.budget_usd,
-        kept=standing.keeps_budget,
-    )
-    return time, cost
+TIME = Measure("time", "jct_seconds", format_duration, "deadline", "deadline_s")
+COST = Measure("cost", "cost", format_usd, "budget", "budget_usd")
 
 
 def promise_table(standing: Standing, so_far: str) -> Table:
-    """`so_far` is what the real numbers are called."""
-    over = standing.ending is not None
-    level = format_confidence(standing.limits.confidence)
+    """Time and money: predicted, real, and allowed. `so_far` is what the real numbers are called."""
+    limits = standing.limits
 
-    def outcome(each: Promise) -> Value:
-        if over or each.kept is False:
-            return verdict(each.kept)
-        return "" if each.limit is None else f"{each.show(each.limit - each.real)} left"
+    def outcome(each: Measure) -> Value:
+        limit, kept = each.limit(limits), each.kept(standing)
+        if kept is not None:
+            return Cell("kept", Tone.GOOD) if kept else Cell("exceeded", Tone.BAD)
+        return None if limit is None else f"{each.show(limit - getattr(standing.actual, each.key))} left"
 
-    columns: list[Column[Promise]] = [
+    columns: list[Column[Measure]] = [
         Column("", lambda each: each.name, is_text=True),
-        Column("predicted", lambda each: each.told(each.predicted)),
-        Column(f"{level} quantile", lambda each: each.told(each.promised)),
-        Column(so_far, lambda each: each.show(each.real), tone=Tone.STRONG),
-        Column("difference", lambda each: difference(each.real, each.predicted) if over else ""),
-        Column("limit", lambda each: each.told(each.limit, "none")),
+        Column("predicted", lambda each: each.told(standing.predicted)),
+        Column(f"{format_confidence(limits.confidence)} quantile", lambda each: each.told(standing.promised)),
+        Column(so_far, lambda each: each.told(standing.actual), tone=Tone.STRONG),
+        Column("difference", lambda each: each.difference(standing)),
+        Column("limit", lambda each: each.told_limit(limits)),
         Column(" ", outcome, is_text=True),
     ]
-    return make_table(columns, promises_of(standing))
-
-
-def verdict(kept: bool | None) -> Cell | None:
-    return None if kept is None else Cell("kept", Tone.GOOD) if kept else Cell("exceeded", Tone.BAD)
+    return make_table(columns, (TIME, COST))
 
 
 def difference(real: float, expected: float | None) -> str:

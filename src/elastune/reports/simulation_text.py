@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from elastune.core import Ending
-from elastune.reports.run_tables import Formatter
+from elastune.reports.run_tables import COST, TIME, Formatter, Measure
 from elastune.reports.standing_text import account, policy_reason, tell_ending, tell_faults
 from elastune.reports.table import Cell, Column, Table, Tone, make_table
 from elastune.reports.terminal import fact_table, stacked, terminal_table, titled
 from elastune.runs.campaign import Campaign
 from elastune.runs.overview import Overview
+from elastune.runs.result import Estimate
 from elastune.runs.standing import is_many
-from elastune.runs.summary import Against, Figures, PolicySummary
+from elastune.runs.summary import Figures, PolicySummary
 from elastune.spec.mode import Mode
-from elastune.units import format_confidence, format_duration, format_usd, plural
+from elastune.units import format_confidence, format_duration, plural
+
+
+def _show_metric(value: float) -> str:
+    return f"{value:.4g}"
+
+
+_BEST = Measure("best", "metric", _show_metric, "", "")
 
 
 def render_campaign(campaign: Campaign) -> RenderableType:
@@ -69,119 +77,95 @@ def _one(campaign: Campaign) -> Iterator[RenderableType]:
     yield from account(standing, "simulated")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """Time, cost or best of a policy; one without figures is but a name."""
-
-    name: str
-    show: Formatter = format_duration
-    predicted: float | None = None
-    promised: float | None = None
-    figures: Figures | None = None
-    limit: str = ""
-    kept: Cell | None = None
-    none: str = ""
-
-    def told(self, value: float | None) -> str:
-        return "" if value is None else self.show(value)
-
-    def of(self, name: str) -> str:
-        """`mean`, `sd`, ... of the figures."""
-        return self.none if self.figures is None else self.told(getattr(self.figures, name))
-
-    @property
-    def error(self) -> str:
-        return self.none if self.figures is None else _show_error(self.figures.se, self.show)
-
-
 def _figure_table(summaries: Sequence[PolicySummary]) -> Table:
     """Three rows for each policy, under its name."""
-    level = format_confidence(summaries[0].limits.confidence)
     columns: list[Column[_Line]] = [
         Column("", lambda line: line.name, is_text=True),
-        Column("predicted", lambda line: line.told(line.predicted), min_width=7),
-        Column(level, lambda line: line.told(line.promised), min_width=7),
-        Column("mean", lambda line: line.of("mean"), min_width=7),
-        Column("se", lambda line: line.error, min_width=7),
-        Column("sd", lambda line: line.of("sd"), min_width=7, leaves=1),
-        Column("min", lambda line: line.of("min"), min_width=7),
-        Column("max", lambda line: line.of("max"), min_width=7),
+        Column("predicted", lambda line: line.told(line.summary.predicted), min_width=7),
+        Column(
+            format_confidence(summaries[0].limits.confidence),
+            lambda line: line.told(line.summary.promised),
+            min_width=7,
+        ),
+        Column("mean", lambda line: line.figure("mean"), min_width=7),
+        Column("se", lambda line: line.figure("se"), min_width=7),
+        Column("sd", lambda line: line.figure("sd"), min_width=7, leaves=1),
+        Column("min", lambda line: line.figure("min"), min_width=7),
+        Column("max", lambda line: line.figure("max"), min_width=7),
         Column("limit", lambda line: line.limit, min_width=7),
         Column("kept", lambda line: line.kept),
     ]
-    lines = [line for summary in summaries for line in _lines(summary)]
+    lines = [_Line(summary, measure) for summary in summaries for measure in (None, TIME, COST, _BEST)]
     return make_table(
-        columns, lines, tone=lambda line: Tone.PLAIN if line.name.startswith(" ") else Tone.STRONG, gap=1
+        columns, lines, tone=lambda line: Tone.STRONG if line.measure is None else Tone.PLAIN, gap=1
     )
 
 
-def _lines(summary: PolicySummary) -> Iterator[_Line]:
-    limits, runs, predicted, promised = (
-        summary.limits,
-        len(summary.seeds),
-        summary.predicted,
-        summary.promised,
-    )
-    yield _Line(name=summary.policy)
-    yield _Line(
-        name="  time",
-        predicted=None if predicted is None else predicted.jct_seconds,
-        promised=None if promised is None else promised.jct_seconds,
-        figures=summary.jct_seconds,
-        limit="none" if limits.deadline_s is None else format_duration(limits.deadline_s),
-        kept=_share_kept(summary.kept_deadline, runs),
-    )
-    yield _Line(
-        name="  cost",
-        show=format_usd,
-        predicted=None if predicted is None else predicted.cost,
-        promised=None if promised is None else promised.cost,
-        figures=summary.cost,
-        limit="none" if limits.budget_usd is None else format_usd(limits.budget_usd),
-        kept=_share_kept(summary.kept_budget, runs),
-    )
-    yield _Line(name="  best", show=_show_metric, figures=summary.metric, none="none")
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Time, cost or best of a policy; without a measure it has only its name."""
+
+    summary: PolicySummary
+    measure: Measure | None
+
+    @property
+    def name(self) -> str:
+        return self.summary.policy if self.measure is None else f"  {self.measure.name}"
+
+    def told(self, estimate: Estimate | None) -> str:
+        return "" if self.measure in (None, _BEST) else self.measure.told(estimate)
+
+    def figure(self, name: str) -> str:
+        """`mean`, `se`, ..., as far as there is one."""
+        if self.measure is None:
+            return ""
+        figures = getattr(self.summary, self.measure.key)
+        if figures is None:
+            return "none"
+        value, show = getattr(figures, name), self.measure.show
+        return _show_error(value, show) if name == "se" else "" if value is None else show(value)
+
+    @property
+    def limit(self) -> str:
+        return "" if self.measure in (None, _BEST) else self.measure.told_limit(self.summary.limits)
+
+    @property
+    def kept(self) -> Cell | None:
+        summary, runs = self.summary, len(self.summary.seeds)
+        kept = {TIME: summary.kept_deadline, COST: summary.kept_budget}.get(self.measure or _BEST)
+        return None if kept is None else Cell(f"{kept / runs:.0%}", Tone.GOOD if kept == runs else Tone.BAD)
 
 
 def _against_table(summaries: Sequence[PolicySummary]) -> Table:
     """The difference to the first policy, seed by seed: what is luck for both cancels out."""
     columns: list[Column[PolicySummary]] = [
         Column("", lambda each: each.policy, is_text=True),
-        *_difference_columns("time", lambda against: against.jct_seconds, format_duration),
-        *_difference_columns("cost", lambda against: against.cost, format_usd),
-        *_difference_columns("best", lambda against: against.metric, _show_metric),
+        *(column for measure in (TIME, COST, _BEST) for column in _difference_columns(measure)),
     ]
     return make_table(columns, summaries[1:], title=f"Against {summaries[0].policy} on the same seeds")
 
 
-def _difference_columns(
-    title: str, of: Callable[[Against], Figures | None], show: Formatter
-) -> Iterator[Column[PolicySummary]]:
+def _difference_columns(measure: Measure) -> Iterator[Column[PolicySummary]]:
+    def figures(each: PolicySummary) -> Figures | None:
+        return None if each.against is None else getattr(each.against, measure.key)
+
     def difference(each: PolicySummary) -> str:
-        figures = None if each.against is None else of(each.against)
-        if figures is None:
+        found = figures(each)
+        if found is None:
             return "none"
-        return f"{'-' if figures.mean < 0 else '+'}{show(abs(figures.mean))}"
+        return f"{'-' if found.mean < 0 else '+'}{measure.show(abs(found.mean))}"
 
     def error(each: PolicySummary) -> str:
-        figures = None if each.against is None else of(each.against)
-        return "" if figures is None else _show_error(figures.se, show)
+        found = figures(each)
+        return "" if found is None else _show_error(found.se, measure.show)
 
-    yield Column(title, difference)
+    yield Column(measure.name, difference)
     yield Column("se", error)
 
 
 def _show_error(se: float | None, show: Formatter) -> str:
     """Of the error of a metric two digits are enough."""
     return "" if se is None else f"{se:.2g}" if show is _show_metric else show(se)
-
-
-def _show_metric(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _share_kept(kept: int | None, runs: int) -> Cell | None:
-    return None if kept is None else Cell(f"{kept / runs:.0%}", Tone.GOOD if kept == runs else Tone.BAD)
 
 
 def _outcomes(seeds: Sequence[int], summaries: Sequence[PolicySummary]) -> Iterator[tuple[str, str]]:

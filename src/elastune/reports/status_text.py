@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from elastune.journal import RunFolder
-from elastune.providers.rays import Farewell
 from elastune.reports.kinds_text import tell_prices
 from elastune.reports.simulation_text import render_overview, where_several
 from elastune.reports.standing_text import account, policy_reason, tell_ending, tell_farewell, tell_faults
@@ -17,35 +15,18 @@ from elastune.reports.table import Column, Table, make_table
 from elastune.reports.terminal import fact_table, stacked, terminal_table, titled
 from elastune.runs.gathering import CampaignStatus, Unfinished
 from elastune.runs.listing import RunState
-from elastune.runs.offer import Offer
 from elastune.runs.reopening import Audit, RunStatus
 from elastune.runs.replay import Deviation
-from elastune.runs.result import RunResult
 from elastune.runs.shelf import repeating
-from elastune.runs.standing import Standing
 from elastune.units import format_duration, plural
+
+if TYPE_CHECKING:
+    from elastune.api.tuning import Finished
 
 # Whose nodes die with their driver, or never lived.
 _AT_HOME = ("local", "simulated")
 _LINE_AT_MOST = 300
 _MOST_UNFINISHED = 8
-
-
-class FinishedRun(Protocol):
-    @property
-    def result(self) -> RunResult: ...
-
-    @property
-    def standing(self) -> Standing: ...
-
-    @property
-    def offer(self) -> Offer: ...
-
-    @property
-    def folder(self) -> RunFolder: ...
-
-    @property
-    def farewell(self) -> Farewell | None: ...
 
 
 def render_status(status: RunStatus) -> RenderableType:
@@ -161,11 +142,11 @@ def _cut(line: str) -> str:
     return line if len(line) <= _LINE_AT_MOST else f"{line[:_LINE_AT_MOST]}…"
 
 
-def render_finished(finished: FinishedRun) -> RenderableType:
+def render_finished(finished: Finished) -> RenderableType:
     return stacked(_finished_parts(finished))
 
 
-def _finished_parts(finished: FinishedRun) -> Iterator[RenderableType]:
+def _finished_parts(finished: Finished) -> Iterator[RenderableType]:
     result, standing, job = finished.result, finished.standing, finished.offer.setup.job
     headline = Text.assemble((job.name, "bold"), ": ", (_outcome(finished), "bold"))
     headline.append(f"  [run {result.run}]", "dim")
@@ -179,7 +160,7 @@ def _finished_parts(finished: FinishedRun) -> Iterator[RenderableType]:
         yield model
 
 
-def _kept(finished: FinishedRun) -> Iterator[tuple[str, str | Text]]:
+def _kept(finished: Finished) -> Iterator[tuple[str, str | Text]]:
     standing, run = finished.standing, finished.result.run
     yield "kept in", f"{finished.folder.path}"
     if standing.failures:
@@ -191,7 +172,7 @@ def _kept(finished: FinishedRun) -> Iterator[tuple[str, str | Text]]:
         yield "machines", tell_farewell(finished.farewell)
 
 
-def _outcome(finished: FinishedRun) -> str:
+def _outcome(finished: Finished) -> str:
     """How it ended; if nothing came of it, why."""
     standing = finished.standing
     if standing.has_failed and standing.failures:
