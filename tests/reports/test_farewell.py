@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elastune.journal import RunFolder, RunId
 from elastune.providers.rays import Farewell
-from elastune.reports.farewell_text import farewell_words, tell_farewell
+from elastune.reports.standing_text import farewell_words, tell_farewell
 from elastune.runs.shelf import read_farewell, write_farewell
 
 GONE = Farewell(at="2026-11-16T12:03:11+00:00", how="listing of EC2 at 12:03:11 UTC")

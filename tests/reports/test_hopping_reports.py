@@ -17,9 +17,11 @@ from elastune.cli.app import app
 from elastune.core.trials import Activity
 from elastune.reports.gantt_figure import draw_round
 from elastune.reports.gantt_layout import lay_out
-from elastune.reports.hopping_text import hopping_parts, round_table, tell_bytes, tell_hopping
 from elastune.reports.live_panel import panel_lines
+from elastune.reports.run_tables import round_table
 from elastune.reports.simulation_text import render_campaign
+from elastune.reports.standing_text import hopping_parts, tell_bytes, tell_hopping
+from elastune.reports.terminal import terminal_table
 from elastune.runs.campaign import Campaign
 from elastune.runs.history.hopping import Hopping
 from tests.reports.pages import Page
@@ -133,7 +135,7 @@ def test_simulate_tells_visits_workers_hops_and_rounds(together: Campaign, lossy
 def test_of_many_rounds_the_first_and_the_last_are_shown(together: Campaign) -> None:
     hopping = hopping_in(together)
     many = replace(hopping, rounds=hopping.rounds[:1] * 40)
-    text = shown(round_table(many))
+    text = shown(terminal_table(round_table(many, 4, 8)))
     assert "28 of 40 left out" in text
     assert "   40 " in text
 

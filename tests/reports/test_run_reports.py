@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console, RenderableType
 
 import elastune
-from elastune.reports.runs_text import format_age
+from elastune.reports.list_text import format_age
+from elastune.reports.run_tables import difference
 from elastune.reports.simulation_text import render_campaign
-from elastune.reports.standing_text import difference, sparkline
-from elastune.reports.tables import WiderIfRoom
+from elastune.reports.standing_text import sparkline
 from elastune.runs.campaign import Campaign
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "synthetic.yaml"
@@ -53,13 +53,6 @@ def test_a_difference_has_a_sign_and_no_negative_zero() -> None:
 
 def test_ages_have_one_unit() -> None:
     assert [format_age(s) for s in (0, 59, 60, 7200, 200_000)] == ["now", "now", "1m ago", "2h ago", "2d ago"]
-
-
-def test_what_is_wider_than_the_room_gives_way() -> None:
-    either = WiderIfRoom("x" * 50, "short")
-    assert shown(either, 50).strip() == "x" * 50
-    assert shown(either, 49).strip() == "short"
-    assert shown(either, 60, encoding="ascii").strip() == "short"
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

@@ -50,7 +50,7 @@ def nodes_command(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
     else:
-        from elastune.reports.nodes_text import render_nodes  # noqa: PLC0415
+        from elastune.reports.list_text import render_nodes  # noqa: PLC0415
 
         show(render_nodes(found))
     if provider is not None and found.unseen:  # asked for, and not looked at: that is no "nothing is alive"
@@ -58,7 +58,7 @@ def nodes_command(
 
 
 def _sweep(wardens: Wardens, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
-    from elastune.reports.nodes_text import render_nodes, render_swept  # noqa: PLC0415
+    from elastune.reports.list_text import render_nodes, render_swept  # noqa: PLC0415
 
     orphans = found.orphans
     if not as_json:

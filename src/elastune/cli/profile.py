@@ -63,7 +63,7 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
                 as_json=as_json,
             )
         if plot is not None:
-            from elastune.reports.profile_plot import save_profile_plot  # noqa: PLC0415
+            from elastune.reports.plan_plot import save_profile_plot  # noqa: PLC0415
 
             save_profile_plot(taken, plot)
     if as_json:

@@ -274,7 +274,7 @@ def _print(finished: Finished, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(finished.to_dict(), indent=2))
     else:
-        from elastune.reports.run_text import render_finished  # noqa: PLC0415
+        from elastune.reports.status_text import render_finished  # noqa: PLC0415
 
         show(render_finished(finished))
     if finished.standing.has_failed or (finished.farewell is not None and finished.farewell.left):
@@ -311,7 +311,7 @@ def _say_how_to_go_on(interrupted: RunInterrupted, again: str | None, *, as_json
 
 
 def _tell_machines(folder: RunFolder) -> str:
-    from elastune.reports.farewell_text import farewell_words  # noqa: PLC0415
+    from elastune.reports.standing_text import farewell_words  # noqa: PLC0415
     from elastune.runs.shelf import read_farewell  # noqa: PLC0415
 
     farewell = read_farewell(folder)

@@ -28,6 +28,6 @@ def runs_command(
     if as_json:
         typer.echo(json.dumps(listing.to_dict(), indent=2))
     else:
-        from elastune.reports.runs_text import render_runs  # noqa: PLC0415
+        from elastune.reports.list_text import render_runs  # noqa: PLC0415
 
         show(render_runs(listing, apart=apart, now_utc=datetime.now(UTC)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from elastune.reports.markup import Cell, Content, Markup, joined, table, tag
-from elastune.reports.page import page, section
-from elastune.runs.history.comparison import Comparison, Mean, Party
+from elastune.reports.markup import Content, Markup, html_table, joined, page, section, tag
+from elastune.reports.run_tables import format_metric
+from elastune.reports.table import Cell, Column, Table, Tone, make_table
+from elastune.runs.history.comparison import ComparedRun, Comparison, Mean, Party
 from elastune.runs.history.series import node_counts
 from elastune.spec.mode import Mode
 from elastune.units import format_duration, format_usd, plural
@@ -20,9 +21,9 @@ def comparison_page(comparison: Comparison, pictures: Mapping[str, Markup]) -> s
 
 def _parts(comparison: Comparison, pictures: Mapping[str, Markup]) -> Iterator[Content]:
     yield _header(comparison)
-    yield section("Policies", _party_table(comparison))
+    yield section("Policies", html_table(party_table(comparison)))
     yield section("What happened", *pictures.values())
-    yield section("Runs", *_run_table(comparison))
+    yield section("Runs", html_table(compared_run_table(comparison)))
 
 
 def _what(comparison: Comparison) -> str:
@@ -46,39 +47,36 @@ def _header(comparison: Comparison) -> Markup:
     )
 
 
-def _party_table(comparison: Comparison) -> Markup:
-    head = ["policy", "runs", f"best {comparison.metric}", "time", "cost", "deadline kept", "budget kept"]
+def party_table(comparison: Comparison) -> Table:
     top = _leader(comparison)
-    rows: list[list[Cell | Content]] = []
-    for party in comparison.parties:
-        predicted, runs = party.predicted, len(party.runs)
-        time, cost = _mean(party.seconds, format_duration), _mean(party.usd, _show_usd)
-        rows.append(
-            [
-                party.label,
-                runs,
-                Cell(_mean(party.best, _show_metric), style="best" if party is top else None),
-                [time, _detail(None if predicted is None else format_duration(predicted.jct_seconds))],
-                [cost, _detail(None if predicted is None else format_usd(predicted.cost))],
-                _kept(party.kept_deadline, runs),
-                _kept(party.kept_budget, runs),
-                ", ".join(f"{count} {word}" for word, count in party.endings.items()),
-            ]
+
+    def best(party: Party) -> Cell:
+        return Cell(
+            _mean(party.best, lambda value: f"{value:.4g}"), Tone.BEST if party is top else Tone.PLAIN
         )
-    note = tag("p", "Means over the runs, ± one standard error.", class_="muted")
-    return joined([table([*head, "how they ended"], rows, left=(0, 7)), note])
+
+    columns: list[Column[Party]] = [
+        Column("policy", lambda party: party.label, is_text=True),
+        Column("runs", lambda party: len(party.runs)),
+        Column(f"best {comparison.metric}", best),
+        Column("time", lambda party: _with_predicted(party, party.seconds, "jct_seconds", format_duration)),
+        Column("cost", lambda party: _with_predicted(party, party.usd, "cost", format_usd)),
+        Column("deadline kept", lambda party: _kept(party.kept_deadline, len(party.runs))),
+        Column("budget kept", lambda party: _kept(party.kept_budget, len(party.runs))),
+        Column("how they ended", _endings, is_text=True),
+    ]
+    notes = ("Means over the runs, ± one standard error.",)
+    return make_table(columns, comparison.parties, notes=notes)
 
 
-def _detail(predicted: str | None) -> Markup | None:
-    return None if predicted is None else tag("div", f"predicted {predicted}", class_="detail")
+def _with_predicted(party: Party, mean: Mean, key: str, show: Callable[[float], str]) -> Cell:
+    predicted = party.predicted
+    detail = None if predicted is None else f"predicted {show(getattr(predicted, key))}"
+    return Cell(_mean(mean, show), detail=detail)
 
 
-def _show_metric(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _show_usd(value: float) -> str:
-    return f"${value:,.2f}"
+def _endings(party: Party) -> str:
+    return ", ".join(f"{count} {word}" for word, count in party.endings.items())
 
 
 def _leader(comparison: Comparison) -> Party | None:
@@ -97,41 +95,32 @@ def _mean(mean: Mean | None, show: Callable[[float], str]) -> str:
 
 def _kept(kept: int | None, runs: int) -> Cell:
     if kept is None:
-        return Cell("no limit", style="muted")
-    return Cell(f"{kept} of {runs}", kept / runs, "good" if kept == runs else "bad")
+        return Cell("no limit", Tone.MUTED)
+    return Cell(f"{kept} of {runs}", Tone.GOOD if kept == runs else Tone.BAD, kept / runs)
 
 
-def _run_table(comparison: Comparison) -> Iterator[Content]:
-    head = [
-        "run",
-        "policy",
-        "seed",
-        f"best {comparison.metric}",
-        "time",
-        "cost",
-        "nodes at once",
-        "trials",
-        "ended",
+def compared_run_table(comparison: Comparison) -> Table:
+    runs = [(party.label, run) for party in comparison.parties for run in party.runs]
+    columns: list[Column[tuple[str, ComparedRun]]] = [
+        Column("run", lambda each: each[1].record.run, is_text=True),
+        Column("policy", lambda each: each[0], is_text=True),
+        Column("seed", lambda each: each[1].record.seed, str),
+        Column(
+            f"best {comparison.metric}",
+            lambda each: "none" if each[1].best is None else each[1].best,
+            format_metric,
+        ),
+        Column("time", lambda each: each[1].history.end_s, format_duration),
+        Column("cost", lambda each: each[1].history.usd, format_usd),
+        Column("nodes at once", lambda each: max(count.held for count in node_counts(each[1].history))),
+        Column("trials", lambda each: len(each[1].history.trials)),
+        Column("ended", lambda each: _ending(each[1]), is_text=True),
     ]
-    rows: list[list[Cell | Content]] = []
-    for party in comparison.parties:
-        for run in party.runs:
-            history, best = run.history, run.best
-            rows.append(
-                [
-                    run.record.run,
-                    party.label,
-                    run.record.seed,
-                    Cell("none" if best is None else f"{best:.5g}", best),
-                    Cell(format_duration(history.end_s), history.end_s),
-                    Cell(format_usd(history.usd), history.usd),
-                    max(count.held for count in node_counts(history)),
-                    len(history.trials),
-                    "interrupted" if history.ending is None else history.ending.value,
-                ]
-            )
-    yield table(head, rows[:_MOST_RUNS], left=(0, 1, 8), sortable=True)
-    told = "A click on a heading sorts; `elastune report` with the id of a run draws that run."
-    if len(rows) > _MOST_RUNS:
-        told = f"{len(rows) - _MOST_RUNS:,} more runs are not shown. {told}"
-    yield tag("p", told, class_="muted")
+    notes = ["`elastune report` with the id of a run draws that run."]
+    if len(runs) > _MOST_RUNS:
+        notes.insert(0, f"{len(runs) - _MOST_RUNS:,} more runs are not shown.")
+    return make_table(columns, runs[:_MOST_RUNS], notes=tuple(notes), is_sortable=True)
+
+
+def _ending(run: ComparedRun) -> str:
+    return "interrupted" if run.history.ending is None else run.history.ending.value

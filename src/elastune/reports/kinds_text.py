@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from elastune.cluster import ClusterTerms
 from elastune.planning.kinds import KindQuote, price_source
 from elastune.planning.risk import SpotRisk
-from elastune.reports.tables import number_table
+from elastune.reports.table import Column, Table, Tone, make_table
 from elastune.runs.standing import Prices
 from elastune.units import format_duration, format_usd, plural
 
@@ -53,25 +50,37 @@ def tell_risk(risk: SpotRisk, *, limited: bool = True) -> str:
     )
 
 
-def kinds_table(kinds: Sequence[KindQuote]) -> RenderableType:
+def tell_minimum_charge(seconds: float) -> str:
+    """For quotes of runs that are shorter than that."""
+    return f"a node is charged for at least {format_duration(seconds)} (cluster.minimum_charge)"
+
+
+def kind_table(kinds: Sequence[KindQuote]) -> Table:
     """All kinds in the order of the job. Time and cost are with interruptions, where there are any."""
-    risky = any(kind.risk is not None for kind in kinds)
-    open_ended = any(kind.iterations is not None for kind in kinds)
-    columns = ["kind", "per hour", "time", "cost"]
-    columns += ["iterations"] * open_ended + ["lost", "kept"] * risky + [""]
-    table = number_table(columns, left=("kind", ""))
-    for kind in kinds:
-        table.add_row(
-            kind.name,
-            format_price(kind.price_per_hour),
-            *_figures(kind),
-            *([_count(kind.iterations)] if open_ended else []),
-            *(_risk(kind.risk) if risky else []),
-            "chosen" if kind.chosen else ("" if kind.keeps else "no"),
-            style="bold" if kind.chosen else ("dim" if not kind.keeps else None),
-        )
-    notes = [*([_LEGEND] if risky else []), *_notes(kinds)]
-    return Group(Text("Kinds of nodes", style="bold"), table, *(Text(note, style="dim") for note in notes))
+    is_risky = any(kind.risk is not None for kind in kinds)
+    columns: list[Column[KindQuote]] = [
+        Column("kind", lambda kind: kind.name, is_text=True),
+        Column("per hour", lambda kind: kind.price_per_hour, format_price),
+        Column("time", lambda kind: None if kind.cost is None else kind.expected_seconds, format_duration),
+        Column("cost", lambda kind: None if kind.cost is None else kind.expected_cost, format_usd),
+    ]
+    if any(kind.iterations is not None for kind in kinds):
+        columns.append(Column("iterations", lambda kind: kind.iterations, lambda count: f"{count:,.0f}"))
+    if is_risky:
+        columns += [
+            Column("lost", lambda kind: f"{kind.risk.interruptions:.2g}" if kind.risk else ""),
+            Column("kept", lambda kind: f"{kind.risk.kept} of {kind.risk.rehearsals}" if kind.risk else ""),
+        ]
+    columns.append(
+        Column("", lambda kind: "chosen" if kind.chosen else "" if kind.keeps else "no", is_text=True)
+    )
+    return make_table(
+        columns,
+        kinds,
+        tone=lambda kind: Tone.STRONG if kind.chosen else Tone.PLAIN if kind.keeps else Tone.MUTED,
+        title="Kinds of nodes",
+        notes=(*([_LEGEND] if is_risky else []), *_notes(kinds)),
+    )
 
 
 def _notes(kinds: Sequence[KindQuote]) -> Iterator[str]:
@@ -85,17 +94,3 @@ def _notes(kinds: Sequence[KindQuote]) -> Iterator[str]:
             yield f"{kind.name}: {kind.why_not}"
     if not any(kind.keeps for kind in kinds):
         yield "no kind is as sure to keep the limits as the job wants; the chosen one comes nearest"
-
-
-def _figures(kind: KindQuote) -> tuple[str, str]:
-    if kind.cost is None:
-        return "", ""
-    return format_duration(kind.expected_seconds), format_usd(kind.expected_cost)
-
-
-def _count(iterations: float | None) -> str:
-    return "" if iterations is None else f"{iterations:,.0f}"
-
-
-def _risk(risk: SpotRisk | None) -> tuple[str, str]:
-    return ("", "") if risk is None else (f"{risk.interruptions:.2g}", f"{risk.kept} of {risk.rehearsals}")

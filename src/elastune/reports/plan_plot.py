@@ -1,9 +1,11 @@
-"""A quote as a picture: the cluster over time, as in RubberBand's Figure 1, and time against money."""
+"""Pictures from before a run.
+
+Of a quote: the cluster over time, as in RubberBand's Figure 1, and time against money. Of a profile: every
+iteration that was measured, and the speed-up.
+"""
 
 from __future__ import annotations
 
-import html
-import importlib.util
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,10 @@ from typing import TYPE_CHECKING, Any
 from elastune.errors import JobError
 from elastune.hopper import Manner
 from elastune.planning import BracketQuote, Forecast, Quote, StageQuote
+from elastune.reports.look import check_matplotlib
+from elastune.reports.markup import Markup, html_table, page, section, tag
+from elastune.reports.plan_text import quoted_stage_tables
+from elastune.runs.profiling import Profiled
 from elastune.units import format_confidence, format_duration, format_usd, plural
 
 if TYPE_CHECKING:
@@ -33,8 +39,7 @@ def check_plot_file(path: Path) -> None:
         raise JobError(f"--plot is '{path}'; expected a file that ends in {', '.join(FORMATS)}")
     if not path.absolute().parent.is_dir():
         raise JobError(f"--plot is '{path}'; the folder '{path.absolute().parent}' does not exist")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise JobError("--plot needs matplotlib: pip install 'elastune[plot]'")
+    check_matplotlib("--plot")
 
 
 def save_plot(quote: Quote, path: Path) -> None:
@@ -230,36 +235,15 @@ def _page(quote: Quote, figure: Figure) -> str:
     drawing = io.StringIO()
     figure.savefig(drawing, format="svg", metadata=_no_date(".svg"))
     svg = drawing.getvalue()
-    hops = quote.problem.hopping is not None
-    sharing = ("epochs", "trials are", "workers") if hops else ("iterations", "slots per trial", "slots")
-    head = ("stage", "trials", *sharing, "nodes held", "mean time", "mean cost")
-    rows = [
-        (
-            f"{bracket.name} / {number}" if len(quote.brackets) > 1 else f"{number}",
-            stage.trials, stage.iterations, stage.manner or stage.slots_per_trial, stage.slots,
-            stage.nodes_held, format_duration(stage.seconds), format_usd(stage.cost),
-        )
-        for bracket in quote.brackets
-        for number, stage in enumerate(bracket.stages, start=1)
-    ]  # fmt: skip
     level = format_confidence(quote.problem.limits.confidence)
     summary = (
         f"Mean {format_usd(quote.cost)} and {format_duration(quote.jct_seconds)}; {level} quantile "
         f"{format_usd(quote.cost_quantile)} and {format_duration(quote.jct_quantile_seconds)}; "
         f"at most {plural(quote.peak_nodes, 'node')} at once."
     )
-    return _PAGE.format(
-        title=html.escape(_title(quote)),
-        summary=html.escape(summary),
-        drawing=svg[svg.index("<svg") :],
-        table=_html_table(head, rows),
-    )
-
-
-def _html_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    lines = ("".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) for row in rows)
-    return f"<table><tr>{cells}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+    parts = [tag("h1", _title(quote)), tag("p", summary), tag("figure", Markup(svg[svg.index("<svg") :]))]
+    tables = (section(table.title or "Stages", html_table(table)) for table in quoted_stage_tables(quote))
+    return page(_title(quote), [*parts, *tables])
 
 
 def _no_date(suffix: str) -> dict[str, Any]:
@@ -267,16 +251,45 @@ def _no_date(suffix: str) -> dict[str, Any]:
     return {"Date": None} if suffix.lower() == ".svg" else {"Software": None}
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #222 }}
-body {{ margin: 2rem auto; max-width: 70rem; padding: 0 1rem }}
-svg {{ max-width: 100%; height: auto }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; margin-top: 1rem }}
-th, td {{ text-align: right; padding: .3rem .8rem; border-bottom: 1px solid #ddd }}
-th {{ font-weight: 600; color: #555 }}
-</style></head>
-<body><h1>{title}</h1><p>{summary}</p>{drawing}{table}</body></html>
-"""
+def save_profile_plot(taken: Profiled, path: Path) -> None:
+    """As .png or .svg, by the file's ending."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    typical = taken.measurements.typical()
+    sizes = list(typical)
+    left.boxplot(
+        list(typical.values()),
+        positions=range(len(sizes)),
+        widths=0.5,
+        medianprops={"color": _STAGE_COLOURS[0]},
+    )
+    left.set_xticks(range(len(sizes)), [str(slots) for slots in sizes])
+    left.set_ylim(bottom=0.0)
+    _name(left, "seconds per iteration", "How long an iteration takes")
+    right.plot(sizes, sizes, "--", color="#999999", label="ideal")
+    right.plot(
+        sizes,
+        [taken.profile.speedup.at(slots) for slots in sizes],
+        "o-",
+        color=_STAGE_COLOURS[0],
+        label="measured",
+    )
+    right.set_xscale("log", base=2)
+    right.set_yscale("log", base=2)
+    right.set_xticks(sizes, [str(slots) for slots in sizes])
+    right.set_yticks(sizes, [str(slots) for slots in sizes])
+    right.legend(frameon=False)
+    _name(right, "speed-up", "What more slots bring")
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise JobError(f"--plot is '{path}'; cannot write there: {error}") from None
+
+
+def _name(axes: Axes, what: str, title: str) -> None:
+    axes.set_xlabel("slots")
+    axes.set_ylabel(what)
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -6,16 +6,16 @@ Every number says whether it is a mean or a quantile.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from elastune.cluster.billing import bills_nodes
 from elastune.planning import BracketQuote, Forecast, FrontierPoint, Objective, Quote, StageQuote
-from elastune.reports.charges import tell_minimum_charge
-from elastune.reports.kinds_text import kinds_table, tell_price, tell_risk
+from elastune.reports.kinds_text import kind_table, tell_minimum_charge, tell_price, tell_risk
+from elastune.reports.table import Column, Table, Tone, make_table
+from elastune.reports.terminal import fact_table, stacked, terminal_table
 from elastune.spec import Hopping
 from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural
 
@@ -25,17 +25,15 @@ MOST_FRONTIER_ROWS = 20
 def render_quote(quote: Quote) -> RenderableType:
     """Everything that was asked for, top to bottom."""
     parts: list[RenderableType] = [_headline(quote)]
-    for bracket in quote.brackets:
-        table = _stage_table(bracket)
-        parts.append(_titled(bracket.name, table) if len(quote.brackets) > 1 else table)
-    parts.append(_totals(quote))
+    parts += map(terminal_table, quoted_stage_tables(quote))
+    parts.append(fact_table(_totals(quote)))
     if quote.kinds:
-        parts.append(kinds_table(quote.kinds))
+        parts.append(terminal_table(kind_table(quote.kinds)))
     if quote.comparison is not None:
-        parts.append(_comparison_table(quote, quote.comparison))
+        parts.append(terminal_table(_planner_table(quote, quote.comparison)))
     if quote.frontier is not None:
-        parts.append(_frontier_table(quote, quote.frontier))
-    return Group(*[line for part in parts for line in ("", part)][1:])
+        parts.append(terminal_table(_frontier_table(quote, quote.frontier)))
+    return stacked(parts)
 
 
 def _headline(quote: Quote) -> Text:
@@ -59,39 +57,32 @@ def _headline(quote: Quote) -> Text:
     return text
 
 
-def _stage_table(bracket: BracketQuote) -> Table:
+def quoted_stage_table(bracket: BracketQuote, *, title: str = "") -> Table:
     hops = bracket.stages[0].manner is not None
-    sharing = ("epochs", "trials are", "workers") if hops else ("iterations", "slots/trial", "slots")
-    table = _table(("stage", "trials", *sharing, "nodes", "mean time", "mean cost"))
-    for number, stage in enumerate(bracket.stages, start=1):
-        held = f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
-        table.add_row(
-            f"{number}",
-            f"{stage.trials:,}",
-            f"{stage.iterations:,}",
-            _sharing(stage),
-            f"{stage.slots:,}",
-            held,
-            format_duration(stage.seconds),
-            format_usd(stage.cost),
-        )
-    table.add_section()
-    table.add_row(
-        "all",
-        "",
-        "",
-        "",
-        "",
-        "",
-        format_duration(bracket.jct_seconds),
-        format_usd(bracket.cost),
-        style="bold",
+    iterations, each_has, slots = (
+        ("epochs", "trials are", "workers") if hops else ("iterations", "slots/trial", "slots")
     )
-    return table
+    columns: list[Column[tuple[int, StageQuote]]] = [
+        Column("stage", lambda each: each[0], total="all"),
+        Column("trials", lambda each: each[1].trials),
+        Column(iterations, lambda each: each[1].iterations),
+        Column(each_has, lambda each: each[1].manner or each[1].slots_per_trial),
+        Column(slots, lambda each: each[1].slots),
+        Column("nodes", lambda each: _tell_nodes(each[1])),
+        Column("mean time", lambda each: each[1].seconds, format_duration, total=bracket.jct_seconds),
+        Column("mean cost", lambda each: each[1].cost, format_usd, total=bracket.cost),
+    ]
+    return make_table(columns, enumerate(bracket.stages, start=1), has_total=True, title=title)
 
 
-def _sharing(stage: StageQuote) -> str:
-    return f"{stage.slots_per_trial}" if stage.manner is None else stage.manner
+def quoted_stage_tables(quote: Quote) -> Iterator[Table]:
+    """One for each bracket, under its name where there are several."""
+    for bracket in quote.brackets:
+        yield quoted_stage_table(bracket, title=bracket.name if len(quote.brackets) > 1 else "")
+
+
+def _tell_nodes(stage: StageQuote) -> str:
+    return f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
 
 
 def _tell_data(hopping: Hopping) -> str:
@@ -101,12 +92,9 @@ def _tell_data(hopping: Hopping) -> str:
     return f"{parts}; they stay on the workers and the models hop"
 
 
-def _totals(quote: Quote) -> Table:
+def _totals(quote: Quote) -> Iterator[tuple[str, str | Text]]:
     limits = quote.problem.limits
     level = format_confidence(limits.confidence)
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(style="dim")
-    rows.add_column()
     late = format_duration(quote.jct_quantile_seconds)
     finish = f"mean {format_duration(quote.jct_seconds)}, {level} quantile {late}"
     if limits.deadline_s is not None:
@@ -114,30 +102,29 @@ def _totals(quote: Quote) -> Table:
     cost = f"mean {format_usd(quote.cost)}, {level} quantile {format_usd(quote.cost_quantile)}"
     if limits.budget_usd is not None:
         cost += f" (budget {format_usd(limits.budget_usd)})"
-    rows.add_row("finish", finish)
-    rows.add_row("cost", cost)
+    yield "finish", finish
+    yield "cost", cost
     minimum_s = quote.problem.cluster.minimum_charge_s
     if minimum_s > quote.jct_seconds and bills_nodes(quote.problem.cluster):
-        rows.add_row("charges", tell_minimum_charge(minimum_s))
+        yield "charges", tell_minimum_charge(minimum_s)
     if quote.risk is not None:
         limited = limits.deadline_s is not None or limits.budget_usd is not None
-        rows.add_row("spot", tell_risk(quote.risk, limited=limited))
+        yield "spot", tell_risk(quote.risk, limited=limited)
         if limited and quote.risk.share_kept < quote.problem.limits.confidence:
             sure = format_confidence(quote.problem.limits.confidence)
             told = f"with interruptions the limits are kept less often than {sure}: the plan above has none"
-            rows.add_row("beware", Text(told, "bold yellow"))
+            yield "beware", Text(told, "bold yellow")
     if quote.stop_when is not None:
-        rows.add_row("or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that")
+        yield "or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that"
     if quote.problem.hopping is not None:
-        rows.add_row("data", _tell_data(quote.problem.hopping))
-    rows.add_row("nodes", f"at most {quote.peak_nodes} at once")
-    rows.add_row("how good", _how_good(quote))
+        yield "data", _tell_data(quote.problem.hopping)
+    yield "nodes", f"at most {quote.peak_nodes} at once"
+    yield "how good", _how_good(quote)
     if quote.planner != "static":
-        rows.add_row("against static", _against_static(quote))
+        yield "against static", _against_static(quote)
     if quote.is_thinly_sampled:
         enough = math.ceil(10 / (1 - limits.confidence) - 1e-3)
-        rows.add_row("beware", f"{quote.samples:,} samples say little about {level}: use --samples {enough}")
-    return rows
+        yield "beware", f"{quote.samples:,} samples say little about {level}: use --samples {enough}"
 
 
 def _how_good(quote: Quote) -> str:
@@ -175,49 +162,55 @@ def _against_static(quote: Quote) -> str:
     return f"{described}; {better}"
 
 
-def _comparison_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> RenderableType:
+def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> Table:
     level = format_confidence(quote.problem.limits.confidence)
     by_cost = quote.objective is Objective.COST
-    ratio = "cost ratio" if by_cost else "time ratio"
-    table = _table(
-        ("planner", "mean time", f"{level} time", "mean cost", f"{level} cost", ratio, "most nodes")
-    )
-    for name, other in comparison.items():
-        if other is None:
-            table.add_row(name, *["none"] * 6, style="dim")
-            continue
-        value, chosen = (other.cost, quote.cost) if by_cost else (other.jct_seconds, quote.jct_seconds)
-        table.add_row(
-            name,
-            format_duration(other.jct_seconds),
-            format_duration(other.jct_quantile_seconds),
-            format_usd(other.cost),
-            format_usd(other.cost_quantile),
-            f"{value / chosen:.2f}x" if chosen else "",
-            f"{other.peak_nodes}",
-            style="bold" if name == quote.planner else None,
-        )
+    chosen = quote.cost if by_cost else quote.jct_seconds
+
+    def of(show: Callable[[Forecast], str]) -> Callable[[tuple[str, Forecast | None]], str]:
+        return lambda each: "none" if each[1] is None else show(each[1])
+
+    def ratio(plan: Forecast) -> str:
+        value = plan.cost if by_cost else plan.jct_seconds
+        return f"{value / chosen:.2f}x" if chosen else ""
+
+    columns: list[Column[tuple[str, Forecast | None]]] = [
+        Column("planner", lambda each: each[0], is_text=True),
+        Column("mean time", of(lambda plan: format_duration(plan.jct_seconds))),
+        Column(f"{level} time", of(lambda plan: format_duration(plan.jct_quantile_seconds))),
+        Column("mean cost", of(lambda plan: format_usd(plan.cost))),
+        Column(f"{level} cost", of(lambda plan: format_usd(plan.cost_quantile))),
+        Column("cost ratio" if by_cost else "time ratio", of(ratio)),
+        Column("most nodes", of(lambda plan: f"{plan.peak_nodes}")),
+    ]
+    tones = {name: Tone.MUTED if plan is None else Tone.PLAIN for name, plan in comparison.items()}
+    tones[quote.planner] = Tone.STRONG
     none = "; none: it finds no plan that keeps them" if None in comparison.values() else ""
-    return _titled(f"All planners under the same limits{none}", table)
+    return make_table(
+        columns,
+        comparison.items(),
+        tone=lambda each: tones[each[0]],
+        title=f"All planners under the same limits{none}",
+    )
 
 
-def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> RenderableType:
+def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
     shown = list(_thinned(frontier, quote))
-    left_out = len(frontier) - len(shown)
-    table = _table(("mean time", "mean cost", "most nodes", ""))
-    for point in shown:
-        chosen = _is_chosen(point, quote)
-        table.add_row(
-            format_duration(point.jct_seconds),
-            format_usd(point.cost),
-            f"{point.peak_nodes}",
-            "chosen" if chosen else "",
-            style="bold" if chosen else None,
-        )
     title = f"Time against money: {plural(len(frontier), 'plan')} that no other beats in both"
-    if left_out:
-        title += f" ({left_out:,} between these are left out; --json has all)"
-    return _titled(title, table)
+    if len(frontier) > len(shown):
+        title += f" ({len(frontier) - len(shown):,} between these are left out; --json has all)"
+    columns: list[Column[FrontierPoint]] = [
+        Column("mean time", lambda point: point.jct_seconds, format_duration),
+        Column("mean cost", lambda point: point.cost, format_usd),
+        Column("most nodes", lambda point: point.peak_nodes),
+        Column("", lambda point: "chosen" if _is_chosen(point, quote) else ""),
+    ]
+    return make_table(
+        columns,
+        shown,
+        tone=lambda point: Tone.STRONG if _is_chosen(point, quote) else Tone.PLAIN,
+        title=title,
+    )
 
 
 def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[FrontierPoint]:
@@ -232,14 +225,3 @@ def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[Fron
 
 def _is_chosen(point: FrontierPoint, quote: Quote) -> bool:
     return (point.jct_seconds, point.cost) == (quote.jct_seconds, quote.cost)
-
-
-def _table(columns: tuple[str, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "planner" else "right", no_wrap=True)
-    return table
-
-
-def _titled(title: str, table: Table) -> Group:
-    return Group(Text(title, style="bold"), table)

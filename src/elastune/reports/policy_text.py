@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from elastune.planning.wording import tell_limits
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
-from elastune.reports.charges import tell_minimum_charge
-from elastune.reports.kinds_text import kinds_table, tell_price, tell_risk
-from elastune.reports.tables import number_table, stacked
+from elastune.reports.kinds_text import kind_table, tell_minimum_charge, tell_price, tell_risk
+from elastune.reports.table import Cell, Column, Row, Table, make_table
+from elastune.reports.terminal import stacked, terminal_table
 from elastune.runs.quoting import PolicyQuote
 from elastune.units import format_duration, format_percent, format_usd, plural
 
@@ -25,8 +25,8 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
     outline = quote.outline
     if outline is not None:
         if outline.brackets:
-            parts.append(_brackets(outline.brackets))
-        parts.append(_rounds(outline))
+            parts.append(terminal_table(_bracket_table(outline.brackets)))
+        parts.append(terminal_table(_round_table(outline)))
         if outline.spends_leftover:
             first = f"{plural(outline.extra_trials, 'more trial')} in the first round and, later, " * bool(
                 outline.extra_trials
@@ -35,7 +35,7 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
         parts += [Text(warning, "yellow") for warning in _warnings(outline)]
     parts.append(_totals(quote))
     if quote.kinds:
-        parts.append(kinds_table(quote.kinds))
+        parts.append(terminal_table(kind_table(quote.kinds)))
     return stacked(parts)
 
 
@@ -62,40 +62,36 @@ def _headline(quote: PolicyQuote) -> Text:
     return text if price is None else text.append(f"\n{price}", "dim")
 
 
-def _brackets(brackets: tuple[BracketOutline, ...]) -> Table:
-    table = number_table(("bracket", "slots/trial", "trials", "slot minutes", "budget"))
-    for number, bracket in enumerate(brackets, start=1):
-        table.add_row(
-            f"{number}",
-            f"{bracket.slots_per_trial}",
-            f"{bracket.trials:,}",
-            f"{bracket.slot_seconds / 60:,.1f}",
-            format_usd(bracket.budget_usd),
-        )
-    return table
+def _bracket_table(brackets: tuple[BracketOutline, ...]) -> Table:
+    columns: list[Column[tuple[int, BracketOutline]]] = [
+        Column("bracket", lambda each: each[0]),
+        Column("slots/trial", lambda each: each[1].slots_per_trial),
+        Column("trials", lambda each: each[1].trials),
+        Column("slot minutes", lambda each: f"{each[1].slot_seconds / 60:,.1f}"),
+        Column("budget", lambda each: each[1].budget_usd, format_usd),
+    ]
+    return make_table(columns, enumerate(brackets, start=1))
 
 
-def _rounds(outline: Outline) -> Table:
+def _round_table(outline: Outline) -> Table:
     several = len({each.track for each in outline.rounds}) > 1
-    first = ("bracket", "round") if several else ("round",)
-    table = number_table((*first, "trials", "of slots", "slots", "nodes", "time", "cost"))
-    for each in outline.rounds:
-        name = (f"{each.track + 1}", f"{each.number}") if several else (f"{each.number}",)
-        table.add_row(
-            *name,
-            f"{each.trials:,}",
-            _gangs(each),
-            f"{each.slots:,}",
-            f"{each.nodes:,}",
-            format_duration(each.seconds),
-            format_usd(each.usd),
-        )
-    blank = [""] * (len(table.columns) - 3)
-    around = "boot, save" if not several else "boot, save, idle"
-    if outline.around_s > 0.0 or outline.around_usd > _NOTHING_USD:
-        table.add_row(around, *blank, format_duration(outline.around_s), format_usd(outline.around_usd))
-    table.add_row("all", *blank, format_duration(outline.seconds), format_usd(outline.usd), style="bold")
-    return table
+    columns: list[Column[RoundOutline]] = [
+        Column("round", lambda each: each.number, total="" if several else "all"),
+        Column("trials", lambda each: each.trials),
+        Column("of slots", _gangs),
+        Column("slots", lambda each: each.slots),
+        Column("nodes", lambda each: each.nodes),
+        Column("time", lambda each: each.seconds, format_duration, total=outline.seconds),
+        Column("cost", lambda each: each.usd, format_usd, total=outline.usd),
+    ]
+    if several:
+        columns.insert(0, Column("bracket", lambda each: each.track + 1, total="all"))
+    table = make_table(columns, outline.rounds, has_total=True)
+    if outline.around_s <= 0.0 and outline.around_usd <= _NOTHING_USD:
+        return table
+    around = ["boot, save, idle" if several else "boot, save", *[""] * (len(columns) - 3)]
+    around += [format_duration(outline.around_s), format_usd(outline.around_usd)]
+    return replace(table, rows=(*table.rows, Row(tuple(map(Cell, around)))))
 
 
 def _gangs(each: RoundOutline) -> str:

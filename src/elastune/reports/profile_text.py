@@ -9,45 +9,46 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from elastune.reports.tables import fact_table, number_table, stacked
+from elastune.reports.table import Column, make_table
+from elastune.reports.terminal import fact_table, stacked, terminal_table
 from elastune.runs.profiling import Profiled
 from elastune.units import format_duration, format_usd, plural
 
 
 def render_profiled(taken: Profiled, job: Path) -> RenderableType:
-    return stacked(list(_parts(taken, job)))
+    return stacked(_parts(taken, job))
 
 
 def _parts(taken: Profiled, job: Path) -> Iterator[RenderableType]:
     measured = taken.measurements
     yield Text.assemble((job.stem, "bold"), f", measured in {format_duration(taken.took.jct_seconds)}")
-    table = number_table(("slots", "iteration", "sd", "speed-up", "efficiency", "measured"))
-    typical = measured.typical()
-    for slots, values in typical.items():
-        speedup = taken.profile.speedup.at(slots)
-        table.add_row(
-            f"{slots}",
-            format_duration(statistics.fmean(values)),
-            _sd(values),
-            f"{speedup:.2f}",
-            f"{speedup / slots:.0%}",
-            plural(len(values), "iteration"),
-        )
-    yield table
-    rows = fact_table()
-    rows.add_row("configurations", f"differ in speed by {measured.spread:.1%}")
-    rows.add_row("start-up", _told(measured.startup))
-    rows.add_row("save", _told(measured.save))
-    for count, values in sorted(measured.boot.items()):
-        rows.add_row(f"boot of {plural(count, 'node')}", _told(values))
-    rows.add_row("it cost", format_usd(taken.took.cost))
-    yield rows
+    columns: list[Column[tuple[int, list[float]]]] = [
+        Column("slots", lambda each: each[0]),
+        Column("iteration", lambda each: statistics.fmean(each[1]), format_duration),
+        Column("sd", lambda each: _sd(each[1])),
+        Column("speed-up", lambda each: taken.profile.speedup.at(each[0]), lambda ratio: f"{ratio:.2f}"),
+        Column("efficiency", lambda each: f"{taken.profile.speedup.at(each[0]) / each[0]:.0%}"),
+        Column("measured", lambda each: plural(len(each[1]), "iteration")),
+    ]
+    yield terminal_table(make_table(columns, measured.typical().items()))
+    boots = [
+        (f"boot of {plural(count, 'node')}", _told(times)) for count, times in sorted(measured.boot.items())
+    ]
+    yield fact_table(
+        [
+            ("configurations", f"differ in speed by {measured.spread:.1%}"),
+            ("start-up", _told(measured.startup)),
+            ("save", _told(measured.save)),
+            *boots,
+            ("it cost", format_usd(taken.took.cost)),
+        ]
+    )
     hint = Text.assemble(
         f"written to {taken.path}; plan with it by ", (f"profile: {taken.path.name}", "bold")
     )
-    boots = [seconds for values in measured.boot.values() for seconds in values]
-    if boots:
-        hint.append(f" and, in cluster, init: {statistics.fmean(boots):.1f}s")
+    seconds = [each for times in measured.boot.values() for each in times]
+    if seconds:
+        hint.append(f" and, in cluster, init: {statistics.fmean(seconds):.1f}s")
     yield hint
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastune.api.running import RUNS_FOLDER
 from elastune.errors import JobError
 from elastune.journal import FoundRun, find_runs
+from elastune.reports.cluster_figure import draw_cost, draw_nodes
 from elastune.reports.comparison_figure import draw_best_over_time, draw_outcomes
 from elastune.reports.comparison_page import comparison_page
-from elastune.reports.cost_figure import draw_cost
 from elastune.reports.curves_figure import draw_curves
 from elastune.reports.gantt_figure import draw_gantt, draw_round
-from elastune.reports.key_figures import compared_figures, run_figures
 from elastune.reports.look import check_matplotlib, to_png, to_svg
-from elastune.reports.markup import Markup
-from elastune.reports.nodes_figure import draw_nodes
-from elastune.reports.page import picture
+from elastune.reports.markup import Markup, picture
 from elastune.reports.run_page import run_page
-from elastune.runs.history.comparison import compare
+from elastune.runs.history.comparison import Comparison, Mean, compare
 from elastune.runs.history.reading import Memoir, remember
 
 if TYPE_CHECKING:
@@ -124,7 +121,7 @@ def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
         if figure is not None:
             shown[name], pictures[name] = _publish(figure, name, captions[name], into)
     page = _write(into / "index.html", run_page(memoir, shown).encode())
-    return Report(page=page, pictures=pictures, figures=run_figures(memoir))
+    return Report(page=page, pictures=pictures, figures=_run_figures(memoir))
 
 
 def _report_comparison(found: Sequence[FoundRun], into: Path, tell: Tell) -> Report:
@@ -136,7 +133,7 @@ def _report_comparison(found: Sequence[FoundRun], into: Path, tell: Tell) -> Rep
         tell(f"drawing {name}")
         shown[name], pictures[name] = _publish(draw(comparison), name, _COMPARISON_CAPTIONS[name], into)
     page = _write(into / "index.html", comparison_page(comparison, shown).encode())
-    return Report(page=page, pictures=pictures, figures=compared_figures(comparison))
+    return Report(page=page, pictures=pictures, figures=_compared_figures(comparison))
 
 
 def _publish(figure: Figure, name: str, caption: str, into: Path) -> tuple[Markup, Path]:
@@ -154,3 +151,58 @@ def _write(path: Path, data: bytes) -> Path:
             f"{path} cannot be written: {error.strerror}; choose another folder with --out"
         ) from error
     return path
+
+
+def _run_figures(memoir: Memoir) -> dict[str, object]:
+    """Named as in `status --json`."""
+    record, standing, history = memoir.found.record, memoir.status.standing, memoir.history
+    return {
+        "run": record.run,
+        "name": record.name,
+        "policy": standing.policy,
+        "seed": record.seed,
+        "state": memoir.status.state.value,
+        "metric": standing.metric,
+        "predicted": None if standing.predicted is None else asdict(standing.predicted),
+        "actual": asdict(standing.actual),
+        "deadline_seconds": standing.limits.deadline_s,
+        "budget": standing.limits.budget_usd,
+        "keeps_deadline": standing.keeps_deadline,
+        "keeps_budget": standing.keeps_budget,
+        "best": None if standing.best is None else standing.best.to_dict(),
+        "trials": standing.trials,
+        "nodes": len(history.nodes),
+        "nodes_lost": sum(life.lost for life in history.nodes),
+        "crashes": history.crashes,
+        **({} if standing.hopping is None else {"hopping": standing.hopping.to_dict()}),
+    }
+
+
+def _compared_figures(comparison: Comparison) -> dict[str, object]:
+    return {
+        "name": comparison.title,
+        "metric": comparison.metric,
+        "mode": comparison.mode.value,
+        "policies": [
+            {
+                "label": party.label,
+                "policy": party.policy,
+                "runs": [run.record.run for run in party.runs],
+                "best": _mean(party.best),
+                "jct_seconds": _mean(party.seconds),
+                "cost": _mean(party.usd),
+                "kept_deadline": _share(party.kept_deadline, len(party.runs)),
+                "kept_budget": _share(party.kept_budget, len(party.runs)),
+                "endings": party.endings,
+            }
+            for party in comparison.parties
+        ],
+    }
+
+
+def _mean(mean: Mean | None) -> dict[str, float | None] | None:
+    return None if mean is None else {"mean": mean.value, "standard_error": mean.error}
+
+
+def _share(kept: int | None, runs: int) -> float | None:
+    return None if kept is None else kept / runs

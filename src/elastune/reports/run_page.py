@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import yaml
 
 from elastune.core import Ending
+from elastune.place import TrialId
 from elastune.providers.rays import Farewell
-from elastune.reports.farewell_text import farewell_words
 from elastune.reports.kinds_text import tell_prices
-from elastune.reports.markup import Content, Markup, joined, tag
-from elastune.reports.page import card, page, section
+from elastune.reports.markup import Content, Markup, card, html_facts, html_table, joined, page, section, tag
 from elastune.reports.run_tables import (
-    failure_list,
-    hopping_tables,
-    job_text,
-    remark_list,
+    COST,
+    TIME,
+    Measure,
+    note_table,
+    round_table,
     stage_table,
     trial_table,
 )
-from elastune.reports.simulation_text import policy_reason, tell_ending, tell_faults
+from elastune.reports.standing_text import (
+    farewell_words,
+    policy_reason,
+    tell_ending,
+    tell_faults,
+    tell_hopping,
+)
+from elastune.reports.table import Table
+from elastune.runs.history.hopping import Hopping
 from elastune.runs.history.reading import Memoir
 from elastune.runs.listing import RunState
 from elastune.runs.standing import Prices, Standing
-from elastune.units import format_confidence, format_duration, format_percent, format_usd, plural
+from elastune.units import format_confidence, format_duration, format_percent, plural
 
-Show = Callable[[float], str]
+_MOST_FAILURES = 20
+_MOST_NOTES = 200
+_MOST_ROUNDS = 200
+_ROUND_NOTE = (
+    "Busy: of the time for which workers were up, the part in which they trained or evaluated. "
+    "Above bound: by how much the round took longer than its busiest worker and its longest trial need."
+)
 
 
 def run_page(memoir: Memoir, pictures: Mapping[str, Markup]) -> str:
@@ -42,18 +59,17 @@ def _parts(memoir: Memoir, pictures: Mapping[str, Markup]) -> Iterator[Content]:
     yield _best(standing)
     yield section("What happened", *pictures.values())
     if standing.hopping is not None:
-        yield section("How the models hopped", *hopping_tables(standing.hopping))
+        yield section("How the models hopped", *_hopping(standing.hopping))
     if standing.stages:
-        yield section("Stages", stage_table(memoir))
+        yield _table_section(stage_table(standing))
     if memoir.history.trials:
-        yield section("Trials", *trial_table(memoir))
+        yield _table_section(trial_table(memoir))
     if standing.failures:
         failed = sum(failure.trials for failure in standing.failures)
-        yield section(f"Failures: {plural(failed, 'trial')}", *failure_list(memoir))
-    notes = list(remark_list(memoir))
-    if notes:
-        yield section("Notes", *notes)
-    yield section("The job", tag("pre", job_text(memoir)))
+        yield section(f"Failures: {plural(failed, 'trial')}", *_failures(memoir))
+    if memoir.history.remarks:
+        yield _table_section(note_table(memoir.history.remarks, _MOST_NOTES))
+    yield section("The job", tag("pre", _job_text(memoir)))
     yield tag("p", f"Drawn from the journal {memoir.found.journal}.", class_="muted")
 
 
@@ -130,19 +146,14 @@ def _mishaps(memoir: Memoir) -> str:
 
 def _cards(memoir: Memoir) -> Iterator[Markup]:
     standing, history = memoir.status.standing, memoir.history
-    limits, actual = standing.limits, standing.actual
-    over = standing.ending is not None
-    for name, key, show, limit, kept in (
-        ("Time", "jct_seconds", format_duration, limits.deadline_s, standing.keeps_deadline),
-        ("Cost", "cost", format_usd, limits.budget_usd, standing.keeps_budget),
-    ):
-        real = getattr(actual, key)
+    for each in (TIME, COST):
+        limit = each.limit(standing.limits)
         yield card(
-            name if over else f"{name} so far",
-            show(real),
-            *_expectations(standing, key, real, show),
-            None if limit is None else f"{'deadline' if name == 'Time' else 'budget'} {show(limit)}",
-            verdict=kept if over or kept is False else None,
+            each.name.capitalize() + (" so far" if standing.ending is None else ""),
+            each.told(standing.actual),
+            *_expectations(standing, each),
+            None if limit is None else f"{each.limit_name} {each.show(limit)}",
+            verdict=each.kept(standing),
         )
     best = standing.best
     yield card(
@@ -161,24 +172,52 @@ def _cards(memoir: Memoir) -> Iterator[Markup]:
     yield card("Nodes at once", f"{peak}", f"{plural(len(history.nodes), 'node')} in all", trained)
 
 
-def _expectations(standing: Standing, key: str, real: float, show: Show) -> Iterator[str]:
+def _expectations(standing: Standing, each: Measure) -> Iterator[str]:
     """What was predicted, by how much it was missed, and what had been promised."""
     if standing.predicted is None:
         return
-    expected: float = getattr(standing.predicted, key)
-    missed = f" ({real / expected - 1:+.1%})" if expected and standing.ending is not None else ""
-    yield f"predicted {show(expected)}{missed}"
+    missed = each.difference(standing)
+    yield f"predicted {each.told(standing.predicted)}" + (f" ({missed})" if missed else "")
     if standing.promised is not None:
-        level = format_confidence(standing.limits.confidence)
-        yield f"{level} quantile {show(getattr(standing.promised, key))}"
+        yield f"{format_confidence(standing.limits.confidence)} quantile {each.told(standing.promised)}"
 
 
 def _best(standing: Standing) -> Markup | None:
     best = standing.best
     if best is None or not best.config:
         return None
-    rows = [
-        tag("tr", tag("td", name, class_="words"), tag("td", tag("code", f"{value!r}"), class_="words"))
-        for name, value in best.config.items()
-    ]
-    return section("The best configuration", tag("table", tag("tbody", rows)))
+    facts = [(name, tag("code", f"{value!r}")) for name, value in best.config.items()]
+    return section("The best configuration", html_facts(facts))
+
+
+def _table_section(table: Table) -> Markup:
+    return section(table.title, html_table(table))
+
+
+def _hopping(hopping: Hopping) -> Iterator[Content]:
+    """The figures in words, then a line for each round."""
+    yield html_facts(tell_hopping(hopping))
+    rounds = round_table(hopping, _MOST_ROUNDS - 1, 1)
+    yield tag("h3", rounds.title)
+    yield html_table(replace(rounds, notes=(_ROUND_NOTE,)))
+
+
+def _failures(memoir: Memoir) -> Iterator[Content]:
+    """Trials that failed alike, the most frequent first, with the whole error of the first of them."""
+    failures = memoir.status.standing.failures
+    for failure in failures[:_MOST_FAILURES]:
+        crashes = memoir.history.trials[TrialId(failure.trial)].crashes
+        trace = crashes[-1].error.strip() if crashes else failure.error
+        told = f"{plural(failure.trials, 'trial')}, the first is {failure.trial}: "
+        if trace == failure.error:
+            yield tag("p", told, tag("code", failure.error))
+        else:
+            yield tag("details", tag("summary", told, tag("code", failure.error)), tag("pre", trace))
+    if len(failures) > _MOST_FAILURES:
+        yield tag("p", f"{len(failures) - _MOST_FAILURES} more kinds of error are not shown.", class_="muted")
+
+
+def _job_text(memoir: Memoir) -> str:
+    """As YAML, without what was left open."""
+    told = {key: value for key, value in memoir.job.items() if value is not None}
+    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110)

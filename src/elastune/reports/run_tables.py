@@ -1,211 +1,318 @@
-"""The tables of a run's page: stages, trials, failures, notes, the job."""
+"""The tables of one run, for terminals and pages alike: promise, stages, rounds, trials, failures, notes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-import yaml
-
-from elastune.core.events import Config
 from elastune.place import TrialId
-from elastune.reports.hopping_text import ROUND_COLUMNS, round_cells, tell_hopping
-from elastune.reports.markup import Cell, Content, Markup, table, tag
-from elastune.reports.stage_names import stage_name
-from elastune.runs.history.hopping import Hopping
+from elastune.planning import Limits
+from elastune.reports.table import Cell, Column, Piece, Row, Table, Tone, Value, make_table
+from elastune.runs.history.gangs import GangLife
+from elastune.runs.history.hopping import Hopping, RoundFigures
 from elastune.runs.history.reading import Memoir
 from elastune.runs.history.trials import TrialCourse
-from elastune.runs.standing import Shares
+from elastune.runs.remarks import Failure, Remark
+from elastune.runs.result import Estimate
+from elastune.runs.standing import Shares, StageStanding, Standing, keeps
 from elastune.spec.mode import Mode
-from elastune.units import format_duration, format_usd, plural
+from elastune.units import format_confidence, format_duration, format_usd, plural
 
-_ACTIVITIES = ("booting", "starting", "training", "saving", "idle")
+Formatter = Callable[[float], str]
+
+_BAR_CELLS = 20
+# Told apart without colours, too.
+_ACTIVITIES = (
+    ("booting", "boot", "▒", "yellow"),
+    ("starting", "start", "▓", "cyan"),
+    ("training", "train", "█", "green"),
+    ("saving", "save", "▞", "blue"),
+    ("idle", "idle", "·", "dim"),
+)
 _MOST_TRIALS = 50
 _MOST_PARAMETERS = 8
-_MOST_REMARKS = 200
-_MOST_FAILURES = 20
-_MOST_ROUNDS = 200
 
 
-def stage_table(memoir: Memoir) -> Markup:
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Time or money: how it is called, written and limited. `key` names it in estimates."""
+
+    name: str
+    key: str
+    show: Formatter
+    limit_name: str
+    limit_key: str
+
+    def of(self, estimate: Estimate | None) -> float | None:
+        return None if estimate is None else getattr(estimate, self.key)
+
+    def told(self, estimate: Estimate | None) -> str:
+        return "" if estimate is None else self.show(getattr(estimate, self.key))
+
+    def limit(self, limits: Limits) -> float | None:
+        limit: float | None = getattr(limits, self.limit_key)
+        return limit
+
+    def told_limit(self, limits: Limits) -> str:
+        limit = self.limit(limits)
+        return "none" if limit is None else self.show(limit)
+
+    def kept(self, standing: Standing) -> bool | None:
+        """None: there is no such limit, or the run goes on and has not exceeded it."""
+        kept = keeps(getattr(standing.actual, self.key), self.limit(standing.limits))
+        return kept if standing.ending is not None or kept is False else None
+
+    def difference(self, standing: Standing) -> str:
+        """Of the end to what was predicted."""
+        if standing.ending is None:
+            return ""
+        return difference(getattr(standing.actual, self.key), self.of(standing.predicted))
+
+
+TIME = Measure("time", "jct_seconds", format_duration, "deadline", "deadline_s")
+COST = Measure("cost", "cost", format_usd, "budget", "budget_usd")
+
+
+def promise_table(standing: Standing, so_far: str) -> Table:
+    """Time and money: predicted, real, and allowed. `so_far` is what the real numbers are called."""
+    limits = standing.limits
+
+    def outcome(each: Measure) -> Value:
+        limit, kept = each.limit(limits), each.kept(standing)
+        if kept is not None:
+            return Cell("kept", Tone.GOOD) if kept else Cell("exceeded", Tone.BAD)
+        return None if limit is None else f"{each.show(limit - getattr(standing.actual, each.key))} left"
+
+    columns: list[Column[Measure]] = [
+        Column("", lambda each: each.name, is_text=True),
+        Column("predicted", lambda each: each.told(standing.predicted)),
+        Column(f"{format_confidence(limits.confidence)} quantile", lambda each: each.told(standing.promised)),
+        Column(so_far, lambda each: each.told(standing.actual), tone=Tone.STRONG),
+        Column("difference", lambda each: each.difference(standing)),
+        Column("limit", lambda each: each.told_limit(limits)),
+        Column(" ", outcome, is_text=True),
+    ]
+    return make_table(columns, (TIME, COST))
+
+
+def difference(real: float, expected: float | None) -> str:
+    return "" if not expected else f"{real / expected - 1:+.1%}".replace("-0.0%", "+0.0%")
+
+
+def stage_name(stage: StageStanding, brackets: Sequence[str], *, long: bool = False) -> str:
+    """`2`, or `3.2` for the second stage of bracket 3; `long`: `stage 2`. A stage that goes on has a mark."""
+    number = f"{stage.stage + 1}" if stage.is_over else f"{stage.stage + 1}…"
+    if stage.bracket < len(brackets) and len(brackets) > 1:
+        number = f"{brackets[stage.bracket].removeprefix('bracket ')}.{number}"
+    elif stage.bracket:
+        number = f"{stage.bracket}.{number}"
+    return f"stage {number}" if long else number
+
+
+def stage_table(standing: Standing) -> Table:
     """Planned against real, and what became of the slot time."""
-    standing = memoir.status.standing
-    planned = any(stage.planned is not None for stage in standing.stages)
-    head = [
-        "stage",
-        "nodes",
-        "time",
-        *(["planned"] if planned else []),
-        "cost",
-        *(["planned"] if planned else []),
+    brackets, stages = standing.brackets, standing.stages
+    actual, predicted = standing.actual, standing.predicted
+    columns: list[Column[StageStanding]] = [
+        Column("stage", lambda each: stage_name(each, brackets), total="all", min_width=5),
+        Column("nodes", lambda each: each.nodes, min_width=5),
+        Column(
+            "time", lambda each: each.actual.jct_seconds, format_duration, actual.jct_seconds, min_width=7
+        ),
+        Column(
+            "planned",
+            lambda each: None if each.planned is None else each.planned.seconds,
+            format_duration,
+            None if predicted is None else predicted.jct_seconds,
+            min_width=7,
+        ),
+        Column("cost", lambda each: each.actual.cost, format_usd, actual.cost, min_width=7),
+        Column(
+            "planned",
+            lambda each: None if each.planned is None else each.planned.cost,
+            format_usd,
+            None if predicted is None else predicted.cost,
+            min_width=7,
+        ),
+        *(_share_column(name, title, standing.shares) for name, title, _, _ in _ACTIVITIES),
+        Column(
+            "slot time",
+            lambda each: _share_bar(each.shares),
+            total=_share_bar(standing.shares),
+            is_text=True,
+            leaves=1,
+            is_drawn=True,
+        ),
     ]
-    rows: list[list[Content]] = []
-    for stage in standing.stages:
-        row: list[Content] = [stage_name(stage, standing.brackets), stage.nodes]
-        row.append(format_duration(stage.actual.jct_seconds))
-        if planned:
-            row.append("" if stage.planned is None else format_duration(stage.planned.seconds))
-        row.append(format_usd(stage.actual.cost))
-        if planned:
-            row.append("" if stage.planned is None else format_usd(stage.planned.cost))
-        rows.append([*row, *_share_cells(stage.shares)])
-    if len(standing.stages) > 1:
-        predicted, actual = standing.predicted, standing.actual
-        times: list[Content] = [format_duration(actual.jct_seconds)]
-        costs: list[Content] = [format_usd(actual.cost)]
-        if planned:
-            times.append("" if predicted is None else format_duration(predicted.jct_seconds))
-            costs.append("" if predicted is None else format_usd(predicted.cost))
-        rows.append(["all", "", *times, *costs, *_share_cells(standing.shares)])
-    return table([*head, *_ACTIVITIES], rows)
-
-
-def _share_cells(shares: Shares | None) -> Iterator[str]:
-    for name in _ACTIVITIES:
-        share = 0.0 if shares is None else getattr(shares, name)
-        yield f"{share:.0%}" if share >= 0.005 else "–"
-
-
-def hopping_tables(hopping: Hopping) -> Iterator[Content]:
-    """The figures in words, then a line for each round."""
-    facts = [
-        tag("tr", tag("td", name, class_="words"), tag("td", told, class_="words wide"))
-        for name, told in tell_hopping(hopping)
-    ]
-    yield tag("table", tag("tbody", facts))
-    shown = hopping.rounds[:_MOST_ROUNDS]
-    rows = [list(round_cells(number, each)) for number, each in enumerate(shown, 1)]
-    yield tag("h3", "Rounds")
-    yield table(ROUND_COLUMNS, rows)
-    if len(hopping.rounds) > len(shown):
-        yield tag("p", f"{len(hopping.rounds) - len(shown):,} more rounds are not shown.", class_="muted")
-    yield tag(
-        "p",
-        "Busy: of the time for which workers were up, the part in which they trained or evaluated. "
-        "Above bound: by how much the round took longer than its busiest worker and its longest trial need.",
-        class_="muted",
+    is_planned = any(stage.planned is not None for stage in stages)
+    return make_table(
+        [column for column in columns if is_planned or column.title != "planned"],
+        stages,
+        has_total=len(stages) > 1,
+        title="Stages" if len(brackets) < 2 else "Stages, as bracket.stage",
+        gap=1,
     )
 
 
+def _share_column(name: str, title: str, all_shares: Shares | None) -> Column[StageStanding]:
+    def share(shares: Shares | None) -> str:
+        value = 0.0 if shares is None else getattr(shares, name)
+        return "" if shares is None else f"{value:.0%}" if value >= 0.005 else "-"
+
+    return Column(title, lambda each: share(each.shares), total=share(all_shares), min_width=5)
+
+
+def _share_bar(shares: Shares | None) -> Cell | None:
+    """Characters by cumulated rounding, so that they always fill the bar."""
+    if shares is None:
+        return None
+    pieces: list[Piece] = [(" ", "")]
+    sum_, filled = 0.0, 0
+    for name, _, glyph, style in _ACTIVITIES:
+        sum_ += getattr(shares, name)
+        upto = round(sum_ * _BAR_CELLS)
+        pieces.append((glyph * (upto - filled), style))
+        filled = upto
+    return Cell("", pieces=tuple(pieces))
+
+
+def round_table(hopping: Hopping, first: int, last: int) -> Table:
+    """Of many rounds the first and the last ones."""
+    columns: list[Column[tuple[int, RoundFigures]]] = [
+        Column("round", lambda each: f"{each[0]}"),
+        Column("epoch", lambda each: _epochs(each[1])),
+        Column("trials", lambda each: each[1].trials),
+        Column("workers", lambda each: each[1].workers),
+        Column("time", lambda each: each[1].seconds, format_duration),
+        Column("busy", lambda each: each[1].utilisation, lambda share: f"{share:.0%}"),
+        Column("above bound", lambda each: each[1].gap, lambda gap: f"{max(0.0, gap):.1%}"),
+        Column("visits", lambda each: each[1].visits if each[1].manner == "hopping" else each[1].manner),
+        Column("repeated", lambda each: each[1].repeated or None),
+    ]
+    rounds = list(enumerate(hopping.rounds, 1))
+    more = len(rounds) - first - last
+    if more <= 0:
+        return make_table(columns, rounds, title="Rounds", gap=1)
+    table = make_table(columns, [*rounds[:first], *rounds[len(rounds) - last :]], gap=1)
+    rows = (*table.rows[:first], Row((Cell("…"),)), *table.rows[first:])
+    return replace(table, rows=rows, title=f"Rounds, {more:,} of {len(rounds):,} left out")
+
+
+def _epochs(each: RoundFigures) -> str:
+    first, last = each.first_iteration, each.last_iteration
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class RankedTrial:
+    """A trial with its best value and the gangs that it had."""
+
     course: TrialCourse
     best: float | None
-    gangs: int
-    most_slots: int
-    slot_s: float
+    gangs: tuple[GangLife, ...]
+
+    @property
+    def last(self) -> float | None:
+        return self.course.kept[-1] if self.course.kept else None
+
+    @property
+    def slot_s(self) -> float:
+        return sum((gang.until_s - gang.from_s) * len(gang.gang) for gang in self.gangs)
+
+    @property
+    def most_slots(self) -> int:
+        return max((len(gang.gang) for gang in self.gangs), default=0)
 
 
-def trial_table(memoir: Memoir) -> Iterator[Content]:
+def trial_table(memoir: Memoir) -> Table:
     """The best first; how many are left out is told."""
-    lines = _ranked(memoir)
-    shown = lines[:_MOST_TRIALS]
-    names = list(dict.fromkeys(name for line in shown for name in line.course.config))
-    columns = names[:_MOST_PARAMETERS]
+    ranked = _ranked(memoir)
+    shown = ranked[:_MOST_TRIALS]
     standing = memoir.status.standing
     best = None if standing.best is None else standing.best.trial
-    has_forks = any(line.course.parent is not None for line in shown)
-    head = [
-        "trial",
-        f"best {standing.metric}",
-        "last",
-        "iterations",
-        "slot time",
-        "gangs" if standing.hopping is None else "visits",
-        "most slots",
-        *columns,
-        "crashes",
-        *(["forked from"] if has_forks else []),
+    names = list(dict.fromkeys(name for each in shown for name in each.course.config))
+    columns: list[Column[RankedTrial]] = [
+        Column("trial", lambda each: _trial_cell(each.course.trial, best), is_text=True),
+        Column(f"best {standing.metric}", lambda each: each.best, format_metric),
+        Column("last", lambda each: each.last, format_metric),
+        Column("iterations", lambda each: len(each.course.kept)),
+        Column("slot time", lambda each: each.slot_s, format_duration),
+        Column("gangs" if standing.hopping is None else "visits", lambda each: len(each.gangs)),
+        Column("most slots", lambda each: each.most_slots),
+        *(_parameter_column(name) for name in names[:_MOST_PARAMETERS]),
+        Column(
+            "crashes", lambda each: Cell(f"{len(each.course.crashes) or ''}", number=len(each.course.crashes))
+        ),
     ]
-    rows = [_trial_cells(line, columns, is_best=line.course.trial == best) for line in shown]
-    yield table(head, rows, sortable=True)
-    told = []
-    if len(lines) > len(shown):
-        told.append(f"{len(lines) - len(shown):,} more trials are not shown")
-    if len(names) > len(columns):
-        told.append(f"{plural(len(names) - len(columns), 'more hyperparameter')} not shown")
-    yield tag("p", "; ".join([*told, "a click on a heading sorts"]).capitalize() + ".", class_="muted")
+    if any(each.course.parent is not None for each in shown):
+        columns.append(Column("forked from", lambda each: _parent_cell(each.course)))
+    notes = []
+    if len(ranked) > len(shown):
+        notes.append(f"{len(ranked) - len(shown):,} more trials are not shown.")
+    if len(names) > _MOST_PARAMETERS:
+        notes.append(f"{plural(len(names) - _MOST_PARAMETERS, 'more hyperparameter')} not shown.")
+    return make_table(columns, shown, title="Trials", notes=tuple(notes), is_sortable=True)
 
 
-def _trial_cells(line: _Line, columns: list[str], *, is_best: bool) -> list[Cell | Content]:
-    course = line.course
-    last = course.kept[-1] if course.kept else None
-    cells: list[Cell | Content] = [
-        Cell(f"{course.trial}{' ★' if is_best else ''}", course.trial, "best" if is_best else None),
-        Cell("" if line.best is None else f"{line.best:.5g}", line.best),
-        Cell("" if last is None else f"{last:.5g}", last),
-        Cell(f"{len(course.kept):,}", len(course.kept)),
-        Cell(format_duration(line.slot_s), line.slot_s),
-        line.gangs,
-        line.most_slots,
-        *(_parameter(course.config, name) for name in columns),
-        Cell(len(course.crashes) or "", len(course.crashes)),
-    ]
-    if course.parent is not None:
-        cells.append(Cell(f"{course.parent} after {course.inherited:,}", course.parent))
-    return cells
-
-
-def _parameter(config: Config, name: str) -> Cell:
-    value = config.get(name, "")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return Cell(str(value))
-    return Cell(f"{value:.4g}" if isinstance(value, float) else f"{value}", value)
-
-
-def _ranked(memoir: Memoir) -> list[_Line]:
-    mode = memoir.terms.mode
-    slot_s: dict[TrialId, float] = {}
-    gangs: dict[TrialId, int] = {}
-    most: dict[TrialId, int] = {}
+def _ranked(memoir: Memoir) -> list[RankedTrial]:
+    gangs: dict[TrialId, list[GangLife]] = defaultdict(list)
     for gang in memoir.history.gangs:
-        slot_s[gang.trial] = slot_s.get(gang.trial, 0.0) + (gang.until_s - gang.from_s) * len(gang.gang)
-        gangs[gang.trial] = gangs.get(gang.trial, 0) + 1
-        most[gang.trial] = max(most.get(gang.trial, 0), len(gang.gang))
-    choose = max if mode is Mode.MAX else min
-    lines = [
-        _Line(
-            course=course,
-            best=choose(course.kept) if course.kept else None,
-            gangs=gangs.get(number, 0),
-            most_slots=most.get(number, 0),
-            slot_s=slot_s.get(number, 0.0),
+        gangs[gang.trial].append(gang)
+    choose, sign = (max, -1.0) if memoir.terms.mode is Mode.MAX else (min, 1.0)
+    trials = [
+        RankedTrial(
+            course=course, best=choose(course.kept) if course.kept else None, gangs=tuple(gangs[number])
         )
         for number, course in memoir.history.trials.items()
     ]
-    sign = -1.0 if mode is Mode.MAX else 1.0
-    return sorted(lines, key=lambda line: (line.best is None, sign * (line.best or 0.0), line.course.trial))
+    return sorted(trials, key=lambda each: (each.best is None, sign * (each.best or 0.0), each.course.trial))
 
 
-def failure_list(memoir: Memoir) -> Iterator[Content]:
-    """Trials that failed alike, the most frequent first, with the whole error of the first of them."""
-    failures = memoir.status.standing.failures
-    for failure in failures[:_MOST_FAILURES]:
-        crashes = memoir.history.trials[TrialId(failure.trial)].crashes
-        trace = crashes[-1].error.strip() if crashes else failure.error
-        told = f"{plural(failure.trials, 'trial')}, the first is {failure.trial}: "
-        if trace == failure.error:
-            yield tag("p", told, tag("code", failure.error))
-        else:
-            yield tag("details", tag("summary", told, tag("code", failure.error)), tag("pre", trace))
-    if len(failures) > _MOST_FAILURES:
-        yield tag("p", f"{len(failures) - _MOST_FAILURES} more kinds of error are not shown.", class_="muted")
+def format_metric(value: float) -> str:
+    return f"{value:.5g}"
 
 
-def remark_list(memoir: Memoir) -> Iterator[Content]:
-    remarks = memoir.history.remarks
-    if not remarks:
-        return
-    rows: list[list[Cell | Content]] = [
-        [Cell(format_duration(each.at_s)), each.topic, Cell(each.text, style="wide")]
-        for each in remarks[:_MOST_REMARKS]
+def _trial_cell(trial: int, best: int | None) -> Cell:
+    return Cell(f"{trial} ★", Tone.BEST, trial) if trial == best else Cell(f"{trial}", number=trial)
+
+
+def _parent_cell(course: TrialCourse) -> Cell | None:
+    if course.parent is None:
+        return None
+    return Cell(f"{course.parent} after {course.inherited:,}", number=course.parent)
+
+
+def _parameter_column(name: str) -> Column[RankedTrial]:
+    def value(each: RankedTrial) -> Value:
+        found = each.course.config.get(name, "")
+        return str(found) if isinstance(found, bool) or not isinstance(found, int | float) else found
+
+    return Column(name, value, lambda found: f"{found:.4g}" if isinstance(found, float) else f"{found}")
+
+
+def failure_table(failures: Sequence[Failure], most: int) -> Table:
+    """Trials that failed alike, the most frequent first."""
+    columns: list[Column[Failure]] = [
+        Column("trials", lambda each: each.trials),
+        Column("first", lambda each: f"{each.trial}"),
+        Column("error", lambda each: each.error, is_text=True, wraps=True),
     ]
-    yield table(["time", "about", "what"], rows, left=(1, 2))
-    if len(remarks) > _MOST_REMARKS:
-        yield tag("p", f"{len(remarks) - _MOST_REMARKS:,} more notes are not shown.", class_="muted")
+    more = len(failures) - most
+    title = f"Failed: {plural(sum(failure.trials for failure in failures), 'trial')}"
+    return make_table(
+        columns, failures[:most], title=f"{title} ({more} more kinds of error)" if more > 0 else title
+    )
 
 
-def job_text(memoir: Memoir) -> str:
-    """As YAML, without what was left open."""
-    told = {key: value for key, value in memoir.job.items() if value is not None}
-    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110)
+def note_table(remarks: Sequence[Remark], most: int, *, last: bool = False) -> Table:
+    """The first, or the `last`, of the notes."""
+    columns: list[Column[Remark]] = [
+        Column("time", lambda each: each.at_s, format_duration, tone=Tone.MUTED),
+        Column("about", lambda each: each.topic, is_text=True),
+        Column("what", lambda each: each.text, is_text=True, wraps=True),
+    ]
+    title = "Notes"
+    if len(remarks) > most:
+        title = f"Notes, the {'last' if last else 'first'} {most} of {len(remarks):,}"
+    return make_table(columns, remarks[-most:] if last else remarks[:most], title=title, has_head=False)

@@ -1,95 +1,77 @@
-"""The parts in which one run is shown, whether it is over or not."""
+"""One run in words and tables for a terminal, whether it is over or not."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from elastune.core import Ending
 from elastune.core.events import Config
-from elastune.reports.tables import WiderIfRoom, fact_table, number_table, titled
-from elastune.runs.remarks import Failure, Remark
+from elastune.job import Job
+from elastune.job.choice import choose, choose_policy
+from elastune.providers.rays import Farewell
+from elastune.reports.run_tables import failure_table, note_table, promise_table, round_table, stage_table
+from elastune.reports.terminal import fact_table, terminal_table
+from elastune.runs.history.hopping import Hopping
 from elastune.runs.result import BestTrial
-from elastune.runs.standing import Shares, StageStanding, Standing
-from elastune.units import format_confidence, format_duration, format_usd, plural
-
-Formatter = Callable[[float], str]
+from elastune.runs.standing import Standing
+from elastune.units import format_duration, format_percent, plural
+from elastune.wording import several
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _SPARK_CELLS = 48
-_BAR_CELLS = 20
-# Told apart without colours, too.
-_ACTIVITIES = (
-    ("booting", "boot", "▒", "yellow"),
-    ("starting", "start", "▓", "cyan"),
-    ("training", "train", "█", "green"),
-    ("saving", "save", "▞", "blue"),
-    ("idle", "idle", "·", "dim"),
-)
 _MOST_FAILURES = 5
+_MOST_NOTES = 8
+_FIRST_ROUNDS, _LAST_ROUNDS = 4, 8
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_ENDINGS = {
+    Ending.COMPLETE: "complete",
+    Ending.TARGET: "reached the target",
+    Ending.DEADLINE: "stopped at the deadline",
+    Ending.BUDGET: "stopped at the budget",
+    Ending.STOPPED: "stopped by request",
+    Ending.FAILED: "failed: no trial is left, or no node could be had",
+}
 
 
-def promise_table(standing: Standing, so_far: str) -> Table:
-    """Time and money: predicted, real, and allowed. `so_far` is what the real numbers are called."""
-    limits, predicted, promised = standing.limits, standing.predicted, standing.promised
-    over = standing.ending is not None
-    level = format_confidence(limits.confidence)
-    table = number_table(
-        ("", "predicted", f"{level} quantile", so_far, "difference", "limit", " "), left=("", " ")
-    )
-    rows = (
-        ("time", "jct_seconds", format_duration, limits.deadline_s, standing.keeps_deadline),
-        ("cost", "cost", format_usd, limits.budget_usd, standing.keeps_budget),
-    )
-    for name, key, show, limit, kept in rows:
-        real = getattr(standing.actual, key)
-        expected = None if predicted is None else getattr(predicted, key)
-        table.add_row(
-            name,
-            "" if expected is None else show(expected),
-            "" if promised is None else show(getattr(promised, key)),
-            Text(show(real), style="bold"),
-            "" if not over else difference(real, expected),
-            "none" if limit is None else show(limit),
-            verdict(kept) if over or kept is False else _left(limit, real, show),
-        )
-    return table
+def account(standing: Standing, so_far: str, *, last_notes: bool = False) -> Iterator[RenderableType]:
+    """All about one run below its headline. `so_far` is what the real numbers are called; of many notes the
+    first are shown, or the last."""
+    yield terminal_table(promise_table(standing, so_far))
+    if standing.conceded:
+        yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
+    yield fact_table(_facts(standing))
+    if standing.ending is None:
+        yield fact_table([("nodes now", _tell_nodes(standing))])
+    yield from hopping_parts(standing)
+    if standing.stages:
+        yield terminal_table(stage_table(standing))
+    if standing.failures:
+        yield terminal_table(failure_table(standing.failures, _MOST_FAILURES))
+    if standing.remarks:
+        yield terminal_table(note_table(standing.remarks, _MOST_NOTES, last=last_notes))
 
 
-def verdict(kept: bool | None) -> Text:
-    return Text("") if kept is None else Text("kept", "green") if kept else Text("exceeded", "bold red")
-
-
-def difference(real: float, expected: float | None) -> str:
-    return "" if not expected else f"{real / expected - 1:+.1%}".replace("-0.0%", "+0.0%")
-
-
-def _left(limit: float | None, real: float, show: Formatter) -> str:
-    return "" if limit is None else f"{show(limit - real)} left"
-
-
-def facts(standing: Standing) -> Table:
+def _facts(standing: Standing) -> Iterator[tuple[str, str | Text]]:
     """The best model, the trials, the cluster."""
-    rows = fact_table()
-    rows.add_row("best", tell_best(standing.best, standing.metric))
+    yield "best", tell_best(standing.best, standing.metric)
     trials = ", ".join(f"{count:,} {phase}" for phase, count in standing.phases.items())
     told = f"{standing.trials:,}" + (f": {trials}" if trials else "")
-    rows.add_row("trials", f"{told}; {plural(standing.iterations, 'iteration')} in all")
+    yield "trials", f"{told}; {plural(standing.iterations, 'iteration')} in all"
     peak = max(nodes for _, nodes in standing.growth)
     if peak:
         line = Text(sparkline(standing.growth, standing.actual.jct_seconds))
         line.append(f"  at most {peak} at once")
-        rows.add_row("nodes", line)
+        yield "nodes", line
     if standing.down_s:
         times = sum(remark.down_s > 0.0 for remark in standing.remarks)
         down = f"down {plural(times, 'time')}, {format_duration(standing.down_s)} in all"
-        rows.add_row("driver", f"{down}; the run's clock stood still, nodes that it held were billed")
+        yield "driver", f"{down}; the run's clock stood still, nodes that it held were billed"
     for warning in standing.warnings:
-        rows.add_row("beware", Text(warning, "bold yellow"))
-    return rows
+        yield "beware", Text(warning, "bold yellow")
 
 
 def tell_best(best: BestTrial | None, metric: str) -> Text:
@@ -123,87 +105,95 @@ def sparkline(growth: Sequence[tuple[float, int]], end_s: float, cells: int = _S
     return "".join(_BARS[max(round(each / peak * top), int(each > 0.0))] for each in held)
 
 
-def stage_table(standing: Standing) -> RenderableType:
-    """Planned against real, and what became of the slot time."""
-    return titled(
-        "Stages" if len(standing.brackets) < 2 else "Stages, as bracket.stage",
-        WiderIfRoom(_stages(standing, bars=True), _stages(standing, bars=False)),
-    )
+def _tell_nodes(standing: Standing) -> str:
+    now = standing.nodes
+    others = ((now.booting, "booting"), (now.requested, "asked for"))
+    return ", ".join([f"{now.ready} up", *(f"{count} {word}" for count, word in others if count)])
 
 
-def _stages(standing: Standing, *, bars: bool) -> Table:
-    planned = any(stage.planned is not None for stage in standing.stages)
-    columns = ["stage", "nodes", "time", "cost"]
-    if planned:
-        columns = ["stage", "nodes", "time", "planned", "cost", "planned"]
-    columns += [short for _, short, _, _ in _ACTIVITIES]
-    table = number_table([*columns, "slot time"] if bars else columns, left=("slot time",), gap=1)
-    for column in table.columns:
-        column.min_width = 7 if column.header in {"time", "planned", "cost"} else 5
-    for stage in standing.stages:
-        cells = _stage_cells(stage, standing.brackets, planned=planned)
-        table.add_row(*cells, *_share_cells(stage.shares, bars=bars))
-    if len(standing.stages) > 1:
-        predicted, actual = standing.predicted, standing.actual
-        times = [format_duration(actual.jct_seconds)]
-        costs = [format_usd(actual.cost)]
-        if planned:
-            times.append("" if predicted is None else format_duration(predicted.jct_seconds))
-            costs.append("" if predicted is None else format_usd(predicted.cost))
-        table.add_row("all", "", *times, *costs, *_share_cells(standing.shares, bars=bars), style="bold")
-    return table
+def hopping_parts(standing: Standing) -> Iterator[RenderableType]:
+    """Nothing, where no model hops."""
+    if standing.hopping is not None:
+        yield fact_table(tell_hopping(standing.hopping))
+        yield terminal_table(round_table(standing.hopping, _FIRST_ROUNDS, _LAST_ROUNDS))
 
 
-def _stage_cells(stage: StageStanding, brackets: Sequence[str], *, planned: bool) -> Iterator[str]:
-    several = len(brackets) > 1
-    number = f"{stage.stage + 1}" if stage.is_over else f"{stage.stage + 1}…"
-    yield f"{brackets[stage.bracket].removeprefix('bracket ')}.{number}" if several else number
-    yield f"{stage.nodes}"
-    yield format_duration(stage.actual.jct_seconds)
-    if planned:
-        yield "" if stage.planned is None else format_duration(stage.planned.seconds)
-    yield format_usd(stage.actual.cost)
-    if planned:
-        yield "" if stage.planned is None else format_usd(stage.planned.cost)
+def tell_hopping(hopping: Hopping) -> Iterator[tuple[str, str]]:
+    """A word and what there is to say about it."""
+    yield "visits", _tell_visits(hopping)
+    if hopping.utilisation is not None:
+        around = (hopping.occupied_s - hopping.training_s) / hopping.up_s
+        busy = f"{format_percent(hopping.utilisation)} of the time for which they were up"
+        busy += f", {around:.1%} went to bringing and saving models" if around > 0.0 else ""
+        yield "workers", f"trained {busy}{_tell_gap(hopping)}"
+    moved = f"{plural(hopping.hops, 'time')} a model came from another worker"
+    if hopping.moved_bytes is not None and hopping.formula_bytes is not None:
+        moved += (
+            f", {tell_bytes(hopping.moved_bytes)} in all; {tell_bytes(hopping.formula_bytes)} if every visit "
+            "were a hop"
+        )
+    yield "hops", moved
+    if hopping.loads:
+        loads = f"partitions read {plural(hopping.loads, 'time')}, in {format_duration(hopping.load_s)}"
+        yield "data", f"{loads} of the workers' time"
 
 
-def _share_cells(shares: Shares | None, *, bars: bool) -> Iterator[Text | str]:
-    if shares is None:
-        yield from [""] * (len(_ACTIVITIES) + bars)
-        return
-    for name, _, _, _ in _ACTIVITIES:
-        share = getattr(shares, name)
-        yield f"{share:.0%}" if share >= 0.005 else "-"
-    if bars:
-        yield _share_bar(shares)
+def _tell_gap(hopping: Hopping) -> str:
+    """Of rounds that were disturbed nobody knows what they must take."""
+    if hopping.gap is None:
+        return ""
+    known = sum(each.bound_s is not None for each in hopping.rounds)
+    which = "rounds" if known == len(hopping.rounds) else plural(known, "undisturbed round")
+    return f"; {which} took {max(0.0, hopping.gap):.1%} more than they must"
 
 
-def _share_bar(shares: Shares) -> Text:
-    """Cells by cumulated rounding, so that they always fill the bar."""
-    bar, sum_, filled = Text(" "), 0.0, 0
-    for name, _, glyph, style in _ACTIVITIES:
-        sum_ += getattr(shares, name)
-        upto = round(sum_ * _BAR_CELLS)
-        bar.append(glyph * (upto - filled), style)
-        filled = upto
-    return bar
+def _tell_visits(hopping: Hopping) -> str:
+    rounds = sum(each.manner == "hopping" for each in hopping.rounds)
+    told = f"{hopping.visits:,} to {plural(hopping.partitions, 'partition')} in {plural(rounds, 'round')}"
+    if hopping.validation_partitions:
+        told = (
+            f"{hopping.visits:,} in {plural(rounds, 'round')}: {hopping.visits - hopping.evaluations:,} to "
+            f"{plural(hopping.partitions, 'partition')}, {hopping.evaluations:,} to "
+            f"{hopping.validation_partitions:,} of the validation data"
+        )
+    together = len(hopping.rounds) - rounds
+    told += f"; {plural(together, 'time')} one model on all workers" if together else ""
+    if hopping.repeated:
+        told += f"; {hopping.repeated:,} begun again after a loss or a crash"
+    return told
 
 
-def failure_table(failures: Sequence[Failure]) -> RenderableType:
-    rows = number_table(("trials", "first", "error"), left=("error",))
-    rows.columns[-1].no_wrap, rows.columns[-1].overflow = False, "fold"
-    for failure in failures[:_MOST_FAILURES]:
-        rows.add_row(f"{failure.trials}", f"{failure.trial}", Text(failure.error))
-    more = len(failures) - _MOST_FAILURES
-    title = f"Failed: {plural(sum(failure.trials for failure in failures), 'trial')}"
-    return titled(f"{title} ({more} more kinds of error)" if more > 0 else title, rows)
+def tell_bytes(count: float) -> str:
+    """`812 B`, `1.23 MB`: powers of ten, three digits."""
+    for unit in _UNITS[:-1]:
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000.0
+    return f"{count:.3g} {_UNITS[-1]}"
 
 
-def remark_table(remarks: Sequence[Remark], title: str) -> RenderableType:
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(justify="right", style="dim", no_wrap=True)
-    rows.add_column(no_wrap=True)
-    rows.add_column()
-    for remark in remarks:
-        rows.add_row(format_duration(remark.at_s), remark.topic, remark.text)
-    return titled(title, rows)
+def policy_reason(job: Job, policy: str) -> str:
+    return str(choose(job, None if policy == choose_policy(job) else policy))
+
+
+def tell_ending(ending: Ending) -> str:
+    return _ENDINGS[ending]
+
+
+def tell_faults(faults: str | None, within: str = ", {}") -> str:
+    """Nothing if there were none; `within` has a place for the words."""
+    if faults in (None, "none"):
+        return ""
+    return within.format(f"faults {faults}" if "=" in str(faults) else f"{faults} faults")
+
+
+def tell_farewell(farewell: Farewell) -> Text:
+    """Quiet if all is well."""
+    return Text(farewell_words(farewell), "bold red" if farewell.left else "")
+
+
+def farewell_words(farewell: Farewell) -> str:
+    if not farewell.left:
+        return f"nothing of it is alive ({farewell.how})"
+    left = f"{plural(len(farewell.left), 'node')} may be alive and cost money"
+    return f"{left}: {several(farewell.left)} ({farewell.how}); `elastune nodes --sweep` ends what is left"

@@ -1,24 +1,18 @@
-"""Where one run stands."""
+"""Where one run stands, what came of it, and where the runs of a simulated campaign stand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from elastune.reports.farewell_text import tell_farewell
-from elastune.reports.hopping_text import hopping_parts
 from elastune.reports.kinds_text import tell_prices
-from elastune.reports.simulation_text import (
-    policy_reason,
-    render_overview,
-    tell_ending,
-    tell_faults,
-    where_several,
-)
-from elastune.reports.standing_text import facts, failure_table, promise_table, remark_table, stage_table
-from elastune.reports.tables import fact_table, number_table, stacked, titled
+from elastune.reports.simulation_text import render_overview, where_several
+from elastune.reports.standing_text import account, policy_reason, tell_ending, tell_farewell, tell_faults
+from elastune.reports.table import Column, Table, make_table
+from elastune.reports.terminal import fact_table, stacked, terminal_table, titled
 from elastune.runs.gathering import CampaignStatus, Unfinished
 from elastune.runs.listing import RunState
 from elastune.runs.reopening import Audit, RunStatus
@@ -26,9 +20,11 @@ from elastune.runs.replay import Deviation
 from elastune.runs.shelf import repeating
 from elastune.units import format_duration, plural
 
+if TYPE_CHECKING:
+    from elastune.api.tuning import Finished
+
 # Whose nodes die with their driver, or never lived.
 _AT_HOME = ("local", "simulated")
-_LAST_REMARKS = 8
 _LINE_AT_MOST = 300
 _MOST_UNFINISHED = 8
 
@@ -48,50 +44,33 @@ def render_campaign_status(status: CampaignStatus) -> RenderableType:
     else:
         parts.append(Text(f"{overview.name}, simulated: none of {plural(overview.asked, 'run')} is complete"))
     if status.unfinished:
-        parts.append(_unfinished_table(status.unfinished))
-    rows = where_several(overview) if overview.runs else fact_table()
+        parts.append(terminal_table(_unfinished_table(status.unfinished)))
+    facts = list(where_several(overview)) if overview.runs else []
     if status.intent is not None and overview.folder is not None:
-        rows.add_row("repeat", repeating(overview.folder, status.intent))
-    parts.append(rows)
+        facts.append(("repeat", repeating(overview.folder, status.intent)))
+    parts.append(fact_table(facts))
     return stacked(parts)
 
 
-def _unfinished_table(runs: Sequence[Unfinished]) -> RenderableType:
-    table = number_table(("run", "policy", "seed", "state", "time"), left=("run", "policy", "state"))
-    for each in runs[:_MOST_UNFINISHED]:
-        table.add_row(each.run, each.policy, f"{each.seed}", each.state.value, format_duration(each.seconds))
+def _unfinished_table(runs: Sequence[Unfinished]) -> Table:
+    columns: list[Column[Unfinished]] = [
+        Column("run", lambda each: each.run, is_text=True),
+        Column("policy", lambda each: each.policy, is_text=True),
+        Column("seed", lambda each: f"{each.seed}"),
+        Column("state", lambda each: each.state.value, is_text=True),
+        Column("time", lambda each: each.seconds, format_duration),
+    ]
     more = len(runs) - _MOST_UNFINISHED
-    return titled("Not complete" + (f" ({more:,} more)" if more > 0 else ""), table)
+    title = "Not complete" + (f" ({more:,} more)" if more > 0 else "")
+    return make_table(columns, runs[:_MOST_UNFINISHED], title=title)
 
 
 def _parts(status: RunStatus) -> Iterator[RenderableType]:
     standing = status.standing
     yield _headline(status)
-    yield promise_table(standing, "so far" if standing.ending is None else "in the end")
-    if standing.conceded:
-        yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
-    yield facts(standing)
-    if standing.ending is None:
-        now = standing.nodes
-        parts = [f"{now.ready} up"]
-        parts += [
-            f"{count} {word}"
-            for count, word in ((now.booting, "booting"), (now.requested, "asked for"))
-            if count
-        ]
-        rows = fact_table()
-        rows.add_row("nodes now", ", ".join(parts))
-        yield rows
-    yield from hopping_parts(standing)
-    if standing.stages:
-        yield stage_table(standing)
-    if standing.failures:
-        yield failure_table(standing.failures)
-    if standing.remarks:
-        count = len(standing.remarks)
-        title = "Notes" if count <= _LAST_REMARKS else f"Notes, the last {_LAST_REMARKS} of {count:,}"
-        yield remark_table(standing.remarks[-_LAST_REMARKS:], title)
-    yield _where(status)
+    so_far = "so far" if standing.ending is None else "in the end"
+    yield from account(standing, so_far, last_notes=True)
+    yield fact_table(_where(status))
     if status.audit is not None:
         yield _agreement(status.audit)
 
@@ -118,20 +97,18 @@ def _tell_state(status: RunStatus) -> str:
             return status.state.value if ending is None else tell_ending(ending)
 
 
-def _where(status: RunStatus) -> RenderableType:
-    rows = fact_table()
-    rows.add_row("started", f"{status.record.created_utc:%Y-%m-%d %H:%M:%S} UTC")
-    rows.add_row("events", f"{status.standing.events:,}")
-    rows.add_row("folder", f"{status.folder.path}")
+def _where(status: RunStatus) -> Iterator[tuple[str, str | Text]]:
+    yield "started", f"{status.record.created_utc:%Y-%m-%d %H:%M:%S} UTC"
+    yield "events", f"{status.standing.events:,}"
+    yield "folder", f"{status.folder.path}"
     if status.standing.prices is not None:
-        rows.add_row("price", tell_prices(status.standing.prices))
+        yield "price", tell_prices(status.standing.prices)
     if status.farewell is not None:
-        rows.add_row("machines", tell_farewell(status.farewell))
+        yield "machines", tell_farewell(status.farewell)
     elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _AT_HOME:
-        rows.add_row("machines", Text("nobody has looked: `elastune nodes` shows what is alive", "yellow"))
+        yield "machines", Text("nobody has looked: `elastune nodes` shows what is alive", "yellow")
     if status.intent is not None:
-        rows.add_row("repeat", repeating(status.folder, status.intent))
-    return rows
+        yield "repeat", repeating(status.folder, status.intent)
 
 
 def _agreement(audit: Audit) -> Text:
@@ -147,19 +124,62 @@ def _agreement(audit: Audit) -> Text:
 
 
 def _deviation(deviation: Deviation, agreed: int) -> RenderableType:
-    rows = fact_table()
-    rows.add_row("event", _cut(deviation.event))
-    for word, commands in (("journal", deviation.journalled), ("replay", deviation.replayed)):
-        other = deviation.replayed if word == "journal" else deviation.journalled
-        differing = [line for line in commands if line not in other]
-        rows.add_row(
-            word, "\n".join(map(_cut, differing)) or f"nothing else ({plural(len(commands), 'command')})"
-        )
-    return titled(
-        f"audit: {plural(agreed, 'event')} agree; in a replay event {deviation.number} causes other commands",
-        rows,
+    sides = (
+        ("journal", deviation.journalled, deviation.replayed),
+        ("replay", deviation.replayed, deviation.journalled),
     )
+    facts = [("event", _cut(deviation.event))]
+    for word, commands, others in sides:
+        differing = "\n".join(_cut(line) for line in commands if line not in others)
+        facts.append((word, differing or f"nothing else ({plural(len(commands), 'command')})"))
+    title = (
+        f"audit: {plural(agreed, 'event')} agree; in a replay event {deviation.number} causes other commands"
+    )
+    return titled(title, fact_table(facts))
 
 
 def _cut(line: str) -> str:
     return line if len(line) <= _LINE_AT_MOST else f"{line[:_LINE_AT_MOST]}…"
+
+
+def render_finished(finished: Finished) -> RenderableType:
+    return stacked(_finished_parts(finished))
+
+
+def _finished_parts(finished: Finished) -> Iterator[RenderableType]:
+    result, standing, job = finished.result, finished.standing, finished.offer.setup.job
+    headline = Text.assemble((job.name, "bold"), ": ", (_outcome(finished), "bold"))
+    headline.append(f"  [run {result.run}]", "dim")
+    headline.append(f"\npolicy {policy_reason(job, result.policy)}")
+    yield headline
+    yield from account(standing, "actual")
+    yield fact_table(_kept(finished))
+    if result.best is not None and result.best.checkpoint is not None:  # on one line, to be copied
+        model = Text.assemble(("the best model: ", "bold"), result.best.checkpoint)
+        model.no_wrap, model.overflow = True, "ignore"
+        yield model
+
+
+def _kept(finished: Finished) -> Iterator[tuple[str, str | Text]]:
+    standing, run = finished.standing, finished.result.run
+    yield "kept in", f"{finished.folder.path}"
+    if standing.failures:
+        yield "tracebacks", f"{finished.folder.logs}, a file for each trial"
+    yield "look at it", f"elastune report {run}"
+    if standing.prices is not None:
+        yield "price", tell_prices(standing.prices)
+    if finished.farewell is not None:
+        yield "machines", tell_farewell(finished.farewell)
+
+
+def _outcome(finished: Finished) -> str:
+    """How it ended; if nothing came of it, why."""
+    standing = finished.standing
+    if standing.has_failed and standing.failures:
+        first = standing.failures[0]
+        return f"failed, {first.trials} of {standing.trials} trials with {_last_line(first.error)}"
+    return tell_ending(finished.result.ending)
+
+
+def _last_line(error: str) -> str:
+    return error.strip().splitlines()[-1] if error.strip() else "an error"

@@ -20,8 +20,7 @@ import yaml
 import elastune
 from elastune.core import Ending, State
 from elastune.errors import ExecutionError
-from elastune.reports.run_text import render_finished
-from elastune.reports.status_text import render_status
+from elastune.reports.status_text import render_finished, render_status
 from tests.bodies.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
