@@ -11,6 +11,7 @@ from elastune.api.tuning import Finished, offer_run, run_offer
 from elastune.core import State
 from elastune.job import Job
 from tests.bodies.real.crews import TRAINABLES
+from tests.waiting import wait_until
 
 # Inherited by whatever a run starts, and by nothing that others start on this machine.
 MARK = f"of-test-process-{os.getpid()}-{time.time_ns()}"
@@ -82,12 +83,6 @@ def kill(pids: list[int]) -> None:
             continue
 
 
-def wait_until_gone(before: dict[int, str], patience_s: float = 30.0) -> dict[int, str]:
-    """What is left of what was not there `before`."""
-    until = time.monotonic() + patience_s
-    while time.monotonic() < until:
-        left = {pid: line for pid, line in our_processes().items() if pid not in before}
-        if not left:
-            break
-        time.sleep(0.1)
-    return left
+def wait_until_gone(before: dict[int, str]) -> None:
+    """Until nothing is left of what was not there `before`."""
+    wait_until(lambda: our_processes().keys() <= before.keys(), our_processes, every_s=0.1)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rich.console
-import yaml
 
 import elastune
 from elastune.core import Ending, State
+from elastune.core.events import Progressed, StopAsked
 from elastune.errors import ExecutionError
 from elastune.reports.run_text import render_finished
 from elastune.reports.status_text import render_status
+from tests.bodies.real.drivers import Driver
 from tests.bodies.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -31,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 def _no_process_is_left() -> Iterator[None]:
     before = our_processes()
     yield
-    assert wait_until_gone(before) == {}
+    wait_until_gone(before)
 
 
 def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Path) -> None:
@@ -165,30 +161,6 @@ def test_a_trainable_that_the_workers_cannot_open_ends_the_run(tmp_path: Path) -
         run(job_of(trainable=f"{script}:train"), tmp_path / "runs")
 
 
-def start_driver(tmp_path: Path, **changes: Any) -> subprocess.Popen[str]:
-    path = tmp_path / "job.yaml"
-    path.write_text(yaml.safe_dump(job_of(**changes).to_dict(), sort_keys=False))
-    command = [sys.executable, "-m", "elastune", "run", str(path), "--json"]
-    return subprocess.Popen(
-        [*command, "--runs-folder", str(tmp_path / "runs")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def wait_for_training(root: Path) -> Path:
-    """The folder of the run, once a checkpoint is there."""
-    until = time.monotonic() + 60.0
-    while time.monotonic() < until:
-        found = list(root.glob("*/checkpoints/*/*.ckpt"))
-        if found:
-            return found[0].parents[2]
-        time.sleep(0.05)
-    raise AssertionError("nothing was trained")
-
-
 LONG: dict[str, Any] = {
     "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.5]}},
     "profile": {"iteration": 0.5, "startup": 0.05, "save": 0.05},
@@ -196,23 +168,19 @@ LONG: dict[str, Any] = {
 
 
 def test_nothing_survives_a_driver_that_is_killed(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    folder = wait_for_training(tmp_path / "runs")
-    time.sleep(1.0)  # the journal is durable a moment later
+    driver = Driver(tmp_path)
+    driver.wait_for_event(Progressed)
     driver.kill()
-    driver.communicate()
-    told = elastune.status(folder)
+    told = elastune.status("last", folder=driver.runs)
     assert told.state == "interrupted"
     assert told.standing.iterations >= 1
 
 
 def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    folder = wait_for_training(tmp_path / "runs")
-    os.kill(driver.pid, signal.SIGINT)
-    output, _ = driver.communicate(timeout=60)
-    assert driver.returncode == 130
-    told = json.loads(output)
+    driver = Driver(tmp_path)
+    folder = driver.wait_for_checkpoint()
+    told = json.loads(driver.interrupt())
+    assert driver.process.returncode == 130
     assert told["error"] == "interrupted"
     assert told["resume"] == f"elastune resume {told['run']}"
     status = elastune.status(folder)
@@ -225,11 +193,11 @@ def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_is_stopped_from_another_process(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    wait_for_training(tmp_path / "runs")
-    elastune.stop("last", folder=tmp_path / "runs")
-    output, _ = driver.communicate(timeout=60)
-    assert driver.returncode == 0
-    told = json.loads(output)
+    driver = Driver(tmp_path)
+    driver.wait_for_checkpoint()
+    elastune.stop("last", folder=driver.runs)
+    driver.wait_for_event(StopAsked)
+    told = json.loads(driver.end())
+    assert driver.process.returncode == 0
     assert told["ending"] == "stopped"
     assert Path(told["best"]["checkpoint"]).is_file()

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,10 +20,10 @@ from elastune.providers.ec2.boot import Boot, render
 from elastune.providers.ec2.cloud import EXPIRY
 from elastune.providers.local.processes import KEEP_READABLE, kill_all
 from tests.providers.ec2.fake_imds import FakeImds
+from tests.waiting import PATIENCE_S, wait_until
 
 INSTANCE = "i-0123456789abcdef0"
 LEASE = f"tags/instance/{EXPIRY}"
-LONG_S = 60.0
 NOTES = '#!/bin/bash\necho "$@" >>{notes}\n'
 
 END = "--no-wall -P now"
@@ -43,13 +43,6 @@ def a_boot(**changes: object) -> Boot:
         "preinstalled": True,
     }
     return Boot(**(usual | changes))  # type: ignore[arg-type]
-
-
-def until(holds: Callable[[], bool], what: str = "") -> None:
-    until_s = time.monotonic() + LONG_S
-    while not holds():
-        assert time.monotonic() < until_s, what
-        time.sleep(0.02)
 
 
 class FakeInstance:
@@ -97,7 +90,7 @@ class FakeInstance:
         """To its end. The watchdog goes on."""
         command = ["bash", str(self._script(boot))]
         return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=2 * LONG_S, check=False
+            command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
 
     def watch(self, boot: Boot) -> subprocess.Popen[str]:
@@ -116,7 +109,7 @@ class FakeInstance:
         """Wait until the watchdog has gone round so many times more."""
         for _ in range(count):
             self.imds.asked.clear()
-            until(lambda: "spot/termination-time" in self.imds.asked, "the watchdog stands still")
+            wait_until(lambda: "spot/termination-time" in self.imds.asked, "the watchdog stands still")
 
     def close(self) -> None:
         kill_all("ELASTUNE_STATE", str(self.state))

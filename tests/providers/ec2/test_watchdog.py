@@ -21,8 +21,8 @@ from tests.providers.ec2.instances import (
     FakeInstance,
     a_boot,
     instance,
-    until,
 )
+from tests.waiting import wait_until
 
 __all__ = ["instance"]
 
@@ -48,7 +48,7 @@ def in_s(seconds: float) -> str:
 
 def test_a_lease_that_passes_ends_the_machine(instance: FakeInstance, head: str) -> None:
     instance.watch(a_boot(head=head, expires=time.time() + 1))
-    until(lambda: instance.ended)
+    wait_until(lambda: instance.ended)
     assert "elastune: the lease has passed" in instance.log("watch")
     assert set(instance.switched) == {END}
 
@@ -57,10 +57,10 @@ def test_a_lease_that_is_renewed_is_armed_anew_and_not_ended(instance: FakeInsta
     first = time.time() + 2
     instance.watch(a_boot(head=head, expires=first))
     instance.imds.data[LEASE] = in_s(1770)
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     instance.imds.data[LEASE] = in_s(3570)
-    until(lambda: len(instance.switched) == 2)
-    until(lambda: time.time() > first + 0.5)
+    wait_until(lambda: len(instance.switched) == 2)
+    wait_until(lambda: time.time() > first + 0.5)
     instance.ticks()
     assert [minutes(command) for command in instance.switched] == [29, 59]
 
@@ -71,11 +71,11 @@ def test_a_lease_that_is_cut_short_is_armed_anew_and_ends_the_machine(
     """More nodes share the same money: all of them may live less long unwatched."""
     instance.imds.data[LEASE] = in_s(3570)
     instance.watch(a_boot(head=head))
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     instance.imds.data[LEASE] = in_s(1770)
-    until(lambda: len(instance.switched) == 2)
+    wait_until(lambda: len(instance.switched) == 2)
     instance.imds.data[LEASE] = in_s(1)
-    until(lambda: instance.ended)
+    wait_until(lambda: instance.ended)
     assert [minutes(command) for command in instance.switched[:2]] == [59, 29]
 
 
@@ -84,7 +84,7 @@ def test_a_lease_far_ahead_is_the_word_of_a_clock_that_is_wrong(instance: FakeIn
     instance.environment["ELASTUNE_MOST_LEASE"] = "2"
     instance.imds.data[LEASE] = in_s(10**6)
     instance.watch(a_boot(head=head))
-    until(lambda: instance.ended)
+    wait_until(lambda: instance.ended)
 
 
 def test_xen_is_not_believed_where_ec2_says_otherwise(instance: FakeInstance, head: str) -> None:
@@ -95,7 +95,7 @@ def test_xen_is_not_believed_where_ec2_says_otherwise(instance: FakeInstance, he
     instance.state.mkdir()
     (instance.state / "lease").write_text(in_s(3570))
     instance.watch(a_boot(head=head, python=str(instance.folder / "bin/python")))
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     time.sleep(2.5)
     instance.ticks()
     assert [minutes(command) for command in instance.switched] == [29]
@@ -112,14 +112,14 @@ def test_a_tag_that_is_no_time_is_not_heard(instance: FakeInstance, head: str, t
 def test_a_fraction_of_a_second_is_no_matter(instance: FakeInstance, head: str) -> None:
     instance.imds.data[LEASE] = f"{time.time() + 7170:.3f}"
     instance.watch(a_boot(head=head))
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     assert [minutes(command) for command in instance.switched] == [119]
 
 
 def test_without_the_metadata_service_the_switch_stays_armed(instance: FakeInstance, head: str) -> None:
     instance.imds.data[LEASE] = in_s(7200)
     instance.watch(a_boot(head=head))
-    until(lambda: len(instance.switched) == 1)
+    wait_until(lambda: len(instance.switched) == 1)
     instance.imds.silent = True
     time.sleep(1.0)
     assert len(instance.switched) == 1
@@ -134,7 +134,7 @@ def test_ec2_itself_is_asked_before_a_lease_passes(instance: FakeInstance, head:
     instance.environment["ELASTUNE_MARGIN"] = "120"
     instance.imds.data[LEASE] = in_s(1)
     instance.watch(a_boot(head=head, expires=time.time() + 1, python=str(instance.folder / "bin/python")))
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     time.sleep(1.5)
     instance.ticks()
     assert [minutes(command) for command in instance.switched] == [14]
@@ -148,7 +148,7 @@ def test_a_head_that_is_lost_ends_the_machine(instance: FakeInstance) -> None:
         instance.watch(a_boot(head=address, lost_head_after=2))
         instance.ticks(25)  # longer than it would wait
         assert instance.switched == []
-    until(lambda: instance.ended)
+    wait_until(lambda: instance.ended)
     assert f"the head {address} has not answered for 2 s" in instance.log("watch")
 
 
@@ -161,7 +161,7 @@ def test_a_spot_notice_is_told_to_ray_once(instance: FakeInstance, head: str) ->
     assert not notes.exists()
     taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 120))
     instance.imds.data["spot/instance-action"] = f'{{"action": "terminate", "time": "{taken}"}}'
-    until((instance.state / "drained").exists)
+    wait_until((instance.state / "drained").exists)
     time.sleep(0.5)
     (told,) = notes.read_text().splitlines()
     assert told.startswith(f"-m ray.scripts.scripts drain-node --address={head} --node-id=c0ffee")
@@ -179,14 +179,14 @@ def test_a_notice_before_the_node_has_joined_is_told_when_it_has(instance: FakeI
     instance.ticks(2)
     assert not notes.exists()
     (instance.state / "ray-node").write_text("c0ffee")
-    until(notes.exists)
+    wait_until(lambda: notes.exists() and notes.read_text())
     assert notes.read_text().splitlines()[0].endswith("--deadline-remaining-seconds=0")
 
 
 def test_where_the_watchdog_is_killed_the_switch_has_the_last_word(instance: FakeInstance, head: str) -> None:
     instance.imds.data[LEASE] = in_s(570)
     watchdog = instance.watch(a_boot(head=head, expires=time.time() + 300))
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     os.kill(watchdog.pid, signal.SIGKILL)
     watchdog.wait()
     assert [minutes(command) for command in instance.switched] == [9]
@@ -196,11 +196,11 @@ def test_a_new_watchdog_knows_the_lease_of_the_one_before(instance: FakeInstance
     boot = a_boot(head=head, expires=time.time() + 2)
     instance.imds.data[LEASE] = in_s(3570)
     first = instance.watch(boot)
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     instance.imds.silent = True
-    until(lambda: time.time() > boot.expires)
+    wait_until(lambda: time.time() > boot.expires)
     instance.watch(boot)
     time.sleep(1.0)
     assert len(instance.switched) == 1
