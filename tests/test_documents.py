@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.documents import run_page
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,7 +31,7 @@ def run(command: list[str], folder: Path) -> list[str]:
     environment = {**os.environ, "COLUMNS": "100"}
     done = subprocess.run(
         [sys.executable, "-m", *command],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     return [line.rstrip() for line in (done.stdout + done.stderr).rstrip().splitlines()]
 

@@ -21,6 +21,7 @@ from tests.adapters.contract import marks_of
 from tests.docs.running import without_aws
 from tests.test_documents import README, ROOT, blocks
 from tests.training.gangs import Crew
+from tests.waiting import PATIENCE_S
 
 EXAMPLES = ROOT / "examples"
 RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
@@ -112,7 +113,7 @@ def run(*command: str, folder: Path) -> list[str]:
     """As a process of its own: Ray stays connected to the one that started it."""
     done = subprocess.run(
         [sys.executable, *command], cwd=folder, env={**os.environ, "COLUMNS": "100"},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [line.rstrip() for line in done.stdout.rstrip().splitlines()]

@@ -13,13 +13,14 @@ import pytest
 
 from elastune.cli.plan import ObjectiveName, PlannerName
 from elastune.planning import PLANNERS, Objective
+from tests.waiting import PATIENCE_S
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "resnet101.yaml"
 
 
 def elastune(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "elastune", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_S, check=False)
 
 
 def edited(tmp_path: Path, **replacements: str) -> Path:

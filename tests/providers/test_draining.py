@@ -10,20 +10,19 @@ from collections.abc import Iterator
 import pytest
 
 from elastune.cluster import ClusterTerms
-from elastune.providers import MachineState, Setting, Watcher
+from elastune.providers import MachineState, Setting, Watcher, attached
 from elastune.providers.attached import AttachedProvider
 from elastune.providers.draining import draining_nodes, noticed_nodes, ray_nodes_by_instance
 from elastune.providers.facts import Noticed
 from elastune.providers.local import LocalProvider
 from tests.providers.contract import fate, nodes
+from tests.waiting import PATIENCE_S, wait_until
 
 ray = pytest.importorskip("ray")
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the local provider looks into /proc"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's sockets
 ]
-
-LONG_S = 60.0
 
 
 def setting() -> Setting:
@@ -35,10 +34,9 @@ def setting() -> Setting:
 def cluster() -> Iterator[LocalProvider]:
     with LocalProvider(setting()) as fleet:
         fleet.request("pool", 2)
-        until_s = time.monotonic() + LONG_S
-        while sum(machine.state is MachineState.READY for machine in fleet.survey().machines) < 2:
-            assert time.monotonic() < until_s
-            time.sleep(0.01)
+        wait_until(
+            lambda: sum(machine.state is MachineState.READY for machine in fleet.survey().machines) == 2
+        )
         yield fleet
 
 
@@ -61,10 +59,13 @@ def drain(cluster: LocalProvider, ray_node: str, *, in_s: int | None) -> None:
     deadline = [] if in_s is None else [f"--deadline-remaining-seconds={in_s}"]
     command = f"-m ray.scripts.scripts drain-node --address={cluster.address} --node-id={ray_node}"
     reason = ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=the spot market wants it"]
-    subprocess.run([sys.executable, *command.split(), *reason, *deadline], timeout=LONG_S, check=True)
+    subprocess.run([sys.executable, *command.split(), *reason, *deadline], timeout=PATIENCE_S, check=True)
 
 
-def test_a_drained_node_is_under_notice_and_not_granted_again(cluster: LocalProvider) -> None:
+def test_a_drained_node_is_under_notice_and_not_granted_again(
+    cluster: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attached, "_FRESH_S", 0.0)  # every survey looks at the cluster
     provider = AttachedProvider(setting(), "auto")
     provider.open()
     watcher = Watcher()
@@ -82,12 +83,10 @@ def test_a_drained_node_is_under_notice_and_not_granted_again(cluster: LocalProv
     (deadline,) = draining_nodes().values()
     assert asked + 100 <= deadline + 0.001 <= time.time() + 101
 
-    time.sleep(0.6)  # a survey may be half a second old
     (noticed,) = watcher.observe(provider.survey())
     assert isinstance(noticed, Noticed)
     assert noticed.node == taken
     assert before_s + 100 <= noticed.until_s + 0.1 <= time.monotonic() + 101.1
-    time.sleep(0.6)
     assert watcher.observe(provider.survey()) == ()  # what was told stays
 
     provider.release([taken, kept])

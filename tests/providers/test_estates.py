@@ -30,8 +30,7 @@ from elastune.providers.ec2.estate import Ec2Estate
 from elastune.providers.estate import Outlook, Sighting, UnseenError, known_estates, load_estate
 from elastune.providers.local import LocalProvider
 from elastune.providers.local.estate import LocalEstate
-
-PATIENCE_S = 60.0
+from tests.waiting import wait_until
 
 
 class VirtualCloud:
@@ -142,10 +141,7 @@ class TestOnThisMachine:
             yield fleet
 
     def wait(self, fleet: LocalProvider, ready: int) -> None:
-        until = time.monotonic() + PATIENCE_S
-        while sum(each.state is MachineState.READY for each in fleet.survey().machines) != ready:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until(lambda: sum(each.state is MachineState.READY for each in fleet.survey().machines) == ready)
 
     def seen(self, run: str) -> dict[str, Sighting]:
         """By the last part of their names."""

@@ -12,9 +12,9 @@ from typing import TypeVar
 from elastune.bodies.ray.crew import Crew
 from elastune.bodies.ray.messages import Form, GangId, Manual, News, Script, SlotReady, Terms
 from elastune.checkpoints import Store
+from tests.waiting import PATIENCE_S
 
 TRAINABLES = Path(__file__).parent / "trainables.py"
-PATIENCE_S = 60.0
 
 T = TypeVar("T")
 

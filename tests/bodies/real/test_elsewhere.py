@@ -29,13 +29,13 @@ from elastune.providers.local import LocalProvider
 from elastune.runs.real import Means, RealRun
 from tests.aws import served_aws
 from tests.bodies.real.runs import job_of
+from tests.waiting import wait_until
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 SLOTS = 2
 BUCKET = "far-away"
-PATIENCE_S = 60.0
 TRAIN = """
 import os
 import sys
@@ -102,10 +102,7 @@ def cluster(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
     os.environ.pop(MACHINE, None)  # which the connection to Ray has put back
     try:
         fleet.request("pool", 1)
-        until = time.monotonic() + PATIENCE_S
-        while not any(machine.state is MachineState.READY for machine in fleet.survey().machines):
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_until(lambda: any(machine.state is MachineState.READY for machine in fleet.survey().machines))
         yield fleet
     finally:
         fleet.close()
@@ -170,10 +167,7 @@ def test_the_working_folder_comes_along_and_goes_with_the_agent(
     assert told["helper"] == str(home / "code" / "helper.py")
     assert told["file"] == str(home / "code" / "train.py")
     assert (told["word"], told["text"]) == ("hello", "from afar")
-    until = time.monotonic() + PATIENCE_S
-    while home.parent.exists():
-        assert time.monotonic() < until, "the working folder was left behind"
-        time.sleep(0.05)
+    wait_until(lambda: not home.parent.exists(), "the working folder was left behind")
 
 
 @pytest.mark.parametrize(("how", "words"), [("raise", "the last words"), ("die", "no word of farewell")])

@@ -12,12 +12,12 @@ import pytest
 from elastune.api.tuning import Finished, offer_run, run_offer
 from elastune.core import Ending, State
 from tests.bodies.real.runs import Watch, job_of, kill, our_processes, wait_until_gone
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
 CPUS = 2
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,8 @@ def free_cpus() -> float:
 
 
 def assert_all_is_given_back() -> None:
-    until = time.monotonic() + PATIENCE_S
-    while free_cpus() < CPUS:
-        assert time.monotonic() < until, "the CPUs were not given back"
-        time.sleep(0.05)
-    until = time.monotonic() + PATIENCE_S
-    while slots():
-        assert time.monotonic() < until, "the slot processes live on"
-        time.sleep(0.05)
+    wait_until(lambda: free_cpus() >= CPUS, "the CPUs were not given back")
+    wait_until(lambda: not slots(), "the slot processes live on")
 
 
 def test_a_run_at_home_holds_the_cpus_and_gives_them_back(address: str, tmp_path: Path) -> None:
@@ -137,4 +131,5 @@ def test_it_waits_until_somebody_else_gives_the_cpus_back(address: str, tmp_path
     assert done
     assert done[0].result.ending is Ending.COMPLETE
     assert_all_is_given_back()
-    assert not [line for line in wait_until_gone(before).values() if "elastune" in line]
+    ours = {pid for pid, line in our_processes().items() if "elastune" not in line}
+    wait_until_gone({**before, **dict.fromkeys(ours, "")})

@@ -112,7 +112,12 @@ def test_a_function_of_a_script_is_tuned(tmp_path: Path) -> None:
         """)
     )
     done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.stdout.strip() == "complete 5", done.stderr
 

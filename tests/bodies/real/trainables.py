@@ -35,14 +35,14 @@ def misbehave(config: Mapping[str, Any], worker: Worker, state: State | None) ->
     while True:
         done += 1
         if done == 3:
-            _do(config["how"])
+            _do(config["how"], config)
         yield (
             {"score": float("nan") if done == 3 and config["how"] == "nan" else done},
             lambda: {"done": done},
         )
 
 
-def _do(how: str) -> None:
+def _do(how: str, config: Mapping[str, Any]) -> None:
     match how:
         case "raise":
             raise ValueError("the learning rate is a lie")
@@ -53,6 +53,8 @@ def _do(how: str) -> None:
         case "segfault":
             os.kill(os.getpid(), signal.SIGSEGV)
         case "hang":
+            if "hangs" in config:
+                Path(config["hangs"]).touch()
             time.sleep(3600)
 
 
