@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from elastune.bodies.ray.machine import MACHINE
 from elastune.providers.ec2.cloud import EXPIRY, RUN
 from elastune.providers.local.processes import FLEET, KEEP_READABLE, kill_all
 from tests.providers.ec2.fake_imds import FakeImds
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 REGION = "us-west-2"
 """Where no other test launches anything: all motos of one process are one."""
@@ -163,6 +163,12 @@ class Hypervisor:
 
     def alive(self) -> list[str]:
         return [each["InstanceId"] for each in self.instances("pending", "running", "shutting-down")]
+
+    def wait_for_logs(self, instances: Iterable[str]) -> None:
+        """Of machines that end: they are kept a moment later."""
+        for id_ in instances:
+            machine = self.machines.get(id_)
+            wait_until(lambda: machine is None or machine.logs, f"no logs of {id_}")  # noqa: B023
 
     def user_data(self, instance: str) -> str:
         told = self.ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")

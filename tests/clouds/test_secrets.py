@@ -34,6 +34,7 @@ def kept_by(project: Project) -> Iterator[tuple[str, bytes]]:
     for path in project.folder.rglob("*"):
         if path.is_file():
             yield str(path), path.read_bytes()
+    land.hypervisor.wait_for_logs(land.hypervisor.machines)
     for each in land.hypervisor.instances():
         id_ = each["InstanceId"]
         yield f"user data of {id_}", land.hypervisor.user_data(id_).encode()
