@@ -48,14 +48,14 @@ lint: $(VENV)/.installed
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 # The frameworks of the adapters, most of which the default suite leaves out: a minute of installing.
 $(VENV)/.installed-all: $(VENV)/.installed
 	$(call install,adapters$(comma)dev,.installed-demo .installed .installed-all)
 
 test-all: $(VENV)/.installed-all lint
-	$(BIN)/pytest -n 2 --hypothesis-profile=explore
+	$(BIN)/pytest -n 2 --dist loadgroup --hypothesis-profile=explore
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .

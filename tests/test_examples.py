@@ -18,6 +18,7 @@ from elastune.checkpoints import decode, encode
 from elastune.job import load_job
 from elastune.training import Group, Solo, load, make_worker, open_recipe
 from tests.adapters.contract import marks_of
+from tests.cli.commands import elastune as elastune_here
 from tests.docs.running import without_aws
 from tests.test_documents import README, ROOT, blocks
 from tests.training.gangs import Crew
@@ -131,7 +132,7 @@ def lines_of(lines: list[str], *beginnings: str) -> list[str]:
 
 def test_the_demo_of_the_readme_begins_with_the_quote() -> None:
     shown = as_shown(README, "make demo")
-    quote = run("-m", "elastune", "plan", "examples/digits.yaml", folder=ROOT)
+    quote = elastune_here("plan", "examples/digits.yaml", cwd=ROOT).stdout.rstrip().splitlines()
     assert shown[1 : len(quote) + 1] == quote
 
 

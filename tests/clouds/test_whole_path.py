@@ -15,6 +15,7 @@ from tests.cli.commands import elastune
 from tests.clouds.gate import Fault
 from tests.clouds.hypervisor import REGION, tags_of
 from tests.clouds.land import USD_PER_HOUR, Project, Said, hear, until
+from tests.clouds.test_secrets import assert_no_secret
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:botocore", "ignore::ResourceWarning")
 
@@ -82,6 +83,12 @@ def test_a_run_from_quote_to_farewell(project: Project) -> None:
     assert (model["done"], model["words"]) == (4, "from afar")
     assert not model["cwd"].startswith(str(project.folder))
     assert not list(project.run_folder.rglob("*.ckpt"))
+
+    # What opens doors is nowhere.
+    told = {name: elastune(name, "last", cwd=project.folder) for name in ("report", "status")}
+    assert all(each.returncode == 0 for each in told.values()), told
+    shown = {name: each.stdout + each.stderr for name, each in told.items()}
+    assert_no_secret(project, run=said.all, nodes=list_nodes(project).all, **shown)
 
 
 @pytest.mark.slow  # a driver that takes over looks for half a minute before it launches anything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -25,19 +26,28 @@ pytestmark = [
 ]
 
 
+_POOLS = itertools.count()
+
+
 def setting() -> Setting:
     terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
     return Setting(run="r", terms=terms, clock=time.monotonic)
 
 
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[LocalProvider]:
+    with LocalProvider(setting()) as made:
+        yield made
+
+
 @pytest.fixture
-def cluster() -> Iterator[LocalProvider]:
-    with LocalProvider(setting()) as fleet:
-        fleet.request("pool", 2)
-        wait_until(
-            lambda: sum(machine.state is MachineState.READY for machine in fleet.survey().machines) == 2
-        )
-        yield fleet
+def cluster(fleet: LocalProvider) -> LocalProvider:
+    """With two nodes that no other test has seen."""
+    fleet.release([machine.node for machine in fleet.survey().machines])
+    wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1)  # the head
+    fleet.request(f"pool-{next(_POOLS)}", 2)
+    wait_until(lambda: sum(each.state is MachineState.READY for each in fleet.survey().machines) == 2)
+    return fleet
 
 
 def occupy(ray_node: str) -> object:
@@ -108,5 +118,5 @@ def test_a_node_that_is_drained_without_a_time_may_go_at_once(cluster: LocalProv
     del worker
 
 
-def test_nodes_that_are_no_instances_are_none(cluster: LocalProvider) -> None:
+def test_nodes_that_are_no_instances_are_none(fleet: LocalProvider) -> None:
     assert ray_nodes_by_instance() == {}

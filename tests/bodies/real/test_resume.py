@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,10 +50,18 @@ def test_a_driver_that_is_killed_at_any_command_goes_on(seed: int, tmp_path: Pat
     _check(survive(seed, tmp_path), tmp_path / "runs")
 
 
-def test_a_run_that_rested_goes_on_with_other_limits(tmp_path: Path) -> None:
+def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.wait_for_checkpoint()
-    driver.interrupt()
+    folder = driver.wait_for_checkpoint()
+    told = json.loads(driver.interrupt())
+    assert driver.process.returncode == 130
+    assert told["error"] == "interrupted"
+    assert told["resume"] == f"elastune resume {told['run']}"
+    rests = elastune.status(folder)
+    assert rests.farewell is not None
+    assert rests.farewell.left == ()
+    assert rests.standing.phases.get("running", 0) == 0
+    assert rests.standing.nodes.ready == rests.standing.nodes.booting == 0
     assert [line.state for line in elastune.list_runs(tmp_path / "runs").runs] == [RunState.RESTING]
     for behind in ({"deadline": "10ms"}, {"budget": "$0.0000001"}):
         with pytest.raises(JobError, match="already; expected more, for the whole run"):
