@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+comma  := ,
 
 .PHONY: demo docs plan test test-all lint format clean help
 
@@ -13,19 +14,27 @@ help:
 	@echo "make test-all  the same with the long campaigns"
 	@echo "make format    let ruff format and fix what it can"
 
-# The stamp is as old as the last install; a change of the pins or of the package's metadata installs anew.
-$(VENV)/.installed: pyproject.toml constraints.txt
+# A stamp is as old as its install; a change of the pins or of the package's metadata installs anew.
+define install
 	$(PYTHON) -c 'import sys; sys.exit("Elastune needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[$(1)]'
+	touch $(foreach stamp,$(2),$(VENV)/$(stamp))
+endef
+
+# What the demo needs; the developers' tools include it.
+$(VENV)/.installed-demo: pyproject.toml constraints.txt
+	$(call install,demo,.installed-demo)
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(call install,dev,.installed-demo .installed)
 
 # Real processes on this machine for a minute and a half; they listen on loopback only, and none is left behind.
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed-demo
 	$(BIN)/elastune run examples/digits.yaml
 	$(BIN)/elastune report last
 
-plan: $(VENV)/.installed
+plan: $(VENV)/.installed-demo
 	$(BIN)/elastune plan examples/resnet101.yaml --compare
 
 # Open site/index.html; nothing is fetched, not even fonts. The variable silences an advertisement of the theme.
@@ -39,15 +48,14 @@ lint: $(VENV)/.installed
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 # The frameworks of the adapters, most of which the default suite leaves out: a minute of installing.
 $(VENV)/.installed-all: $(VENV)/.installed
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[adapters,dev]'
-	touch $@
+	$(call install,adapters$(comma)dev,.installed-demo .installed .installed-all)
 
 test-all: $(VENV)/.installed-all lint
-	$(BIN)/pytest -n 2 --hypothesis-profile=explore
+	$(BIN)/pytest -n 2 --dist loadgroup --hypothesis-profile=explore
 
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import elastune
 from tests.documents import run_page
 
 ROOT = Path(__file__).parents[1]
@@ -27,11 +25,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def run(command: list[str], folder: Path) -> list[str]:
-    environment = {**os.environ, "COLUMNS": "100"}
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = elastune(*command[1:], cwd=folder)
     return [line.rstrip() for line in (done.stdout + done.stderr).rstrip().splitlines()]
 
 

@@ -18,9 +18,11 @@ from elastune.checkpoints import decode, encode
 from elastune.job import load_job
 from elastune.training import Group, Solo, load, make_worker, open_recipe
 from tests.adapters.contract import marks_of
+from tests.cli.commands import elastune as elastune_here
 from tests.docs.running import without_aws
 from tests.test_documents import README, ROOT, blocks
 from tests.training.gangs import Crew
+from tests.waiting import PATIENCE_S
 
 EXAMPLES = ROOT / "examples"
 RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
@@ -112,7 +114,7 @@ def run(*command: str, folder: Path) -> list[str]:
     """As a process of its own: Ray stays connected to the one that started it."""
     done = subprocess.run(
         [sys.executable, *command], cwd=folder, env={**os.environ, "COLUMNS": "100"},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [line.rstrip() for line in done.stdout.rstrip().splitlines()]
@@ -130,7 +132,7 @@ def lines_of(lines: list[str], *beginnings: str) -> list[str]:
 
 def test_the_demo_of_the_readme_begins_with_the_quote() -> None:
     shown = as_shown(README, "make demo")
-    quote = run("-m", "elastune", "plan", "examples/digits.yaml", folder=ROOT)
+    quote = elastune_here("plan", "examples/digits.yaml", cwd=ROOT).stdout.rstrip().splitlines()
     assert shown[1 : len(quote) + 1] == quote
 
 

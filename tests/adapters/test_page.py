@@ -13,6 +13,7 @@ import pytest
 
 from tests.adapters.contract import marks_of
 from tests.test_documents import ROOT
+from tests.waiting import PATIENCE_S
 
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"```python (\w+)\n(.*?)```", PAGE, re.DOTALL))
@@ -45,7 +46,7 @@ def test_the_example_of_each_framework_is_a_trainable(name: str, tmp_path: Path)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHECK, json.dumps(CONFIGS[name])],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-        timeout=240, check=False,
+        timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout.splitlines()[-1])

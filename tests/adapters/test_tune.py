@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 SCRIPT = """
 import xgboost
 from sklearn.datasets import load_breast_cancer
@@ -28,7 +30,7 @@ result = elastune.tune(
     metric="logloss",
     mode="min",
     search={"algorithm": "pbt", "trials": 4, "max_iterations": 8, "interval": 2},
-    deadline="1m",
+    deadline="30m",
     profile={"iteration": "50ms"},
     cluster={"slots_per_node": 2, "nodes": 1, "price_per_hour": 1, "init": "5s"},
 )
@@ -43,7 +45,12 @@ def test_a_population_of_boosted_trees_is_trained_for_real(tmp_path: Path) -> No
     """Population based training moves states between trials, whose configs then decide."""
     (tmp_path / "mine.py").write_text(SCRIPT, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "mine.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "mine.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "complete True True"

@@ -21,6 +21,7 @@ from elastune.checkpoints import decode, encode
 from elastune.checkpoints.container import pack
 from elastune.errors import ExecutionError, JobError
 from tests.checkpoints.states import same, states
+from tests.waiting import PATIENCE_S
 
 STATE = {
     "model": {"w": torch.ones(3, 2)},
@@ -224,7 +225,7 @@ def test_tensors_without_torch_are_told() -> None:
         [sys.executable, "-c", script],
         input=encode(torch.ones(1)),
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert (

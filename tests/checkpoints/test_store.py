@@ -18,6 +18,7 @@ import elastune
 from elastune.checkpoints import Store, encode, load_checkpoint
 from elastune.checkpoints.failures import told
 from elastune.errors import ExecutionError, JobError
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(params=["folder", "file url", "memory", "s3"])
@@ -136,7 +137,11 @@ def test_a_write_that_fails_half_way_leaves_the_old_checkpoint_and_no_rubbish(tm
     store = Store.open(tmp_path)
     store.write(1, 1, b"old")
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", LIMITED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
     )
     assert done.stdout.startswith(f"ExecutionError cannot write {store.path(1, 1)}: the file would be larger")
     assert store.read(1, 1) == b"old"
@@ -201,7 +206,7 @@ def test_what_one_machine_wrote_to_s3_another_reads(bucket: str) -> None:
     store = Store.open(url)
     store.write(1, 1, b"there")
     assert store.list() == ((1, 1),)
-    subprocess.run([sys.executable, "-c", IN_ANOTHER_PROCESS, url], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", IN_ANOTHER_PROCESS, url], timeout=PATIENCE_S, check=True)
     assert store.list() == ((1, 1), (2, 1))
     assert store.read(2, 1) == b"there and back"
     store.write_underway(1, 2, 3, b"half")

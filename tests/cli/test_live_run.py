@@ -32,8 +32,8 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "elastune", *arguments]
 
 
-def seen_until_ctrl_c(folder: Path) -> tuple[bytes, int]:
-    """What the terminal got; Ctrl-C comes when trials train."""
+def seen_until_ctrl_c(folder: Path, gate: Path) -> tuple[bytes, int]:
+    """What the terminal got; Ctrl-C comes when trials train, and they go on when it was heard."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         command("run", "job.yaml"), cwd=folder, env=environment(), stdin=theirs, stdout=theirs, stderr=theirs
@@ -49,15 +49,19 @@ def seen_until_ctrl_c(folder: Path) -> tuple[bytes, int]:
             if not asked and b"trains" in seen:
                 asked = True
                 process.send_signal(signal.SIGINT)
+            if b"saving everything" in seen:
+                gate.touch()
         code = process.wait()
     os.close(ours)
     return seen, code
 
 
 def test_a_run_at_a_terminal_has_a_screen_and_after_ctrl_c_goes_on_with_lines(tmp_path: Path) -> None:
-    job = job_of(space={"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.3]}})
+    gate = tmp_path / "go"
+    held = {"gate": {"choice": [str(gate)]}, "held_at": {"choice": [3]}}
+    job = job_of(space={"x": {"float": [0.0, 1.0]}, **held})
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job.to_dict()), encoding="utf-8")
-    seen, code = seen_until_ctrl_c(tmp_path)
+    seen, code = seen_until_ctrl_c(tmp_path, gate)
     assert code == 130
     for word in (b"Stages", b"Nodes", b"Trials", b"Next", b"as planned"):
         assert word in seen

@@ -1,8 +1,7 @@
-"""One cloud for all tests of a process: its Ray head takes seconds to start."""
+"""A user of the cloud that all tests share."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,18 +10,6 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.clouds.land import Land, Project
-
-
-@pytest.fixture(scope="session")
-def land() -> Iterator[Land]:
-    if sys.platform != "linux":
-        pytest.skip("looks into /proc")
-    pytest.importorskip("ray")
-    pytest.importorskip("moto.server")
-    from tests.clouds.land import whole_land  # noqa: PLC0415 - heavy
-
-    with whole_land() as made:
-        yield made
 
 
 @pytest.fixture

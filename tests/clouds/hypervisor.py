@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,13 @@ from elastune.bodies.ray.machine import MACHINE
 from elastune.providers.ec2.cloud import EXPIRY, RUN
 from elastune.providers.local.processes import FLEET, KEEP_READABLE, kill_all
 from tests.providers.ec2.fake_imds import FakeImds
+from tests.waiting import PATIENCE_S, wait_until
 
 REGION = "us-west-2"
 """Where no other test launches anything: all motos of one process are one."""
 HEAD_IP = "127.0.0.2"
 _FIRST_IP = 3
 _LOOK_S = 0.1
-_PATIENCE_S = 60.0
 _OBJECT_STORE_BYTES = 100_000_000
 
 # The switch of a machine: what was said is noted, and "now" is heard by the hypervisor.
@@ -120,8 +120,8 @@ class Machine:
         self._undo.close()
 
     def _keep_logs(self) -> None:
-        for path in (*self.folder.glob("*.log"), *self.state.glob("*.log")):
-            self.logs[path.stem] = path.read_text(errors="replace")
+        paths = (*self.folder.glob("*.log"), *self.state.glob("*.log"))
+        self.logs = {path.stem: path.read_text(errors="replace") for path in paths}
 
 
 class Hypervisor:
@@ -163,6 +163,12 @@ class Hypervisor:
 
     def alive(self) -> list[str]:
         return [each["InstanceId"] for each in self.instances("pending", "running", "shutting-down")]
+
+    def wait_for_logs(self, instances: Iterable[str]) -> None:
+        """Of machines that end: they are kept a moment later."""
+        for id_ in instances:
+            machine = self.machines.get(id_)
+            wait_until(lambda: machine is None or machine.logs, f"no logs of {id_}")  # noqa: B023
 
     def user_data(self, instance: str) -> str:
         told = self.ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")
@@ -240,7 +246,7 @@ def ray_head() -> Iterator[Head]:
                 env={**environment, **KEEP_READABLE, FLEET: str(folder), **access},
                 stdout=log,
                 stderr=log,
-                timeout=_PATIENCE_S,
+                timeout=PATIENCE_S,
                 check=True,
             )
         yield Head(address=address, token=token, python=str(python), environment=access)

@@ -9,7 +9,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,12 @@ from tests.aws import served_aws
 from tests.clouds.gate import Gate
 from tests.clouds.hypervisor import REGION, Head, Hypervisor, client, ray_head
 from tests.providers.ec2.price_server import Prices, serving
+from tests.waiting import PATIENCE_S, wait_until
 
 BUCKET, SECRET = "models-of-elastune", "token-of-ray"
 KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 SESSION = "IQoJb3JpZ2luX2VjEXAMPLE-of-a-session"
 USD_PER_HOUR = 0.085
-PATIENCE_S = 120.0
 FIXED = {"nodes": 2}
 
 TRAIN = """
@@ -221,12 +220,13 @@ def hear(command: subprocess.Popen[str]) -> Said:
 
 def until(holds: Callable[[], object], command: subprocess.Popen[str] | None = None) -> None:
     """Wait for it, as long as the command that should bring it about is at work."""
-    until_s = time.monotonic() + PATIENCE_S
-    while not holds():
+
+    def holds_or_ended() -> object:
         if command is not None and command.poll() is not None:
             raise AssertionError(f"it has ended: {command.communicate()}")
-        assert time.monotonic() < until_s, "it did not come to be"
-        time.sleep(0.05)
+        return holds()
+
+    wait_until(holds_or_ended, every_s=0.05)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ def kept_by(project: Project) -> Iterator[tuple[str, bytes]]:
     for path in project.folder.rglob("*"):
         if path.is_file():
             yield str(path), path.read_bytes()
+    land.hypervisor.wait_for_logs(land.hypervisor.machines)
     for each in land.hypervisor.instances():
         id_ = each["InstanceId"]
         yield f"user data of {id_}", land.hypervisor.user_data(id_).encode()
@@ -46,6 +47,17 @@ def kept_by(project: Project) -> Iterator[tuple[str, bytes]]:
             yield f"s3 {key}", s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
 
 
+def assert_no_secret(project: Project, **said: str) -> None:
+    """In what a run with a report has kept, and in what commands said."""
+    kept = list(kept_by(project))
+    names = {Path(name).name for name, _ in kept}
+    assert {"job.yaml", "plan.json", "journal.sqlite", "index.html"} <= names
+    assert any(name.startswith("user data") for name in names)
+    for name, data in (*kept, *((name, text.encode()) for name, text in said.items())):
+        assert not [each for each in secrets_of(project) if each.encode() in data], f"a secret is in {name}"
+
+
+@pytest.mark.slow  # by default `test_a_run_from_quote_to_farewell` looks for them, in a run with --json
 def test_a_run_keeps_and_tells_no_secret(project: Project) -> None:
     project.write_job()
     run = project.say("run", "job.yaml", "--yes", "--plain")
@@ -53,13 +65,7 @@ def test_a_run_keeps_and_tells_no_secret(project: Project) -> None:
     report = project.say("report", "last")
     assert report.returncode == 0, report.all
     nodes = project.say("nodes", "--region", REGION, "--json")
-    said = [(name, each.all.encode()) for name, each in (("run", run), ("report", report), ("nodes", nodes))]
-    kept = list(kept_by(project))
-    names = {Path(name).name for name, _ in kept}
-    assert {"job.yaml", "plan.json", "journal.sqlite", "index.html"} <= names
-    assert any(name.startswith("user data") for name in names)
-    for name, data in (*kept, *said):
-        assert not [each for each in secrets_of(project) if each.encode() in data], f"a secret is in {name}"
+    assert_no_secret(project, run=run.all, report=report.all, nodes=nodes.all)
 
 
 def test_a_refusal_is_told_without_what_is_meant_for_administrators(project: Project) -> None:

@@ -15,6 +15,7 @@ from tests.cli.commands import elastune
 from tests.clouds.gate import Fault
 from tests.clouds.hypervisor import REGION, tags_of
 from tests.clouds.land import USD_PER_HOUR, Project, Said, hear, until
+from tests.clouds.test_secrets import assert_no_secret
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:botocore", "ignore::ResourceWarning")
 
@@ -35,8 +36,10 @@ def assert_all_gone(project: Project, result: Mapping[str, Any]) -> None:
     """By what the run says, by what EC2 says, and by what the hypervisor knows."""
     assert result["farewell"]["left"] == []
     assert "listing of EC2" in result["farewell"]["how"]
-    assert {each["State"]["Name"] for each in of_run(project, result["run"])} == {"terminated"}
+    instances = of_run(project, result["run"])
+    assert {each["State"]["Name"] for each in instances} == {"terminated"}
     assert project.land.hypervisor.alive() == []
+    project.land.hypervisor.wait_for_logs(each["InstanceId"] for each in instances)
 
 
 def test_a_run_from_quote_to_farewell(project: Project) -> None:
@@ -81,11 +84,17 @@ def test_a_run_from_quote_to_farewell(project: Project) -> None:
     assert not model["cwd"].startswith(str(project.folder))
     assert not list(project.run_folder.rglob("*.ckpt"))
 
+    # What opens doors is nowhere.
+    told = {name: elastune(name, "last", cwd=project.folder) for name in ("report", "status")}
+    assert all(each.returncode == 0 for each in told.values()), told
+    shown = {name: each.stdout + each.stderr for name, each in told.items()}
+    assert_no_secret(project, run=said.all, nodes=list_nodes(project).all, **shown)
+
 
 @pytest.mark.slow  # a driver that takes over looks for half a minute before it launches anything
 def test_a_driver_is_killed_its_instances_end_at_their_lease_and_the_run_goes_on(project: Project) -> None:
     project.write_job(
-        pace=0.3,
+        waits=8,
         search={"algorithm": "sha", "trials": 2, "min_iterations": 4, "max_iterations": 24, "eta": 2},
         nodes={"max_nodes": 2},
     )
@@ -94,13 +103,14 @@ def test_a_driver_is_killed_its_instances_end_at_their_lease_and_the_run_goes_on
     until(lambda: any(mark.iteration == 8 for mark in project.marks()), driver)
     driver.send_signal(signal.SIGKILL)
     hear(driver)
+    project.go()
     orphaned = hypervisor.alive()
     assert {each["node"] for each in list_nodes(project).data["nodes"] if each["orphan"]} == set(orphaned)
     assert orphaned
     assert all(hypervisor.machines[id_].logs == {} for id_ in orphaned)
     hypervisor.shorten_leases(3.0)
     until(lambda: hypervisor.alive() == [])
-    until(lambda: all(hypervisor.machines[id_].logs for id_ in orphaned))
+    hypervisor.wait_for_logs(orphaned)
     for id_ in orphaned:
         assert "the lease has passed: this machine ends" in hypervisor.machines[id_].logs["watch"]
     seen = len(project.marks())
@@ -118,13 +128,14 @@ def test_a_driver_is_killed_its_instances_end_at_their_lease_and_the_run_goes_on
 @pytest.mark.slow  # two nodes boot, one after the other
 def test_a_node_with_a_spot_notice_is_left_in_time_and_another_one_comes(project: Project) -> None:
     search = {"algorithm": "sha", "trials": 1, "min_iterations": 30, "max_iterations": 30, "eta": 2}
-    project.write_job(pace=0.3, search=search, nodes={"max_nodes": 2}, options={"market": "spot"})
+    project.write_job(pace=0.3, waits=20, search=search, nodes={"max_nodes": 2}, options={"market": "spot"})
     hypervisor = project.land.hypervisor
     driver = project.start("run", "job.yaml", "--yes", "--json")
     until(lambda: len(project.marks()) >= 5, driver)
     noticed = project.marks()[0].instance
-    hypervisor.machines[noticed].notice(in_s=120.0)
+    hypervisor.machines[noticed].notice(in_s=600.0)
     until(lambda: noticed not in hypervisor.alive(), driver)
+    project.go()
     said = hear(driver)
     result = said.data
     assert (said.returncode, result["ending"]) == (0, "complete"), said.all

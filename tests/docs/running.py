@@ -26,6 +26,7 @@ from tests.cli.commands import elastune as run_here
 from tests.docs.commands import ROOT, check_names, shell_commands
 from tests.docs.snippets import Mark, Page, Snippet, read_page
 from tests.documents import Shown, as_in_a_page
+from tests.waiting import PATIENCE_S
 
 _COMMAND = re.compile(r"^\$ (?P<command>.+)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _REAL = ("run", "resume", "stop", "profile")
@@ -195,7 +196,7 @@ def _as_a_process(arguments: list[str], folder: Path) -> Done:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder, env={**os.environ, "COLUMNS": "100"},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     told = done.stderr if done.returncode else ""  # the rest of it is how the run stood now and then
     return Done(returncode=done.returncode, stdout=done.stdout, stderr=told)

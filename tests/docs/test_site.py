@@ -12,6 +12,7 @@ import pytest
 from docs.tools.cli import PAGE, write_page
 from docs.tools.pictures import FOLDER, PICTURES, draw
 from tests.docs.commands import ROOT
+from tests.waiting import PATIENCE_S
 
 _LOADED = re.compile(r"""<(?:script|link|img)\b[^>]*?\b(?:src|href)=["']?(https?:)?//""")
 
@@ -20,7 +21,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
     pytest.importorskip("mkdocs")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     pages = list(tmp_path.rglob("*.html"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import elastune
 from elastune.api.results import LoadedRun
 from elastune.core import State
-from tests.bodies.real.runs import Watch, job_of, our_processes, run, wait_until_gone
-from tests.bodies.real.test_real_run import LONG, start_driver, wait_for_training
+from elastune.core.events import Progressed
+from tests.bodies.real.drivers import Driver
+from tests.bodies.real.runs import Watch, our_processes, wait_until_gone
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings(
 def _no_process_is_left() -> Iterator[None]:
     before = our_processes()
     yield
-    assert wait_until_gone(before) == {}
+    wait_until_gone(before)
 
 
 def check_csv(loaded: LoadedRun) -> None:
@@ -98,17 +98,20 @@ def _is_logged(rows: Path, mlflow: Path) -> bool:
             return False
 
 
-def test_a_run_that_was_killed_and_resumed_is_logged_once(tmp_path: Path) -> None:
+def test_nothing_survives_a_driver_that_is_killed_and_once_resumed_all_is_logged_once(tmp_path: Path) -> None:
+    before = our_processes()
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     logging = {"csv": True, "tensorboard": True, "mlflow": {"uri": uri, "experiment": "live"}}
-    driver = start_driver(tmp_path, **LONG, logging=logging)
-    folder = wait_for_training(tmp_path / "runs")
-    until = time.monotonic() + 60
-    while not _is_logged(folder / "export" / "rows.csv", tmp_path / "mlflow.db"):
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    driver = Driver(tmp_path, logging=logging)
+    rows = driver.wait_for_checkpoint() / "export" / "rows.csv"
+    driver.wait_for(lambda: _is_logged(rows, tmp_path / "mlflow.db"), "nothing is logged")
+    driver.wait_for_event(Progressed)
     driver.kill()
-    driver.communicate()
+    wait_until_gone(before)
+    told = elastune.status("last", folder=driver.runs)
+    assert told.state == "interrupted"
+    assert told.standing.iterations >= 1
+    driver.let_go()
     looks = _Looks(tmp_path / "runs")
     result = elastune.resume("last", folder=tmp_path / "runs", watch=looks)
     assert result.ending == "complete"
@@ -122,13 +125,3 @@ def test_a_run_that_was_killed_and_resumed_is_logged_once(tmp_path: Path) -> Non
     check_mlflow(loaded, uri)
     loaded.export("mlflow", uri, experiment="live")  # as it is there already, nothing changes
     check_mlflow(loaded, uri)
-
-
-def test_a_logger_that_breaks_does_not_break_the_run(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    logging = {"csv": str(tmp_path / "file" / "deeper"), "tensorboard": True}
-    finished = run(job_of(logging=logging), tmp_path / "runs")
-    assert finished.result.ending == "complete"
-    (remark,) = (each for each in finished.standing.remarks if each.topic == "logging")
-    assert remark.text.startswith("nothing more is written for csv: NotADirectoryError")
-    check_tensorboard(elastune.load_run("last", folder=tmp_path / "runs"))

@@ -20,6 +20,7 @@ from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_g
 from elastune.api.results import LoadedRun
 from elastune.errors import JobError
 from tests.exports.odd_runs import odd_run
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -113,5 +114,5 @@ def test_neither_tensorflow_nor_torch_is_loaded(odd: LoadedRun, tmp_path: Path) 
         "print(sorted({'torch', 'tensorflow', 'pandas', 'mlflow'} & set(sys.modules)))"
     )
     line = [sys.executable, "-c", code, str(odd.path), str(tmp_path)]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout.strip() == "[]"

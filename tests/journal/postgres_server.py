@@ -9,11 +9,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-START_S = 60.0
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class NoServerError(Exception):
@@ -32,7 +31,7 @@ def running_server() -> Iterator[str]:
         data = folder / "data"
         subprocess.run(
             [binaries / "initdb", "-D", data, "-U", "elastune", "-A", "trust", "-E", "UTF8", "--no-sync"],
-            user=user, cwd=folder, check=True, capture_output=True, timeout=START_S,
+            user=user, cwd=folder, check=True, capture_output=True, timeout=PATIENCE_S,
         )  # fmt: skip
         with _serving([binaries / "postgres", "-D", data, "-k", folder, "-h", "", "-F"], folder, user):
             yield f"postgresql://elastune@/postgres?host={folder}"
@@ -46,16 +45,19 @@ def _serving(command: list[str | Path], folder: Path, user: str | None) -> Itera
     with log.open("wb") as output:
         server = subprocess.Popen(command, user=user, cwd=folder, stdout=output, stderr=output)
     try:
-        give_up = time.monotonic() + START_S
-        while "ready to accept connections" not in log.read_text(errors="replace"):
-            if server.poll() is not None or time.monotonic() > give_up:
-                raise NoServerError(f"the server did not start: {log.read_text(errors='replace')}")
-            time.sleep(0.05)
+
+        def is_ready() -> bool:
+            said = log.read_text(errors="replace")
+            if server.poll() is not None:
+                raise NoServerError(f"the server did not start: {said}")
+            return "ready to accept connections" in said
+
+        wait_until(is_ready, "the server does not start")
         yield
     finally:
         # SIGINT: end sessions and stop; SIGTERM would wait for clients to leave by themselves.
         server.send_signal(signal.SIGINT)
-        server.wait(START_S)
+        server.wait(PATIENCE_S)
 
 
 def _binaries() -> Path:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from elastune.journal import Journal, hash_lines
 from elastune.journal.backend import Session
 from elastune.journal.hashing import hash_entries
 from tests.journal.examples import RUN, append, entries, record, write_run
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 ENDLESS = """
@@ -43,11 +43,11 @@ def writing(where: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_for_events(journal: Journal, process: subprocess.Popen[bytes], events: int) -> None:
-    give_up = time.monotonic() + 60
-    while not journal.runs() or journal.summary(RUN).head.events < events:
+    def are_there() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+        return bool(journal.runs()) and journal.summary(RUN).head.events >= events
+
+    wait_until(are_there)
 
 
 @pytest.mark.parametrize("events", [1, 500, 3_000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -11,12 +12,13 @@ import pytest
 
 from elastune.cluster import ClusterTerms
 from elastune.core.events import NodeNoticed
-from elastune.providers import MachineState, Setting
+from elastune.providers import MachineState, Setting, attached
 from elastune.providers.attached import AttachedProvider
 from elastune.providers.draining import draining_nodes, noticed_nodes, ray_nodes_by_instance
 from elastune.providers.local import LocalProvider
 from elastune.providers.watcher import Watcher
 from tests.providers.contract import fate, nodes
+from tests.waiting import PATIENCE_S, wait_until
 
 ray = pytest.importorskip("ray")
 pytestmark = [
@@ -24,7 +26,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's sockets
 ]
 
-LONG_S = 60.0
+
+_POOLS = itertools.count()
 
 
 def setting() -> Setting:
@@ -32,15 +35,20 @@ def setting() -> Setting:
     return Setting(run="r", terms=terms, clock=time.monotonic)
 
 
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[LocalProvider]:
+    with LocalProvider(setting()) as made:
+        yield made
+
+
 @pytest.fixture
-def cluster() -> Iterator[LocalProvider]:
-    with LocalProvider(setting()) as fleet:
-        fleet.request("pool", 2)
-        until_s = time.monotonic() + LONG_S
-        while sum(machine.state is MachineState.READY for machine in fleet.survey().machines) < 2:
-            assert time.monotonic() < until_s
-            time.sleep(0.01)
-        yield fleet
+def cluster(fleet: LocalProvider) -> LocalProvider:
+    """With two nodes that no other test has seen."""
+    fleet.release([machine.node for machine in fleet.survey().machines])
+    wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 1)  # the head
+    fleet.request(f"pool-{next(_POOLS)}", 2)
+    wait_until(lambda: sum(each.state is MachineState.READY for each in fleet.survey().machines) == 2)
+    return fleet
 
 
 def occupy(ray_node: str) -> object:
@@ -62,10 +70,13 @@ def drain(cluster: LocalProvider, ray_node: str, *, in_s: int | None) -> None:
     deadline = [] if in_s is None else [f"--deadline-remaining-seconds={in_s}"]
     command = f"-m ray.scripts.scripts drain-node --address={cluster.address} --node-id={ray_node}"
     reason = ["--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=the spot market wants it"]
-    subprocess.run([sys.executable, *command.split(), *reason, *deadline], timeout=LONG_S, check=True)
+    subprocess.run([sys.executable, *command.split(), *reason, *deadline], timeout=PATIENCE_S, check=True)
 
 
-def test_a_drained_node_is_under_notice_and_not_granted_again(cluster: LocalProvider) -> None:
+def test_a_drained_node_is_under_notice_and_not_granted_again(
+    cluster: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attached, "_FRESH_S", 0.0)  # every survey looks at the cluster
     provider = AttachedProvider(setting(), "auto")
     provider.open()
     watcher = Watcher()
@@ -82,12 +93,10 @@ def test_a_drained_node_is_under_notice_and_not_granted_again(cluster: LocalProv
     (deadline,) = draining_nodes().values()
     assert asked + 100 <= deadline + 0.001 <= time.time() + 101
 
-    time.sleep(0.6)  # a survey may be half a second old
     (noticed,) = watcher.observe(provider.survey())
     assert isinstance(noticed, NodeNoticed)
     assert noticed.node == taken
     assert before_s + 100 <= noticed.until_s + 0.1 <= time.monotonic() + 101.1
-    time.sleep(0.6)
     assert watcher.observe(provider.survey()) == ()  # what was told stays
 
     provider.release([taken, kept])
@@ -109,5 +118,5 @@ def test_a_node_that_is_drained_without_a_time_may_go_at_once(cluster: LocalProv
     del worker
 
 
-def test_nodes_that_are_no_instances_are_none(cluster: LocalProvider) -> None:
+def test_nodes_that_are_no_instances_are_none(fleet: LocalProvider) -> None:
     assert ray_nodes_by_instance() == {}

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from elastune.providers.local.processes import NODE, tagged
 from elastune.providers.local.roster import Roster
 from elastune.providers.watcher import Watcher
 from tests.providers.contract import ProviderContract, nodes
+from tests.waiting import PATIENCE_S, wait_until
 
 ray = pytest.importorskip("ray")
 HANGING_BOOTS = importlib.import_module("elastune.providers.local.keeper").HANGING_BOOTS
@@ -45,20 +46,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's sockets
 ]
 
-LONG_S = 60.0
 SLOW = pytest.mark.slow
 
 
 def setting(*, max_nodes: int = 4, slots_per_node: int = 2, expires_s: float | None = None) -> Setting:
     terms = ClusterTerms(slots_per_node=slots_per_node, max_nodes=max_nodes, price_per_hour=36.0)
     return Setting(run="r", terms=terms, clock=time.monotonic, expires_s=expires_s)
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + LONG_S
-    while not true():
-        assert time.monotonic() < until_s, "it does not come about"
-        time.sleep(0.01)
 
 
 def settle(provider: Provider) -> Survey:
@@ -71,7 +64,7 @@ def settle(provider: Provider) -> Survey:
             machine.ready_s is not None for machine in survey.machines
         )
 
-    eventually(settled)
+    wait_until(settled)
     return provider.survey()
 
 
@@ -103,7 +96,7 @@ def where_am_i(provider: LocalProvider, node: NodeId) -> str:
         provider.ray_node(node), soft=False
     )
     task = ray.remote(num_cpus=1)(lambda: os.environ["ELASTUNE_NODE"])
-    return str(ray.get(task.options(scheduling_strategy=strategy).remote(), timeout=LONG_S))
+    return str(ray.get(task.options(scheduling_strategy=strategy).remote(), timeout=PATIENCE_S))
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +164,9 @@ def test_the_fleet_grows_and_shrinks_exactly(provider: LocalProvider) -> None:
     assert first not in left
     assert second in left
     in_ray = {str(provider.ray_node(node)) for node in left}
-    eventually(lambda: {each["NodeID"] for each in ray.nodes() if each["Alive"]} >= in_ray)
-    eventually(lambda: sum(each["Alive"] for each in ray.nodes()) == 3)  # the head and two of ours
-    eventually(lambda: tagged(NODE, first) == ())
+    wait_until(lambda: {each["NodeID"] for each in ray.nodes() if each["Alive"]} >= in_ray)
+    wait_until(lambda: sum(each["Alive"] for each in ray.nodes()) == 3)  # the head and two of ours
+    wait_until(lambda: tagged(NODE, first) == ())
 
 
 def test_work_runs_on_the_node_it_is_meant_for(provider: LocalProvider) -> None:
@@ -199,8 +192,8 @@ def test_a_node_that_is_killed_is_gone_and_the_others_stay(provider: LocalProvid
     first, second = nodes(settle(provider))
     where_am_i(provider, first)  # so that a worker is left behind
     os.kill(raylet_of(first), signal.SIGKILL)
-    eventually(lambda: nodes(provider.survey()) == [second])
-    eventually(lambda: tagged(NODE, first) == ())
+    wait_until(lambda: nodes(provider.survey()) == [second])
+    wait_until(lambda: tagged(NODE, first) == ())
     assert provider.ray_node(first) is None
     assert where_am_i(provider, second) == second
 
@@ -209,7 +202,7 @@ def test_a_node_that_is_gone_makes_room(provider: LocalProvider) -> None:
     provider.request("a", 4)
     victim = nodes(settle(provider))[0]
     os.kill(raylet_of(victim), signal.SIGKILL)
-    eventually(lambda: len(provider.survey().machines) == 3)
+    wait_until(lambda: len(provider.survey().machines) == 3)
     provider.request("b", 1)
     assert len(nodes(settle(provider))) == 4
 
@@ -256,7 +249,7 @@ def _run(script: str, environment: dict[str, str]) -> str:
     environment |= {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env=environment, capture_output=True, text=True, timeout=LONG_S, check=False,
+        env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr
 
@@ -359,7 +352,7 @@ def drive(
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env=clean | (environment or {}), capture_output=True, text=True, timeout=LONG_S, check=False,
+        env=clean | (environment or {}), capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         start_new_session=True,
     )  # fmt: skip
     if done.returncode != 0 and "folder" not in done.stdout:
@@ -376,8 +369,8 @@ def told(printed: str) -> tuple[tuple[int, ...], Path]:
 def assert_vanished(printed: str) -> None:
     pids, folder = told(printed)
     assert len(pids) > 6
-    eventually(lambda: alive(pids) == [])
-    eventually(lambda: not folder.exists())
+    wait_until(lambda: alive(pids) == [])
+    wait_until(lambda: not folder.exists())
 
 
 class TestFleetsOfTheirOwn:
@@ -405,7 +398,7 @@ class TestFleetsOfTheirOwn:
         for pids, folder in zip(printed[::2], printed[1::2], strict=True):
             assert alive(tuple(map(int, pids.split()))) == []
             assert not Path(folder).exists()
-        eventually(lambda: not list(Path("/dev/shm").glob("*plasma*")))
+        wait_until(lambda: not list(Path("/dev/shm").glob("*plasma*")))
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize(
@@ -449,7 +442,7 @@ class TestFleetsOfTheirOwn:
             "print_all(); os.kill(provider.pids[0], signal.SIGKILL); os.kill(os.getpid(), signal.SIGKILL)"
         )
         pids, folder = told(printed)
-        eventually(lambda: alive(pids) == [])
+        wait_until(lambda: alive(pids) == [])
         sweep()
         assert not folder.exists()
 

@@ -10,10 +10,10 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from elastune.training import Group, Solo, join, open_rendezvous
+from tests.waiting import PATIENCE_S
 
 Task = Callable[..., Any]
 
-_LONG_S = 120.0
 # The server is a fresh process: this one may have trained already, and then forking is not allowed.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["__main__", "tests.training.warm"])
@@ -59,7 +59,7 @@ class Crew:
 
 
 def _receive(pipe: Connection) -> Any:
-    assert pipe.poll(_LONG_S), "a worker does not answer"
+    assert pipe.poll(2 * PATIENCE_S), "a worker does not answer"
     kind, value = pipe.recv()
     assert kind == "fine", value
     return value
@@ -82,10 +82,10 @@ def _serve(rank: int, pipe: Connection) -> None:
 
 def _join(rank: int, size: int, pipe: Connection) -> Group:
     if rank:
-        return join("127.0.0.1", pipe.recv(), rank=rank, size=size, timeout_s=60.0)
+        return join("127.0.0.1", pipe.recv(), rank=rank, size=size, timeout_s=PATIENCE_S)
     if size == 1:
         pipe.send(("fine", None))
         return Solo()
     meeting = open_rendezvous("127.0.0.1")
     pipe.send(("fine", meeting.port))
-    return join(meeting.host, meeting.port, rank=0, size=size, timeout_s=60.0, rendezvous=meeting)
+    return join(meeting.host, meeting.port, rank=0, size=size, timeout_s=PATIENCE_S, rendezvous=meeting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from elastune.errors import ExecutionError, InvariantError
 from elastune.training import Group, Solo, join, open_rendezvous
 from elastune.training.interfaces import interface_towards
 from tests.training.gangs import Crew
+from tests.waiting import PATIENCE_S, wait_until
 
 on_linux = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="reads /proc")
 _LISTENING = "0A"
@@ -52,7 +53,8 @@ def files_open() -> int:
 
 
 def open_files(group: Group) -> tuple[int, int]:
-    time.sleep(1.5)  # groups that were left are held for a moment
+    """Once the timers are through: groups that were left are held for a moment."""
+    wait_until(lambda: not any(isinstance(each, threading.Timer) for each in threading.enumerate()))
     threads = Path("/proc/self/status").read_text().split("Threads:")[1].split()[0]
     return files_open(), int(threads)
 
@@ -92,11 +94,11 @@ def test_nobody_listens_on_another_address_than_the_one_that_was_given(crew: Cre
 def test_a_rendezvous_is_on_its_address_alone_and_goes_when_it_is_closed() -> None:
     meeting = open_rendezvous("127.0.0.1")
     assert meeting.host == "127.0.0.1"
-    with socket.create_connection((meeting.host, meeting.port), timeout=5.0):
+    with socket.create_connection((meeting.host, meeting.port), timeout=PATIENCE_S):
         pass
     meeting.close()
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection((meeting.host, meeting.port), timeout=5.0)
+        socket.create_connection((meeting.host, meeting.port), timeout=PATIENCE_S)
 
 
 def test_an_address_of_another_machine_is_refused() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 SCRIPT = """
 import os, sys, traceback
 from elastune.training import Solo, join, make_worker, open_rendezvous, open_recipe, warm_up
@@ -22,11 +24,11 @@ meeting = open_rendezvous("127.0.0.1")
 
 def train(rank):
     if rank == 0:
-        group = join(meeting.host, meeting.port, rank=0, size=2, timeout_s=60, rendezvous=meeting)
+        group = join(meeting.host, meeting.port, rank=0, size=2, timeout_s=300, rendezvous=meeting)
     else:
         host, port = meeting.host, meeting.port
         meeting.close()
-        group = join(host, port, rank=1, size=2, timeout_s=60)
+        group = join(host, port, rank=1, size=2, timeout_s=300)
     worker = make_worker(group, seed=1, threads=2)
     training = open_recipe(Network, name="network").start({"lr": 0.1, "batch": 10}, worker, None)
     for worker.iteration in (1, 2, 3):
@@ -63,7 +65,12 @@ print("alone", f"{row['loss']:.6f}")
 def test_processes_forked_after_warming_up_train_together() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=root, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", SCRIPT],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     lines = done.stdout.split("\n")
     assert "codes 0 0" in lines, done.stdout + done.stderr

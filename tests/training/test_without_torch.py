@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 SKLEARN = """
 import sys
 import numpy as np
@@ -58,7 +60,12 @@ print([name for name in ("torch", "ray", "optuna", "pydantic", "fsspec", "sklear
 
 def run(script: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert not done.returncode, done.stderr
     return done.stdout.strip()

@@ -14,9 +14,9 @@ from elastune.bodies.ray.messages import Form, GangId, Manual, News, Script, Slo
 from elastune.checkpoints import Store
 from elastune.spec.checkpointing import CheckpointRule
 from elastune.spec.mode import Mode
+from tests.waiting import PATIENCE_S
 
 TRAINABLES = Path(__file__).parent / "trainables.py"
-PATIENCE_S = 60.0
 
 T = TypeVar("T")
 

@@ -24,6 +24,7 @@ from elastune.core import AnyCommand
 from elastune.core import commands as do
 from elastune.runs import RunResult
 from tests.bodies.real.runs import job_of
+from tests.waiting import PATIENCE_S
 
 # Of a run of the job below that is not disturbed there are a few more.
 MOST_COMMANDS = 18
@@ -46,7 +47,7 @@ def interrupt(job: Path | str, folder: Path, command: int) -> int:
     """A driver that dies at that command; returns its exit status. The job "last" resumes the last run."""
     line = [sys.executable, "-m", "tests.bodies.real.doomed", str(job), str(folder), str(command)]
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
-        return driver.wait(120)
+        return driver.wait(PATIENCE_S)
 
 
 def survive(seed: int, root: Path) -> RunResult:

@@ -4,6 +4,7 @@ journal in the test process that tells what their states have to be."""
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -60,6 +61,7 @@ class Walker(Trainable):
         assert worker.partition is not None
         assert worker.rows == len(x)
         self.misbehave()
+        self._wait_at_gate()
         time.sleep(self.config.get("sleep", 0.0))
         self.digest = advance(self.digest, worker.iteration, worker.partition, x)
         return {"score": self.config["x"] + 0.001 * worker.iteration, "mean": float(x.mean())}
@@ -68,6 +70,12 @@ class Walker(Trainable):
         return {"validated": float(self.worker.data["x"].mean())}
 
     def misbehave(self) -> None: ...
+
+    def _wait_at_gate(self) -> None:
+        """From iteration `held_at` on, for the file `gate`."""
+        held_at = self.config.get("held_at", math.inf)
+        while self.worker.iteration >= held_at and not Path(self.config["gate"]).exists():
+            time.sleep(0.02)
 
     def save(self) -> dict[str, Any]:
         weight = float(int(self.digest[:8], 16)) if len(self.digest) == 64 else 0.0

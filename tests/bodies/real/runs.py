@@ -7,10 +7,14 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
+import elastune
 from elastune.api.tuning import Finished, offer_run, run_offer
-from elastune.core import State
+from elastune.core import Ending, State
 from elastune.job import Job
 from tests.bodies.real.crews import TRAINABLES
+from tests.waiting import wait_until
 
 # Inherited by whatever a run starts, and by nothing that others start on this machine.
 MARK = f"of-test-process-{os.getpid()}-{time.time_ns()}"
@@ -39,6 +43,24 @@ def job_of(name: str = "count", **changes: object) -> Job:
 
 def run(job: Job, folder: Path, watch: Watch | None = None, policy: str | None = None) -> Finished:
     return run_offer(offer_run(job, policy=policy), folder=folder, watch=watch)
+
+
+def as_function(job: Job) -> Job:
+    """The same learning curves for the simulator."""
+    return job.model_copy(
+        update={"trainable": lambda config, iteration: {"score": config["x"] + 0.001 * iteration}}
+    )
+
+
+def assert_undisturbed(finished: Finished, job: Job) -> None:
+    """It found what it would have found if nothing had happened, as the simulator knows."""
+    expected = elastune.simulate(as_function(job))
+    assert finished.result.ending is Ending.COMPLETE
+    assert finished.result.best is not None
+    assert expected.best is not None
+    assert finished.result.best.trial == expected.best.trial
+    assert finished.result.best.metric == pytest.approx(expected.best.metric)
+    assert finished.result.phases == dict(expected.phases)
 
 
 class Watch:
@@ -82,12 +104,6 @@ def kill(pids: list[int]) -> None:
             continue
 
 
-def wait_until_gone(before: dict[int, str], patience_s: float = 30.0) -> dict[int, str]:
-    """What is left of what was not there `before`."""
-    until = time.monotonic() + patience_s
-    while time.monotonic() < until:
-        left = {pid: line for pid, line in our_processes().items() if pid not in before}
-        if not left:
-            break
-        time.sleep(0.1)
-    return left
+def wait_until_gone(before: dict[int, str]) -> None:
+    """Until nothing is left of what was not there `before`."""
+    wait_until(lambda: our_processes().keys() <= before.keys(), our_processes, every_s=0.1)

@@ -28,6 +28,7 @@ from elastune.bodies.ray.messages import (
 )
 from elastune.checkpoints import decode
 from tests.bodies.real.crews import Watched, crew_of, form
+from tests.waiting import wait_until
 
 LEASE = Terms(until_iteration=9, until=None, keep_above=None)
 
@@ -134,9 +135,10 @@ def test_a_worker_that_is_killed_is_not_the_fault_of_its_trial(tmp_path: Path) -
 
 def test_a_gang_in_the_middle_of_an_iteration_is_dissolved_at_once(tmp_path: Path) -> None:
     with crew_of("misbehave", tmp_path) as crew:
-        crew.crew.order(0, form(until=9, how="hang"))
+        hangs = tmp_path / "hangs"
+        crew.crew.order(0, form(until=9, how="hang", hangs=str(hangs)))
         crew.wait_for(Trained, lambda news: any(iteration == 2 for iteration, _, _ in news.rows))
-        time.sleep(0.5)  # in the third iteration it hangs
+        wait_until(hangs.exists)
         crew.crew.order(0, Dissolve(gang=GangId(0, 1)))
         crew.crew.order(0, form(1, until=2, how="nothing"))
         crew.wait_for(SlotReady)
@@ -209,10 +211,7 @@ def test_every_process_ends_with_the_crew(tmp_path: Path) -> None:
         crew.crew.order(0, form(until=9, how="hang"))
         crew.wait_for(Trained)
         pids = crew.crew.pids
-    until = time.monotonic() + 20.0
-    while any(map(is_alive, pids)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not [pid for pid in pids if is_alive(pid)]
+    wait_until(lambda: not any(map(is_alive, pids)))
 
 
 def test_a_trial_finds_the_surroundings_that_the_first_one_found(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from elastune.api.running import new_id, now_utc
-from elastune.api.tuning import offer_run
+from elastune.api.tuning import offer_run, run_offer
 from elastune.bodies.ray.clock import RunClock
 from elastune.bodies.ray.machine import MACHINE
 from elastune.checkpoints import load_checkpoint
 from elastune.cluster import ClusterTerms
-from elastune.core import Ending
+from elastune.core import Ending, State
 from elastune.errors import JobError
 from elastune.journal import Body, Journal, RunFolder, RunRecord
 from elastune.providers import MachineState, Setting
@@ -28,14 +28,14 @@ from elastune.providers.attached import AttachedProvider, _spreads
 from elastune.providers.local import LocalProvider
 from elastune.runs.real import Means, RealRun
 from tests.aws import served_aws
-from tests.bodies.real.runs import job_of
+from tests.bodies.real.runs import Watch, assert_undisturbed, job_of, kill, our_processes
+from tests.waiting import wait_until
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 SLOTS = 2
 BUCKET = "far-away"
-PATIENCE_S = 60.0
 TRAIN = """
 import os
 import sys
@@ -102,10 +102,7 @@ def cluster(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
     os.environ.pop(MACHINE, None)  # which the connection to Ray has put back
     try:
         fleet.request("pool", 1)
-        until = time.monotonic() + PATIENCE_S
-        while not any(machine.state is MachineState.READY for machine in fleet.survey().machines):
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        wait_until(lambda: any(machine.state is MachineState.READY for machine in fleet.survey().machines))
         yield fleet
     finally:
         fleet.close()
@@ -170,10 +167,7 @@ def test_the_working_folder_comes_along_and_goes_with_the_agent(
     assert told["helper"] == str(home / "code" / "helper.py")
     assert told["file"] == str(home / "code" / "train.py")
     assert (told["word"], told["text"]) == ("hello", "from afar")
-    until = time.monotonic() + PATIENCE_S
-    while home.parent.exists():
-        assert time.monotonic() < until, "the working folder was left behind"
-        time.sleep(0.05)
+    wait_until(lambda: not home.parent.exists(), "the working folder was left behind")
 
 
 @pytest.mark.parametrize(("how", "words"), [("raise", "the last words"), ("die", "no word of farewell")])
@@ -207,3 +201,25 @@ def test_an_attached_cluster_on_this_machine_is_not_elsewhere(cluster: LocalProv
     with AttachedProvider(Setting(run="r", terms=terms, clock=time.monotonic), "auto") as provider:
         assert not provider.is_elsewhere
         assert provider.farewell() is None
+
+
+class _KillWorker(Watch):
+    """A slot process is younger than the zygote that forked it."""
+
+    def is_time(self, state: State) -> bool:
+        return state.iterations >= 3
+
+    def act(self) -> None:
+        kill(
+            [max(pid for pid, line in our_processes().items() if "zygote" in line)]
+        )  # a slot process: younger than the zygote that forked it
+
+
+def test_a_slot_of_a_node_that_is_lost_costs_time_and_nothing_else(
+    cluster: LocalProvider, tmp_path: Path
+) -> None:
+    watch = _KillWorker()
+    job = job_of(cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6})
+    finished = run_offer(offer_run(job, address="auto"), folder=tmp_path, watch=watch)
+    assert watch.acted
+    assert_undisturbed(finished, job)

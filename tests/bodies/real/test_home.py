@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+import elastune
 from elastune.api.tuning import Finished, offer_run, run_offer
 from elastune.core import Ending, State
 from tests.bodies.real.runs import Watch, job_of, kill, our_processes, wait_until_gone
+from tests.exports.test_live import check_tensorboard
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
 CPUS = 2
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +31,12 @@ def address() -> Iterator[str]:
     ray.shutdown()
 
 
-def run_at_home(address: str, folder: Path, watch: Watch | None = None) -> Finished:
+def run_at_home(
+    address: str, folder: Path, watch: Watch | None = None, name: str = "count", **changes: object
+) -> Finished:
     cluster = {"slots_per_node": CPUS, "nodes": 1, "price_per_hour": 3.6, "minimum_charge": 1}
-    return run_offer(offer_run(job_of(cluster=cluster), address=address), folder=folder, watch=watch)
+    job = job_of(name, cluster=cluster, **changes)
+    return run_offer(offer_run(job, address=address), folder=folder, watch=watch)
 
 
 def slots() -> list[int]:
@@ -46,14 +51,8 @@ def free_cpus() -> float:
 
 
 def assert_all_is_given_back() -> None:
-    until = time.monotonic() + PATIENCE_S
-    while free_cpus() < CPUS:
-        assert time.monotonic() < until, "the CPUs were not given back"
-        time.sleep(0.05)
-    until = time.monotonic() + PATIENCE_S
-    while slots():
-        assert time.monotonic() < until, "the slot processes live on"
-        time.sleep(0.05)
+    wait_until(lambda: free_cpus() >= CPUS, "the CPUs were not given back")
+    wait_until(lambda: not slots(), "the slot processes live on")
 
 
 def test_a_run_at_home_holds_the_cpus_and_gives_them_back(address: str, tmp_path: Path) -> None:
@@ -116,6 +115,39 @@ def test_a_run_that_breaks_leaves_nothing_behind(address: str, tmp_path: Path) -
     assert_all_is_given_back()
 
 
+def test_trials_that_break_fail_alone(address: str, tmp_path: Path) -> None:
+    space = {"how": {"choice": ["raise", "exit", "hard-exit", "hang", "nan", "nothing"]}}
+    finished = run_at_home(
+        address,
+        tmp_path,
+        name="misbehave",
+        space=space,
+        search={"algorithm": "grid", "max_iterations": 5, "max_slots_per_trial": 1},
+        hang_after="5s",
+    )
+    result = finished.result
+    assert result.ending is Ending.COMPLETE
+    assert result.phases == {"finished": 1, "failed": 5}
+    assert result.best is not None
+    assert result.best.config["how"] == "nothing"
+    errors = "\n".join(failure.error for failure in finished.standing.failures)
+    for told in ("the learning rate is a lie", "SystemExit", "exit code 7", "hung", "diverged"):
+        assert told in errors
+    assert "the learning rate is a lie" in "".join(
+        path.read_text() for path in (finished.folder.path / "logs").glob("*.log")
+    )
+
+
+def test_a_logger_that_breaks_does_not_break_the_run(address: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    logging = {"csv": str(tmp_path / "file" / "deeper"), "tensorboard": True}
+    finished = run_at_home(address, tmp_path / "runs", logging=logging)
+    assert finished.result.ending == "complete"
+    (remark,) = (each for each in finished.standing.remarks if each.topic == "logging")
+    assert remark.text.startswith("nothing more is written for csv: NotADirectoryError")
+    check_tensorboard(elastune.load_run("last", folder=tmp_path / "runs"))
+
+
 @pytest.mark.slow
 def test_it_waits_until_somebody_else_gives_the_cpus_back(address: str, tmp_path: Path) -> None:
     import ray  # noqa: PLC0415
@@ -137,4 +169,5 @@ def test_it_waits_until_somebody_else_gives_the_cpus_back(address: str, tmp_path
     assert done
     assert done[0].result.ending is Ending.COMPLETE
     assert_all_is_given_back()
-    assert not [line for line in wait_until_gone(before).values() if "elastune" in line]
+    ours = {pid for pid, line in our_processes().items() if "elastune" not in line}
+    wait_until_gone({**before, **dict.fromkeys(ours, "")})

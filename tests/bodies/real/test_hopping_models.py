@@ -16,14 +16,13 @@ from elastune.bodies.ray.models import Models
 from elastune.core import commands as do
 from elastune.place import NodeId, Slot, TrialId
 from tests.bodies.real.crews import form
+from tests.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-
-PATIENCE_S = 30.0
 
 
 class _Slots:

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 UNMEASURED: dict[str, Any] = {
-    "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.2]}},
+    "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.8]}},
     "profile": None,
     "cluster": {"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 3.6, "minimum_charge": 1},
 }
@@ -30,7 +30,7 @@ UNMEASURED: dict[str, Any] = {
 def test_sleeping_iterations_are_measured_by_the_size_of_the_gang(tmp_path: Path) -> None:
     taken = profile(job_of(**UNMEASURED), effort=Effort(boots=2), folder=tmp_path, out=tmp_path / "out.json")
     points = dict(taken.profile.speedup.points)
-    assert taken.profile.iteration.mean == pytest.approx(0.2, rel=0.3)
+    assert taken.profile.iteration.mean == pytest.approx(0.8, rel=0.3)
     assert points[2] == pytest.approx(2.0, rel=0.3)
     assert points[4] == pytest.approx(4.0, rel=0.4)
     assert taken.measurements.boot[1]

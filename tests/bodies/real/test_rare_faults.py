@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import elastune
 from elastune.core import Ending, State
+from elastune.core.events import GangStarted, RestAsked
 from elastune.errors import ExecutionError
 from elastune.providers.local.keeper import HANGING_BOOTS
+from tests.bodies.real.drivers import Driver
 from tests.bodies.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
-from tests.bodies.real.test_real_run import LONG, start_driver, wait_for_training
+from tests.bodies.real.test_real_run import LONG
+from tests.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,7 +33,7 @@ GANGS = {"algorithm": "sha", "trials": 2, "min_iterations": 4, "max_iterations":
 def _no_process_is_left() -> Iterator[None]:
     before = our_processes()
     yield
-    assert wait_until_gone(before) == {}
+    wait_until_gone(before)
 
 
 def test_a_node_that_never_comes_up_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,18 +80,13 @@ def test_without_its_head_a_run_ends_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
-    endless = {**LONG, "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [600.0]}}}
-    driver = start_driver(tmp_path, **endless)
-    until = time.monotonic() + 60.0
-    while not any("zygote" in line for line in our_processes().values()) and time.monotonic() < until:
-        time.sleep(0.1)
-    time.sleep(3.0)
-    os.kill(driver.pid, signal.SIGINT)
-    time.sleep(2.0)
-    assert driver.poll() is None
-    os.kill(driver.pid, signal.SIGINT)
-    driver.communicate(timeout=60)
-    assert driver.returncode == 130
+    driver = Driver(tmp_path, held_at=1)
+    driver.wait_for_event(GangStarted)
+    driver.process.send_signal(signal.SIGINT)
+    driver.wait_for_event(RestAsked)
+    driver.process.send_signal(signal.SIGINT)
+    driver.process.communicate(timeout=PATIENCE_S)
+    assert driver.process.returncode == 130
 
 
 def test_a_function_of_a_script_is_tuned(tmp_path: Path) -> None:
@@ -116,25 +112,38 @@ def test_a_function_of_a_script_is_tuned(tmp_path: Path) -> None:
         """)
     )
     done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.stdout.strip() == "complete 5", done.stderr
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_driver_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path, seed: int) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    time.sleep(0.7 + 1.9 * seed)
+MOMENTS: dict[str, Callable[[Driver], object]] = {
+    "folder": lambda driver: list(driver.runs.glob("*")),
+    "journal": lambda driver: list(driver.runs.glob("*/journal.sqlite")),
+    "head": lambda driver: any("gcs_server" in line for line in our_processes().values()),
+    "node": lambda driver: sum("raylet/raylet" in line for line in our_processes().values()) > 1,
+    "slots": lambda driver: any("zygote" in line for line in our_processes().values()),
+    "checkpoint": lambda driver: list(driver.runs.glob("*/checkpoints/*/*.ckpt")),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_driver_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path, moment: str) -> None:
+    driver = Driver(tmp_path)
+    driver.wait_for(lambda: MOMENTS[moment](driver), moment)
     driver.kill()
-    driver.communicate()
 
 
 def test_what_a_killed_driver_had_saved_is_there(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    folder = wait_for_training(tmp_path / "runs")
-    time.sleep(2.0)
+    driver = Driver(tmp_path)
+    folder = driver.wait_for_checkpoint()
+    driver.wait_for(lambda: elastune.status(folder).standing.best, "the journal knows no best trial")
     driver.kill()
-    driver.communicate()
     best = elastune.status(folder).standing.best
     assert best is not None
     assert elastune.load_checkpoint(str(best.checkpoint)) == {"done": best.iterations}

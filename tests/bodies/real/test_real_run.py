@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rich.console
-import yaml
 
 import elastune
 from elastune.core import Ending, State
+from elastune.core.events import StopAsked
 from elastune.errors import ExecutionError
 from elastune.reports.status_text import render_finished, render_status
-from tests.bodies.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
+from tests.bodies.real.drivers import Driver
+from tests.bodies.real.runs import (
+    Watch,
+    as_function,
+    assert_undisturbed,
+    job_of,
+    kill,
+    our_processes,
+    run,
+    wait_until_gone,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -30,14 +35,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 def _no_process_is_left() -> Iterator[None]:
     before = our_processes()
     yield
-    assert wait_until_gone(before) == {}
+    wait_until_gone(before)
 
 
 def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Path) -> None:
     finished = run(job_of(), tmp_path)
     result = finished.result
     assert result.ending is Ending.COMPLETE
-    assert result.phases == dict(elastune.simulate(_as_function(job_of())).phases)
+    assert result.phases == dict(elastune.simulate(as_function(job_of())).phases)
     assert result.best is not None
     assert result.best.checkpoint is not None
     assert elastune.load_checkpoint(result.best.checkpoint) == {"done": result.best.iterations}
@@ -59,37 +64,6 @@ def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Pat
     assert shown.getvalue().count(words) == 2
 
 
-def test_trials_that_break_fail_alone(tmp_path: Path) -> None:
-    space = {"how": {"choice": ["raise", "exit", "hard-exit", "hang", "nan", "nothing"]}}
-    job = job_of(
-        "misbehave",
-        space=space,
-        search={"algorithm": "grid", "max_iterations": 5, "max_slots_per_trial": 1},
-        hang_after="3s",
-    )
-    finished = run(job, tmp_path)
-    result = finished.result
-    assert result.ending is Ending.COMPLETE
-    assert result.phases == {"finished": 1, "failed": 5}
-    assert result.best is not None
-    assert result.best.config["how"] == "nothing"
-    errors = "\n".join(failure.error for failure in finished.standing.failures)
-    for told in ("the learning rate is a lie", "SystemExit", "exit code 7", "hung", "diverged"):
-        assert told in errors
-    assert "the learning rate is a lie" in "".join(
-        path.read_text() for path in (finished.folder.path / "logs").glob("*.log")
-    )
-
-
-class _KillWorker(Watch):
-    def is_time(self, state: State) -> bool:
-        return state.iterations >= 3
-
-    def act(self) -> None:
-        zygotes = [pid for pid, line in our_processes().items() if "zygote" in line]
-        kill([max(zygotes)])  # a slot process: younger than the zygote that forked it
-
-
 class _KillNode(Watch):
     def is_time(self, state: State) -> bool:
         return state.iterations >= 3
@@ -99,25 +73,11 @@ class _KillNode(Watch):
         kill([max(raylets)])  # the head's is the oldest
 
 
-@pytest.mark.parametrize("assassin", [_KillWorker, _KillNode])
-def test_a_loss_costs_time_and_nothing_else(tmp_path: Path, assassin: type[Watch]) -> None:
-    undisturbed = elastune.simulate(_as_function(job_of()))
-    watch = assassin()
+def test_a_node_that_is_lost_costs_time_and_nothing_else(tmp_path: Path) -> None:
+    watch = _KillNode()
     finished = run(job_of(), tmp_path, watch)
     assert watch.acted
-    assert finished.result.ending is Ending.COMPLETE
-    assert finished.result.best is not None
-    assert undisturbed.best is not None
-    assert finished.result.best.trial == undisturbed.best.trial
-    assert finished.result.best.metric == pytest.approx(undisturbed.best.metric)
-    assert finished.result.phases == dict(undisturbed.phases)
-
-
-def _as_function(job: elastune.Job) -> elastune.Job:
-    """The same learning curves for the simulator."""
-    return job.model_copy(
-        update={"trainable": lambda config, iteration: {"score": config["x"] + 0.001 * iteration}}
-    )
+    assert_undisturbed(finished, job_of())
 
 
 class _BlockFolder(Watch):
@@ -164,71 +124,19 @@ def test_a_trainable_that_the_workers_cannot_open_ends_the_run(tmp_path: Path) -
         run(job_of(trainable=f"{script}:train"), tmp_path / "runs")
 
 
-def start_driver(tmp_path: Path, **changes: Any) -> subprocess.Popen[str]:
-    path = tmp_path / "job.yaml"
-    path.write_text(yaml.safe_dump(job_of(**changes).to_dict(), sort_keys=False))
-    command = [sys.executable, "-m", "elastune", "run", str(path), "--json"]
-    return subprocess.Popen(
-        [*command, "--runs-folder", str(tmp_path / "runs")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def wait_for_training(root: Path) -> Path:
-    """The folder of the run, once a checkpoint is there."""
-    until = time.monotonic() + 60.0
-    while time.monotonic() < until:
-        found = list(root.glob("*/checkpoints/*/*.ckpt"))
-        if found:
-            return found[0].parents[2]
-        time.sleep(0.05)
-    raise AssertionError("nothing was trained")
-
-
 LONG: dict[str, Any] = {
     "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.5]}},
     "profile": {"iteration": 0.5, "startup": 0.05, "save": 0.05},
 }
 
 
-def test_nothing_survives_a_driver_that_is_killed(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    folder = wait_for_training(tmp_path / "runs")
-    time.sleep(1.0)  # the journal is durable a moment later
-    driver.kill()
-    driver.communicate()
-    told = elastune.status(folder)
-    assert told.state == "interrupted"
-    assert told.standing.iterations >= 1
-
-
-def test_ctrl_c_saves_everything_and_gives_all_back(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    folder = wait_for_training(tmp_path / "runs")
-    os.kill(driver.pid, signal.SIGINT)
-    output, _ = driver.communicate(timeout=60)
-    assert driver.returncode == 130
-    told = json.loads(output)
-    assert told["error"] == "interrupted"
-    assert told["resume"] == f"elastune resume {told['run']}"
-    status = elastune.status(folder)
-    assert status.farewell is not None
-    assert status.farewell.left == ()
-    standing = status.standing
-    assert standing.phases.get("running", 0) == 0
-    assert standing.nodes.ready == standing.nodes.booting == 0
-
-
 @pytest.mark.slow
 def test_a_run_is_stopped_from_another_process(tmp_path: Path) -> None:
-    driver = start_driver(tmp_path, **LONG)
-    wait_for_training(tmp_path / "runs")
-    elastune.stop("last", folder=tmp_path / "runs")
-    output, _ = driver.communicate(timeout=60)
-    assert driver.returncode == 0
-    told = json.loads(output)
+    driver = Driver(tmp_path)
+    driver.wait_for_checkpoint()
+    elastune.stop("last", folder=driver.runs)
+    driver.wait_for_event(StopAsked)
+    told = json.loads(driver.end())
+    assert driver.process.returncode == 0
     assert told["ending"] == "stopped"
     assert Path(told["best"]["checkpoint"]).is_file()

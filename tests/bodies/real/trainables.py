@@ -3,10 +3,12 @@
 # ruff: noqa: B023  `save` is called only while the generator waits at its yield
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from elastune.training import Worker
@@ -16,10 +18,13 @@ Yielded = Iterator[tuple[dict[str, float], Callable[[], State]]]
 
 
 def count(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
-    """Counts iterations; `x` is the score, and more iterations are better."""
+    """Counts iterations; `x` is the score, and more iterations are better. From `held_at` on they wait for a
+    file, the `gate`."""
     done = state["done"] if state else 0
     while True:
         done += 1
+        while done >= config.get("held_at", math.inf) and not Path(config["gate"]).exists():
+            time.sleep(0.02)
         time.sleep(config.get("sleep", 0.0) / worker.size)
         yield {"score": config["x"] + 0.001 * done, "done": done}, lambda: {"done": done}
 
@@ -30,14 +35,14 @@ def misbehave(config: Mapping[str, Any], worker: Worker, state: State | None) ->
     while True:
         done += 1
         if done == 3:
-            _do(config["how"])
+            _do(config["how"], config)
         yield (
             {"score": float("nan") if done == 3 and config["how"] == "nan" else done},
             lambda: {"done": done},
         )
 
 
-def _do(how: str) -> None:
+def _do(how: str, config: Mapping[str, Any]) -> None:
     match how:
         case "raise":
             raise ValueError("the learning rate is a lie")
@@ -48,6 +53,8 @@ def _do(how: str) -> None:
         case "segfault":
             os.kill(os.getpid(), signal.SIGSEGV)
         case "hang":
+            if "hangs" in config:
+                Path(config["hangs"]).touch()
             time.sleep(3600)
 
 

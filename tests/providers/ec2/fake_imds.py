@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,10 @@ class FakeImds:
 
     def __init__(self) -> None:
         self.data: dict[str, str] = {}
-        self.asked: set[str] = set()
+        self.asked = Counter[str]()
+        """How often each path was read, also where the answer was none."""
+        self.tokens = 0
+        """How often a token was asked for: before every path, also while the service is silent."""
         self.silent = False
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -36,6 +40,7 @@ class FakeImds:
 
         class Handler(BaseHTTPRequestHandler):
             def do_PUT(self) -> None:
+                imds.tokens += 1
                 right = (
                     self.path == "/latest/api/token" and self.headers["X-aws-ec2-metadata-token-ttl-seconds"]
                 )
@@ -46,7 +51,7 @@ class FakeImds:
                     self._answer(None, status=401)
                     return
                 path = self.path.removeprefix("/latest/meta-data/")
-                imds.asked.add(path)
+                imds.asked[path] += 1
                 self._answer(imds.data.get(path))
 
             def _answer(self, text: str | None, *, status: int = 404) -> None:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,10 +20,18 @@ from elastune.providers.ec2.boot import Boot, render
 from elastune.providers.ec2.cloud import EXPIRY
 from elastune.providers.local.processes import KEEP_READABLE, kill_all
 from tests.providers.ec2.fake_imds import FakeImds
+from tests.waiting import PATIENCE_S, wait_until
 
 INSTANCE = "i-0123456789abcdef0"
 LEASE = f"tags/instance/{EXPIRY}"
-LONG_S = 60.0
+CLOCK = """#!/bin/bash
+# The time of day and the time since the start are what the test says; all else is up to the real command.
+case "$(basename "$0") $*" in
+  "date +%s") cat {folder}/now ;;
+  "cut -d. -f1 /proc/uptime") cat {folder}/uptime ;;
+  *) PATH=${{PATH#*:}} exec "$(basename "$0")" "$@" ;;
+esac
+"""
 NOTES = '#!/bin/bash\necho "$@" >>{notes}\n'
 
 END = "--no-wall -P now"
@@ -45,13 +53,6 @@ def a_boot(**changes: object) -> Boot:
     return Boot(**(usual | changes))  # type: ignore[arg-type]
 
 
-def until(holds: Callable[[], bool], what: str = "") -> None:
-    until_s = time.monotonic() + LONG_S
-    while not holds():
-        assert time.monotonic() < until_s, what
-        time.sleep(0.02)
-
-
 class FakeInstance:
     """Everything that the script touches lies in one folder, and everything it starts ends with the test."""
 
@@ -63,6 +64,10 @@ class FakeInstance:
         self._started: list[subprocess.Popen[str]] = []
         (folder / "per-boot").mkdir()
         switch = self.command("shutdown", NOTES.format(notes=self._notes))
+        for name in ("date", "cut"):
+            self.command(name, CLOCK.format(folder=folder))
+        self.began = int(time.time())
+        self.pass_time(0)
         self.environment = os.environ | {
             "PATH": f"{switch.parent}:{os.environ['PATH']}",
             "ELASTUNE_SHUTDOWN": str(switch),
@@ -71,7 +76,7 @@ class FakeInstance:
             "ELASTUNE_MOST_LEASE": "86400",
             "ELASTUNE_PER_BOOT": str(folder / "per-boot"),
             "ELASTUNE_SYSTEMD_RUN": "false",
-            "ELASTUNE_TICK": "0.1",
+            "ELASTUNE_TICK": "0.05",
             "ELASTUNE_MARGIN": "0",
             **KEEP_READABLE,
         }
@@ -97,7 +102,7 @@ class FakeInstance:
         """To its end. The watchdog goes on."""
         command = ["bash", str(self._script(boot))]
         return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=2 * LONG_S, check=False
+            command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
 
     def watch(self, boot: Boot) -> subprocess.Popen[str]:
@@ -112,11 +117,22 @@ class FakeInstance:
     def log(self, name: str) -> str:
         return (self.state / f"{name}.log").read_text()
 
-    def ticks(self, count: int = 3) -> None:
-        """Wait until the watchdog has gone round so many times more."""
-        for _ in range(count):
-            self.imds.asked.clear()
-            until(lambda: "spot/termination-time" in self.imds.asked, "the watchdog stands still")
+    def pass_time(self, to_s: float) -> None:
+        """On the clocks of the machine, which stand still otherwise: so long after its start."""
+        for name, seconds in (("now", self.began + to_s), ("uptime", to_s)):
+            whole = self.folder / f"{name}.new"
+            whole.write_text(f"{seconds:.0f}\n")
+            whole.rename(self.folder / name)
+
+    def ticks(self, count: int = 2) -> None:
+        """Wait until the watchdog has gone round so many times more, from beginning to end."""
+        enough = self.imds.asked[LEASE] + count + 1
+        wait_until(lambda: self.imds.asked[LEASE] >= enough, "the watchdog stands still")
+
+    def ticks_in_silence(self, count: int = 2) -> None:
+        """The same while the metadata service does not answer."""
+        enough = self.imds.tokens + 4 * (count + 1)  # the lease, the instance, two kinds of notice
+        wait_until(lambda: self.imds.tokens >= enough, "the watchdog stands still")
 
     def close(self) -> None:
         kill_all("ELASTUNE_STATE", str(self.state))

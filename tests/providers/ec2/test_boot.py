@@ -6,11 +6,9 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,8 +21,11 @@ from hypothesis import strategies as st
 
 from elastune.errors import JobError
 from elastune.providers.ec2.boot import USER_DATA_BYTES, render
-from elastune.providers.local.processes import FLEET, KEEP_READABLE, kill_all
-from tests.providers.ec2.instances import END, INSTANCE, LONG_S, NOTES, FakeInstance, a_boot, instance, until
+from elastune.providers.local.processes import KEEP_READABLE
+from tests.clouds.hypervisor import REGION
+from tests.clouds.land import Land
+from tests.providers.ec2.instances import END, INSTANCE, NOTES, FakeInstance, a_boot, instance
+from tests.waiting import PATIENCE_S, wait_until
 
 __all__ = ["instance"]
 
@@ -177,42 +178,22 @@ def aws() -> Iterator[Mapping[str, str]]:
 
 
 @pytest.fixture
-def cluster(aws: Mapping[str, str]) -> Iterator[Cluster]:
-    """Ray listens on all interfaces here, or no node of another address could join: hence the token."""
-    folder = Path(tempfile.mkdtemp(prefix="elastune-head-", dir="/tmp"))  # sockets have short paths
-    token = secrets.token_hex(32)
-    (folder / "token").write_text(token)
-    name = put_secret(aws, f"{token}\n")
-    driver = (
-        os.environ
-        | KEEP_READABLE
-        | {
-            FLEET: str(folder),
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
-        }
+def head(land: Land) -> Cluster:
+    return Cluster(
+        address=land.head.address,
+        token=land.head.token,
+        secret=put_secret(land.aws, f"{land.head.token}\n"),
+        driver=os.environ | KEEP_READABLE | land.head.environment,
+        aws=land.aws | {"AWS_DEFAULT_REGION": REGION},
     )
-    address = f"127.0.0.2:{free_port()}"
-    command = f"-m ray.scripts.scripts start --head --node-ip-address=127.0.0.2 --port={address[10:]}"
-    options = f"--num-cpus=0 --include-dashboard=false --disable-usage-stats --temp-dir={folder}/ray"
-    try:
-        with (folder / "head.log").open("w") as log:
-            subprocess.run(
-                [sys.executable, *command.split(), *options.split(), "--object-store-memory=100000000"],
-                env=driver, stdout=log, stderr=log, timeout=LONG_S, check=True,
-            )  # fmt: skip
-        yield Cluster(address, token, name, driver, aws)
-    finally:
-        kill_all(FLEET, str(folder))
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def client_of(aws: Mapping[str, str], service: str) -> Any:
+def client_of(aws: Mapping[str, str], service: str, region: str = "us-east-1") -> Any:
     import boto3  # noqa: PLC0415 - heavy
 
     return boto3.client(
         service,
-        region_name="us-east-1",
+        region_name=region,
         endpoint_url=aws["AWS_ENDPOINT_URL"],
         aws_access_key_id="test",
         aws_secret_access_key="test",
@@ -221,17 +202,10 @@ def client_of(aws: Mapping[str, str], service: str) -> Any:
 
 def put_secret(aws: Mapping[str, str], text: str) -> str:
     name = f"ray-{secrets.token_hex(4)}"
-    client = client_of(aws, "secretsmanager")
+    client = client_of(aws, "secretsmanager", REGION)
     client.create_secret(Name=name, SecretString=text)
     client.close()
     return name
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.2", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 DRIVER = """
@@ -258,41 +232,40 @@ print(json.dumps([time.time(), draining_nodes(), ray.get(busy.ping.remote())]), 
 """
 
 
-def test_a_node_joins_by_its_token_works_and_hands_on_a_notice(
-    instance: FakeInstance, cluster: Cluster
-) -> None:
-    instance.environment |= cluster.aws
-    done = instance.boot(a_boot(head=cluster.address, token_secret=cluster.secret))
+def test_a_node_joins_by_its_token_works_and_hands_on_a_notice(instance: FakeInstance, head: Cluster) -> None:
+    instance.environment |= head.aws
+    done = instance.boot(a_boot(head=head.address, token_secret=head.secret, region=REGION))
     assert done.stdout == "elastune: ready\n", instance.log("join")
     assert not instance.ended
     node = (instance.state / "ray-node").read_text()
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, cluster.address],
-        env=cluster.driver, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", DRIVER, head.address],
+        env=head.driver, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert driver.stdout is not None
     first = driver.stdout.readline()
     if first:
-        taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 120))
+        instance.pass_time(time.time() - instance.began)
+        taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
         instance.imds.data["spot/instance-action"] = json.dumps({"action": "terminate", "time": taken})
-    told, complaint = driver.communicate(timeout=LONG_S)
+    told, complaint = driver.communicate(timeout=PATIENCE_S)
     assert told, complaint
     assert json.loads(first) == [{INSTANCE: node}, node, {}]
     seen, draining, at = json.loads(told)
     assert at == node
     assert list(draining) == [node]
-    assert 0 < draining[node] - seen <= 121
-    assert f"noticed: taken away at {taken}" in instance.log("watch")
-    assert_kept_secret(instance, cluster.token, done.stdout + done.stderr)
+    assert 0 < draining[node] - seen <= 3601
+    wait_until(lambda: f"noticed: taken away at {taken}" in instance.log("watch"))
+    assert_kept_secret(instance, head.token, done.stdout + done.stderr)
 
 
 @pytest.mark.slow  # Ray asks for 20 s
 def test_a_node_with_another_token_is_refused_by_the_head_and_ends(
-    instance: FakeInstance, cluster: Cluster
+    instance: FakeInstance, head: Cluster
 ) -> None:
-    instance.environment |= cluster.aws
-    other = put_secret(cluster.aws, secrets.token_hex(32))
-    done = instance.boot(a_boot(head=cluster.address, token_secret=other))
+    instance.environment |= head.aws
+    other = put_secret(head.aws, secrets.token_hex(32))
+    done = instance.boot(a_boot(head=head.address, token_secret=other, region=REGION))
     assert done.stdout.startswith("elastune: failed: join:")
     assert "token" in done.stdout
     assert instance.ended
@@ -331,5 +304,5 @@ def test_the_lease_is_read_from_ec2_itself(instance: FakeInstance, aws: Mapping[
     instance.environment |= {**aws, "ELASTUNE_MARGIN": "120"}
     instance.imds.data["instance-id"] = launched
     instance.watch(a_boot(expires=time.time() + 100))
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     assert instance.switched == ["--no-wall -P +29"]

@@ -20,6 +20,7 @@ from elastune.providers.ec2.provider import Ec2Provider
 from elastune.providers.registry import Setting
 from tests.providers.contract import ProviderContract
 from tests.providers.ec2.moto_edge import Edge, moto_server
+from tests.waiting import wait_until
 
 OPTIONS: dict[str, Any] = {"region": "us-east-1", "instance_type": "p3.8xlarge", "image": "ami-12c6146b"}
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "hush-hush"}
@@ -72,13 +73,16 @@ class MotoStage:
 
     def settle(self, provider: Provider) -> Survey:
         assert isinstance(provider, Ec2Provider)
-        while True:
+
+        def settled() -> Survey | None:
             survey = provider.survey()
             answered = {fate.token for fate in survey.fates if not fate.open}
             ready = all(machine.ready_s is not None for machine in survey.machines)
-            if ready and answered >= provider._asked.keys() and not provider._inbox:
-                return survey
-            time.sleep(0.02)
+            return survey if ready and answered >= provider._asked.keys() and not provider._inbox else None
+
+        survey = wait_until(settled)
+        assert survey is not None
+        return survey
 
 
 @pytest.fixture(scope="module", autouse=True)

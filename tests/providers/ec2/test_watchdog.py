@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -21,8 +20,8 @@ from tests.providers.ec2.instances import (
     FakeInstance,
     a_boot,
     instance,
-    until,
 )
+from tests.waiting import wait_until
 
 __all__ = ["instance"]
 
@@ -42,25 +41,23 @@ def minutes(command: str) -> int:
     return int(found[1])
 
 
-def in_s(seconds: float) -> str:
-    return str(math.ceil(time.time() + seconds))
-
-
 def test_a_lease_that_passes_ends_the_machine(instance: FakeInstance, head: str) -> None:
-    instance.watch(a_boot(head=head, expires=time.time() + 1))
-    until(lambda: instance.ended)
+    instance.watch(a_boot(head=head, expires=instance.began + 100))
+    instance.ticks()
+    assert instance.switched == []
+    instance.pass_time(100)
+    wait_until(lambda: instance.ended)
     assert "elastune: the lease has passed" in instance.log("watch")
     assert set(instance.switched) == {END}
 
 
 def test_a_lease_that_is_renewed_is_armed_anew_and_not_ended(instance: FakeInstance, head: str) -> None:
-    first = time.time() + 2
-    instance.watch(a_boot(head=head, expires=first))
-    instance.imds.data[LEASE] = in_s(1770)
-    until(lambda: bool(instance.switched))
-    instance.imds.data[LEASE] = in_s(3570)
-    until(lambda: len(instance.switched) == 2)
-    until(lambda: time.time() > first + 0.5)
+    instance.imds.data[LEASE] = str(instance.began + 1770)
+    instance.watch(a_boot(head=head, expires=instance.began + 100))
+    wait_until(lambda: bool(instance.switched))
+    instance.imds.data[LEASE] = str(instance.began + 3570)
+    wait_until(lambda: len(instance.switched) == 2)
+    instance.pass_time(1800)
     instance.ticks()
     assert [minutes(command) for command in instance.switched] == [29, 59]
 
@@ -69,34 +66,40 @@ def test_a_lease_that_is_cut_short_is_armed_anew_and_ends_the_machine(
     instance: FakeInstance, head: str
 ) -> None:
     """More nodes share the same money: all of them may live less long unwatched."""
-    instance.imds.data[LEASE] = in_s(3570)
+    instance.imds.data[LEASE] = str(instance.began + 3570)
     instance.watch(a_boot(head=head))
-    until(lambda: bool(instance.switched))
-    instance.imds.data[LEASE] = in_s(1770)
-    until(lambda: len(instance.switched) == 2)
-    instance.imds.data[LEASE] = in_s(1)
-    until(lambda: instance.ended)
+    wait_until(lambda: bool(instance.switched))
+    instance.imds.data[LEASE] = str(instance.began + 1770)
+    wait_until(lambda: len(instance.switched) == 2)
+    instance.pass_time(1770)
+    wait_until(lambda: instance.ended)
     assert [minutes(command) for command in instance.switched[:2]] == [59, 29]
 
 
 def test_a_lease_far_ahead_is_the_word_of_a_clock_that_is_wrong(instance: FakeInstance, head: str) -> None:
     """It is cut to an hour, once: what does not change does not count again."""
-    instance.environment["ELASTUNE_MOST_LEASE"] = "2"
-    instance.imds.data[LEASE] = in_s(10**6)
-    instance.watch(a_boot(head=head))
-    until(lambda: instance.ended)
+    instance.environment["ELASTUNE_MOST_LEASE"] = "3600"
+    instance.imds.data[LEASE] = str(instance.began + 10**6)
+    instance.watch(a_boot(head=head, expires=instance.began + 100))
+    wait_until(lambda: bool(instance.switched))
+    instance.pass_time(1800)
+    instance.ticks()
+    assert [minutes(command) for command in instance.switched] == [60]
+    instance.pass_time(3600)
+    wait_until(lambda: instance.ended)
 
 
 def test_xen_is_not_believed_where_ec2_says_otherwise(instance: FakeInstance, head: str) -> None:
     """A watchdog that was started anew sees the tag of the launch."""
     instance.environment["ELASTUNE_HYPERVISOR"] = "xen"
-    instance.command("python", f"#!/bin/bash\necho {in_s(1770)}\n")
-    instance.imds.data[LEASE] = in_s(2)
+    instance.pass_time(60)  # of the uptime: from then on EC2 is asked
+    instance.command("python", f"#!/bin/bash\necho {instance.began + 1830}\n")
+    instance.imds.data[LEASE] = str(instance.began + 100)
     instance.state.mkdir()
-    (instance.state / "lease").write_text(in_s(3570))
+    (instance.state / "lease").write_text(str(instance.began + 3570))
     instance.watch(a_boot(head=head, python=str(instance.folder / "bin/python")))
-    until(lambda: bool(instance.switched))
-    time.sleep(2.5)
+    wait_until(lambda: bool(instance.switched))
+    instance.pass_time(200)
     instance.ticks()
     assert [minutes(command) for command in instance.switched] == [29]
 
@@ -110,18 +113,18 @@ def test_a_tag_that_is_no_time_is_not_heard(instance: FakeInstance, head: str, t
 
 
 def test_a_fraction_of_a_second_is_no_matter(instance: FakeInstance, head: str) -> None:
-    instance.imds.data[LEASE] = f"{time.time() + 7170:.3f}"
+    instance.imds.data[LEASE] = f"{instance.began + 7170:.3f}"
     instance.watch(a_boot(head=head))
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     assert [minutes(command) for command in instance.switched] == [119]
 
 
 def test_without_the_metadata_service_the_switch_stays_armed(instance: FakeInstance, head: str) -> None:
-    instance.imds.data[LEASE] = in_s(7200)
+    instance.imds.data[LEASE] = str(instance.began + 7200)
     instance.watch(a_boot(head=head))
-    until(lambda: len(instance.switched) == 1)
+    wait_until(lambda: len(instance.switched) == 1)
     instance.imds.silent = True
-    time.sleep(1.0)
+    instance.ticks_in_silence()
     assert len(instance.switched) == 1
     instance.imds.silent = False
     instance.ticks(1)
@@ -130,12 +133,15 @@ def test_without_the_metadata_service_the_switch_stays_armed(instance: FakeInsta
 
 def test_ec2_itself_is_asked_before_a_lease_passes(instance: FakeInstance, head: str) -> None:
     """On Xen the metadata service shows the tags of the start for ever."""
-    instance.command("python", f'#!/bin/bash\necho "${{@:3}}" >>{instance.folder}/asked\necho {in_s(870)}\n')
+    instance.command(
+        "python", f'#!/bin/bash\necho "${{@:3}}" >>{instance.folder}/asked\necho {instance.began + 870}\n'
+    )
     instance.environment["ELASTUNE_MARGIN"] = "120"
-    instance.imds.data[LEASE] = in_s(1)
-    instance.watch(a_boot(head=head, expires=time.time() + 1, python=str(instance.folder / "bin/python")))
-    until(lambda: bool(instance.switched))
-    time.sleep(1.5)
+    instance.imds.data[LEASE] = str(instance.began + 1)
+    python = str(instance.folder / "bin/python")
+    instance.watch(a_boot(head=head, expires=instance.began + 1, python=python))
+    wait_until(lambda: bool(instance.switched))
+    instance.pass_time(60)
     instance.ticks()
     assert [minutes(command) for command in instance.switched] == [14]
     asked = (instance.folder / "asked").read_text().splitlines()
@@ -146,9 +152,14 @@ def test_a_head_that_is_lost_ends_the_machine(instance: FakeInstance) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         instance.watch(a_boot(head=address, lost_head_after=2))
-        instance.ticks(25)  # longer than it would wait
+        instance.ticks(1)
+        instance.pass_time(100)
+        instance.ticks()
         assert instance.switched == []
-    until(lambda: instance.ended)
+    instance.ticks()
+    assert instance.switched == []
+    instance.pass_time(102)
+    wait_until(lambda: instance.ended)
     assert f"the head {address} has not answered for 2 s" in instance.log("watch")
 
 
@@ -159,14 +170,13 @@ def test_a_spot_notice_is_told_to_ray_once(instance: FakeInstance, head: str) ->
     (instance.state / "ray-node").write_text("c0ffee")
     instance.ticks(2)
     assert not notes.exists()
-    taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 120))
+    taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(instance.began + 120))
     instance.imds.data["spot/instance-action"] = f'{{"action": "terminate", "time": "{taken}"}}'
-    until((instance.state / "drained").exists)
-    time.sleep(0.5)
+    wait_until((instance.state / "drained").exists)
+    instance.ticks()
     (told,) = notes.read_text().splitlines()
     assert told.startswith(f"-m ray.scripts.scripts drain-node --address={head} --node-id=c0ffee")
-    left = int(told.rpartition("=")[2])
-    assert 0 < left <= 120
+    assert told.endswith("=120")
     assert f"elastune: noticed: taken away at {taken}" in instance.log("watch")
     assert instance.switched == []
 
@@ -179,28 +189,28 @@ def test_a_notice_before_the_node_has_joined_is_told_when_it_has(instance: FakeI
     instance.ticks(2)
     assert not notes.exists()
     (instance.state / "ray-node").write_text("c0ffee")
-    until(notes.exists)
+    wait_until(lambda: notes.exists() and notes.read_text())
     assert notes.read_text().splitlines()[0].endswith("--deadline-remaining-seconds=0")
 
 
 def test_where_the_watchdog_is_killed_the_switch_has_the_last_word(instance: FakeInstance, head: str) -> None:
-    instance.imds.data[LEASE] = in_s(570)
-    watchdog = instance.watch(a_boot(head=head, expires=time.time() + 300))
-    until(lambda: bool(instance.switched))
+    instance.imds.data[LEASE] = str(instance.began + 570)
+    watchdog = instance.watch(a_boot(head=head, expires=instance.began + 300))
+    wait_until(lambda: bool(instance.switched))
     os.kill(watchdog.pid, signal.SIGKILL)
     watchdog.wait()
     assert [minutes(command) for command in instance.switched] == [9]
 
 
 def test_a_new_watchdog_knows_the_lease_of_the_one_before(instance: FakeInstance, head: str) -> None:
-    boot = a_boot(head=head, expires=time.time() + 2)
-    instance.imds.data[LEASE] = in_s(3570)
+    boot = a_boot(head=head, expires=instance.began + 100)
+    instance.imds.data[LEASE] = str(instance.began + 3570)
     first = instance.watch(boot)
-    until(lambda: bool(instance.switched))
+    wait_until(lambda: bool(instance.switched))
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     instance.imds.silent = True
-    until(lambda: time.time() > boot.expires)
+    instance.pass_time(200)
     instance.watch(boot)
-    time.sleep(1.0)
+    instance.ticks_in_silence()
     assert len(instance.switched) == 1

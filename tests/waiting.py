@@ -1,0 +1,23 @@
+"""Waiting for an event. The only bound is there to end a hang: no test waits for a time to pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+PATIENCE_S = 300.0
+"""Far above what anything takes, also on a machine that does much else."""
+
+T = TypeVar("T")
+
+
+def wait_until(
+    holds: Callable[[], T], what: str | Callable[[], object] = "it did not happen", *, every_s: float = 0.02
+) -> T:
+    """The first answer of `holds` that is true. `what` says what is missing if none comes."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not (answer := holds()):
+        assert time.monotonic() < give_up_s, what() if callable(what) else what
+        time.sleep(every_s)
+    return answer
