@@ -15,7 +15,7 @@ from elastune.cli.app import app
 PAGE = Path(__file__).parents[1] / "reference" / "cli.md"
 _HEAD = """# The command line
 
-All commands and options of `elastune`, generated from its help. The same as functions: [the Python API](api.md).
+All commands and options of `elastune`, generated from its help. As functions: [the Python API](api.md).
 
 `RUN` is the folder or journal of a run, the start of its id, or `last`. `--runs-folder`, or the variable
 `ELASTUNE_RUNS`, sets the folder of runs. With `--json`, output and errors are JSON.

@@ -1,7 +1,7 @@
 """Page fixes that mkdocs does not make, so that the pages also read well in the repository.
 
-A fence that names its file (```yaml job.yaml) gets a title. Links to examples outside of `docs` lead to copies in
-the site. Marks for the tests of the pages are removed.
+A fence that names its file (```yaml job.yaml) gets a title. Links to examples outside of `docs` lead to
+copies in the site. Marks for the tests of the pages are removed.
 """
 
 from __future__ import annotations
