@@ -1,4 +1,4 @@
-"""The page about the command line, from the command's own help: `python -m docs.tools.cli` writes it anew."""
+"""Writes the page about the command line from the help texts of the commands: `python -m docs.tools.cli`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from elastune.cli.app import app
 PAGE = Path(__file__).parents[1] / "reference" / "cli.md"
 _HEAD = """# The command line
 
-Everything that the `elastune` command takes, from its own help. As functions: [the Python API](api.md).
+All commands and options of `elastune`, generated from its help. As functions: [the Python API](api.md).
 
-A *run* is named by its folder or journal, by the start of its id, or by `last`. `--runs-folder`, or the
-variable `ELASTUNE_RUNS`, says where runs are kept. With `--json` output and errors are for programs.
+`RUN` is the folder or journal of a run, the start of its id, or `last`. `--runs-folder`, or the variable
+`ELASTUNE_RUNS`, sets the folder of runs. With `--json`, output and errors are JSON.
 
-| exit code | means |
+| exit code | meaning |
 |---:|---|
-| 0 | done |
-| 2 | wrong input: the message says what was seen, what was expected, and what to do |
-| 3 | no plan keeps the limits; the message says what would fit |
-| 4 | a run or its journal cannot go on, or all trials failed |
-| 70 | a mistake of Elastune's own |
-| 130 | interrupted by Ctrl-C; a real run rests and can be resumed |
+| 0 | success |
+| 2 | invalid input: the message states what was found, what was expected, and what to do |
+| 3 | no plan keeps the limits; the message states what would fit |
+| 4 | a run or its journal cannot continue, all trials failed, or nodes are still running |
+| 70 | a bug in Elastune |
+| 130 | interrupted by Ctrl-C; a real run is suspended and can be resumed |
 """
 
 

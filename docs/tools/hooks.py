@@ -1,7 +1,7 @@
-"""What mkdocs does not do by itself, so that the pages also read well where they lie.
+"""Page fixes that mkdocs does not make, so that the pages also read well in the repository.
 
-A fence names its file (```yaml job.yaml), and links lead to examples outside of `docs`; here the first
-becomes a title and the second a copy in the site. Marks for the tests of the pages are left out.
+A fence that names its file (```yaml job.yaml) gets a title. Links to examples outside of `docs` lead to
+copies in the site. Marks for the tests of the pages are removed.
 """
 
 from __future__ import annotations

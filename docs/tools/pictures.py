@@ -1,4 +1,4 @@
-"""The pictures of the pages about concepts and AWS: `python -m docs.tools.pictures` draws them anew."""
+"""The pictures of the pages about concepts and AWS: `python -m docs.tools.pictures` redraws them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def stages() -> Iterable[str]:
 
 
 def quote() -> Iterable[str]:
-    """What a quote says: how likely which finish is, its mean, its quantile, the deadline."""
+    """A quote: the distribution of the finish time, its mean, its quantile, and the deadline."""
 
     def height(at: float) -> float:
         return 120 * math.exp(-(((at - 330) / 75) ** 2) / 2)
@@ -96,23 +96,23 @@ def quote() -> Iterable[str]:
     yield arrow(60, 170, 680, 170)
     yield text(680, 190, "finish time", anchor="end", size=13)
     yield line(330, 42, 330, 170, style=DASHED)
-    yield text(330, 32, "mean: what to expect")
+    yield text(330, 32, "mean: expected")
     yield line(455, 70, 455, 170)
-    yield text(460, 82, "95% quantile: what is promised", anchor="start")
+    yield text(460, 82, "95% quantile: promised", anchor="start")
     yield line(500, 105, 500, 176, colour=BEST)
-    yield text(506, 117, "deadline: the quantile has to fit", anchor="start", colour=BEST)
+    yield text(506, 117, "deadline: the quantile must fit", anchor="start", colour=BEST)
     yield text(268, 160, "95 of 100 runs", colour=WHITE, size=13)
 
 
-def core_and_bodies() -> Iterable[str]:
-    """One brain, two bodies, one journal."""
+def core_and_runtimes() -> Iterable[str]:
+    """One core, two runtimes, one journal."""
     yield box(255, 40, 210, 110, fill=PALE)
     yield text(360, 70, "core + policy", size=16)
-    yield text(360, 94, "decides; knows no clock,", size=12)
+    yield text(360, 94, "decides; uses no clock,", size=12)
     yield text(360, 110, "no disk and no network", size=12)
     for x, name, first, second in (
-        (20, "simulated body", "a virtual clock,", "hours in milliseconds"),
-        (520, "Ray body", "real processes,", "nodes come and go"),
+        (20, "simulated runtime", "a virtual clock,", "hours in milliseconds"),
+        (520, "Ray runtime", "real processes,", "nodes come and go"),
     ):
         yield box(x, 40, 180, 110)
         yield text(x + 90, 70, name, size=16)
@@ -132,7 +132,7 @@ def core_and_bodies() -> Iterable[str]:
 
 
 def last_call() -> Iterable[str]:
-    """Before the deadline: the last iteration that fits, the save, and what is not begun."""
+    """Before the deadline: the last iteration that fits, the save, and the iteration that is not started."""
     yield arrow(40, 150, 760, 150)
     yield text(760, 170, "time", anchor="end", size=13)
     for x, width in ((50, 115), (170, 115), (290, 115)):
@@ -140,7 +140,7 @@ def last_call() -> Iterable[str]:
         yield text(x + width / 2, 107, "iteration", colour=WHITE)
     yield box(410, 80, 170, 45, dashed=True, edge=GREY)
     yield text(477, 100, "would end too late:", size=12, colour=GREY)
-    yield text(477, 115, "not begun", size=12, colour=GREY)
+    yield text(477, 115, "not started", size=12, colour=GREY)
     yield line(550, 20, 550, 160)
     yield text(542, 40, "last call", anchor="end")
     yield box(552, 30, 70, 40, fill=COLOURS[2], edge=WHITE)
@@ -151,18 +151,18 @@ def last_call() -> Iterable[str]:
 
 
 def on_aws() -> Iterable[str]:
-    """What runs where on AWS: a head that is yours, nodes that come and go, nothing else."""
+    """What runs where on AWS: your head instance, and nodes that are launched and terminated."""
     yield box(20, 85, 130, 70)
     yield text(85, 115, "your laptop", size=15)
-    yield text(85, 136, "looks on, may sleep", size=12)
+    yield text(85, 136, "watches, may sleep", size=12)
     yield box(215, 20, 470, 210, fill=PALE, edge=GREY, dashed=True)
-    yield text(450, 43, "your VPC: a security group that lets only its members in", size=13, colour=GREY)
+    yield text(450, 43, "your VPC: a security group open to its members only", size=13, colour=GREY)
     yield box(235, 60, 180, 120)
     yield text(325, 86, "the head", size=16)
     yield text(325, 108, "Ray's head", size=13)
     yield text(325, 128, "elastune run: plans,", size=13)
     yield text(325, 145, "journal, leases", size=13)
-    yield text(325, 169, "yours, and small", size=12, colour=GREY)
+    yield text(325, 169, "yours, small", size=12, colour=GREY)
     yield box(500, 60, 165, 42, edge=GREY, dashed=True)
     yield text(582, 78, "not needed now:", size=13, colour=GREY)
     yield text(582, 94, "does not exist", size=12, colour=GREY)
@@ -176,8 +176,8 @@ def on_aws() -> Iterable[str]:
     yield arrow(150, 120, 233, 120)
     yield text(182, 110, "SSM", size=12)
     services = (
-        (235, "EC2", "launch, list, end, re-tag"),
-        (410, "Secrets Manager", "the token of Ray"),
+        (235, "EC2", "launch, list, end, tag"),
+        (410, "Secrets Manager", "Ray's token"),
         (560, "S3", "checkpoints"),
     )
     for x, name, what in services:
@@ -196,7 +196,7 @@ PICTURES = {
     "slots": (slots_nodes_gangs, 700, 175),
     "stages": (stages, 750, 260),
     "quote": (quote, 720, 200),
-    "core": (core_and_bodies, 720, 270),
+    "core": (core_and_runtimes, 720, 270),
     "last-call": (last_call, 780, 180),
 }
 

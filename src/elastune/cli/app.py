@@ -24,7 +24,7 @@ from elastune.cli.status import status_command
 from elastune.errors import ElastuneError
 
 app = typer.Typer(
-    help="Hyperparameter tuning that finishes on time and on budget.",
+    help="Hyperparameter tuning within a deadline and a budget.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -28,17 +28,17 @@ def export_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         ),
     ] = None,
     what: Annotated[str, typer.Option(help="trials, rows or both; for csv, json and parquet.")] = "both",
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     experiment: Annotated[
         str | None, typer.Option(help="The MLflow experiment.", show_default="the name of the job")
     ] = None,
     checkpoint: Annotated[
-        bool, typer.Option("--checkpoint", help="Store the best model in MLflow, too.")
+        bool, typer.Option("--checkpoint", help="Also store the best model in MLflow.")
     ] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write the trials and rows of a run as files, for TensorBoard or for MLflow."""
+    """Export the trials and rows of a run to files, TensorBoard or MLflow."""
     with errors_as_json(as_json):
         from elastune.api.results import load_run  # noqa: PLC0415
 

@@ -11,5 +11,5 @@ import typer
 DEFAULT_FOLDER = Path("elastune-runs")
 
 RunsFolder = Annotated[
-    Path, typer.Option("--runs-folder", envvar="ELASTUNE_RUNS", help="Where runs are kept.")
+    Path, typer.Option("--runs-folder", envvar="ELASTUNE_RUNS", help="The folder of runs.")
 ]

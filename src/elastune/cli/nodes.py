@@ -19,25 +19,26 @@ if TYPE_CHECKING:
 
 def nodes_command(
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="End the orphans: nodes that no living driver looks after.")
+        bool, typer.Option("--sweep", help="End orphans: nodes without a living driver.")
     ] = False,
     run: Annotated[
-        str | None, typer.Option(help="Only the nodes of this run: its id or the start.", show_default="all")
+        str | None,
+        typer.Option(help="Only nodes of this run (its id or the start of it).", show_default="all"),
     ] = None,
     provider: Annotated[
         str | None, typer.Option(help="Only nodes of this provider.", show_default="all")
     ] = None,
     region: Annotated[
-        str | None, typer.Option(help="Of the cloud.", show_default="as AWS is configured here")
+        str | None, typer.Option(help="The cloud region.", show_default="from the AWS configuration")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before nodes are ended.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before ending nodes.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List what is alive, across runs and providers: age, price, cost so far, and who looks after it.
+    """List running nodes of all runs and providers: age, price, cost so far, and whether a driver is alive.
 
-    A node is an orphan if its lease is over, if it has none, or if its run is known here and nobody drives
-    it. Nodes of runs that are not known here are left alone while their lease is valid.
+    A node is an orphan if its lease is over, if it has none, or if its run is known here and has no driver.
+    Nodes of runs that are unknown here are not touched while their lease is valid.
     """
     with errors_as_json(as_json):
         from elastune.api.nodes import Wardens  # noqa: PLC0415

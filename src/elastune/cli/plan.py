@@ -36,25 +36,24 @@ class ObjectiveName(enum.StrEnum):
 
 def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
-    planner: Annotated[PlannerName, typer.Option(help="How to look for a plan.")] = PlannerName.EXACT,
+    planner: Annotated[PlannerName, typer.Option(help="The planner.")] = PlannerName.EXACT,
     objective: Annotated[
         ObjectiveName | None,
         typer.Option(
-            help="Least cost by the deadline, or least time for the budget.", show_default="by the limits"
+            help="Least cost by the deadline, or least time within the budget.",
+            show_default="from the limits",
         ),
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Show all planners side by side.")] = False,
-    frontier: Annotated[
-        bool, typer.Option("--frontier", help="Show every trade of time against money.")
-    ] = False,
+    frontier: Annotated[bool, typer.Option("--frontier", help="Show the whole time-cost frontier.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the plan into a .png, .svg or .html file.", show_default=False)
     ] = None,
-    samples: Annotated[int, typer.Option(help="Samples behind means and quantiles.")] = 4096,
+    samples: Annotated[int, typer.Option(help="Number of samples for means and quantiles.")] = 4096,
     seed: Annotated[int, typer.Option(help="The same seed gives the same output.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find the cheapest plan that keeps the promise, and say what it costs and when it ends."""
+    """Find the cheapest plan that keeps the limits, and print its cost and finish time."""
     with errors_as_json(as_json):
         quote = _plan(
             job,

@@ -19,21 +19,25 @@ from elastune.cli.showing import show
 def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write it.", show_default="JOB.profile.json beside the job")
+        Path | None, typer.Option(help="The output file.", show_default="JOB.profile.json next to the job")
     ] = None,
-    configurations: Annotated[int, typer.Option(help="So many sampled configurations.", min=1)] = 2,
-    iterations: Annotated[int, typer.Option(help="Of each, on each number of slots.", min=2)] = 6,
-    boots: Annotated[int, typer.Option(help="Boot up to so many nodes at once.", min=0)] = 4,
-    most: Annotated[str, typer.Option(help="Take no longer than this.")] = "5m",
-    plot: Annotated[Path | None, typer.Option(help="Draw it into a .png, .svg or .html file.")] = None,
+    configurations: Annotated[int, typer.Option(help="Number of sampled configurations.", min=1)] = 2,
+    iterations: Annotated[
+        int, typer.Option(help="Iterations per configuration and number of slots.", min=2)
+    ] = 6,
+    boots: Annotated[int, typer.Option(help="Most nodes to boot at once; 0 for none.", min=0)] = 4,
+    most: Annotated[str, typer.Option(help="Time limit.")] = "5m",
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the result into a .png, .svg or .html file.")
+    ] = None,
     address: Annotated[
         str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how a training scales: iterations on 1, 2, 4, ... slots, start-up, saves, the boot of nodes."""
+    """Measure the training: iterations on 1, 2, 4, ... slots, start-up, saves, boots of nodes."""
     with errors_as_json(as_json):
         from elastune.api.profiling import profile  # noqa: PLC0415
         from elastune.errors import JobError  # noqa: PLC0415

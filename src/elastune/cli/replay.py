@@ -19,12 +19,12 @@ def replay_command(
             help="A run: its folder or journal, the start of its id, or last.", show_default=False
         ),
     ],
-    trial: Annotated[int | None, typer.Option(help="Which trial.", show_default="the best")] = None,
+    trial: Annotated[int | None, typer.Option(help="The trial.", show_default="the best")] = None,
     iteration: Annotated[
-        int | None, typer.Option(help="Up to which iteration.", show_default="its newest checkpoint")
+        int | None, typer.Option(help="The last iteration to train.", show_default="its newest checkpoint")
     ] = None,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Train a trial of a hopping run again, in this process, and compare the weights bit for bit."""
     with errors_as_json(as_json):

@@ -22,12 +22,12 @@ def report_command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write.", show_default="report in the run's folder")
+        Path | None, typer.Option(help="The output folder.", show_default="report in the run's folder")
     ] = None,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Draw what happened: nodes, trials, learning curves and money, as one page and as pictures."""
+    """Draw a run: nodes, trials, learning curves and cost, as one HTML page and as figures."""
     from rich.console import Console  # noqa: PLC0415
 
     with errors_as_json(as_json):

@@ -36,33 +36,33 @@ _POLITE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
-    policy: Annotated[str | None, typer.Option(help="Who decides.", show_default="by the job")] = None,
+    policy: Annotated[str | None, typer.Option(help="The policy.", show_default="from the job")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of configurations and of training.", show_default="the job's")
+        int | None, typer.Option(help="Seed of configurations and training.", show_default="the job's")
     ] = None,
     address: Annotated[
         str | None,
         typer.Option(
-            help="Use the Ray cluster at this address (or auto) as it is, instead of own nodes.",
+            help="Use the existing Ray cluster at this address (or auto) instead of own nodes.",
             show_default=False,
         ),
     ] = None,
     log: Annotated[
         list[str] | None,
         typer.Option(
-            help="Write it for csv, tensorboard or mlflow while it goes; may be repeated.",
+            help="Write csv, tensorboard or mlflow during the run; may be repeated.",
             show_default="the job's logging",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only quote and result.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the quote and the result.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tune for real: plan, show the quote, train on nodes that come and go, and keep the promise.
+    """Run a job: plan it, show the quote, and train on nodes that are started and released as planned.
 
-    Ctrl-C saves everything, gives all nodes back and ends; a second one ends at once.
+    Ctrl-C saves everything, releases all nodes and suspends the run; a second Ctrl-C ends it at once.
     """
     meter_of = partial(open_meter, quiet=quiet, plain=plain)
     with errors_as_json(as_json):
@@ -92,30 +92,30 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
 
 def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     run: Annotated[
-        str, typer.Argument(help="Its folder, the start of its id, or last.", show_default=False)
+        str, typer.Argument(help="A run: its folder, the start of its id, or last.", show_default=False)
     ] = "last",
     deadline: Annotated[
-        str | None, typer.Option(help="A new deadline for the whole run (30m).", show_default="as it was")
+        str | None, typer.Option(help="A new deadline for the whole run (30m).", show_default="unchanged")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="A new budget for the whole run ($40).", show_default="as it was")
+        str | None, typer.Option(help="A new budget for the whole run ($40).", show_default="unchanged")
     ] = None,
     trainable: Annotated[
         str | None,
-        typer.Option(help="Where the trainable is now (path/to/file.py:name).", show_default="as it was"),
+        typer.Option(help="New location of the trainable (path/to/file.py:name).", show_default="unchanged"),
     ] = None,
     address: Annotated[
         str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only quote and result.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the quote and the result.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Go on with a run that was interrupted, from its journal and its checkpoints.
+    """Continue an interrupted run from its journal and its checkpoints.
 
-    The time for which it was down does not count against its deadline.
+    The time while it was down does not count against its deadline.
     """
     with errors_as_json(as_json):
         from elastune.api.tuning import Renewal, run_on  # noqa: PLC0415
@@ -206,12 +206,12 @@ def carry_out(
 
 def stop_command(
     run: Annotated[
-        str, typer.Argument(help="Its folder, the start of its id, or last.", show_default=False)
+        str, typer.Argument(help="A run: its folder, the start of its id, or last.", show_default=False)
     ] = "last",
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask a run to wind up: it saves, gives all nodes back and returns the best model so far."""
+    """Stop a run: it saves, releases all nodes and returns the best model so far."""
     with errors_as_json(as_json):
         from elastune.api.tuning import stop  # noqa: PLC0415
 

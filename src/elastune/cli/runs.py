@@ -16,11 +16,11 @@ from elastune.cli.showing import show
 def runs_command(
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     apart: Annotated[
-        bool, typer.Option("--all", help="A line for each run, also for those started together.")
+        bool, typer.Option("--all", help="One line per run, also for runs started together.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the runs: how each ended, how long it took, what it cost and what it found."""
+    """List the runs with their state, time, cost and best metric."""
     with errors_as_json(as_json):
         from elastune.api.running import list_runs  # noqa: PLC0415
 

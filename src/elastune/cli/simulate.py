@@ -29,24 +29,23 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
     seed: Annotated[
         int | None, typer.Option(help="The same seed gives the same run.", show_default="the job's")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Run on so many seeds, from --seed on.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Number of seeds, starting with --seed.")] = 1,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="Who decides; several by commas are compared on the same seeds.", show_default="by the job"
+            help="The policy; several, separated by commas, are compared on the same seeds.",
+            show_default="from the job",
         ),
     ] = None,
     faults: Annotated[
         str,
-        typer.Option(
-            help="What goes wrong: none, mild, harsh, key=value,... (lost_per_hour=0.2), or mild,crash=0.5."
-        ),
+        typer.Option(help="Faults: none, mild, harsh, key=value,... (lost_per_hour=0.2), or mild,crash=0.5."),
     ] = "none",
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    no_journal: Annotated[bool, typer.Option("--no-journal", help="Keep nothing on disk.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    no_journal: Annotated[bool, typer.Option("--no-journal", help="Write nothing to disk.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run the whole experiment in virtual time, and hold what happens against what was predicted."""
+    """Run the whole experiment in virtual time, and compare it with the prediction."""
     with errors_as_json(as_json):
         from elastune.api.running import simulate_many  # noqa: PLC0415
         from elastune.runs.campaign import CampaignInterrupted  # noqa: PLC0415

@@ -22,20 +22,21 @@ def status_command(
     run: Annotated[
         str,
         typer.Argument(
-            help="A run or several started together: folder or journal, the start of an id, or last.",
+            help="A run, or runs started together: folder or journal, the start of an id, or last.",
             show_default=False,
         ),
     ],
     audit: Annotated[
-        bool, typer.Option("--audit", help="Replay, and compare every command with the journal.")
+        bool, typer.Option("--audit", help="Replay the run and compare every command with the journal.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Look on until the run has ended; Ctrl-C ends the looking.")
+        bool,
+        typer.Option("--watch", "-w", help="Follow the run until it ends; Ctrl-C ends only the watching."),
     ] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show where a run stands: time and money against limits and prediction, stages, trials, the best."""
+    """Show a run: time and cost against limits and prediction, stages, trials, best model."""
     with errors_as_json(as_json):
         from elastune.api.running import campaign_status, status  # noqa: PLC0415
 
