@@ -132,7 +132,8 @@ def lines_of(lines: list[str], *beginnings: str) -> list[str]:
 
 def test_the_demo_of_the_readme_begins_with_the_quote() -> None:
     shown = as_shown(README, "make demo")
-    quote = elastune_here("plan", "examples/digits.yaml", cwd=ROOT).stdout.rstrip().splitlines()
+    printed = elastune_here("plan", "examples/digits.yaml", cwd=ROOT).stdout
+    quote = [line.rstrip() for line in printed.rstrip().splitlines()]
     head = shown[1 : shown.index("...")]
     assert head == quote[: len(head)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from elastune.core import Advice, AnyEvent, Core, Ending, State, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Core, Ending, Policy, State, Vetoed, Wish, Wishes
 from elastune.core.events import GangStarted, Progressed, TrialsSampled
 from elastune.place import TrialId
 from elastune.runs.offer import Offer
@@ -14,7 +14,7 @@ _TRIAL = TrialId(0)
 _FOR_EVER = 1_000_000
 
 
-class SeeSaw:
+class SeeSaw(Policy):
     """Goes through `sizes` again and again until the gang has been formed `gangs` times."""
 
     def __init__(self, sizes: tuple[int, ...], *, gangs: int, iterations: int) -> None:

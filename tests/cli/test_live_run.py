@@ -59,7 +59,7 @@ def seen_until_ctrl_c(folder: Path, gate: Path) -> tuple[bytes, int]:
 def test_a_run_at_a_terminal_has_a_screen_and_after_ctrl_c_goes_on_with_lines(tmp_path: Path) -> None:
     gate = tmp_path / "go"
     held = {"gate": {"choice": [str(gate)]}, "held_at": {"choice": [3]}}
-    job = job_of(space={"x": {"float": [0.0, 1.0]}, **held})
+    job = job_of(space={"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.3]}, **held})
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job.to_dict()), encoding="utf-8")
     seen, code = seen_until_ctrl_c(tmp_path, gate)
     assert code == 130

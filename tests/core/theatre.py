@@ -6,7 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from elastune.cluster import Billing, ClusterTerms
-from elastune.core import Advice, AnyCommand, AnyEvent, Core, RunTerms, State, Trial, Vetoed, Wish, Wishes
+from elastune.core import (
+    Advice,
+    AnyCommand,
+    AnyEvent,
+    Core,
+    Policy,
+    RunTerms,
+    State,
+    Trial,
+    Vetoed,
+    Wish,
+    Wishes,
+)
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.place import NodeId, TrialId
@@ -17,7 +29,7 @@ from elastune.spec.mode import Mode
 CUE = "cue"
 
 
-class Puppet:
+class Puppet(Policy):
     """Does what it is told, once, and remembers what it heard."""
 
     def __init__(self) -> None:

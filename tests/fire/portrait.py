@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import random
 from collections import deque
 from collections.abc import Mapping
@@ -36,10 +37,16 @@ def _portrait_of_object(thing: Any) -> Any:
     if dataclasses.is_dataclass(thing):
         if _is_hashable(thing):
             return thing  # frozen, all the way down: compares by itself
-        return {field.name: portrait(getattr(thing, field.name)) for field in dataclasses.fields(thing)}
+        kind: Any = type(thing)
+        return {name: portrait(getattr(thing, name)) for name in _field_names(kind)}
     if callable(thing):
         return None
     return {name: portrait(value) for name, value in vars(thing).items()}
+
+
+@functools.cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _is_hashable(thing: Any) -> bool:

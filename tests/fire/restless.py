@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from elastune.core import Advice, AnyEvent, Ending, State, Vetoed, Wish, Wishes
+from elastune.core import Advice, AnyEvent, Ending, Policy, State, Vetoed, Wish, Wishes
 from elastune.core.events import TrialsSampled
 from elastune.planning.infeasible import Limit
 
 
-class Restless:
+class Restless(Policy):
     def __init__(self, seed: int, decisions: int) -> None:
         self.luck = random.Random(seed)
         self.left = decisions

@@ -169,7 +169,7 @@ class TestDriverCrashes:
         belief = belief_of(run.state)
         assert [machine.node for machine in belief.machines] == list(run.state.where)
         assert all(machine.ready_s == 15.0 for machine in belief.machines)
-        assert belief.tokens == {"1"}
+        assert belief.requests == {1}
         assert belief.gone == frozenset()
 
 

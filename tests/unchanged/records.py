@@ -58,7 +58,7 @@ def _record_fire(experiment: Experiment, seed: int) -> Record:
 def _measure(seed: int) -> Watched:
     """The policy that measures a training, which no job can name."""
     chosen = make_experiment(seed)
-    setup = replace(chosen.setup, policy="profile", search={}, quote=None, restless=0)
+    setup = replace(chosen.setup, policy="profile", quote=None, restless=0)
     trial = Watched(replace(chosen, setup=setup))
     trial.run()
     return trial

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from elastune.bodies.ray.shelves import Shelves
 from elastune.checkpoints import Store, decode, encode
-from elastune.core import commands as do
 from elastune.data import Dataset
 from elastune.errors import ExecutionError, JobError
 from elastune.job import Job
 from elastune.journal import Body, FoundRun, Journal
 from elastune.place import TrialId
 from elastune.runs.data import open_data
+from elastune.runs.history.gangs import VisitLife
 from elastune.runs.itineraries import EpochWay, Itinerary, read_itineraries
 from elastune.runs.reopening import reopen, started_of
 from elastune.runs.resuming import at_home
@@ -146,7 +146,7 @@ class _Scene:
         return before + own
 
     def visit(
-        self, trial: TrialId, iteration: int, visit: do.Visit, state: State | None
+        self, trial: TrialId, iteration: int, visit: VisitLife, state: State | None
     ) -> tuple[State, bytes]:
         loaded = self.shelves.take(visit.partition, (visit.partition,))
         done = make_visit(

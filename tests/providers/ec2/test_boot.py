@@ -183,8 +183,8 @@ def head(land: Land) -> Cluster:
         address=land.head.address,
         token=land.head.token,
         secret=put_secret(land.aws, f"{land.head.token}\n"),
-        driver=os.environ | KEEP_READABLE | land.head.environment,
-        aws=land.aws | {"AWS_DEFAULT_REGION": REGION},
+        driver={**os.environ, **KEEP_READABLE, **land.head.environment},
+        aws={**land.aws, "AWS_DEFAULT_REGION": REGION},
     )
 
 
