@@ -91,7 +91,7 @@ def _plans() -> Iterator[Experiment]:
         algorithm = ("sha", "sha", "sha", "hyperband", *ALGORITHMS[2:])[number % 13]
         job = make_job(luck, algorithm, hopping=number % 8 == 7)
         planned = algorithm in {"sha", "hyperband"}
-        options = ("--planner", PLANNERS[number % len(PLANNERS)]) if planned else ()
+        options: tuple[str, ...] = ("--planner", PLANNERS[number % len(PLANNERS)]) if planned else ()
         options += ("--frontier",) if planned and number % 5 == 0 else ()
         options += ("--compare",) if planned and number % 5 == 1 else ()
         yield Experiment(

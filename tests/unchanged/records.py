@@ -81,7 +81,7 @@ def _record_commands(experiment: Experiment, folder: Path) -> Record:
     job.write_text(json.dumps(experiment.job))
     if experiment.command == "plan":
         return {"plan": _run("plan", str(job), *experiment.arguments)}
-    found = {"simulate": _run("simulate", str(job), *experiment.arguments, *runs)}
+    found: Record = {"simulate": _run("simulate", str(job), *experiment.arguments, *runs)}
     if "error" in found["simulate"]:
         return found
     found["journals"] = journals = _journals(folder / "runs")
