@@ -56,7 +56,12 @@ def _options() -> argparse.Namespace:
 
 def _records(experiments: list[Experiment], processes: int) -> dict[str, Record]:
     with multiprocessing.Pool(processes) as pool:
-        return dict(sorted(pool.imap_unordered(_named, experiments, 4)))
+        found: dict[str, Record] = {}
+        for name, each in pool.imap_unordered(_named, experiments, 2):
+            found[name] = each
+            if not len(found) % 50:
+                print(f"{len(found)} of {len(experiments)}", file=sys.stderr, flush=True)
+        return dict(sorted(found.items()))
 
 
 def _named(experiment: Experiment) -> tuple[str, Record]:

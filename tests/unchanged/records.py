@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+import sqlite3
 import sys
 import tempfile
 import warnings
@@ -47,12 +48,7 @@ def _record_fire(experiment: Experiment, seed: int) -> Record:
         return {"error": type(error).__name__, "message": str(error)[:300]}
     lines = [line for entry in trial.journal.read(RUN) for line in entry.lines]
     state = trial.core.state
-    return {
-        "journal_sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
-        "types": dict(sorted(Counter(json.loads(line)["type"] for line in lines).items())),
-        "events": state.events,
-        "ended": str(state.ended),
-    }
+    return {"journal": _journal(lines), "events": state.events, "ended": str(state.ended)}
 
 
 def _measure(seed: int) -> Watched:
@@ -64,21 +60,64 @@ def _measure(seed: int) -> Watched:
     return trial
 
 
+def _journal(lines: list[str]) -> Record:
+    """The job by its keys, which has a path of this machine in it; all other lines by their hash."""
+    first = json.loads(lines[0])
+    job = json.loads(json.dumps(first.pop("job", None)).replace(str(ROOT), "<root>"))
+    rest = "\n".join([json.dumps(first), *lines[1:]])
+    return {
+        "lines_sha256": _sha256(rest),
+        "lines": dict(sorted(Counter(json.loads(line)["type"] for line in lines).items())),
+        "job": job,
+    }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _record_commands(experiment: Experiment, folder: Path) -> Record:
     job, runs = folder / "unchanged.yaml", ("--runs-folder", str(folder / "runs"))
     job.write_text(json.dumps(experiment.job))
     if experiment.command == "plan":
         return {"plan": _run("plan", str(job), *experiment.arguments)}
-    found = {"simulate": _run("simulate", str(job), *experiment.arguments, *runs)}
+    found: Record = {"simulate": _run("simulate", str(job), *experiment.arguments, *runs)}
     if "error" in found["simulate"]:
         return found
+    found["journals"] = journals = _journals(folder / "runs")
     if experiment.command == "campaign":
-        return found | {"status": _run("status", "last", *runs), "runs": _run("runs", *runs)}
+        found |= {"status": _run("status", "last", *runs), "runs": _run("runs", *runs)}
+        return _without_hashes(found, journals)
     found["status"] = _run("status", "last", "--audit", *runs)
     found["export"] = _exported(folder, runs)
     if experiment.reported:
         found |= {"report": _run("report", "last", *runs), "runs": _run("runs", *runs)}
-    return found
+    return _without_hashes(found, journals)
+
+
+def _journals(folder: Path) -> list[Record]:
+    """Of each run, in the order of policies and seeds."""
+    found: list[Record] = []
+    for path in sorted(folder.glob("*/journal.sqlite")):
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            entries = "SELECT event, commands FROM elastune_entries WHERE run = ? ORDER BY number"
+            for run, policy, seed in database.execute(
+                "SELECT run, policy, seed FROM elastune_runs ORDER BY 1"
+            ):
+                rows = database.execute(entries, (run,)).fetchall()
+                lines = [line for row in rows for text in row if text for line in text.split("\n")]
+                sha256 = _sha256("".join(f"{line}\n" for line in lines))
+                found.append({"policy": policy, "seed": seed, "sha256": sha256, **_journal(lines)})
+    return sorted(found, key=lambda each: (each["policy"], each["seed"]))
+
+
+def _without_hashes(found: Record, journals: list[Record]) -> Record:
+    """The hash that the program gives has the path of the training in it: is it that of the lines?"""
+    text = json.dumps(found)
+    for journal in journals:
+        text = text.replace(journal["sha256"], f"<sha256 of {journal['policy']} {journal['seed']}>")
+    plain: Record = json.loads(text)
+    return plain
 
 
 def _run(*arguments: str) -> Record:
@@ -114,8 +153,7 @@ def _exported(folder: Path, runs: tuple[str, ...]) -> Record:
         values = json.dumps([list(row.values()) for row in rows])
         values = values.replace(str(folder), "").replace(str(ROOT), "")
         columns = list(dict.fromkeys(key for row in rows for key in row))
-        digest = hashlib.sha256(_TIMES.sub("", values).encode()).hexdigest()
-        found[path.stem] = {"columns": columns, "rows": len(rows), "sha256": digest}
+        found[path.stem] = {"columns": columns, "rows": len(rows), "sha256": _sha256(_TIMES.sub("", values))}
     return found
 
 
@@ -136,7 +174,7 @@ def _plain(found: Any, folder: Path, ids: set[str]) -> Any:
     text = found.replace(str(folder), "<folder>").replace(str(ROOT), "<root>")
     for run in sorted(ids, key=len, reverse=True):
         text = re.sub(rf"\b{re.escape(run)}\b", "<run>", text)
-    return _TIMES.sub("<time>", text)
+    return re.sub(r"<time>-[0-9a-f]{6}\b", "<time>-<run>", _TIMES.sub("<time>", text))
 
 
 def differences(before: Any, now: Any, *, texts: bool = False, at: str = "") -> Iterator[str]:
@@ -160,4 +198,4 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_text(found: object) -> bool:
-    return isinstance(found, str) and " " in found
+    return isinstance(found, str) and " " in found and not found.startswith("<sha256")
