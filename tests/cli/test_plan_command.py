@@ -18,6 +18,8 @@ from tests.cli.commands import elastune as run_here
 from tests.waiting import PATIENCE_S
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "resnet101.yaml"
+QUICK = ("--samples", "40")
+"""Where it does not matter how sure the plan is."""
 
 
 def elastune(*arguments: str | Path, cwd: Path = EXAMPLE.parent) -> Done:
@@ -57,7 +59,7 @@ def test_the_example_prints_its_stages_and_says_mean_or_quantile() -> None:
 
 
 def test_everything_at_once_as_json() -> None:
-    done = elastune("plan", EXAMPLE, "--json", "--compare", "--frontier", "--seed", "3")
+    done = elastune("plan", EXAMPLE, "--json", "--compare", "--frontier", "--seed", "3", *QUICK)
     assert done.returncode == 0, done.stderr
     data: dict[str, Any] = json.loads(done.stdout)
     assert data["planner"] == "exact"
@@ -69,15 +71,15 @@ def test_everything_at_once_as_json() -> None:
 
 
 def test_the_same_seed_prints_the_same_and_another_seed_another() -> None:
-    first = elastune("plan", EXAMPLE, "--json", "--seed", "5").stdout
-    assert elastune("plan", EXAMPLE, "--json", "--seed", "5").stdout == first
-    assert elastune_process("plan", EXAMPLE, "--json", "--seed", "5").stdout == first
-    assert elastune("plan", EXAMPLE, "--json", "--seed", "6").stdout != first
+    first = elastune("plan", EXAMPLE, "--json", "--seed", "5", *QUICK).stdout
+    assert elastune("plan", EXAMPLE, "--json", "--seed", "5", *QUICK).stdout == first
+    assert elastune_process("plan", EXAMPLE, "--json", "--seed", "5", *QUICK).stdout == first
+    assert elastune("plan", EXAMPLE, "--json", "--seed", "6", *QUICK).stdout != first
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_every_planner_can_be_chosen(planner: str) -> None:
-    done = elastune("plan", EXAMPLE, "--planner", planner, "--json")
+    done = elastune("plan", EXAMPLE, "--planner", planner, "--json", *QUICK)
     assert json.loads(done.stdout)["planner"] == planner
 
 
@@ -87,7 +89,7 @@ def test_the_names_in_help_are_the_real_ones() -> None:
 
 
 def test_the_objective_can_be_turned_round() -> None:
-    done = elastune("plan", EXAMPLE, "--objective", "time")
+    done = elastune("plan", EXAMPLE, "--objective", "time", *QUICK)
     assert done.stdout.startswith("Fastest plan by a deadline of 20m00s")
 
 
@@ -116,11 +118,11 @@ def test_a_wrong_job_is_json_for_programs(tmp_path: Path) -> None:
 
 def test_an_infeasible_job_is_exit_code_3_and_says_what_would_fit(tmp_path: Path) -> None:
     job = edited(tmp_path, deadline="deadline: 5m")
-    done = elastune("plan", job)
+    done = elastune("plan", job, *QUICK)
     assert done.returncode == 3
     assert "The deadline binds" in done.stderr
     assert "Traceback" not in done.stderr
-    data = json.loads(elastune("plan", job, "--json").stdout)
+    data = json.loads(elastune("plan", job, "--json", *QUICK).stdout)
     assert data["error"] == "infeasible"
     assert data["binding"] == "deadline"
     assert data["fastest"]["jct_seconds"] > 300
@@ -157,7 +159,7 @@ def test_wrong_arguments_are_exit_code_2_without_a_traceback(
 )
 def test_a_plot_is_written(tmp_path: Path, ending: str, magic: bytes) -> None:
     target = tmp_path / f"plan.{ending}"
-    done = elastune("plan", EXAMPLE, "--plot", target)
+    done = elastune("plan", EXAMPLE, "--plot", target, *QUICK)
     assert done.returncode == 0, done.stderr
     assert target.read_bytes().startswith(magic)
     assert f"plot written to {target.name}" in done.stdout.replace("\n", "").replace(f"{tmp_path}/", "")
@@ -173,7 +175,7 @@ def test_a_job_may_come_with_measurements(tmp_path: Path) -> None:
         "cluster: {slots_per_node: 4, price_per_hour: $12.24, max_nodes: 16}\n",
         encoding="utf-8",
     )
-    done = elastune("plan", tmp_path / "job.yaml", "--json")
+    done = elastune("plan", tmp_path / "job.yaml", "--json", *QUICK)
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert data["objective"] == "time"

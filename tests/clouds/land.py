@@ -162,7 +162,7 @@ class Project:
             "search": {
                 "algorithm": "sha", "trials": 4, "min_iterations": 1, "max_iterations": 4, "eta": 2,
             },
-            "deadline": "5m",
+            "deadline": "30m",
             "budget": 2.0,
             "profile": {"iteration": pace, "startup": 0.1, "save": 0.2},
             "storage": f"s3://{BUCKET}/runs",

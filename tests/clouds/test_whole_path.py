@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from elastune.checkpoints import load_checkpoint
+from elastune.core.events import NodeNoticed
 from elastune.providers.ec2.cloud import ASKED, EXPIRY, PRICE, REQUEST, RUN
+from tests.bodies.real.drivers import has_happened
 from tests.cli.commands import elastune
 from tests.clouds.gate import Fault
 from tests.clouds.hypervisor import REGION, tags_of
@@ -134,8 +136,9 @@ def test_a_node_with_a_spot_notice_is_left_in_time_and_another_one_comes(project
     until(lambda: len(project.marks()) >= 5, driver)
     noticed = project.marks()[0].instance
     hypervisor.machines[noticed].notice(in_s=600.0)
-    until(lambda: noticed not in hypervisor.alive(), driver)
+    until(lambda: has_happened(NodeNoticed, project.folder / "elastune-runs"), driver)
     project.go()
+    until(lambda: noticed not in hypervisor.alive(), driver)
     said = hear(driver)
     result = said.data
     assert (said.returncode, result["ending"]) == (0, "complete"), said.all

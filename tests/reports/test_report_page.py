@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,8 +41,13 @@ def memoir_of(campaign: Campaign) -> Memoir:
 
 
 def page_of(campaign: Campaign) -> Page:
-    made = elastune.report(folder_of(campaign).path)
-    return Page(made.page.read_text(encoding="utf-8"))
+    """Drawn once: no test changes a campaign."""
+    return _page_at(folder_of(campaign).path)
+
+
+@functools.cache
+def _page_at(folder: Path) -> Page:
+    return Page(elastune.report(folder).page.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

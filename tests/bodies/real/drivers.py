@@ -66,7 +66,7 @@ class Driver:
 
     def wait_for_event(self, kind: type[AnyEvent]) -> None:
         """Until it is in the journal."""
-        self.wait_for(lambda: any(isinstance(each, kind) for each in self._events()), f"no {kind.__name__}")
+        self.wait_for(lambda: has_happened(kind, self.runs), f"no {kind.__name__}")
 
     def let_go(self) -> None:
         self._gate.touch()
@@ -86,11 +86,15 @@ class Driver:
         self.let_go()
         return self.process.communicate(timeout=PATIENCE_S)[0]
 
-    def _events(self) -> list[AnyEvent]:
-        for path in self.runs.glob("*/journal.sqlite"):
-            try:
-                journal = Journal.open(path, read_only=True)
-                return [event_of(entry) for record in journal.runs() for entry in journal.read(record.run)]
-            except ElastuneError:  # its tables are not there yet
-                return []
-        return []
+
+def has_happened(kind: type[AnyEvent], runs: Path) -> bool:
+    """Whether the journal of a run in that folder has such an event."""
+    for path in runs.glob("*/journal.sqlite"):
+        try:
+            journal = Journal.open(path, read_only=True)
+            lines = [entry for record in journal.runs() for entry in journal.read(record.run)]
+        except ElastuneError:  # its tables are not there yet
+            continue
+        if any(isinstance(event_of(line), kind) for line in lines):
+            return True
+    return False
