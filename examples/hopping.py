@@ -15,7 +15,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from elastune import Trainable, Worker
+from elastune.training.trainable import Trainable
+from elastune.training.worker import Worker
 
 _COPIES = 20  # 1,797 pictures are few; each comes in some noisy versions
 _BATCH = 64

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from elastune.core import AnyCommand, AnyEvent
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.place import Gang
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
+from elastune.model.ids import Gang
 
 Log = list[tuple[float, str]]
 

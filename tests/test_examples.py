@@ -14,9 +14,11 @@ import pytest
 import torch
 
 import elastune
-from elastune.checkpoints import decode, encode
-from elastune.job import load_job
-from elastune.training import Group, Solo, load, make_worker, open_recipe
+from elastune.checkpoints.encoding import decode, encode
+from elastune.job.job import load_job
+from elastune.training.groups import Group, Solo
+from elastune.training.recipe import load, open_recipe
+from elastune.training.worker import make_worker
 from tests.adapters.contract import marks_of
 from tests.cli.commands import elastune as elastune_here
 from tests.docs.running import without_aws

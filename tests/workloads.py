@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from elastune.cluster import Billing, ClusterTerms
-from elastune.prediction import Allocation, Plan, StagePlan, Workload, fair_allocations
-from elastune.profiles import Constant, Distribution, Empirical, LogNormal, Normal, Profile, Speedup
-from elastune.spec import Stage
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant, Distribution, Empirical, LogNormal, Normal
+from elastune.model.profile import Profile, Speedup
+from elastune.model.stages import Stage
+from elastune.plan.prediction.plan import Allocation, Plan, StagePlan, Workload, fair_allocations
 
 GANG_SIZES = range(1, 5)
 

@@ -24,15 +24,15 @@ from benchmarks.hopper.workloads import sleeping
 from benchmarks.plotting import Look, draw_series, entitle, grid_of_axes, legend_below
 from benchmarks.reporting import Cell, Report, Table, Track, silently
 from benchmarks.runtime.journals import Timeline
-from elastune.api.running import simulate
-from elastune.bodies.simulated import Faults
-from elastune.cluster import SECONDS_PER_HOUR
-from elastune.core import State
-from elastune.job import Job
-from elastune.journal import Journal
+from elastune.api.simulating import simulate
+from elastune.core.state import State
+from elastune.job.job import Job
 from elastune.journal.codec import decode
-from elastune.providers.faults import Luck, NodeFaults
+from elastune.journal.store import Journal
+from elastune.model.cluster import SECONDS_PER_HOUR
 from elastune.providers.local.processes import NODE, kill_all
+from elastune.providers.simulated_faults import Luck, NodeFaults
+from elastune.runtime.simulated.cloud import Faults
 
 LOST = 2
 _LAST_SEED = 1_000_000

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from elastune.data import Shelf, register
-from elastune.data.amounts import measure
+from elastune.data.partition_cache import PartitionCache, measure
+from elastune.data.registering import register
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _held: dict[tuple[str, int], int] = {}
@@ -34,7 +34,7 @@ def note_memory(folder: str, where: str, partition: int, data: Any) -> None:
 def all_of(folder: str, notes: str) -> tuple[Any, int]:
     """Every partition in a folder as one, and their rows: once per process, whatever trial comes."""
     dataset = register(folder)
-    shelf = Shelf(dataset)
+    shelf = PartitionCache(dataset)
     parts = [shelf.take(number).data for number in range(len(dataset.training))]
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     note_memory(notes, folder, 0, whole)

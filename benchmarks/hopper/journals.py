@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from benchmarks.runtime.journals import Timeline
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.place import NodeId, TrialId
+from elastune.model.ids import NodeId, TrialId
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.hopper.settings import Setting
-from elastune.hopper import Effort, Epoch, check_schedule, lower_bound_s, make_scheduler, simulate, solve
+from elastune.hopping.epoch import Epoch
+from elastune.hopping.exact_scheduler import SolverEffort, solve
+from elastune.hopping.lower_bound import lower_bound_s
+from elastune.hopping.schedulers import make_scheduler
+from elastune.hopping.simulation import check_schedule, simulate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,7 @@ def _solved(pairs: Sequence[tuple[Epoch, float]], scope: Scope) -> tuple[Run, ..
     runs = []
     for epoch, bound_s in pairs:
         began = time.perf_counter()
-        solved = solve(epoch, Effort(limit_s=scope.limit_s, threads=2, warm=False))
+        solved = solve(epoch, SolverEffort(limit_s=scope.limit_s, threads=2, warm=False))
         if solved.schedule is not None:
             runs.append(Run(solved.schedule.makespan_s / bound_s, time.perf_counter() - began))
     return tuple(runs)

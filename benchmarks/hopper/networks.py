@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from benchmarks.hopper.holding import all_of, note_memory
-from elastune.training import Trainable, Worker
+from elastune.training.trainable import Trainable
+from elastune.training.worker import Worker
 
 BATCH = 64
 

@@ -18,7 +18,7 @@ from benchmarks.hopper.systems import System, Workload, carry_out
 from benchmarks.hopper.workloads import sleeping
 from benchmarks.reporting import Cell, Report, Table, Track, silently
 from elastune.api.planning import plan
-from elastune.api.running import simulate
+from elastune.api.simulating import simulate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from benchmarks.hopper.settings import Setting
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.hopper import check_schedule, make_scheduler, simulate
+from elastune.hopping.schedulers import make_scheduler
+from elastune.hopping.simulation import check_schedule, simulate
 
 SIZES = (Setting(configs=16, workers=8, mixed=True), Setting(configs=256, workers=16, mixed=True))
 

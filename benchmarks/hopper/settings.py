@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elastune.hopper import Epoch, PartitionId, Worker, WorkerId
-from elastune.place import TrialId
+from elastune.hopping.epoch import Epoch, HopWorker, PartitionId, WorkerId
+from elastune.model.ids import TrialId
 
 # Table 7, in MFLOPs; as printed, most are rounded to GFLOPs. Mean 5,942, standard deviation 5,670.
 CNN_MFLOPS = (
@@ -44,7 +44,7 @@ class Setting:
             trials=trials,
             partitions=partitions,
             workers=tuple(
-                Worker(
+                HopWorker(
                     id=WorkerId(f"worker-{j:02}"),
                     partitions=frozenset(partitions[(j + k) % self.workers] for k in range(self.replicas)),
                     unit_s={trial: float(costs[trial] / speeds[j]) for trial in trials},

@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.hopper.holding import all_of, note_memory
 from benchmarks.hopper.law import Law
-from elastune.training import Trainable, Worker
+from elastune.training.trainable import Trainable
+from elastune.training.worker import Worker
 
 
 class Sleeper(Trainable):

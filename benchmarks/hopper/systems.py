@@ -14,7 +14,8 @@ from pathlib import Path
 
 from benchmarks.hopper.journals import Course
 from benchmarks.runtime.journals import Timeline
-from elastune.api.tuning import offer_run, run_offer
+from elastune.api.running import run_offer
+from elastune.api.tuning import offer_run
 from elastune.runs.real import Watch
 
 _ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from benchmarks.hopper.law import RESNET
 from benchmarks.hopper.systems import Outcome, System, Workload, carry_out
 from benchmarks.hopper.workloads import BATCH, network, sleeping
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.data import register
+from elastune.data.registering import register
 
 MB = 1e6
 

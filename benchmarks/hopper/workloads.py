@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.hopper.law import Law
 from benchmarks.hopper.pictures import digits
 from benchmarks.hopper.systems import Workload
-from elastune.data import split
+from elastune.data.splitting import split
 
 TRIALS = 16
 BATCH = 64

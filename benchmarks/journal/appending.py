@@ -16,7 +16,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.journal import AnyJournal, Body, Journal, MemoryJournal, RunId, RunRecord, hash_lines
+from elastune.journal.records import RunId, RunRecord, RuntimeKind, hash_lines
+from elastune.journal.store import Journal
+from elastune.journal.writer import AnyJournal, MemoryJournal
 from tests.journal.postgres_server import NoServerError, running_server
 
 RUN = RunId("3fa2c1")
@@ -24,7 +26,7 @@ RECORD = RunRecord(
     run=RUN,
     name="benchmark",
     created_utc=datetime(2026, 11, 16, tzinfo=UTC),
-    body=Body.SIMULATED,
+    body=RuntimeKind.SIMULATED,
     policy="asha",
     seed=0,
 )

@@ -34,8 +34,9 @@ from benchmarks.plotting import (
     times,
 )
 from benchmarks.reporting import Report, Track, silently
-from elastune.planning import Problem
-from elastune.profiles import Constant, Profile
+from elastune.model.distributions import Constant
+from elastune.model.profile import Profile
+from elastune.plan.problem import Problem
 
 DATASETS_GB = {"ImageNet, 150 GB": 150.0, "CIFAR-10, 150 MB": 0.15}
 PRICES = tuple(cents / 100 for cents in range(0, 17, 2))

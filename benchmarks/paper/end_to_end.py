@@ -28,8 +28,11 @@ from benchmarks.paper.setting import (
 )
 from benchmarks.plotting import INK, LOOKS, dollars, grid_of_axes, legend_below, times
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.planning import Problem, Quote, Request, make_quote
-from elastune.profiles import Constant, Profile
+from elastune.model.distributions import Constant
+from elastune.model.profile import Profile
+from elastune.plan.problem import Problem
+from elastune.plan.quote import Quote
+from elastune.plan.quoting import QuoteRequest, make_quote
 
 EPOCH_S = 108.15
 DEADLINES_MIN = (20, 30, 40)
@@ -82,7 +85,7 @@ def problem_with(deadline_min: float, epoch_s: float = EPOCH_S) -> Problem:
 def measure(track: Track = silently, *, deadlines_min: Sequence[int] = DEADLINES_MIN) -> dict[int, Quote]:
     """The quote of `exact`, with the others for comparison, by deadline in minutes."""
     return {
-        deadline: make_quote(problem_with(deadline), Request(compare=True))
+        deadline: make_quote(problem_with(deadline), QuoteRequest(compare=True))
         for deadline in track(deadlines_min)
     }
 

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from benchmarks.reporting import Cell, Table
-from elastune.planning import Problem
-from elastune.planning.case import Case, build_case
-from elastune.planning.static import static_plan
-from elastune.prediction import Plan, StagePlan, allocate
-from elastune.profiles import Constant
+from elastune.model.distributions import Constant
+from elastune.plan.planners.baselines import static_plan
+from elastune.plan.prediction.plan import Plan, StagePlan, allocate
+from elastune.plan.problem import Case, Problem, build_case
 
 # The plan behind a row, by deadline and planner: a fixed number of nodes, a fixed gang, or gang per stage.
 STATIC_NODES = {20: 6, 30: 3, 40: 2}

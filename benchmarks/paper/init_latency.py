@@ -37,8 +37,11 @@ from benchmarks.plotting import (
     plain_ticks,
 )
 from benchmarks.reporting import Report, Table, Track, silently
-from elastune.planning import Objective, Problem, Request, make_quote
-from elastune.profiles import Constant, Profile, Speedup
+from elastune.model.distributions import Constant
+from elastune.model.limits import Objective
+from elastune.model.profile import Profile, Speedup
+from elastune.plan.problem import Problem
+from elastune.plan.quoting import QuoteRequest, make_quote
 
 INITS_S = (1, 10, 100)
 ITERATION_S = 12.0
@@ -74,7 +77,7 @@ def problem_with(law: str, init_s: float, deadline_min: float) -> Problem:
 
 def fastest_min(law: str, init_s: float) -> float:
     """Minutes of the fastest plan, whatever it costs."""
-    quote = make_quote(problem_with(law, init_s, 1000.0), Request(objective=Objective.TIME))
+    quote = make_quote(problem_with(law, init_s, 1000.0), QuoteRequest(objective=Objective.TIME))
     return quote.jct_seconds / MINUTE
 
 

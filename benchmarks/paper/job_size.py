@@ -24,8 +24,9 @@ from benchmarks.paper.setting import (
 )
 from benchmarks.plotting import draw_planner, entitle, grid_of_axes, legend_below, plain_ticks, times
 from benchmarks.reporting import Report, Track, silently
-from elastune.cluster import Billing
-from elastune.profiles import Constant, Profile
+from elastune.model.cluster import Billing
+from elastune.model.distributions import Constant
+from elastune.model.profile import Profile
 
 TRIALS = (8, 16, 32, 64, 128, 256, 512)
 DEADLINES_MIN = (20, 10)

@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.reporting import Cell, Table
-from elastune.cluster import Billing, ClusterTerms
-from elastune.planning import Forecast, Limits, NoPlanError, Problem, Request, make_quote
-from elastune.profiles import Constant, Profile, Speedup
-from elastune.spec import Spec, successive_halving
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant
+from elastune.model.limits import Limits
+from elastune.model.profile import Profile, Speedup
+from elastune.model.stages import Spec, successive_halving
+from elastune.plan.infeasible import NoPlanError
+from elastune.plan.problem import Problem
+from elastune.plan.quote import Forecast
+from elastune.plan.quoting import QuoteRequest, make_quote
 
 PLANNER_NAMES = ("static", "naive-elastic", "greedy", "exact")
 MINUTE = 60.0
@@ -89,7 +94,7 @@ class Point:
 def ask_all(problem: Problem) -> dict[str, Forecast | None]:
     """Every planner's answer, on the same samples."""
     try:
-        quote = make_quote(problem, Request(compare=True))
+        quote = make_quote(problem, QuoteRequest(compare=True))
     except NoPlanError:
         return dict.fromkeys(PLANNER_NAMES)
     answers = quote.comparison or {}

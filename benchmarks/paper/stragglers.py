@@ -28,8 +28,9 @@ from benchmarks.paper.setting import (
 )
 from benchmarks.plotting import LOOKS, dollars, draw_series, entitle, from_zero, grid_of_axes, legend_below
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.cluster import Billing
-from elastune.profiles import Constant, Normal, Profile
+from elastune.model.cluster import Billing
+from elastune.model.distributions import Constant, Normal
+from elastune.model.profile import Profile
 
 MEAN_S = 4.0
 DEADLINE_MIN = 20.0

@@ -12,11 +12,9 @@ from dataclasses import replace
 from benchmarks.placement.scenes import Scale, Scene, scenes
 from benchmarks.planning.timing import median_s
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.place import Change, Placement, pack, place
-from elastune.place.displacing import displace
-from elastune.place.granting import Shrinking, grant
-from elastune.place.placement import describe
-from elastune.place.seating import gangs_of, survey
+from elastune.placement.controller import Shrinking, gangs_of, grant, pack, place, survey
+from elastune.placement.displacement import displace
+from elastune.placement.request import Change, Placement, describe
 
 
 def controller(scene: Scene) -> Placement:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from elastune.place import Cluster, NodeId, Request, TrialId, Wish, place
+from elastune.model.ids import NodeId, TrialId
+from elastune.placement.controller import place
+from elastune.placement.request import PlacementNodes, PlacementRequest, SlotWish
 
 POWERS = (1, 1, 1, 2, 2, 4)
 ODD = (1, 1, 2, 2, 3)
@@ -31,26 +33,26 @@ class Scene:
     """A request, and how many nodes are to be kept if some are to be emptied."""
 
     name: str
-    request: Request
+    request: PlacementRequest
     nodes_kept: int | None = None
 
 
-def fresh(scale: Scale, random: Random, sizes: Sequence[int] = POWERS) -> Request:
+def fresh(scale: Scale, random: Random, sizes: Sequence[int] = POWERS) -> PlacementRequest:
     """All gangs at once on an empty cluster that they nearly fill."""
     slots = random.choices(sizes, k=scale.gangs)
     while sum(slots) > scale.slots:
         largest = slots.index(max(slots))
         slots[largest] = min(sizes)
-    return Request(
-        cluster=Cluster(
+    return PlacementRequest(
+        cluster=PlacementNodes(
             nodes=tuple(NodeId(f"node-{i:04}") for i in range(scale.nodes)),
             slots_per_node=scale.slots_per_node,
         ),
-        wishes=tuple(Wish(trial=TrialId(i), slots=n) for i, n in enumerate(slots)),
+        wishes=tuple(SlotWish(trial=TrialId(i), slots=n) for i, n in enumerate(slots)),
     )
 
 
-def following(request: Request, change: Callable[[Wish], Wish | None]) -> Request:
+def following(request: PlacementRequest, change: Callable[[SlotWish], SlotWish | None]) -> PlacementRequest:
     """The next epoch: gangs lie where they were put, wishes have changed."""
     wishes = tuple(wish for old in request.wishes if (wish := change(old)) is not None)
     return replace(request, present=place(request).gangs, wishes=wishes)
@@ -63,7 +65,7 @@ def scenes(scale: Scale, seed: int) -> list[Scene]:
     thinned = following(first, lambda wish: wish if random.random() < 0.5 else None)
     room = scale.slots - sum(wish.slots for wish in thinned.wishes)
     newcomers = tuple(
-        Wish(trial=TrialId(scale.gangs + i), slots=scale.slots_per_node)
+        SlotWish(trial=TrialId(scale.gangs + i), slots=scale.slots_per_node)
         for i in range(room // scale.slots_per_node)
     )
     ends = scale.nodes // 20
@@ -86,19 +88,19 @@ def scenes(scale: Scale, seed: int) -> list[Scene]:
     ]
 
 
-def _redraw(random: Random, sizes: Sequence[int]) -> Callable[[Wish], Wish]:
+def _redraw(random: Random, sizes: Sequence[int]) -> Callable[[SlotWish], SlotWish]:
     return lambda wish: replace(wish, slots=random.choice(sizes)) if random.random() < 0.1 else wish
 
 
-def _with(request: Request, wishes: Sequence[Wish]) -> Request:
+def _with(request: PlacementRequest, wishes: Sequence[SlotWish]) -> PlacementRequest:
     return replace(request, wishes=(*wishes, *request.wishes))
 
 
-def _renumbered(wishes: Sequence[Wish], by: int) -> tuple[Wish, ...]:
+def _renumbered(wishes: Sequence[SlotWish], by: int) -> tuple[SlotWish, ...]:
     return tuple(replace(wish, trial=TrialId(wish.trial + by)) for wish in wishes)
 
 
-def _lose(request: Request, count: int) -> Request:
+def _lose(request: PlacementRequest, count: int) -> PlacementRequest:
     nodes = request.cluster.nodes
     left = tuple(node for i, node in enumerate(nodes) if i % (len(nodes) // count))
     return replace(request, cluster=replace(request.cluster, nodes=left))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks.planning.letter_greedy import plan_greedy_to_the_letter
-from elastune.planning import PLANNERS, Objective, Problem
-from elastune.planning.case import Case, build_case
-from elastune.planning.solution import Solution
+from elastune.model.limits import Objective
+from elastune.plan.planners.registry import PLANNERS
+from elastune.plan.problem import Case, Problem, Solution, build_case
 
 LETTER = "greedy-letter"
 

@@ -13,9 +13,11 @@ from benchmarks.planning.contestants import CONTESTANTS, fresh_case
 from benchmarks.planning.timing import median_s
 from benchmarks.plotting import LOOKS, draw_series, grid_of_axes, legend_below, plain_ticks
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.planning import Limits, Problem
-from elastune.profiles import Constant, Normal, Profile
-from elastune.spec import Spec, Stage
+from elastune.model.distributions import Constant, Normal
+from elastune.model.limits import Limits
+from elastune.model.profile import Profile
+from elastune.model.stages import Spec, Stage
+from elastune.plan.problem import Problem
 
 PLANNED = ("greedy", "exact")
 ITERATION_S = 12.0

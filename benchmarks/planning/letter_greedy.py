@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elastune.planning.case import Case
-from elastune.planning.greedy import WARM_STARTS, marginal_benefit
-from elastune.planning.solution import Solution
-from elastune.planning.static import plan_static, static_plan
-from elastune.prediction import Plan, StagePlan, fair_allocations
+from elastune.plan.planners.baselines import WARM_STARTS, marginal_benefit, plan_static, static_plan
+from elastune.plan.prediction.plan import Plan, StagePlan, fair_allocations
+from elastune.plan.problem import Case, Solution
 
 
 def plan_greedy_to_the_letter(case: Case) -> Solution | None:

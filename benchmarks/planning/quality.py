@@ -15,7 +15,7 @@ from benchmarks.planning.contestants import CONTESTANTS, fresh_case
 from benchmarks.planning.random_jobs import draw_jobs
 from benchmarks.plotting import LOOKS, entitle, grid_of_axes, legend_below, plain_ticks
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.cluster import Billing
+from elastune.model.cluster import Billing
 
 JOBS = 150
 SEED = 2021

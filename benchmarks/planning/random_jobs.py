@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.planning.contestants import CONTESTANTS, fresh_case
-from elastune.cluster import Billing, ClusterTerms
-from elastune.planning import Limits, Objective, Problem
-from elastune.profiles import Constant, Profile, Speedup
-from elastune.spec import successive_halving
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant
+from elastune.model.limits import Limits, Objective
+from elastune.model.profile import Profile, Speedup
+from elastune.model.stages import successive_halving
+from elastune.plan.problem import Problem
 
 
 def draw_jobs(count: int, *, seed: int, billing: Billing = Billing.INSTANCE) -> Iterator[Problem]:

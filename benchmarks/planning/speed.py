@@ -13,10 +13,14 @@ from benchmarks.paper.init_latency import problem_with
 from benchmarks.planning.contestants import CONTESTANTS, fresh_case
 from benchmarks.planning.timing import median_s
 from benchmarks.reporting import Cell, Report, Table, Track, silently
-from elastune.planning import Limits, Problem
-from elastune.prediction import Draws, Evaluator, Plan, Workload, bill_dag, build_dag, walk_dag
-from elastune.prediction.tasks import Task, Train
-from elastune.profiles import Normal
+from elastune.model.distributions import Normal
+from elastune.model.limits import Limits
+from elastune.plan.prediction.draws import Draws
+from elastune.plan.prediction.evaluator import Evaluator
+from elastune.plan.prediction.graph import bill_dag, build_dag, walk_dag
+from elastune.plan.prediction.plan import Plan, Workload
+from elastune.plan.prediction.tasks import Task, TrainTask
+from elastune.plan.problem import Problem
 
 DAG_SAMPLES = 100
 PLANNED = ("static", "greedy-letter", "greedy", "exact")
@@ -66,7 +70,7 @@ def _ratio(one: Cell, other: Cell) -> Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LookedUp(Train):
+class _LookedUp(TrainTask):
     """A TRAIN task that knows its latencies, so that the walk is timed and not the arithmetic before it."""
 
     latencies_s: tuple[float, ...]
@@ -118,7 +122,7 @@ def measure_evaluators() -> Table:
 
 
 def _looked_up(task: Task, draws: Draws) -> Task:
-    if not isinstance(task, Train):
+    if not isinstance(task, TrainTask):
         return task
     column = draws.train(task.stage, 0).durations(task.speedup)[:, task.trial]
     return _LookedUp(

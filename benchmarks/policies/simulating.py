@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from benchmarks.reporting import Track
-from elastune.core import Phase, State, Trial
+from elastune.core.state import State
+from elastune.core.trials import Phase, Trial
 from elastune.errors import InfeasibleError
-from elastune.job import Job
-from elastune.journal import MemoryJournal
-from elastune.runs import Purpose, RunSetup, Simulation, prepare
-from elastune.runs.simulation import unnamed
-from elastune.spec import Mode
+from elastune.job.job import Job
+from elastune.journal.writer import MemoryJournal
+from elastune.model.limits import Mode
+from elastune.runs.simulation import Simulation, unnamed
+from elastune.setup.run_setup import RunSetup, SetupPurpose, prepare
 
 JobDict = Mapping[str, object]
 K = TypeVar("K", bound=Hashable)
@@ -74,7 +75,7 @@ def simulate(job: JobDict, seeds: Sequence[int]) -> tuple[Outcome, ...]:
 def is_feasible(job: JobDict) -> bool:
     """Whether a declared search can be planned within its limits; it needs no trainable."""
     try:
-        prepare(Job.from_dict(job), purpose=Purpose.QUOTE)
+        prepare(Job.from_dict(job), purpose=SetupPurpose.QUOTE)
     except InfeasibleError:
         return False
     return True

@@ -17,9 +17,9 @@ from benchmarks.reporting import Cell, Report, Table, Track, silently
 from benchmarks.runtime.calibration import SLOTS_PER_NODE, TRAINABLE, Calibration, calibrate, empirical
 from benchmarks.runtime.journals import Timeline
 from benchmarks.runtime.trainables import curve
-from elastune.api.running import simulate
+from elastune.api.simulating import simulate
 from elastune.api.tuning import offer_run, tune
-from elastune.planning import Quote
+from elastune.plan.quote import Quote
 
 SCALING = 0.9
 PRICE_PER_HOUR = 3.6

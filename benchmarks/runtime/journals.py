@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.core import AnyCommand, AnyEvent
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.journal import Journal, find_run
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
 from elastune.journal.codec import decode
+from elastune.journal.run_folders import find_run
+from elastune.journal.store import Journal
 
 Step = tuple[AnyEvent, tuple[AnyCommand, ...]]
 

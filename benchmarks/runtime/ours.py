@@ -11,7 +11,8 @@ from pathlib import Path
 from benchmarks.runtime.journals import Timeline
 from benchmarks.runtime.pace import Numbers, pace
 from benchmarks.runtime.seesaw import with_see_saw
-from elastune.api.tuning import offer_run, run_offer, tune
+from elastune.api.running import run_offer
+from elastune.api.tuning import offer_run, tune
 
 HERE = Path(__file__).parent
 TICK = f"{HERE / 'trainables.py'}:tick"

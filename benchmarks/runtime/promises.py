@@ -14,8 +14,9 @@ from benchmarks.reporting import Cell, Report, Table, Track, silently
 from benchmarks.runtime.calibration import SLOTS_PER_NODE, TRAINABLE
 from benchmarks.runtime.journals import Timeline
 from elastune.api.profiling import profile, with_measurements
-from elastune.api.tuning import offer_run, run_offer
-from elastune.job import Job, load_job
+from elastune.api.running import run_offer
+from elastune.api.tuning import offer_run
+from elastune.job.job import Job, load_job
 
 _DIGITS = Path(__file__).parents[2] / "examples" / "digits.yaml"
 _SLEEPING = {

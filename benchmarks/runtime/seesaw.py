@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from elastune.core import Advice, AnyEvent, Core, Ending, Policy, State, Vetoed, Wish, Wishes
-from elastune.core.events import GangStarted, Progressed, TrialsSampled
-from elastune.place import TrialId
-from elastune.runs.offer import Offer
-from elastune.runs.setup import RunSetup
+from elastune.core.commands import Ending
+from elastune.core.core import Core
+from elastune.core.events import AnyEvent, GangStarted, Progressed, TrialsSampled
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
+from elastune.runs.prepared_run import PreparedRun
+from elastune.setup.run_setup import RunSetup
 
 _TRIAL = TrialId(0)
 _FOR_EVER = 1_000_000
@@ -55,7 +59,7 @@ class SeeSawSetup(RunSetup):
         return Core(self.terms, SeeSaw(self.sizes, gangs=self.gangs, iterations=self.iterations))
 
 
-def with_see_saw(offer: Offer, sizes: tuple[int, ...], *, gangs: int, iterations: int) -> Offer:
+def with_see_saw(offer: PreparedRun, sizes: tuple[int, ...], *, gangs: int, iterations: int) -> PreparedRun:
     given = {field.name: getattr(offer.setup, field.name) for field in fields(RunSetup)}
     setup = SeeSawSetup(**given, sizes=sizes, gangs=gangs, iterations=iterations)
     return replace(offer, setup=setup)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from elastune.training import Worker
+from elastune.training.worker import Worker
 
 Yielded = Iterator[tuple[dict[str, float], Callable[[], dict[str, Any]]]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from benchmarks.runtime.trainables import curve
-from elastune.training import Worker
+from elastune.training.worker import Worker
 
 Yielded = Iterator[tuple[dict[str, float], Callable[[], dict[str, Any]]]]
 

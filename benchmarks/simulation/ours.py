@@ -11,9 +11,11 @@ from pathlib import Path
 from benchmarks.simulation.curves import METRIC
 from benchmarks.simulation.measurement import EPOCH_S, ETA, NODES, SLOTS_PER_NODE, Measurement, Search
 from elastune.errors import InvariantError
-from elastune.job import Job
-from elastune.journal import Body, Journal, RunId, RunRecord
-from elastune.runs import RunSetup, Simulation, prepare
+from elastune.job.job import Job
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.store import Journal
+from elastune.runs.simulation import Simulation
+from elastune.setup.run_setup import RunSetup, prepare
 
 
 def asha_job(table: Path, search: Search) -> Job:
@@ -42,7 +44,7 @@ def simulate(setup: RunSetup, seed: int, folder: Path) -> Simulation:
         run=RunId("0"),
         name=setup.job.name,
         created_utc=datetime(2026, 11, 16, tzinfo=UTC),
-        body=Body.SIMULATED,
+        body=RuntimeKind.SIMULATED,
         policy=setup.policy,
         seed=seed,
     )

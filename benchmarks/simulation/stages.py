@@ -6,7 +6,7 @@ import statistics
 
 from benchmarks.reporting import Cell, Report, Table, Track, silently
 from benchmarks.simulation import ours
-from elastune.job import Job
+from elastune.job.job import Job
 
 TRIALS, STAGES = 1000, 10
 REPEATS = 5

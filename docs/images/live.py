@@ -15,12 +15,13 @@ from pathlib import Path
 from rich.console import Console
 
 import elastune
-from elastune.journal import Entry, Journal, RunId
-from elastune.reports.live_panel import LivePanel
-from elastune.runs import predict
-from elastune.runs.live import Opening, View
+from elastune.journal.codec import event_of
+from elastune.journal.records import Entry, RunId
+from elastune.journal.store import Journal
+from elastune.runs.policy_quote import predict
 from elastune.runs.reopening import setup_of
-from elastune.runs.replay import event_of
+from elastune.views.live.panel import LivePanel
+from elastune.views.live.spectator import Opening, View
 
 JOB = {
     "name": "synthetic",

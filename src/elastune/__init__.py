@@ -13,18 +13,20 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elastune.api import plan, quote
-    from elastune.api.replaying import replay
+    from elastune.api.planning import plan, quote
+    from elastune.api.reporting import report
     from elastune.api.results import LoadedRun, load_run
-    from elastune.api.running import list_runs, simulate, simulate_many, status
+    from elastune.api.simulating import list_runs, replay, simulate, simulate_many, status
     from elastune.api.tuning import resume, stop, tune
-    from elastune.checkpoints import load_checkpoint
+    from elastune.checkpoints.store import load_checkpoint
     from elastune.errors import ElastuneError, InfeasibleError, JobError
-    from elastune.job import Job, load_job
-    from elastune.planning import NoPlanError, Objective, Quote
-    from elastune.reports.reporting import report
-    from elastune.runs import RunResult
-    from elastune.training import Trainable, Worker
+    from elastune.history.result import RunResult
+    from elastune.job.job import Job, load_job
+    from elastune.model.limits import Objective
+    from elastune.plan.infeasible import NoPlanError
+    from elastune.plan.quote import Quote
+    from elastune.training.trainable import Trainable
+    from elastune.training.worker import Worker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -60,27 +62,27 @@ __all__ = [
 _HOMES = {
     "ElastuneError": "elastune.errors",
     "InfeasibleError": "elastune.errors",
-    "Job": "elastune.job",
+    "Job": "elastune.job.job",
     "JobError": "elastune.errors",
     "LoadedRun": "elastune.api.results",
-    "NoPlanError": "elastune.planning",
-    "Objective": "elastune.planning",
-    "Quote": "elastune.planning",
-    "RunResult": "elastune.runs",
-    "Trainable": "elastune.training",
-    "Worker": "elastune.training",
-    "list_runs": "elastune.api.running",
-    "load_checkpoint": "elastune.checkpoints",
-    "load_job": "elastune.job",
+    "NoPlanError": "elastune.plan.infeasible",
+    "Objective": "elastune.model.limits",
+    "Quote": "elastune.plan.quote",
+    "RunResult": "elastune.history.result",
+    "Trainable": "elastune.training.trainable",
+    "Worker": "elastune.training.worker",
+    "list_runs": "elastune.api.simulating",
+    "load_checkpoint": "elastune.checkpoints.store",
+    "load_job": "elastune.job.job",
     "load_run": "elastune.api.results",
-    "plan": "elastune.api",
-    "quote": "elastune.api",
-    "replay": "elastune.api.replaying",
-    "report": "elastune.reports.reporting",
+    "plan": "elastune.api.planning",
+    "quote": "elastune.api.planning",
+    "replay": "elastune.api.simulating",
+    "report": "elastune.api.reporting",
     "resume": "elastune.api.tuning",
-    "simulate": "elastune.api.running",
-    "simulate_many": "elastune.api.running",
-    "status": "elastune.api.running",
+    "simulate": "elastune.api.simulating",
+    "simulate_many": "elastune.api.simulating",
+    "status": "elastune.api.simulating",
     "stop": "elastune.api.tuning",
     "tune": "elastune.api.tuning",
 }

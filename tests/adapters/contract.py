@@ -11,12 +11,16 @@ from typing import Any
 
 import pytest
 
-from elastune.bodies.ray.messages import Manual, Script, SlotReady
-from elastune.checkpoints import Store, decode, encode
-from elastune.spec.checkpointing import CheckpointRule
-from elastune.spec.mode import Mode
-from elastune.training import Row, Solo, load, make_worker, open_recipe
-from tests.bodies.real.crews import Watched
+from elastune.checkpoints.encoding import decode, encode
+from elastune.checkpoints.store import Store
+from elastune.core.checkpoint_rule import CheckpointRule
+from elastune.model.limits import Mode
+from elastune.runtime.ray.messages import CodeReference, SlotReady, WorkerSpec
+from elastune.training.groups import Solo
+from elastune.training.recipe import load, open_recipe
+from elastune.training.running import Row
+from elastune.training.worker import make_worker
+from tests.runtime.real.crews import Watched
 from tests.test_documents import ROOT
 
 
@@ -100,8 +104,8 @@ def train(
 @contextmanager
 def slot_of(case: Case, folder: Path) -> Iterator[Watched]:
     """A real slot process that has loaded the example."""
-    manual = Manual(
-        script=Script(name=case.name, metric=case.metric, reference=f"{case.path}:train"),
+    manual = WorkerSpec(
+        script=CodeReference(name=case.name, metric=case.metric, reference=f"{case.path}:train"),
         store=Store.open(folder),
         checkpoints=CheckpointRule(mode=Mode.MIN if case.is_loss else Mode.MAX),
         pickles=False,

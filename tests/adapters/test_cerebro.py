@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from elastune.adapters.cerebro import from_functions
-from elastune.checkpoints import decode, encode
+from elastune.checkpoints.encoding import decode, encode
 from elastune.errors import JobError
-from elastune.training import Solo, make_worker, open_recipe
+from elastune.training.groups import Solo
+from elastune.training.recipe import open_recipe
+from elastune.training.worker import make_worker
 
 torch = pytest.importorskip("torch")
 

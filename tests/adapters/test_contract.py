@@ -7,10 +7,10 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from elastune.bodies.ray.messages import Form, GangId, Keep, Kept, Terms, Trained
-from elastune.training import open_recipe
+from elastune.runtime.ray.messages import Form, GangId, GangTerms, Keep, Kept, Trained
+from elastune.training.recipe import open_recipe
 from tests.adapters.contract import Case, each_case, slot_of, train
-from tests.bodies.real.crews import Watched
+from tests.runtime.real.crews import Watched
 
 # Deprecations inside the frameworks, which only they can mend.
 pytestmark = [
@@ -77,5 +77,5 @@ def _form(case: Case, *, after: int, generation: int) -> Form:
         after_iteration=after,
         origin=0,
         expected_s=1.0,
-        terms=Terms(until_iteration=after + 2, until=None, keep_above=None),
+        terms=GangTerms(until_iteration=after + 2, until=None, keep_above=None),
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from elastune.adapters.adapting import require
-from elastune.checkpoints import decode
+from elastune.checkpoints.encoding import decode
 from elastune.errors import JobError
 from tests.adapters.contract import CASES, Case, marks_of, train
 

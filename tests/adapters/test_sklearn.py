@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits
 
 from elastune.adapters.sklearn import sklearn_trainable
-from elastune.checkpoints import decode
+from elastune.checkpoints.encoding import decode
 from elastune.errors import JobError
 from tests.adapters.contract import train
 

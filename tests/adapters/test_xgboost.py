@@ -11,7 +11,7 @@ import xgboost
 from sklearn.datasets import load_breast_cancer
 
 from elastune.adapters.xgboost import xgboost_trainable
-from elastune.checkpoints import decode
+from elastune.checkpoints.encoding import decode
 from elastune.errors import JobError
 from tests.adapters.contract import train
 

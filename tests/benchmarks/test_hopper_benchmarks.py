@@ -16,7 +16,7 @@ from benchmarks.reporting import Table
 from benchmarks.runtime.journals import Timeline
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.place import NodeId, Slot, TrialId
+from elastune.model.ids import NodeId, Slot, TrialId
 
 A, B = NodeId("a"), NodeId("b")
 TRIAL = TrialId(0)

@@ -14,7 +14,7 @@ from benchmarks.paper.setting import MINUTE, Point
 from benchmarks.planning import quality
 from benchmarks.planning.contestants import CONTESTANTS, fresh_case
 from benchmarks.reporting import Report, Table, silently
-from elastune.cluster import Billing
+from elastune.model.cluster import Billing
 
 ROUNDING = 1 + 1e-9
 

@@ -12,7 +12,7 @@ from benchmarks.runtime.journals import Timeline
 from benchmarks.runtime.pace import pace
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.place import NodeId, Slot, TrialId
+from elastune.model.ids import NodeId, Slot, TrialId
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 TRIAL = TrialId(0)

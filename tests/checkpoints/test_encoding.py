@@ -17,8 +17,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastune.checkpoints import decode, encode
 from elastune.checkpoints.container import pack
+from elastune.checkpoints.encoding import decode, encode
 from elastune.errors import ExecutionError, JobError
 from tests.checkpoints.states import same, states
 from tests.waiting import PATIENCE_S

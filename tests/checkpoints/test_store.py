@@ -15,8 +15,9 @@ import fsspec
 import pytest
 
 import elastune
-from elastune.checkpoints import Store, encode, load_checkpoint
-from elastune.checkpoints.failures import told
+from elastune.checkpoints.encoding import encode
+from elastune.checkpoints.folders import told
+from elastune.checkpoints.store import Store, load_checkpoint
 from elastune.errors import ExecutionError, JobError
 from tests.waiting import PATIENCE_S
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.cli import main
+from elastune.cli.app import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SYNTHETIC = EXAMPLES / "synthetic.yaml"

@@ -8,13 +8,16 @@ from pathlib import Path
 from rich.console import Console
 
 import elastune
-from elastune.core import Core, State
-from elastune.journal import Entry, Journal, RunId
-from elastune.reports.live_panel import LivePanel
-from elastune.runs import predict
-from elastune.runs.live import Opening, Scene, View
+from elastune.core.core import Core
+from elastune.core.state import State
+from elastune.journal.codec import event_of
+from elastune.journal.records import Entry, RunId
+from elastune.journal.store import Journal
+from elastune.runs.policy_quote import predict
 from elastune.runs.reopening import setup_of
-from elastune.runs.replay import event_of
+from elastune.views.live.panel import LivePanel
+from elastune.views.live.snapshot import Snapshot
+from elastune.views.live.spectator import Opening, View
 
 SHA: dict[str, object] = {
     "name": "sphere",
@@ -86,7 +89,7 @@ class Stage:
         self.now_s = at_s
 
 
-def scene_at(stage: Stage, at_s: float) -> Scene:
+def scene_at(stage: Stage, at_s: float) -> Snapshot:
     """As somebody sees it who has looked on from the beginning, every other second."""
     while stage.now_s < at_s:
         stage.view.look(stage.state)
@@ -94,7 +97,7 @@ def scene_at(stage: Stage, at_s: float) -> Scene:
     return stage.view.look(stage.state)
 
 
-def drawn(scene: Scene, width: int = 120, height: int = 40) -> list[str]:
+def drawn(scene: Snapshot, width: int = 120, height: int = 40) -> list[str]:
     console = Console(width=width, height=height, color_system=None)
     with console.capture() as capture:
         console.print(LivePanel(scene))

@@ -8,17 +8,17 @@ import pty
 import select
 import threading
 
-from elastune.cli.courier import Courier
+from elastune.cli.terminal import OutputQueue
 
 
-def is_behind(courier: Courier) -> bool:
+def is_behind(courier: OutputQueue) -> bool:
     return courier.is_behind
 
 
 def test_what_is_written_arrives_in_order() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as stream:
-        courier = Courier(stream)
+        courier = OutputQueue(stream)
         for number in range(100):
             courier.write(f"{number}\n")
         courier.settle()
@@ -31,7 +31,7 @@ def test_a_terminal_that_takes_nothing_stops_nobody() -> None:
     """Nobody reads the other end, so writing to it blocks once it is full."""
     leader, follower = pty.openpty()
     with os.fdopen(follower, "w") as stream:
-        courier = Courier(stream)
+        courier = OutputQueue(stream)
         done = threading.Event()
 
         def draw() -> None:
@@ -54,7 +54,7 @@ def test_a_pipe_that_is_gone_is_forgotten() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     stream = os.fdopen(writing, "w")
-    courier = Courier(stream)
+    courier = OutputQueue(stream)
     courier.write("hello")
     courier.settle()
     courier.write("again")

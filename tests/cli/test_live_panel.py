@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from elastune.cli.run_meter import Lines, Screen
-from elastune.reports.live_lines import bar, cell, spark
+from elastune.cli.meters import Lines, Screen
+from elastune.views.live.lines import bar, cell, spark
 from tests.cli.live_scenes import SHA, Stage, drawn, scene_at
 
 

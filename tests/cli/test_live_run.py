@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from elastune.api.progress import watching
-from elastune.cli.run_meter import Lines, Screen, Silence, open_meter
-from elastune.core import State
-from elastune.runs.live import LineLog, Opening
-from tests.bodies.real.runs import job_of
+from elastune.api.caller import watching
+from elastune.cli.meters import Lines, Screen, Silence, open_meter
+from elastune.core.state import State
+from elastune.views.live.spectator import LineLog, Opening
 from tests.cli.commands import elastune
 from tests.cli.live_scenes import SHA, Stage
+from tests.runtime.real.runs import job_of
 
 HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"
 

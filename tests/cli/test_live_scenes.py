@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from elastune.policies.rubberband import RubberBand
-from elastune.runs.live import Scene, View
-from elastune.runs.live.gauge import Gauge
+from elastune.views.live.snapshot import Gauge, Snapshot
+from elastune.views.live.spectator import View
 from tests.cli.live_scenes import SHA, Stage, drawn, scene_at
 
 BOTH = {**SHA, "budget": 3.0}
@@ -105,7 +105,7 @@ def test_every_moment_of_every_policy_fits_every_terminal(
     assert view.look(stage.state).is_over
 
 
-def agrees_with_itself(scene: Scene) -> None:
+def agrees_with_itself(scene: Snapshot) -> None:
     nodes, trials = scene.nodes, scene.trials
     assert nodes.up + nodes.booting == len(nodes.lines)
     assert all(0 <= line.busy <= nodes.slots_per_node for line in nodes.lines)

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from elastune.cli import meter
-from elastune.cli.stopping import Stopping
+from elastune.cli import meters as meter
+from elastune.cli.terminal import Stopping
 from elastune.runs.campaign import CampaignProgress
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from elastune.providers.ec2.cloud import EXPIRY, JOB, OWNER, PRICE, RUN
+from elastune.providers.ec2.calls import EXPIRY, JOB, OWNER, PRICE, RUN
 from tests.aws import served_aws
 from tests.cli.commands import Done, elastune
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from elastune.cli.plan import ObjectiveName, PlannerName
-from elastune.planning import PLANNERS, Objective
+from elastune.model.limits import Objective
+from elastune.plan.planners.registry import PLANNERS
 from tests.cli.commands import Done
 from tests.cli.commands import elastune as run_here
 from tests.waiting import PATIENCE_S

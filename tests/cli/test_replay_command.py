@@ -1,4 +1,4 @@
-"""`elastune replay` where there is nothing to retrace; tests/bodies/real/test_hopping.py has the rest."""
+"""`elastune replay` where there is nothing to retrace; tests/runtime/real/test_hopping.py has the rest."""
 
 from __future__ import annotations
 

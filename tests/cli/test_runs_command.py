@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import elastune
-from elastune.journal import Body, Journal, RunFolder, RunId, RunRecord
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.store import Journal
 from tests.cli.commands import ASHA, SYNTHETIC
 from tests.cli.commands import elastune as run
 
@@ -135,7 +137,7 @@ def test_a_run_without_events_is_listed(tmp_path: Path) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     folder = RunFolder.create(tmp_path / "runs", name="early", now_utc=now, run=RunId("00000a"))
     record = RunRecord(
-        run=RunId("00000a"), name="early", created_utc=now, body=Body.SIMULATED, policy="asha", seed=0
+        run=RunId("00000a"), name="early", created_utc=now, body=RuntimeKind.SIMULATED, policy="asha", seed=0
     )
     Journal.open(folder.journal, durable=False).start(record).close()
     assert only_run(tmp_path / "runs")["state"] == "interrupted"

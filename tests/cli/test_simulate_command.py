@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 import elastune
-from elastune.api.running import RUNS_FOLDER
-from elastune.cli.folders import DEFAULT_FOLDER
-from elastune.job import load_job
-from elastune.journal import Journal, RunFolder, RunId
+from elastune.api.simulating import RUNS_FOLDER
+from elastune.cli.terminal import DEFAULT_FOLDER
+from elastune.job.job import load_job
+from elastune.journal.records import RunId
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.store import Journal
 from tests.cli.commands import ASHA, EXAMPLES, SYNTHETIC, Done
 from tests.cli.commands import elastune as run
 

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import elastune
-from elastune.job import load_job
-from elastune.journal import Body, Journal, RunFolder, RunId, RunRecord
+from elastune.job.job import load_job
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.store import Journal
 from elastune.runs.campaign import Campaign
 from tests.cli.commands import ASHA, SYNTHETIC
 from tests.cli.commands import elastune as run
@@ -162,7 +164,7 @@ def test_a_run_about_to_start_is_not_said_to_have_ended(tmp_path: Path) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     folder = RunFolder.create(tmp_path / "runs", name="early", now_utc=now, run=RunId("00000a"))
     record = RunRecord(
-        run=RunId("00000a"), name="early", created_utc=now, body=Body.SIMULATED, policy="asha", seed=0
+        run=RunId("00000a"), name="early", created_utc=now, body=RuntimeKind.SIMULATED, policy="asha", seed=0
     )
     with Journal.open(folder.journal, durable=False).start(record):
         done = run("status", "last", "--runs-folder", tmp_path / "runs", cwd=tmp_path)

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 
-from elastune.cluster import ClusterTerms
-from elastune.place import NodeId
-from elastune.providers.ec2.broker import Broker, Purpose
-from elastune.providers.ec2.cloud import Cloud, Ware
-from elastune.providers.ec2.fleet import Clocks
-from elastune.providers.ec2.leases import LEASE_S
+from elastune.model.cluster import ClusterTerms
+from elastune.model.ids import NodeId
+from elastune.providers.ec2.broker import Broker, CallPurpose
+from elastune.providers.ec2.calls import Ec2Calls, Offering
+from elastune.providers.ec2.fleet import LEASE_S, Clocks
 from elastune.providers.protocol import Price, Survey
 from tests.clouds.virtual import VirtualEc2
 
@@ -25,8 +24,8 @@ class Brokered:
         self,
         terms: ClusterTerms,
         world: VirtualEc2,
-        cloud: Cloud,
-        wares: Sequence[Ware],
+        cloud: Ec2Calls,
+        wares: Sequence[Offering],
         *,
         clock: Callable[[], float],
         run: str,
@@ -53,7 +52,7 @@ class Brokered:
     def _hire(self, down_s: float | None = None) -> Broker:
         return Broker(
             self.cloud,
-            Purpose(
+            CallPurpose(
                 run=self.run,
                 job="fire",
                 wares=self.wares,

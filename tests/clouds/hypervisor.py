@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elastune.bodies.ray.machine import MACHINE
-from elastune.providers.ec2.cloud import EXPIRY, RUN
+from elastune.providers.ec2.calls import EXPIRY, RUN
 from elastune.providers.local.processes import FLEET, KEEP_READABLE, kill_all
+from elastune.runtime.ray.agent import MACHINE
 from tests.providers.ec2.fake_imds import FakeImds
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -16,15 +16,18 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ReadTimeoutError
 
 from elastune.providers.ec2 import broker as broking
-from elastune.providers.ec2 import cloud as ec2
+from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.api import Ec2Api
-from elastune.providers.ec2.cloud import Cloud, Launch, Market, Phase, Ware
-from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2.calls import Ec2Calls, Ec2Options, InstancePhase, Launch, Market, Offering
 from tests.clouds.virtual import Box, VirtualEc2
 from tests.providers.ec2.moto_edge import Edge, failed, forward, moto_server, user_data_of
 
 OPTIONS = Ec2Options(instance_type=("p3.8xlarge",), image="ami-12c6146b", region="us-east-1")
-_STATES = {Phase.PENDING: "pending", Phase.RUNNING: "running", Phase.ENDING: "shutting-down"}
+_STATES = {
+    InstancePhase.PENDING: "pending",
+    InstancePhase.RUNNING: "running",
+    InstancePhase.ENDING: "shutting-down",
+}
 
 
 @contextmanager
@@ -40,7 +43,7 @@ def moto_cloud() -> Iterator[None]:
         yield
 
 
-def through_moto(world: VirtualEc2) -> Cloud:
+def through_moto(world: VirtualEc2) -> Ec2Calls:
     """A cloud that asks moto, in this world."""
     api = Ec2Api("us-east-1", OPTIONS)
     client = api._client
@@ -119,7 +122,7 @@ def _launch(arguments: dict[str, str]) -> Launch:
     return Launch(
         client_token=arguments["ClientToken"],
         count=int(arguments["MaxCount"]),
-        ware=Ware(
+        ware=Offering(
             instance_type=arguments["InstanceType"],
             market=Market.SPOT if spot else Market.ON_DEMAND,
             subnet=None,

@@ -9,20 +9,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from elastune.core import AnyCommand, AnyEvent, Core, guards
 from elastune.core import commands as do
+from elastune.core import limits as guards
+from elastune.core.commands import AnyCommand
+from elastune.core.core import Core
+from elastune.core.events import AnyEvent
 from elastune.errors import InfeasibleError
-from elastune.job import Job
-from elastune.journal import MemoryJournal
-from elastune.planning.infeasible import Limit
-from elastune.providers.ec2.cloud import Cloud, CloudError, Market, Ware
-from elastune.providers.ec2.fleet import PARTING_S
-from elastune.providers.ec2.leases import LEASE_S
-from elastune.providers.ec2.parting import wait_until_gone
-from elastune.providers.prices import BILLING_RULES
-from elastune.runs import RunSetup, Simulation, prepare, replay
-from elastune.runs.driver import Driver, belief_of
-from elastune.runs.simulation import unnamed
+from elastune.job.job import Job
+from elastune.journal.codec import replay
+from elastune.journal.writer import MemoryJournal
+from elastune.model.billing import BILLING_RULES
+from elastune.model.limits import Limit
+from elastune.providers.ec2.calls import CloudError, Ec2Calls, Market, Offering
+from elastune.providers.ec2.fleet import LEASE_S, PARTING_S
+from elastune.providers.ec2.inventory import wait_until_gone
+from elastune.runs.simulation import Driver, Simulation, belief_of, unnamed
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.clouds.brokered import EPOCH, Brokered
 from tests.clouds.virtual import DriverKilledError, Misfortune, VirtualEc2
 
@@ -31,11 +33,11 @@ SPOT_USD, ON_DEMAND_USD = 4.0, 12.24
 MOST_EVENTS = 30_000
 CLOSE = 1e-9
 WARES = (
-    Ware(instance_type="p3.8xlarge", market=Market.SPOT, subnet=None, usd_per_hour=SPOT_USD),
-    Ware(instance_type="p3.16xlarge", market=Market.SPOT, subnet=None, usd_per_hour=2 * SPOT_USD),
-    Ware(instance_type="p3.8xlarge", market=Market.ON_DEMAND, subnet=None, usd_per_hour=ON_DEMAND_USD),
+    Offering(instance_type="p3.8xlarge", market=Market.SPOT, subnet=None, usd_per_hour=SPOT_USD),
+    Offering(instance_type="p3.16xlarge", market=Market.SPOT, subnet=None, usd_per_hour=2 * SPOT_USD),
+    Offering(instance_type="p3.8xlarge", market=Market.ON_DEMAND, subnet=None, usd_per_hour=ON_DEMAND_USD),
 )
-MakeCloud = Callable[[VirtualEc2], Cloud]
+MakeCloud = Callable[[VirtualEc2], Ec2Calls]
 
 
 class GivenUpError(Exception):

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from elastune.checkpoints import load_checkpoint
+from elastune.checkpoints.store import load_checkpoint
 from elastune.core.events import NodeNoticed
-from elastune.providers.ec2.cloud import ASKED, EXPIRY, PRICE, REQUEST, RUN
-from tests.bodies.real.drivers import has_happened
+from elastune.providers.ec2.calls import ASKED, EXPIRY, PRICE, REQUEST, RUN
 from tests.cli.commands import elastune
 from tests.clouds.gate import Fault
 from tests.clouds.hypervisor import REGION, tags_of
 from tests.clouds.land import USD_PER_HOUR, Project, Said, hear, until
 from tests.clouds.test_secrets import assert_no_secret
+from tests.runtime.real.drivers import has_happened
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:botocore", "ignore::ResourceWarning")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from elastune.providers.ec2 import cloud as ec2
-from elastune.providers.ec2.cloud import Instance, Launch, Market, Phase
+from elastune.providers.ec2 import calls as ec2
+from elastune.providers.ec2.calls import Instance, InstancePhase, Launch, Market
 
 T = TypeVar("T")
 
@@ -89,8 +89,14 @@ class Box:
         """As a listing of that moment shows it."""
         tags = next((tags for since, tags in reversed(self.tags) if since <= at), self.tags[0][1])
         ended = self.ended
-        phase = Phase.RUNNING if at < ended else Phase.ENDING if at < ended + 20.0 else Phase.ENDED
-        phase = Phase.PENDING if at < self.launched + 5.0 and at < ended else phase
+        phase = (
+            InstancePhase.RUNNING
+            if at < ended
+            else InstancePhase.ENDING
+            if at < ended + 20.0
+            else InstancePhase.ENDED
+        )
+        phase = InstancePhase.PENDING if at < self.launched + 5.0 and at < ended else phase
         return Instance(
             id=self.id,
             phase=phase,

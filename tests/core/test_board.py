@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.core.board import Board
+from elastune.core.nodes import FreeSlots
 from elastune.errors import InvariantError
-from elastune.place import Gang, NodeId, Slot
+from elastune.model.ids import Gang, NodeId, Slot
 from tests.core.theatre import gang
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 
 
-def board(*nodes: NodeId, slots: int = 4) -> Board:
-    made = Board(slots)
+def board(*nodes: NodeId, slots: int = 4) -> FreeSlots:
+    made = FreeSlots(slots)
     for node in nodes:
         made.open(node)
     return made
 
 
-def taken(on: Board, slots: int) -> Gang:
+def taken(on: FreeSlots, slots: int) -> Gang:
     seats = on.seat(slots)
     assert seats is not None
     on.take(seats)
@@ -87,7 +87,7 @@ def test_a_closed_node_takes_nothing_and_forgets_what_returns() -> None:
 
 
 def test_a_node_can_be_opened_with_slots_in_use() -> None:
-    cluster = Board(4)
+    cluster = FreeSlots(4)
     cluster.open(A, taken=[0, 2])
     assert cluster.seat(2) == gang("a", 1, 3)
 

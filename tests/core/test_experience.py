@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.cluster import ClusterTerms
-from elastune.core.experience import Experience, Spell
-from elastune.profiles import Constant, Empirical, LogNormal, Normal, Profile, Speedup
+from elastune.core.observed_speed import ObservedSpeed, TrainingSpell
+from elastune.model.cluster import ClusterTerms
+from elastune.model.distributions import Constant, Empirical, LogNormal, Normal
+from elastune.model.profile import Profile, Speedup
 
 PROFILE = Profile(
     iteration=Constant(10.0), speedup=Speedup.of({2: 1.8, 4: 3.0}), startup=Constant(2.0), save=Constant(0.0)
 )
 
 
-def after(*spells: Spell) -> Experience:
-    experience = Experience()
+def after(*spells: TrainingSpell) -> ObservedSpeed:
+    experience = ObservedSpeed()
     for spell in spells:
         experience.trained(spell)
     return experience
 
 
 def test_without_experience_the_profile_stands() -> None:
-    lesson = Experience().lesson(PROFILE)
+    lesson = ObservedSpeed().lesson(PROFILE)
     assert lesson.profile(PROFILE) == PROFILE
     assert lesson.slowdown == 1.0
 
 
 def test_what_is_as_believed_changes_nothing() -> None:
-    learned = after(Spell(1, 20, 200.0), Spell(2, 18, 100.0)).lesson(PROFILE).profile(PROFILE)
+    learned = after(TrainingSpell(1, 20, 200.0), TrainingSpell(2, 18, 100.0)).lesson(PROFILE).profile(PROFILE)
     assert learned.iteration.mean == pytest.approx(10.0)
     assert learned.speedup.at(2) == pytest.approx(1.8)
     assert learned.speedup.at(4) == pytest.approx(3.0)
 
 
 def test_many_slow_iterations_are_believed() -> None:
-    lesson = after(Spell(1, 50, 750.0), Spell(1, 50, 750.0)).lesson(PROFILE)
+    lesson = after(TrainingSpell(1, 50, 750.0), TrainingSpell(1, 50, 750.0)).lesson(PROFILE)
     assert lesson.slowdown == pytest.approx(1.5, rel=0.01)
     learned = lesson.profile(PROFILE)
     assert learned.iteration.mean == pytest.approx(15.0, rel=0.01)
@@ -43,35 +44,35 @@ def test_many_slow_iterations_are_believed() -> None:
 
 def test_a_gang_that_scales_worse_is_told_from_a_slow_machine() -> None:
     """One slot is as fast as was measured, four are no faster than two."""
-    spells = [Spell(1, 20, 200.0)] * 10 + [Spell(4, 20, 200.0 / 1.8)] * 10
+    spells = [TrainingSpell(1, 20, 200.0)] * 10 + [TrainingSpell(4, 20, 200.0 / 1.8)] * 10
     learned = after(*spells).lesson(PROFILE).profile(PROFILE)
     assert learned.iteration.mean == pytest.approx(10.0, rel=0.03)
     assert learned.speedup.at(4) == pytest.approx(1.8, rel=0.05)
 
 
 def test_a_size_that_nobody_measured_is_learnt() -> None:
-    learned = after(*[Spell(8, 20, 200.0 / 5.0)] * 20).lesson(PROFILE).profile(PROFILE)
+    learned = after(*[TrainingSpell(8, 20, 200.0 / 5.0)] * 20).lesson(PROFILE).profile(PROFILE)
     assert learned.iteration.mean / learned.speedup.at(8) == pytest.approx(2.0, rel=0.05)
 
 
 def test_where_configurations_differ_much_a_few_of_them_tell_little() -> None:
     wide = Profile(iteration=Constant(10.0), speedup=PROFILE.speedup, spread=0.5)
-    one = after(Spell(1, 100, 1500.0)).lesson(wide)
-    many = after(*[Spell(1, 100, 1500.0)] * 100).lesson(wide)
+    one = after(TrainingSpell(1, 100, 1500.0)).lesson(wide)
+    many = after(*[TrainingSpell(1, 100, 1500.0)] * 100).lesson(wide)
     assert one.slowdown == pytest.approx(1.1, abs=0.05)
     assert many.slowdown == pytest.approx(1.5, abs=0.05)
     assert one.luck > many.luck
 
 
 def test_gangs_that_still_train_count() -> None:
-    experience = after(Spell(1, 10, 100.0))
-    lesson = experience.lesson(PROFILE, running=[Spell(1, 90.0, 1800.0)])
+    experience = after(TrainingSpell(1, 10, 100.0))
+    lesson = experience.lesson(PROFILE, running=[TrainingSpell(1, 90.0, 1800.0)])
     assert lesson.slowdown > 1.8
     assert experience.lesson(PROFILE).slowdown == 1.0  # and are not remembered
 
 
 def test_latencies_that_come_once_move_towards_what_is_seen() -> None:
-    experience = Experience()
+    experience = ObservedSpeed()
     for _ in range(9):
         experience.startup.add(6.0)
         experience.save.add(4.0)
@@ -91,6 +92,6 @@ def test_latencies_that_come_once_move_towards_what_is_seen() -> None:
 )
 def test_noise_stays_what_it_is_in_relation(iteration: LogNormal) -> None:
     profile = Profile(iteration=iteration, speedup=PROFILE.speedup)
-    learned = after(*[Spell(1, 100, 2000.0)] * 10).lesson(profile).profile(profile).iteration
+    learned = after(*[TrainingSpell(1, 100, 2000.0)] * 10).lesson(profile).profile(profile).iteration
     assert learned.mean == pytest.approx(2 * iteration.mean, rel=0.02)
     assert learned.sd / learned.mean == pytest.approx(iteration.sd / iteration.mean, rel=1e-6)

@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from elastune.core import Advice, Ending, Phase, Wish, Wishes, guards
 from elastune.core import commands as do
+from elastune.core import limits as guards
+from elastune.core.commands import Ending
 from elastune.core.events import LeaseEnd, TimerFired
 from elastune.core.terms import RunTerms
-from elastune.place import NodeId, TrialId
-from elastune.planning.infeasible import Limit
-from elastune.profiles import Constant, Normal, Profile, Speedup
+from elastune.core.trials import Phase
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.distributions import Constant, Normal
+from elastune.model.ids import NodeId, TrialId
+from elastune.model.limits import Limit
+from elastune.model.profile import Profile, Speedup
 from tests.core.theatre import Theatre, kinds, make_terms, notes, only, open_stage, released
 
 FAR = 1000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.core import Ending, Phase
+from elastune.core.commands import Ending
+from elastune.core.trials import Phase
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
 MANY = {"algorithm": "random", "trials": 40, "max_iterations": 4}

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from elastune.core import Advice, AnyCommand, AnyEvent, Phase, Wish, Wishes
 from elastune.core import commands as do
 from elastune.core import events as ev
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
+from elastune.core.trials import Phase
+from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InvariantError
-from elastune.hopper.terms import DataTerms
-from elastune.place import NodeId, TrialId
-from elastune.profiles import Constant, Profile, Speedup
+from elastune.hopping.partitions import DataTerms
+from elastune.model.distributions import Constant
+from elastune.model.ids import NodeId, TrialId
+from elastune.model.profile import Profile, Speedup
 from tests.core.theatre import Theatre, make_terms, notes, only, released
 from tests.core.visits import Watch
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.cluster import Billing, ClusterTerms
 from elastune.core.ledger import Ledger, Use
 from elastune.core.trials import Activity
-from elastune.place import NodeId, Slot, TrialId
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.ids import NodeId, Slot, TrialId
 
 A, B = NodeId("a"), NodeId("b")
 T0 = TrialId(0)

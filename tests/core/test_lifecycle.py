@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from elastune.core import Phase
-from elastune.core.lifecycle import check_step
+from elastune.core.trials import Phase, check_step
 from elastune.errors import InvariantError
 
 ALLOWED = {

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from elastune.core import Advice, Ending, Phase, Wish, Wishes
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.core.manager import MOST_REFUSALS
+from elastune.core.cluster_manager import MOST_REFUSALS
+from elastune.core.commands import Ending
 from elastune.core.terms import RunTerms
+from elastune.core.trials import Phase
+from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InvariantError
-from elastune.place import NodeId, TrialId
-from elastune.spec.mode import Mode
+from elastune.model.ids import NodeId, TrialId
+from elastune.model.limits import Mode
 from tests.core.theatre import Theatre, kinds, make_terms, notes, only, open_stage, released
 from tests.fire.portrait import portrait
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from elastune.core import Policy
-from elastune.job import Job
-from elastune.journal import MemoryJournal
-from elastune.runs import RunSetup, Simulation, prepare
-from elastune.runs.simulation import unnamed
+from elastune.core.policy import Policy
+from elastune.job.job import Job
+from elastune.journal.writer import MemoryJournal
+from elastune.runs.simulation import Simulation, unnamed
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.test_documents import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "brain.md").read_text(encoding="utf-8")

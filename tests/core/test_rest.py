@@ -6,10 +6,9 @@ import pytest
 
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.journal import MemoryJournal
-from elastune.runs.driver import belief_of
-from elastune.runs.setup import prepare
-from elastune.runs.simulation import Simulation, unnamed
+from elastune.journal.writer import MemoryJournal
+from elastune.runs.simulation import Simulation, belief_of, unnamed
+from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import job_of
 
 POLICIES = ("rubberband", "asha", "seer", "hypersched", "hyperband", "pbt", "random")

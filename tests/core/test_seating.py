@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from elastune.core import Advice, Phase, Wish, Wishes
 from elastune.core import commands as do
 from elastune.core.events import LeaseEnd
-from elastune.core.trials import Activity
-from elastune.place import TrialId
+from elastune.core.trials import Activity, Phase
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
 from tests.core.theatre import (
     Theatre,
     gang,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elastune.core import Ending, RunTerms, Wish
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.place import NodeId, TrialId
-from elastune.spec import Comparison, Mode, Target
+from elastune.core.commands import Ending
+from elastune.core.terms import RunTerms
+from elastune.core.wishes import Wish
+from elastune.model.ids import NodeId, TrialId
+from elastune.model.limits import Inequality, Mode, Target
 from tests.core.theatre import Theatre, make_terms, notes, only, open_stage, released
 
 T0, T1 = TrialId(0), TrialId(1)
 FAR = 100
-ENOUGH = Target(metric="score", comparison=Comparison.AT_LEAST, value=0.9)
+ENOUGH = Target(metric="score", comparison=Inequality.AT_LEAST, value=0.9)
 
 
 def terms(**changes: object) -> RunTerms:
@@ -82,7 +84,7 @@ def test_the_first_reason_counts() -> None:
 
 
 def test_what_is_good_is_small_where_the_mode_is_min() -> None:
-    few = Target(metric="score", comparison=Comparison.BELOW, value=0.1)
+    few = Target(metric="score", comparison=Inequality.BELOW, value=0.1)
     theatre = running(terms(mode=Mode.MIN, target=few))
     theatre.at(10.0).progressed(0, 0.5, 0.1, saved=(1, 2))
     assert theatre.state.closing is None

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from elastune.cluster import Billing, ClusterTerms
-from elastune.core import (
-    Advice,
-    AnyCommand,
-    AnyEvent,
-    Core,
-    Policy,
-    RunTerms,
-    State,
-    Trial,
-    Vetoed,
-    Wish,
-    Wishes,
-)
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.place import NodeId, TrialId
-from elastune.planning.problem import Limits
-from elastune.profiles import Constant, Profile, Speedup
-from elastune.spec.mode import Mode
+from elastune.core.commands import AnyCommand
+from elastune.core.core import Core
+from elastune.core.events import AnyEvent
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.terms import RunTerms
+from elastune.core.trials import Trial
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant
+from elastune.model.ids import NodeId, TrialId
+from elastune.model.limits import Limits, Mode
+from elastune.model.profile import Profile, Speedup
 
 CUE = "cue"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from elastune.core import AnyCommand, AnyEvent
 from elastune.core import commands as do
 from elastune.core import events as ev
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
 
 
 @dataclass

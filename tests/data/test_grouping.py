@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.data.grouping import group
+from elastune.data.dataset import group
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=9), st.data())

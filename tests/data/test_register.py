@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elastune.data import Dataset, Shelf, register
+from elastune.data.dataset import Dataset
+from elastune.data.partition_cache import PartitionCache
+from elastune.data.registering import register
 from elastune.errors import JobError
 
 
@@ -58,7 +60,7 @@ def test_files_are_grouped_by_their_sizes(tmp_path: Path) -> None:
         write_npz(tmp_path, f"{number}.npz", rows)
     dataset = register(tmp_path, partitions=3)
     assert names(dataset) == [["0.npz"], ["1.npz", "2.npz"], ["3.npz"]]
-    taken = Shelf(dataset).take(1)
+    taken = PartitionCache(dataset).take(1)
     assert (taken.rows, len(taken.data["x"]), dataset.training[1].rows) == (20, 20, 20)
 
 
@@ -68,7 +70,7 @@ def test_tables_become_arrays_by_column(tmp_path: Path, suffix: str) -> None:
     write_rows(tmp_path / f"0{suffix}", columns)
     dataset = register(tmp_path)
     assert dataset.training[0].rows == 3
-    data = Shelf(dataset).take(0).data
+    data = PartitionCache(dataset).take(0).data
     assert data["age"].tolist() == columns["age"]
     assert data["name"].tolist() == columns["name"]
     assert np.isnan(data["score"]).tolist() == [False, True, False]
@@ -80,7 +82,7 @@ def test_parquet_lists_become_rows_of_an_array(tmp_path: Path) -> None:
     fixed = pa.array([[1.0, 2.0], [3.0, 4.0]], type=pa.list_(pa.float32(), 2))
     columns = {"x": [[1.0, 2.0], [3.0, 4.0]], "words": [["a"], ["b", "c"]], "square": square, "fixed": fixed}
     write_rows(tmp_path / "0.parquet", {**columns, "gap": [None, [1]], "nothing": pa.nulls(2)})
-    data = Shelf(register(tmp_path)).take(0).data
+    data = PartitionCache(register(tmp_path)).take(0).data
     assert data["square"].tolist() == square
     assert data["fixed"].dtype == np.float32
     assert data["fixed"].tolist() == data["x"].tolist()
@@ -95,7 +97,7 @@ def test_a_csv_file_whose_lines_are_blank_or_wrong(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a,b\r\n1,2\r\n\r\n3,4")
     dataset = register(path)
-    assert dataset.training[0].rows == Shelf(dataset).take(0).rows == 2
+    assert dataset.training[0].rows == PartitionCache(dataset).take(0).rows == 2
     path.write_text("a,b\n1,2\n3\n")
     with pytest.raises(JobError, match=r"a\.csv: cannot be read as csv: .*Expected 2 columns, got 1"):
         register(path)
@@ -117,7 +119,7 @@ def test_a_library_that_is_missing_is_named(
 def test_compressed_archives_and_arrays_without_names(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "0.npz", np.arange(6).reshape(3, 2), np.arange(3))
     dataset = register(tmp_path)
-    x, y = Shelf(dataset).take(0).data
+    x, y = PartitionCache(dataset).take(0).data
     assert (dataset.training[0].rows, x.shape, y.tolist()) == (3, (3, 2), [0, 1, 2])
 
 
@@ -126,7 +128,7 @@ def test_npy_files_are_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "1.npy", np.arange(2).reshape(1, 2))
     dataset = register(tmp_path, partitions=1)
     assert dataset.training[0].rows == 4
-    assert Shelf(dataset).take(0).data.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1]]
+    assert PartitionCache(dataset).take(0).data.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1]]
 
 
 def test_validation_lies_in_files_of_its_own(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_validation_lies_in_files_of_its_own(tmp_path: Path) -> None:
         write_npz(tmp_path / "test", f"{number}.npz", 3)
     dataset = register(tmp_path / "train", validation=tmp_path / "test", validation_partitions=2)
     assert [part.rows for part in dataset.validation] == [6, 6]
-    assert Shelf(dataset).take(1, validation=True).rows == 6
+    assert PartitionCache(dataset).take(1, validation=True).rows == 6
 
 
 def test_files_elsewhere_are_found_by_their_url(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_files_elsewhere_are_found_by_their_url(tmp_path: Path) -> None:
     dataset = register(url)
     assert [part.sources for part in dataset.training] == [(f"{url}/part-9.npz",), (f"{url}/part-10.npz",)]
     assert register(f"{url}/*-10.npz").training[0].sources == (f"{url}/part-10.npz",)
-    assert Shelf(dataset).take(1).rows == 4
+    assert PartitionCache(dataset).take(1).rows == 4
     with pytest.raises(JobError, match="no such file"):
         register(f"{url}/nothing.npz")
     with pytest.raises(JobError, match="cannot be reached"):
@@ -164,9 +166,9 @@ def test_a_reader_takes_files_of_any_kind(tmp_path: Path) -> None:
 
     dataset = register(tmp_path, reader=read)
     assert [part.rows for part in dataset.training] == [None, None]
-    taken = Shelf(pickle.loads(pickle.dumps(dataset))).take(1)
+    taken = PartitionCache(pickle.loads(pickle.dumps(dataset))).take(1)
     assert (taken.data.tolist(), taken.rows, taken.bytes) == ([3.0, 4.0], 2, 16)
-    joined = Shelf(register(tmp_path, reader=read, partitions=1)).take(0)
+    joined = PartitionCache(register(tmp_path, reader=read, partitions=1)).take(0)
     assert joined.data.tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
@@ -179,7 +181,7 @@ def test_a_reader_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     dataset = register("data", reader="mine.py:read")
     monkeypatch.chdir("/")
-    assert Shelf(dataset).take(0).data == ["a", "b", "c"]
+    assert PartitionCache(dataset).take(0).data == ["a", "b", "c"]
     with pytest.raises(JobError, match="there is no 'reed'"):
         register(tmp_path / "data", reader=f"{tmp_path}/mine.py:reed")
     with pytest.raises(JobError, match="reader is 'read'"):
@@ -190,13 +192,13 @@ def test_what_a_reader_does_wrong_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     (tmp_path / "b.txt").write_text("y")
     with pytest.raises(JobError, match=r"a\.txt: the reader returned nothing"):
-        Shelf(register(tmp_path, reader=lambda path: None)).take(0)
+        PartitionCache(register(tmp_path, reader=lambda path: None)).take(0)
     with pytest.raises(JobError, match=r"partition 0 .*the reader gave a int"):
-        Shelf(register(tmp_path, reader=lambda path: 3)).take(0)
+        PartitionCache(register(tmp_path, reader=lambda path: 3)).take(0)
     with pytest.raises(JobError, match="a str each, which cannot be joined"):
-        Shelf(register(tmp_path, reader=lambda path: "text", partitions=1)).take(0)
+        PartitionCache(register(tmp_path, reader=lambda path: "text", partitions=1)).take(0)
     with pytest.raises(ZeroDivisionError) as caught:
-        Shelf(register(tmp_path, reader=lambda path: 1 / 0)).take(1)
+        PartitionCache(register(tmp_path, reader=lambda path: 1 / 0)).take(1)
     assert "b.txt" in caught.value.__notes__[0]
 
 
@@ -220,7 +222,7 @@ def test_files_that_only_their_hosts_have_are_taken_on_trust(tmp_path: Path) -> 
     dataset = register(files, hosts={0: ["a"], 1: ["b"]})
     assert [(part.rows, bool(part.bytes)) for part in dataset.training] == [(None, False), (2, True)]
     with pytest.raises(JobError, match=r"no such file on this machine .*hosts"):
-        Shelf(dataset).take(0)
+        PartitionCache(dataset).take(0)
     with pytest.raises(JobError, match="does not say which machine has partition 0"):
         register(files, hosts={1: ["b"]})
     with pytest.raises(JobError, match="no such file"):
@@ -284,7 +286,7 @@ def test_columns_of_tables_and_validation_must_agree_too(tmp_path: Path) -> None
 def test_texts_may_be_longer_in_one_file_than_in_another(tmp_path: Path) -> None:
     write_npz(tmp_path, "0.npz", 1, word=np.array(["a"]))
     write_npz(tmp_path, "1.npz", 1, word=np.array(["abc"]))
-    assert Shelf(register(tmp_path, partitions=1)).take(0).data["word"].tolist() == ["a", "abc"]
+    assert PartitionCache(register(tmp_path, partitions=1)).take(0).data["word"].tolist() == ["a", "abc"]
 
 
 @pytest.mark.parametrize("name", ["0.npz", "0.npy", "0.parquet", "0.csv"])

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastune.data import Dataset, Shelf, register, split
-from elastune.data.amounts import format_bytes, measure
+from elastune.data.dataset import Dataset
+from elastune.data.partition_cache import PartitionCache, format_bytes, measure
+from elastune.data.registering import register
+from elastune.data.splitting import split
 from elastune.errors import ExecutionError, InvariantError, JobError
-from elastune.training import Solo, make_worker
+from elastune.training.groups import Solo
+from elastune.training.worker import make_worker
 
 ROWS, ROW = 10, 24  # bytes: two float64 and one int64
 
@@ -34,7 +37,7 @@ def ticking() -> Iterator[float]:
 
 def test_a_partition_is_loaded_once(dataset: Dataset) -> None:
     clock = ticking()
-    shelf = Shelf(dataset, clock=lambda: next(clock))
+    shelf = PartitionCache(dataset, clock=lambda: next(clock))
     first, again = shelf.take(2), shelf.take(2)
     assert (first.load_s, again.load_s) == (1.0, 0.0)
     assert again.data is first.data
@@ -46,7 +49,7 @@ def test_a_partition_is_loaded_once(dataset: Dataset) -> None:
 
 
 def test_what_need_not_be_kept_makes_room_oldest_first(dataset: Dataset) -> None:
-    shelf = Shelf(dataset, limit_bytes=3 * ROWS * ROW)
+    shelf = PartitionCache(dataset, limit_bytes=3 * ROWS * ROW)
     for number in (0, 1, 2, 0):
         shelf.take(number)
     shelf.keep([3])
@@ -60,7 +63,7 @@ def test_what_need_not_be_kept_makes_room_oldest_first(dataset: Dataset) -> None
 
 
 def test_what_does_not_fit_is_told(dataset: Dataset) -> None:
-    shelf = Shelf(dataset, limit_bytes=2 * ROWS * ROW)
+    shelf = PartitionCache(dataset, limit_bytes=2 * ROWS * ROW)
     shelf.take(0)
     shelf.take(1)
     with pytest.raises(JobError) as caught:
@@ -75,13 +78,13 @@ def test_what_does_not_fit_is_told(dataset: Dataset) -> None:
 
 
 def test_what_does_not_fit_is_spilled_and_can_be_trained_on(dataset: Dataset, tmp_path: Path) -> None:
-    shelf = Shelf(dataset, limit_bytes=2 * ROWS * ROW, spill=str(tmp_path / "spill"))
+    shelf = PartitionCache(dataset, limit_bytes=2 * ROWS * ROW, spill=str(tmp_path / "spill"))
     taken = [shelf.take(number) for number in range(5)]
     assert [loaded.is_spilled for loaded in taken] == [False, False, True, True, True]
     assert (shelf.held_bytes, shelf.spilled_bytes) == (2 * ROWS * ROW, 3 * ROWS * ROW)
     assert isinstance(taken[2].data["x"], np.memmap)
     assert list((tmp_path / "spill").iterdir()) == []  # the space is free when the process ends
-    whole = Shelf(dataset).take(2).data
+    whole = PartitionCache(dataset).take(2).data
     assert all(np.array_equal(whole[name], taken[2].data[name]) for name in whole)
     assert shelf.take(2).load_s == 0.0
     worker = make_worker(Solo(), seed=0)
@@ -100,7 +103,7 @@ def test_the_limit_holds_whatever_is_taken(
     dataset: Dataset, tmp_path_factory: pytest.TempPathFactory, limit: int, takes: Any, may_spill: bool
 ) -> None:
     folder = str(tmp_path_factory.getbasetemp() / "spilled") if may_spill else None
-    shelf = Shelf(dataset, limit_bytes=limit * ROWS * ROW, spill=folder)
+    shelf = PartitionCache(dataset, limit_bytes=limit * ROWS * ROW, spill=folder)
     for drawn, validation, kept in takes:
         shelf.keep(kept, {each % 2 for each in kept})
         number = drawn % 2 if validation else drawn
@@ -118,7 +121,7 @@ def test_the_limit_holds_whatever_is_taken(
 
 
 def test_what_trials_share_cannot_be_changed(dataset: Dataset) -> None:
-    data = Shelf(dataset).take(0).data
+    data = PartitionCache(dataset).take(0).data
     with pytest.raises(ValueError, match="read-only"):
         data["x"] += 1
 
@@ -128,16 +131,16 @@ def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
     dataset = register(tmp_path)
     np.savez(tmp_path / "0.npz", x=np.zeros(4))
     with pytest.raises(JobError, match=r"partition 0 .*0\.npz\) has 4 rows, but had 3"):
-        Shelf(dataset).take(0)
+        PartitionCache(dataset).take(0)
     (tmp_path / "0.npz").unlink()
     with pytest.raises(JobError, match="no such file on this machine"):
-        Shelf(dataset).take(0)
+        PartitionCache(dataset).take(0)
 
 
 def test_texts_are_not_spilled(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "0.csv").write_text("word\nabc\n")
-    shelf = Shelf(register(tmp_path), limit_bytes=1, spill=str(tmp_path / "spill"))
+    shelf = PartitionCache(register(tmp_path), limit_bytes=1, spill=str(tmp_path / "spill"))
     with pytest.raises(JobError, match="there is texts or other objects in it"):
         shelf.take(0)
 
@@ -145,12 +148,12 @@ def test_texts_are_not_spilled(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_take_what_is_spilled_is_told(dataset: Dataset, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ExecutionError, match=r"cannot be spilled to .*data\.spill to another folder"):
-        Shelf(dataset, limit_bytes=1, spill=str(tmp_path / "file")).take(0)
+        PartitionCache(dataset, limit_bytes=1, spill=str(tmp_path / "file")).take(0)
 
 
 def test_a_partition_that_is_not_there_is_our_mistake(dataset: Dataset) -> None:
     with pytest.raises(InvariantError, match="partition 2 was asked for; there are 2 of validation"):
-        Shelf(dataset).take(2, validation=True)
+        PartitionCache(dataset).take(2, validation=True)
 
 
 def test_data_of_every_kind_are_measured() -> None:

@@ -14,7 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastune.data import Dataset, Shelf, register, split
+from elastune.data.dataset import Dataset
+from elastune.data.partition_cache import PartitionCache
+from elastune.data.registering import register
+from elastune.data.splitting import split
 from elastune.errors import JobError
 
 
@@ -23,7 +26,7 @@ def table(rows: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_all(dataset: Dataset, *, validation: bool = False) -> list[Any]:
-    shelf = Shelf(dataset)
+    shelf = PartitionCache(dataset)
     parts = dataset.validation if validation else dataset.training
     return [shelf.take(part.number, validation).data for part in parts]
 

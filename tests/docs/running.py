@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 import elastune
-from elastune.job import Job
 from elastune.job.document import read_yaml
+from elastune.job.job import Job
 from tests.cli.commands import Done
 from tests.cli.commands import elastune as run_here
 from tests.docs.commands import ROOT, check_names, shell_commands

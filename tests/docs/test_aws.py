@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from elastune.providers.ec2 import cloud as ec2
-from elastune.providers.ec2.leases import LEASE_S
-from elastune.providers.ec2.options import Ec2Options
-from elastune.providers.ec2.price_table import USD_PER_HOUR
+from elastune.providers.ec2 import calls as ec2
+from elastune.providers.ec2.calls import Ec2Options
+from elastune.providers.ec2.fleet import LEASE_S
+from elastune.providers.ec2.prices import USD_PER_HOUR
 from tests.aws import served_aws
 from tests.cli.commands import elastune
 from tests.docs.commands import ROOT

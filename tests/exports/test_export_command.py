@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import elastune
-from elastune.journal import RunFolder
+from elastune.journal.run_folders import RunFolder
 from tests.cli.commands import SYNTHETIC
 from tests.cli.commands import elastune as run
 from tests.documents import run_page

@@ -14,10 +14,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import elastune
 from elastune.api.results import LoadedRun
-from elastune.core import State
 from elastune.core.events import Progressed
-from tests.bodies.real.drivers import Driver
-from tests.bodies.real.runs import Watch, our_processes, wait_until_gone
+from elastune.core.state import State
+from tests.runtime.real.drivers import Driver
+from tests.runtime.real.runs import Watch, our_processes, wait_until_gone
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"

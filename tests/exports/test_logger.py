@@ -12,28 +12,27 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from elastune.checkpoints import Store
-from elastune.core import Core
+from elastune.checkpoints.store import Store
+from elastune.core.core import Core
 from elastune.core.events import Progressed
 from elastune.errors import JobError
-from elastune.exports import News, without_lost
-from elastune.exports.csv_sink import CsvSink
-from elastune.exports.lines import RowLine
-from elastune.job import Job
-from elastune.job.loggers import LoggingSection, MlflowSection
-from elastune.journal import Body, MemoryJournal, RunFolder, RunId, RunRecord
-from elastune.runs import Simulation
-from elastune.runs.listening import open_listeners
-from elastune.runs.logger import Logger, Started, catch_up
-from elastune.runs.replay import event_of
-from elastune.runs.scribe import Scribe
+from elastune.exports.files import CsvWriter, RunNews, WriterThread
+from elastune.history.trials import RowEntry, without_lost
+from elastune.job.job import Job
+from elastune.job.outputs import LoggingSection, MlflowSection
+from elastune.journal.codec import event_of
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.writer import MemoryJournal
+from elastune.runs.listeners import RunLogger, RunOpening, catch_up, open_listeners
+from elastune.runs.simulation import Simulation
 from tests.fire.experiments import Experiment, make_experiment
 
 RECORD = RunRecord(
     run=RunId("3fa2c1"),
     name="fire",
     created_utc=datetime(2026, 1, 1, tzinfo=UTC),
-    body=Body.SIMULATED,
+    body=RuntimeKind.SIMULATED,
     policy="any",
     seed=0,
 )
@@ -51,12 +50,12 @@ def simulated(seed: int) -> tuple[Experiment, MemoryJournal]:
     return experiment, journal
 
 
-def logger_of(core: Core, folder: Path) -> Logger:
+def logger_of(core: Core, folder: Path) -> RunLogger:
     """By its clock every flush is due."""
     ticks = iter(range(0, 1_000_000, 10))
-    return Logger(
-        Started.of(RECORD, core.state, RunFolder(path=folder)),
-        {"csv": lambda: CsvSink(folder)},
+    return RunLogger(
+        RunOpening.of(RECORD, core.state, RunFolder(path=folder)),
+        {"csv": lambda: CsvWriter(folder)},
         state=core.state,
         store=Store.open(folder),
         clock=lambda: float(next(ticks)),
@@ -68,7 +67,7 @@ def check(folder: Path, journal: MemoryJournal, core: Core) -> None:
     pairs = list(zip(rows["trial"], rows["iteration"], strict=True))
     assert len(set(pairs)) == len(pairs)
     reported = [
-        RowLine(event.trial, row.iteration, row.at_s, dict(row.metrics), event.generation)
+        RowEntry(event.trial, row.iteration, row.at_s, dict(row.metrics), event.generation)
         for event in map(event_of, journal.read(RECORD.run))
         if isinstance(event, Progressed)
         for row in event.rows
@@ -117,9 +116,9 @@ def test_a_run_that_is_taken_up_again_is_there_once_and_whole(seed: int, tmp_pat
 
 
 def test_a_metric_that_comes_up_late_gets_a_column(tmp_path: Path) -> None:
-    sink = CsvSink(tmp_path)
-    sink.update(News(trials=(), rows=(RowLine(0, 1, 0.5, {"score": 1.0}, 1),)))
-    sink.update(News(trials=(), rows=(RowLine(0, 2, 1.0, {"loss": 2.0, "score": 3.0}, 1),)))
+    sink = CsvWriter(tmp_path)
+    sink.update(RunNews(trials=(), rows=(RowEntry(0, 1, 0.5, {"score": 1.0}, 1),)))
+    sink.update(RunNews(trials=(), rows=(RowEntry(0, 2, 1.0, {"loss": 2.0, "score": 3.0}, 1),)))
     rows = pd.read_csv(tmp_path / "rows.csv")
     assert list(rows.columns) == ["trial", "iteration", "at_s", "score", "loss"]
     assert list(rows["score"]) == [1.0, 3.0]
@@ -134,7 +133,7 @@ class _Waits:
     def __init__(self) -> None:
         self.let_go = threading.Event()
 
-    def update(self, news: News) -> None:
+    def update(self, news: RunNews) -> None:
         self.let_go.wait()
 
     def close(self) -> None:
@@ -149,20 +148,20 @@ def waits() -> Iterator[_Waits]:
 
 
 def test_a_sink_that_hangs_does_not_keep_the_run(waits: _Waits) -> None:
-    scribe = Scribe("mlflow", lambda: waits, run="3fa2c1", now=lambda: 7.0)
-    scribe.tell(News(trials=(), rows=()))
+    scribe = WriterThread("mlflow", lambda: waits, run="3fa2c1", now=lambda: 7.0)
+    scribe.tell(RunNews(trials=(), rows=()))
     scribe.close(patience_s=0.05)
     assert scribe.complaint is not None
     assert "it has not answered" in scribe.complaint.text
 
 
 def test_what_goes_wrong_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    def broken() -> CsvSink:
+    def broken() -> CsvWriter:
         raise ConnectionError("no such server\nand more")
 
-    scribe = Scribe("mlflow", broken, run="3fa2c1", now=lambda: 7.0)
+    scribe = WriterThread("mlflow", broken, run="3fa2c1", now=lambda: 7.0)
     for _ in range(3):
-        scribe.tell(News(trials=(), rows=()))
+        scribe.tell(RunNews(trials=(), rows=()))
     scribe.close()
     assert scribe.complaint is not None
     assert scribe.complaint.topic == "logging"

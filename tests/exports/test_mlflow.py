@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 import elastune
 from elastune.api.results import LoadedRun
 from elastune.errors import ExecutionError, JobError
-from elastune.exports.mlflow_sink import MlflowSink
+from elastune.exports.mlflow_writer import MlflowWriter
 from elastune.runs.results import read_results
 from tests.exports.odd_runs import odd_run
 
@@ -90,7 +90,7 @@ def test_what_was_half_written_is_gone_on_with(odd: LoadedRun, uri: str) -> None
     unfinished = tuple(replace(line, status="running") for line in results.trials[:3])
     rows = tuple(row for row in results.rows if row.trial < 3 and row.iteration == 1)
     first = replace(results, trials=unfinished, rows=rows, ending=None)
-    MlflowSink(results.head, uri=uri, experiment="half").update(first.as_news())
+    MlflowWriter(results.head, uri=uri, experiment="half").update(first.as_news())
     odd.export("mlflow", uri, experiment="half")
     _, children = runs_of(uri, "half")
     assert len(children) == len(results.trials)
@@ -111,7 +111,7 @@ def test_a_file_is_stored_with_its_trial(odd: LoadedRun, uri: str, tmp_path: Pat
     client = MlflowClient(uri)
     client.create_experiment("files", artifact_location=(tmp_path / "artifacts").as_uri())
     results = read_results(odd.found)
-    sink = MlflowSink(results.head, uri=uri, experiment="files")
+    sink = MlflowWriter(results.head, uri=uri, experiment="files")
     sink.update(results.as_news())
     (tmp_path / "iteration-000004.ckpt").write_bytes(b"model")
     sink.attach(0, str(tmp_path / "iteration-000004.ckpt"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.exports.mlflow_sink import _key
+from elastune.exports.mlflow_writer import _key
 from elastune.wording import without_secrets
 
 

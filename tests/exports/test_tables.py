@@ -13,12 +13,12 @@ import pytest
 import elastune
 from elastune.api.results import LoadedRun
 from elastune.errors import JobError
-from elastune.exports import RowLine, without_lost
-from elastune.journal import Journal, MemoryJournal
-from elastune.runs import Simulation
-from elastune.runs.chronicle import table_recorder, trial_line
-from elastune.runs.replay import event_of
-from elastune.runs.simulation import unnamed
+from elastune.history.trial_tables import table_recorder, trial_line
+from elastune.history.trials import RowEntry, without_lost
+from elastune.journal.codec import event_of
+from elastune.journal.store import Journal
+from elastune.journal.writer import MemoryJournal
+from elastune.runs.simulation import Simulation, unnamed
 from tests.cli.commands import SYNTHETIC
 from tests.exports.odd_runs import odd_run
 from tests.fire.experiments import make_experiment
@@ -170,8 +170,8 @@ def test_the_result_of_a_run_leads_to_its_tables(tmp_path: Path, monkeypatch: py
 
 
 def test_what_was_trained_again_is_there_once_unless_asked_for() -> None:
-    def row(trial: int, iteration: int, generation: int) -> RowLine:
-        return RowLine(trial, iteration, 0.0, {"score": float(generation)}, generation)
+    def row(trial: int, iteration: int, generation: int) -> RowEntry:
+        return RowEntry(trial, iteration, 0.0, {"score": float(generation)}, generation)
 
     lost = [row(0, 3, 1), row(0, 4, 1)]
     kept = [row(0, 1, 1), row(0, 2, 1)], [row(1, 4, 1), row(0, 3, 2), row(0, 4, 2)]

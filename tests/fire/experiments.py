@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elastune.bodies.simulated import NO_FAULTS, Faults
-from elastune.core import Policy
+from elastune.core.policy import Policy
 from elastune.errors import InfeasibleError
-from elastune.job import Job
+from elastune.job.job import Job
 from elastune.job.search import SEARCHES
-from elastune.providers import NodeFaults
-from elastune.runs import RunSetup, prepare
+from elastune.providers.simulated_faults import NodeFaults
+from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.fire.restless import Restless
 
 LEARN = f"{Path(__file__).with_name('curves.py')}:learn"

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from elastune.cluster import Billing
-from elastune.core import AnyCommand, AnyEvent, State
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.planning.infeasible import Limit
-from elastune.runs import Simulation
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
+from elastune.core.state import State
+from elastune.model.cluster import Billing
+from elastune.model.limits import Limit
+from elastune.runs.simulation import Simulation
 
 CLOSE = 1e-6
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 
-from elastune.core import Advice, AnyEvent, Ending, Policy, State, Vetoed, Wish, Wishes
-from elastune.core.events import TrialsSampled
-from elastune.planning.infeasible import Limit
+from elastune.core.commands import Ending
+from elastune.core.events import AnyEvent, TrialsSampled
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.limits import Limit
 
 
 class Restless(Policy):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from elastune.core import AnyCommand, AnyEvent, Core
-from elastune.journal import Body, Entry, MemoryJournal, RunId, RunRecord
-from elastune.journal.codec import encode
-from elastune.runs import Simulation, replay
-from elastune.runs.driver import Driver
-from elastune.runs.replay import event_of
+from elastune.core.commands import AnyCommand
+from elastune.core.core import Core
+from elastune.core.events import AnyEvent
+from elastune.journal.codec import encode, event_of, replay
+from elastune.journal.records import Entry, RunId, RunRecord, RuntimeKind
+from elastune.journal.writer import MemoryJournal
+from elastune.runs.simulation import Driver, Simulation
 from tests.core.visits import Watch
 from tests.fire.experiments import Experiment, make_experiment
 from tests.fire.invariants import Witness
@@ -29,7 +30,7 @@ class Watched(Simulation):
             run=RUN,
             name="fire",
             created_utc=datetime(2026, 1, 1, tzinfo=UTC),
-            body=Body.SIMULATED,
+            body=RuntimeKind.SIMULATED,
             policy="fire",
             seed=experiment.seed,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from elastune.errors import JobError
-from elastune.job import Job
-from elastune.job.choice import choose
+from elastune.job.job import Job
+from elastune.job.policy_choice import choose
 
 BASE: dict[str, object] = {
     "profile": {"iteration": "10s"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.job import Job, load_job
+from elastune.job.job import Job, load_job
 from tests.job.example_jobs import job_data
 
 P3 = {"name": "p3", "slots_per_node": 4, "price_per_hour": 12.24, "profile": {"iteration": "60s"}}

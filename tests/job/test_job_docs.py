@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.job import Job, load_job
-from elastune.job.cluster import ClusterSection
+from elastune.job.cluster import ClusterSection, KindSection
 from elastune.job.data import DataSection
 from elastune.job.document import read_yaml
-from elastune.job.kinds import KindSection
+from elastune.job.job import Job, SlotSection, load_job
 from elastune.job.measurement_files import read_measurements
 from elastune.job.profile import CheckpointSection, ProfileSection
-from elastune.job.sampler import SamplerSection
 from elastune.job.search import SEARCHES
 from elastune.job.section import Section
-from elastune.job.slot import SlotSection
 from elastune.job.trainable import CurvesSection
-from elastune.providers.ec2.options import Ec2Options
-from elastune.space import FunctionSpace, RandomSampler, parse_space
+from elastune.job.tuning import SamplerSection
+from elastune.providers.ec2.calls import Ec2Options
+from elastune.space.function_space import FunctionSpace
+from elastune.space.parsing import parse_space
+from elastune.space.plain_samplers import RandomSampler
 from tests.docs.running import without_aws
 from tests.documents import run_page
 

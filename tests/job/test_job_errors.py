@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.errors import JobError
-from elastune.job import Job, load_job
+from elastune.job.job import Job, load_job
 from tests.job.example_jobs import job_data
 
 DURATION = "such as 90s, 20m, 1h30m or 250ms (a bare number is seconds)"

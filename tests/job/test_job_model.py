@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from elastune.cluster import Billing, ClusterTerms
 from elastune.errors import JobError
-from elastune.job import Job, load_job
-from elastune.planning.problem import GangLimits, Limits
-from elastune.profiles import Constant, Distribution, Empirical, LogNormal, Normal, Profile, Speedup
-from elastune.spec import hyperband, successive_halving
+from elastune.job.job import Job, load_job
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant, Distribution, Empirical, LogNormal, Normal
+from elastune.model.limits import GangLimits, Limits
+from elastune.model.profile import Profile, Speedup
+from elastune.model.stages import hyperband, successive_halving
 from tests.job.example_jobs import job_data
 
 FULL = """

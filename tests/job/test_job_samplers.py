@@ -13,16 +13,12 @@ from optuna.distributions import FloatDistribution
 
 import elastune
 from elastune.errors import JobError
-from elastune.job import Job, load_job
-from elastune.job.sampler import SamplerSection
-from elastune.space import (
-    FunctionSpace,
-    ModelSampler,
-    QmcSampler,
-    RandomSampler,
-    StartingSampler,
-    SuggestingTrial,
-)
+from elastune.job.job import Job, load_job
+from elastune.job.tuning import SamplerSection
+from elastune.space.function_space import FunctionSpace, SuggestingTrial
+from elastune.space.given_configurations import StartingSampler
+from elastune.space.model_sampler import ModelSampler
+from elastune.space.plain_samplers import QmcSampler, RandomSampler
 from tests.job.example_jobs import job_data
 
 SPACE: dict[str, object] = {

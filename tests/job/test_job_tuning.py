@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elastune.curves.source import CurveFile
 from elastune.errors import JobError
-from elastune.job import Job, load_job
-from elastune.job.online_search import AshaSearch
+from elastune.job.job import Job, load_job
 from elastune.job.search import PluginSearch
-from elastune.profiles import Constant
-from elastune.space import GridSampler, RandomSampler, Space, TableSampler
-from elastune.spec import Mode
-from elastune.trainables import CurveFile
+from elastune.job.search_options import AshaSearch
+from elastune.model.distributions import Constant
+from elastune.model.limits import Mode
+from elastune.space.given_configurations import TableSampler
+from elastune.space.plain_samplers import GridSampler, RandomSampler
+from elastune.space.space import Space
 from tests.job.example_jobs import job_data
 
 SPACE = {"lr": {"float": [1e-4, 1.0], "log": True}, "act": ["relu", "tanh"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.job import Job
+from elastune.job.job import Job
 
 BASE = {
     "search": {"algorithm": "sha", "trials": 4, "max_iterations": 9},

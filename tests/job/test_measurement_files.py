@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.errors import JobError
-from elastune.job import Job, load_job
+from elastune.job.job import Job, load_job
 from elastune.job.measurement_files import read_measurements
-from elastune.profiles import Constant, Profile, Speedup, fit_profile
-from elastune.profiles.measurements import fit_latency
+from elastune.model.distributions import Constant
+from elastune.model.profile import Profile, Speedup, fit_latency, fit_profile
 from tests.job.example_jobs import job_data
 
 

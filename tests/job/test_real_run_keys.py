@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.job import Job, load_job
+from elastune.job.job import Job, load_job
 from tests.job.example_jobs import job_data
 
 KEYS = {"storage": "s3://bucket/prefix", "hang_after": "10m", "pickles": True, "keep_checkpoints": "all"}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.errors import JobError
-from elastune.job import Job
-from elastune.spec import Comparison, Target
+from elastune.job.job import Job
+from elastune.model.limits import Inequality, Target
 from tests.job.example_jobs import job_data
 
 WRITTEN = "a metric compared with a number, such as accuracy >= 0.97 or loss < 0.1"
@@ -26,10 +26,10 @@ def complaint(**changes: object) -> str:
 @pytest.mark.parametrize(
     ("written", "target"),
     [
-        ("accuracy >= 0.97", Target(metric="accuracy", comparison=Comparison.AT_LEAST, value=0.97)),
-        ("accuracy>0.97", Target(metric="accuracy", comparison=Comparison.ABOVE, value=0.97)),
-        ("  val/loss <= 1e-3 ", Target(metric="val/loss", comparison=Comparison.AT_MOST, value=0.001)),
-        ("mean return < -5", Target(metric="mean return", comparison=Comparison.BELOW, value=-5.0)),
+        ("accuracy >= 0.97", Target(metric="accuracy", comparison=Inequality.AT_LEAST, value=0.97)),
+        ("accuracy>0.97", Target(metric="accuracy", comparison=Inequality.ABOVE, value=0.97)),
+        ("  val/loss <= 1e-3 ", Target(metric="val/loss", comparison=Inequality.AT_MOST, value=0.001)),
+        ("mean return < -5", Target(metric="mean return", comparison=Inequality.BELOW, value=-5.0)),
     ],
 )
 def test_a_target_is_a_metric_a_comparison_and_a_number(written: str, target: Target) -> None:
@@ -82,12 +82,12 @@ def test_the_comparison_fits_the_mode(written: str, mode: str, expected: str) ->
 
 
 @given(
-    comparison=st.sampled_from(Comparison),
+    comparison=st.sampled_from(Inequality),
     value=st.floats(allow_nan=False, allow_infinity=False),
     metric=st.from_regex(r"[a-zA-Z_][\w/ .@-]{0,30}\w", fullmatch=True),
 )
 def test_it_survives_the_way_to_plain_data_and_back(
-    comparison: Comparison, value: float, metric: str
+    comparison: Inequality, value: float, metric: str
 ) -> None:
     job = Job(**job_data(stop_when=Target(metric=metric, comparison=comparison, value=value)))
     assert Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job

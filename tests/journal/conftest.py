@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from elastune.journal import AnyJournal, Journal, MemoryJournal
+from elastune.journal.store import Journal
+from elastune.journal.writer import AnyJournal, MemoryJournal
 from tests.journal.postgres_server import NoServerError, running_server
 
 _COUNT = itertools.count()

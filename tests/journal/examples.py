@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from elastune.journal import AnyJournal, Body, Entry, RunId, RunRecord, Writer
+from elastune.journal.records import Entry, RunId, RunRecord, RuntimeKind
+from elastune.journal.writer import AnyJournal, Writer
 
 NOON = datetime(2026, 11, 16, 12, 0, 0, 250_000, tzinfo=UTC)
 RUN = RunId("3fa2c1")
@@ -15,7 +16,7 @@ def record(run: str = RUN, *, policy: str = "asha", seed: int = 7, later_s: floa
         run=RunId(run),
         name="résumé of ResNet",
         created_utc=NOON + timedelta(seconds=later_s),
-        body=Body.SIMULATED,
+        body=RuntimeKind.SIMULATED,
         policy=policy,
         seed=seed,
     )

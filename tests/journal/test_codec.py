@@ -16,7 +16,7 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import ExecutionError
 from elastune.journal.codec import TYPES, decode, encode, has_rows, mentions, select, time_of
-from elastune.place import Gang, NodeId, Slot, TrialId
+from elastune.model.ids import Gang, NodeId, Slot, TrialId
 
 texts = st.text(max_size=12)
 whole = st.integers(-(2**53), 2**53)

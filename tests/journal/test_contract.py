@@ -7,7 +7,8 @@ import hashlib
 import pytest
 
 from elastune.errors import ExecutionError, InvariantError, JobError
-from elastune.journal import AnyJournal, Head, RunId, hash_lines
+from elastune.journal.records import JournalHead, RunId, hash_lines
+from elastune.journal.writer import AnyJournal
 from tests.journal.examples import RUN, append, entries, entry, record, write_run
 
 
@@ -97,7 +98,7 @@ def test_a_summary_tells_how_far_a_run_got(journal: AnyJournal) -> None:
         append(writer, 1, 4)
     summary = journal.summary(RUN)
     assert summary.record == record()
-    assert summary.head == Head(events=4, lines=4 + 1 + 2 + 0 + 1, sha256=writer.sha256)
+    assert summary.head == JournalHead(events=4, lines=4 + 1 + 2 + 0 + 1, sha256=writer.sha256)
     assert summary.last == entry(4)
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.journal import Journal, RunFolder, RunId, find_run, list_runs
+from elastune.journal.records import RunId
+from elastune.journal.run_folders import RunFolder, find_run, list_runs
+from elastune.journal.store import Journal
 from tests.journal.examples import NOON, record
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.errors import InvariantError, JobError
-from elastune.journal import RunFolder, RunId
-from elastune.journal.folders import run_folders, slug
+from elastune.journal.records import RunId
+from elastune.journal.run_folders import RunFolder, run_folders, slug
 from tests.journal.examples import NOON, RUN
 
 

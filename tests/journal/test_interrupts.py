@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from elastune.journal import AnyJournal
-from elastune.journal.hashing import LineHash, hash_entries
-from elastune.journal.writer import Writer
+from elastune.journal.records import LineHash, hash_entries
+from elastune.journal.writer import AnyJournal, Writer
 from tests.journal.examples import RUN, append, entries, record
 
 WATCHED = {Writer.append.__code__, Writer.commit.__code__, LineHash.add.__code__}

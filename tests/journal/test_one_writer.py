@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import ExecutionError
-from elastune.journal import Journal, hash_lines
 from elastune.journal.backend import Session
-from elastune.journal.hashing import hash_entries
+from elastune.journal.records import hash_entries, hash_lines
+from elastune.journal.store import Journal
 from tests.journal.examples import RUN, append, entries, record, write_run
 from tests.waiting import wait_until
 

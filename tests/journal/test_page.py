@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from elastune.journal import Journal
+from elastune.journal.store import Journal
 from tests.cli.commands import elastune
 from tests.journal.examples import RUN
 from tests.test_documents import ROOT, blocks

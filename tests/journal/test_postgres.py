@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from elastune.errors import ExecutionError, JobError
-from elastune.journal import Journal
+from elastune.journal.store import Journal
 from tests.journal.examples import RUN, append, entries, record, write_run
 
 

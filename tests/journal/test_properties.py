@@ -8,7 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastune.journal import AnyJournal, Entry, Journal, MemoryJournal, hash_lines
+from elastune.journal.records import Entry, hash_lines
+from elastune.journal.store import Journal
+from elastune.journal.writer import AnyJournal, MemoryJournal
 from tests.journal.examples import RUN, record
 
 LINES = st.lists(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import ExecutionError, InvariantError, JobError
-from elastune.journal import Journal
+from elastune.journal.store import Journal
 from tests.journal.examples import RUN, append, entries, record, write_run
 
 

@@ -14,14 +14,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from elastune.bodies.simulated import NO_FAULTS, Faults
-from elastune.core import Ending, Phase, Progress
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.job import Job
-from elastune.providers import NodeFaults
-from elastune.runs import prepare
-from elastune.spec.mode import Mode
+from elastune.core.commands import Ending
+from elastune.core.policy import Progress
+from elastune.core.trials import Phase
+from elastune.job.job import Job
+from elastune.model.limits import Mode
+from elastune.providers.simulated_faults import NodeFaults
+from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
+from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, learn, rehearse
 
 # In these everything fits with time to spare.

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.bodies.simulated import NO_FAULTS, Faults
-from elastune.core import Ending
 from elastune.core import commands as do
 from elastune.core import events as ev
+from elastune.core.commands import Ending
 from elastune.errors import JobError
-from elastune.job import Job
-from elastune.job.online_search import AshaSearch, SeerSearch
+from elastune.job.job import Job
 from elastune.job.search import PluginSearch, search_for
-from elastune.place import TrialId
-from elastune.policies import PolicySetup, make_policy
+from elastune.job.search_options import AshaSearch, SeerSearch
+from elastune.model.ids import TrialId
+from elastune.policies.registry import PolicySetup, make_policy
 from elastune.policies.rungs import Rung, rung_levels
-from elastune.providers import NodeFaults
-from elastune.runs import prepare
+from elastune.providers.simulated_faults import NodeFaults
+from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
+from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
 FAULTS = Faults(nodes=NodeFaults(lost_per_hour=4.0, noticed_per_hour=4.0, refused=0.2), crash=0.05)

@@ -6,13 +6,14 @@ from collections import Counter
 
 import pytest
 
-from elastune.core import Ending, Phase
 from elastune.core import commands as do
 from elastune.core import events as ev
+from elastune.core.commands import Ending
+from elastune.core.trials import Phase
 from elastune.errors import InfeasibleError, JobError
-from elastune.policies import Outline
-from elastune.runs import RunSetup, prepare
-from elastune.spec import hyperband
+from elastune.model.stages import hyperband
+from elastune.policies.outline import Outline
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
 PLAIN: dict[str, object] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.policies import known_policies
-from elastune.runs import choose_policy
+from elastune.job.policy_choice import choose_policy
+from elastune.policies.registry import known_policies
 from tests.policies.contract import WORLDS, PolicyContract
 
 POLICIES: dict[str, dict[str, object]] = {

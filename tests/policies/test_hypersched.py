@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from elastune.core import Ending
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.job import Job
-from elastune.job.online_search import HyperSchedSearch
-from elastune.place import TrialId
+from elastune.core.commands import Ending
+from elastune.job.job import Job
+from elastune.job.search_options import HyperSchedSearch
+from elastune.model.ids import TrialId
 from elastune.policies.hypersched import HyperSched
 from elastune.policies.rungs import SeenRung
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse

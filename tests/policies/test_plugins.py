@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import elastune
-from elastune.core import Progress, State
+from elastune.core.policy import Progress
+from elastune.core.state import State
 from elastune.errors import JobError
-from elastune.job import Job
-from elastune.runs import prepare
+from elastune.job.job import Job
+from elastune.setup.run_setup import prepare
 from tests.test_documents import ROOT, blocks
 
 POLICY = blocks((ROOT / "docs" / "brain.md").read_text(encoding="utf-8"), "python")[0]

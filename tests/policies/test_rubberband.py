@@ -9,15 +9,16 @@ from statistics import fmean, stdev
 
 import pytest
 
-from elastune.bodies.simulated import Faults
-from elastune.core import Ending, Phase
 from elastune.core import commands as do
 from elastune.core import events as ev
+from elastune.core.commands import Ending
+from elastune.core.trials import Phase
 from elastune.errors import InfeasibleError
-from elastune.job import Job, load_job
-from elastune.planning.infeasible import Limit
-from elastune.providers import NodeFaults
-from elastune.runs import prepare
+from elastune.job.job import Job, load_job
+from elastune.model.limits import Limit
+from elastune.providers.simulated_faults import NodeFaults
+from elastune.runtime.simulated.cloud import Faults
+from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, learn, rehearse, run_quickly
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

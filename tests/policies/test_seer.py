@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.core import Ending
 from elastune.core import commands as do
+from elastune.core.commands import Ending
 from elastune.errors import InfeasibleError, JobError
-from elastune.job import Job
-from elastune.job.online_search import SeerSearch
-from elastune.place import TrialId
+from elastune.job.job import Job
+from elastune.job.search_options import SeerSearch
+from elastune.model.ids import TrialId
 from elastune.policies.seer import Seer, SeerOptions, outline
-from elastune.runs import RunSetup, prepare
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
 # Section 3.4: ten minutes, 80 slot minutes, nothing but training; one slot costs a dollar a minute.

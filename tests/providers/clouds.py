@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastune.cluster import Billing, ClusterTerms
-from elastune.profiles import Constant, Distribution
-from elastune.providers import NodeFaults, SimulatedProvider
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant, Distribution
+from elastune.providers.simulated import SimulatedProvider
+from elastune.providers.simulated_faults import NodeFaults
 
 
 @dataclass

@@ -11,8 +11,8 @@ import pytest
 
 from elastune.core.events import NodesGranted, NodesReady
 from elastune.errors import InvariantError
-from elastune.place import NodeId
-from elastune.providers import Fate, MachineState, Provider, Survey
+from elastune.model.ids import NodeId
+from elastune.providers.protocol import MachineState, Provider, RequestStatus, Survey
 from elastune.providers.watcher import Watcher
 
 
@@ -36,7 +36,7 @@ def nodes(survey: Survey) -> list[NodeId]:
     return [machine.node for machine in survey.machines]
 
 
-def fate(survey: Survey, token: str) -> Fate:
+def fate(survey: Survey, token: str) -> RequestStatus:
     (found,) = [fate for fate in survey.fates if fate.token == token]
     return found
 
@@ -51,7 +51,7 @@ class ProviderContract:
         provider.request("a", 2)
         survey = stage.settle(provider)
         assert len(set(nodes(survey))) == 2
-        assert fate(survey, "a") == Fate(token="a", asked=2, granted=tuple(nodes(survey)))
+        assert fate(survey, "a") == RequestStatus(token="a", asked=2, granted=tuple(nodes(survey)))
         assert {machine.state for machine in survey.machines} == {MachineState.READY}
 
     def test_machines_tell_their_token(self, stage: Stage) -> None:

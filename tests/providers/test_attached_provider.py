@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from elastune.cluster import ClusterTerms
 from elastune.errors import ExecutionError, InvariantError
-from elastune.place import NodeId
-from elastune.providers import MachineState, Provider, Setting, Survey
+from elastune.model.cluster import ClusterTerms
+from elastune.model.ids import NodeId
 from elastune.providers.attached import AttachedProvider
-from elastune.providers.joining import refuse_unreachable
-from elastune.providers.local import LocalProvider
 from elastune.providers.local.processes import NODE, tagged
+from elastune.providers.local.provider import LocalProvider
+from elastune.providers.protocol import MachineState, Provider, ProviderSetting, Survey
+from elastune.providers.ray_cluster import refuse_unreachable
 from tests.providers.contract import ProviderContract, fate, nodes
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -31,9 +31,9 @@ pytestmark = [
 ]
 
 
-def setting(*, max_nodes: int = 4, slots_per_node: int = 2) -> Setting:
+def setting(*, max_nodes: int = 4, slots_per_node: int = 2) -> ProviderSetting:
     terms = ClusterTerms(slots_per_node=slots_per_node, max_nodes=max_nodes, price_per_hour=36.0)
-    return Setting(run="r", terms=terms, clock=time.monotonic)
+    return ProviderSetting(run="r", terms=terms, clock=time.monotonic)
 
 
 def attached(*, room: int = 4, slots_per_node: int = 2, slot_gpus: int = 0) -> AttachedProvider:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.cluster import Billing
 from elastune.errors import InvariantError
-from elastune.place import NodeId
-from elastune.providers import NodeFaults
+from elastune.model.cluster import Billing
+from elastune.model.ids import NodeId
+from elastune.providers.simulated_faults import NodeFaults
 from tests.providers.clouds import cloud, terms
 
 N0, N1 = NodeId("n0"), NodeId("n1")

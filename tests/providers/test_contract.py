@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from elastune.profiles import Constant, Distribution, LogNormal
-from elastune.providers import MachineState, NodeFaults, Provider, Survey
+from elastune.model.distributions import Constant, Distribution, LogNormal
+from elastune.providers.protocol import MachineState, Provider, Survey
+from elastune.providers.simulated_faults import NodeFaults
 from tests.providers.clouds import Cloud, cloud, terms
 from tests.providers.contract import ProviderContract
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from elastune.cluster import ClusterTerms
 from elastune.core.events import NodeNoticed
-from elastune.providers import MachineState, Setting, attached
+from elastune.model.cluster import ClusterTerms
+from elastune.providers import attached
 from elastune.providers.attached import AttachedProvider
-from elastune.providers.draining import draining_nodes, noticed_nodes, ray_nodes_by_instance
-from elastune.providers.local import LocalProvider
+from elastune.providers.local.provider import LocalProvider
+from elastune.providers.protocol import MachineState, ProviderSetting
+from elastune.providers.ray_cluster import draining_nodes, noticed_nodes, ray_nodes_by_instance
 from elastune.providers.watcher import Watcher
 from tests.providers.contract import fate, nodes
 from tests.waiting import PATIENCE_S, wait_until
@@ -30,9 +31,9 @@ pytestmark = [
 _POOLS = itertools.count()
 
 
-def setting() -> Setting:
+def setting() -> ProviderSetting:
     terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
-    return Setting(run="r", terms=terms, clock=time.monotonic)
+    return ProviderSetting(run="r", terms=terms, clock=time.monotonic)
 
 
 @pytest.fixture(scope="module")

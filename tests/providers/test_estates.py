@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from elastune.cluster import ClusterTerms
 from elastune.errors import JobError
-from elastune.providers import MachineState, Setting
-from elastune.providers.ec2.cloud import (
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.ec2.calls import (
     EXPIRY,
     JOB,
     OWNER,
@@ -23,14 +22,21 @@ from elastune.providers.ec2.cloud import (
     RUN,
     BusyError,
     Instance,
+    InstancePhase,
     Launch,
     Market,
-    Phase,
 )
-from elastune.providers.ec2.estate import Ec2Estate
-from elastune.providers.estate import Outlook, Sighting, UnseenError, known_estates, load_estate
-from elastune.providers.local import LocalProvider
-from elastune.providers.local.estate import LocalEstate
+from elastune.providers.ec2.inventory import Ec2Inventory
+from elastune.providers.local.processes import LocalInventory
+from elastune.providers.local.provider import LocalProvider
+from elastune.providers.protocol import (
+    InventoryScope,
+    LiveInstance,
+    MachineState,
+    ProviderSetting,
+    UnseenError,
+)
+from elastune.providers.registry import known_inventories, load_inventory
 from tests.waiting import wait_until
 
 
@@ -52,13 +58,13 @@ class VirtualCloud:
 
     def terminate(self, instances: Collection[str]) -> None:
         for name in set(instances) & self.all.keys() - set(self.stubborn):
-            self.all[name] = replace(self.all[name], phase=Phase.ENDED)
+            self.all[name] = replace(self.all[name], phase=InstancePhase.ENDED)
 
     def put_off(self, instances: Collection[str], expires: float) -> None:
         raise NotImplementedError
 
 
-def instance(name: str, phase: Phase = Phase.RUNNING, **tags: str) -> Instance:
+def instance(name: str, phase: InstancePhase = InstancePhase.RUNNING, **tags: str) -> Instance:
     return Instance(
         id=name,
         phase=phase,
@@ -71,9 +77,9 @@ def instance(name: str, phase: Phase = Phase.RUNNING, **tags: str) -> Instance:
 
 def test_an_instance_is_told_with_all_that_its_tags_say() -> None:
     tags = {RUN: "3fa2c1", JOB: "digits", OWNER: "me", PRICE: "0.25", EXPIRY: "5000"}
-    estate = Ec2Estate(VirtualCloud(replace(instance("i-1"), tags=tags)))
+    estate = Ec2Inventory(VirtualCloud(replace(instance("i-1"), tags=tags)))
     assert estate.sightings() == (
-        Sighting(
+        LiveInstance(
             provider="ec2",
             node="i-1",
             run="3fa2c1",
@@ -89,8 +95,8 @@ def test_an_instance_is_told_with_all_that_its_tags_say() -> None:
 
 
 def test_only_what_is_alive_is_told_and_exactly_that_is_ended() -> None:
-    cloud = VirtualCloud(*(instance(f"i-{phase.value}", phase) for phase in Phase))
-    estate = Ec2Estate(cloud)
+    cloud = VirtualCloud(*(instance(f"i-{phase.value}", phase) for phase in InstancePhase))
+    estate = Ec2Inventory(cloud)
     assert [each.node for each in estate.sightings()] == ["i-ending", "i-pending", "i-running", "i-stopped"]
     estate.end(["i-pending", "i-never-was"])
     assert [each.node for each in estate.sightings()] == ["i-ending", "i-running", "i-stopped"]
@@ -98,7 +104,7 @@ def test_only_what_is_alive_is_told_and_exactly_that_is_ended() -> None:
 
 def test_what_ec2_refuses_is_unseen_and_a_bug_is_a_bug() -> None:
     cloud = VirtualCloud()
-    estate = Ec2Estate(cloud)
+    estate = Ec2Inventory(cloud)
     cloud.error = BusyError("too many calls")
     with pytest.raises(UnseenError, match="too many calls") as caught:
         estate.sightings()
@@ -116,17 +122,17 @@ def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(UnseenError, match="no AWS region is known") as caught:
-        load_estate("ec2")(Outlook())
+        load_inventory("ec2")(InventoryScope())
     assert caught.value.is_absent
     with pytest.raises(UnseenError, match="Unable to locate credentials") as caught:
-        load_estate("ec2")(Outlook(region="us-east-1")).sightings()
+        load_inventory("ec2")(InventoryScope(region="us-east-1")).sightings()
     assert caught.value.is_absent
 
 
 def test_estates_are_known_by_name() -> None:
-    assert {"ec2", "local"} <= set(known_estates())
+    assert {"ec2", "local"} <= set(known_inventories())
     with pytest.raises(JobError, match="nobody knows how to list the nodes of 'moon', expected ec2, local"):
-        load_estate("moon")
+        load_inventory("moon")
 
 
 DRIVER = """
@@ -153,7 +159,7 @@ class TestOnThisMachine:
     def fleet(self) -> Iterator[LocalProvider]:
         pytest.importorskip("ray")
         terms = ClusterTerms(slots_per_node=1, max_nodes=2, price_per_hour=1.0)
-        with LocalProvider(Setting(run="abc123", terms=terms, clock=time.monotonic)) as fleet:
+        with LocalProvider(ProviderSetting(run="abc123", terms=terms, clock=time.monotonic)) as fleet:
             fleet.request("a", 2)
             self.wait(fleet, 2)
             yield fleet
@@ -161,9 +167,11 @@ class TestOnThisMachine:
     def wait(self, fleet: LocalProvider, ready: int) -> None:
         wait_until(lambda: sum(each.state is MachineState.READY for each in fleet.survey().machines) == ready)
 
-    def seen(self, run: str) -> dict[str, Sighting]:
+    def seen(self, run: str) -> dict[str, LiveInstance]:
         """By the last part of their names."""
-        return {each.node.rpartition("/")[2]: each for each in LocalEstate().sightings() if each.run == run}
+        return {
+            each.node.rpartition("/")[2]: each for each in LocalInventory().sightings() if each.run == run
+        }
 
     def test_nodes_are_seen_ended_one_by_one_and_gone_after_the_end(self, fleet: LocalProvider) -> None:
         first, second = (machine.node for machine in fleet.survey().machines)
@@ -171,7 +179,7 @@ class TestOnThisMachine:
         assert set(seen) == {"head", first, second}
         assert all(each.is_kept for each in seen.values())
         assert all(0.0 <= time.time() - each.since < 3600.0 for each in seen.values())
-        LocalEstate().end([seen[first].node])
+        LocalInventory().end([seen[first].node])
         self.wait(fleet, 1)
         assert set(self.seen("abc123")) == {"head", second}
         fleet.close()
@@ -187,7 +195,7 @@ class TestOnThisMachine:
         assert driver.stdout is not None
         try:
             assert driver.stdout.readline() == "open\n"
-            LocalEstate().end([self.seen("def456")["head"].node])
+            LocalInventory().end([self.seen("def456")["head"].node])
             assert not self.seen("def456")
         finally:
             driver.kill()

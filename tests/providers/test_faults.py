@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from elastune.errors import JobError
-from elastune.profiles import Constant, LogNormal
-from elastune.profiles.distributions import Array
-from elastune.providers import NodeFaults
-from elastune.providers.faults import Luck
+from elastune.model.distributions import Array, Constant, LogNormal
+from elastune.providers.simulated_faults import Luck, NodeFaults
 from tests.providers.clouds import terms
 
 EVERYTHING = NodeFaults(

@@ -20,27 +20,21 @@ from typing import Any
 
 import pytest
 
-from elastune.cluster import ClusterTerms
 from elastune.core.events import NodeLost
 from elastune.errors import ExecutionError, InvariantError, JobError
-from elastune.place import NodeId
-from elastune.providers import (
-    Provider,
-    Setting,
-    Survey,
-    known_providers,
-    load_provider,
-)
-from elastune.providers.local import LocalProvider
-from elastune.providers.local.folder import sweep
-from elastune.providers.local.processes import NODE, tagged
+from elastune.model.cluster import ClusterTerms
+from elastune.model.ids import NodeId
+from elastune.providers.local.processes import NODE, sweep, tagged
+from elastune.providers.local.provider import LocalProvider
 from elastune.providers.local.roster import Roster
+from elastune.providers.protocol import Provider, ProviderSetting, Survey
+from elastune.providers.registry import known_providers, load_provider
 from elastune.providers.watcher import Watcher
 from tests.providers.contract import ProviderContract, nodes
 from tests.waiting import PATIENCE_S, wait_until
 
 ray = pytest.importorskip("ray")
-HANGING_BOOTS = importlib.import_module("elastune.providers.local.keeper").HANGING_BOOTS
+HANGING_BOOTS = importlib.import_module("elastune.providers.local.supervisor").HANGING_BOOTS
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's sockets
@@ -49,9 +43,11 @@ pytestmark = [
 SLOW = pytest.mark.slow
 
 
-def setting(*, max_nodes: int = 4, slots_per_node: int = 2, expires_s: float | None = None) -> Setting:
+def setting(
+    *, max_nodes: int = 4, slots_per_node: int = 2, expires_s: float | None = None
+) -> ProviderSetting:
     terms = ClusterTerms(slots_per_node=slots_per_node, max_nodes=max_nodes, price_per_hour=36.0)
-    return Setting(run="r", terms=terms, clock=time.monotonic, expires_s=expires_s)
+    return ProviderSetting(run="r", terms=terms, clock=time.monotonic, expires_s=expires_s)
 
 
 def settle(provider: Provider) -> Survey:
@@ -284,7 +280,7 @@ def test_a_time_to_live_of_nothing_is_an_error() -> None:
 def test_it_is_known_by_its_name() -> None:
     assert known_providers().count("local") == 1
     made = load_provider("local")(
-        Setting(run="r", terms=setting().terms, clock=time.monotonic, options={"slot_gpus": 3})
+        ProviderSetting(run="r", terms=setting().terms, clock=time.monotonic, options={"slot_gpus": 3})
     )
     assert isinstance(made, LocalProvider)
     assert made.resources() == (0.0, 6.0)
@@ -299,7 +295,9 @@ def test_it_is_known_by_its_name() -> None:
 )
 def test_its_options_are_checked(options: dict[str, object], complaint: str) -> None:
     with pytest.raises(JobError, match=complaint):
-        load_provider("local")(Setting(run="r", terms=setting().terms, clock=time.monotonic, options=options))
+        load_provider("local")(
+            ProviderSetting(run="r", terms=setting().terms, clock=time.monotonic, options=options)
+        )
 
 
 def test_to_know_it_takes_no_ray() -> None:

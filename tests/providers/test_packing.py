@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.providers.packing import pack, unpack
+from elastune.runtime.ray.code_bundle import pack, unpack
 
 
 def write(root: Path, *names: str, size: int = 1) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.providers import Setting, SimulatedProvider, known_providers, load_provider
+from elastune.providers.protocol import ProviderSetting
+from elastune.providers.registry import known_providers, load_provider
+from elastune.providers.simulated import SimulatedProvider
 from tests.providers.clouds import Clock, terms
 
 
@@ -27,12 +29,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_simulated_provider_is_built_in() -> None:
     assert "simulated" in known_providers()
-    setting = Setting(run="r", terms=terms(), clock=Clock(), seed=3, expires_s=60.0)
+    setting = ProviderSetting(run="r", terms=terms(), clock=Clock(), seed=3, expires_s=60.0)
     assert isinstance(load_provider("simulated")(setting), SimulatedProvider)
 
 
 def test_the_simulated_provider_has_no_options() -> None:
-    setting = Setting(run="r", terms=terms(), clock=Clock(), options={"region": "moon", "image": 1})
+    setting = ProviderSetting(run="r", terms=terms(), clock=Clock(), options={"region": "moon", "image": 1})
     with pytest.raises(JobError, match="no options, but was given image, region"):
         load_provider("simulated")(setting)
 
@@ -41,7 +43,7 @@ def test_an_installed_provider_is_found_by_its_name(site: Path) -> None:
     install(site, "acme = elastune.providers.registry:simulate")
     assert set(known_providers()) >= {"acme", "simulated"}
     assert list(known_providers()) == sorted(known_providers())
-    setting = Setting(run="r", terms=terms(), clock=Clock())
+    setting = ProviderSetting(run="r", terms=terms(), clock=Clock())
     assert isinstance(load_provider("acme")(setting), SimulatedProvider)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from elastune.errors import InvariantError, JobError
-from elastune.place import NodeId
-from elastune.profiles import Empirical, LogNormal
-from elastune.providers import Fate, Machine, MachineState, NodeFaults
+from elastune.model.distributions import Empirical, LogNormal
+from elastune.model.ids import NodeId
+from elastune.providers.protocol import Machine, MachineState, RequestStatus
+from elastune.providers.simulated_faults import NodeFaults
 from tests.providers.clouds import cloud, terms
 
 
@@ -21,7 +22,7 @@ def test_nodes_queue_then_boot_then_are_ready() -> None:
     )
     late = here.at(100.0).survey()
     assert [machine.ready_s for machine in late.machines] == [35.0, 35.0]
-    assert late.fates == (Fate(token="a", asked=2, granted=(NodeId("n0"), NodeId("n1"))),)
+    assert late.fates == (RequestStatus(token="a", asked=2, granted=(NodeId("n0"), NodeId("n1"))),)
 
 
 def test_a_request_queues_once_and_its_nodes_boot_each_at_its_own_pace() -> None:

@@ -13,11 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from elastune.cluster import Billing, ClusterTerms
 from elastune.core.events import NodeFound, NodeLost, NodeNoticed, NodesGranted, NodesReady, NodesRefused
-from elastune.place import NodeId
-from elastune.profiles import Constant, Distribution, Empirical, LogNormal
-from elastune.providers import Machine, NodeFaults, Survey
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant, Distribution, Empirical, LogNormal
+from elastune.model.ids import NodeId
+from elastune.providers.protocol import Machine, Survey
+from elastune.providers.simulated_faults import NodeFaults
 from elastune.providers.watcher import Belief, NodeEvent, Watcher
 from tests.providers.clouds import Cloud, cloud, terms
 

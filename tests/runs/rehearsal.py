@@ -7,14 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 
-from elastune.bodies.simulated import NO_FAULTS, Faults
-from elastune.core import AnyCommand, AnyEvent, State
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.job import Job
-from elastune.journal import Body, MemoryJournal, RunId, RunRecord
-from elastune.planning import Quote
-from elastune.runs import RunSetup, Simulation, prepare, replay
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
+from elastune.core.state import State
+from elastune.job.job import Job
+from elastune.journal.codec import replay
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.writer import MemoryJournal
+from elastune.plan.quote import Quote
+from elastune.runs.simulation import Simulation
+from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.fire.experiments import Experiment, FireSetup
 from tests.fire.trial import RUN, Watched
 from tests.messages import Log, log_of
@@ -149,7 +154,7 @@ def run_quickly(setup: RunSetup, *, seed: int, faults: Faults = NO_FAULTS) -> St
         run=RunId("1"),
         name="quick",
         created_utc=datetime(2026, 1, 1, tzinfo=UTC),
-        body=Body.SIMULATED,
+        body=RuntimeKind.SIMULATED,
         policy=setup.policy,
         seed=seed,
     )

@@ -13,17 +13,14 @@ import numpy as np
 import pytest
 
 import elastune
-from elastune.bodies.simulated import NO_FAULTS
-from elastune.journal import Body, Journal, MemoryJournal, RunId, RunRecord
-from elastune.runs import RunSetup, Simulation, predict, prepare
-from elastune.runs.campaign import (
-    CampaignInterrupted,
-    CampaignProgress,
-    Christening,
-    Contestant,
-    simulate_all,
-)
-from elastune.runs.driver import Beat
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.store import Journal
+from elastune.journal.writer import MemoryJournal
+from elastune.runs.campaign import CampaignInterrupted, CampaignProgress, Contestant, RunNaming, simulate_all
+from elastune.runs.policy_quote import predict
+from elastune.runs.simulation import Beat, Simulation
+from elastune.runtime.simulated.cloud import NO_FAULTS
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.runs.rehearsal import SAMPLES, job_of, run_quickly
 
 JOB = {**job_of().to_dict(), "trainable": "synthetic:hypersched", "metric": None, "mode": None, "space": None}
@@ -143,7 +140,7 @@ def record_of(setup: RunSetup) -> RunRecord:
         run=RunId("ab"),
         name="test",
         created_utc=datetime(2026, 1, 1, tzinfo=UTC),
-        body=Body.SIMULATED,
+        body=RuntimeKind.SIMULATED,
         policy=setup.policy,
         seed=0,
     )
@@ -196,7 +193,7 @@ def test_the_deadline_is_told_to_whoever_watches() -> None:
         [0],
         faults=NO_FAULTS,
         journal=None,
-        christening=Christening(run=RunId("ab"), now_utc=lambda: datetime(2026, 1, 1, tzinfo=UTC)),
+        christening=RunNaming(run=RunId("ab"), now_utc=lambda: datetime(2026, 1, 1, tzinfo=UTC)),
         watch=told.append,
     )
     assert {progress.deadline_s for progress in told} == {600.0}

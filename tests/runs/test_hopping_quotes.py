@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from elastune.bodies.simulated import Faults
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.core.commands import Ending
-from elastune.journal import MemoryJournal
-from elastune.providers.faults import NodeFaults
-from elastune.runs import Simulation, prepare
-from elastune.runs.itineraries import read_itineraries
-from elastune.runs.simulation import unnamed
+from elastune.journal.writer import MemoryJournal
+from elastune.providers.simulated_faults import NodeFaults
+from elastune.runs.simulation import Simulation, unnamed
+from elastune.runs.trial_replay import read_itineraries
+from elastune.runtime.simulated.cloud import Faults
+from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import job_of, rehearse
 
 HOPPING = {"execution": "hopper", "data": {"partitions": 8}}

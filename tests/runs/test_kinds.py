@@ -11,14 +11,13 @@ from rich.console import Console
 
 import elastune
 from elastune.errors import InfeasibleError, JobError
-from elastune.job import Job
-from elastune.planning import Quote
-from elastune.reports.plan_text import render_quote
-from elastune.reports.policy_text import render_policy_quote
-from elastune.runs.interruptions import rehearse_interruptions
-from elastune.runs.offer import make_offer
-from elastune.runs.quoting import PolicyQuote
-from elastune.runs.settling import prepare_best_kind
+from elastune.job.job import Job
+from elastune.plan.quote import Quote
+from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.prepared_run import prepare_best_kind, prepare_run
+from elastune.runs.quoting import rehearse_interruptions
+from elastune.views.terminal.plan import render_quote
+from elastune.views.terminal.policy import render_policy_quote
 from tests.job.example_jobs import job_data
 
 SPEEDUP = {1: 1.0, 2: 1.9, 4: 3.6}
@@ -113,7 +112,7 @@ def test_a_simulation_takes_the_kind_of_the_quote_and_knows_of_no_other() -> Non
 
 def test_measuring_needs_one_kind() -> None:
     with pytest.raises(JobError, match="a training is measured on one"):
-        make_offer(job_of(FAST, CHEAP), policy="profile", seed=0, address=None)
+        prepare_run(job_of(FAST, CHEAP), policy="profile", seed=0, address=None)
 
 
 def test_without_kinds_and_interruptions_a_quote_says_nothing_of_them() -> None:
@@ -181,7 +180,7 @@ def test_an_offer_is_made_with_the_best_kind() -> None:
     job = job_of(
         FAST, CHEAP, trainable=train, metric="accuracy", space={"lr": {"float": [0.0, 1.0]}}
     )  # fmt: skip
-    offer = make_offer(job, policy=None, seed=0, address=None)
+    offer = prepare_run(job, policy=None, seed=0, address=None)
     assert chosen(offer.quote) == "cheap"
     assert offer.setup.job.cluster.kinds == ()
     assert offer.setup.terms.cluster.price_per_hour == 3.0

@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from elastune.api.nodes import Wardens
+from elastune.api.nodes import Lookouts
 from elastune.core.commands import Ending, EndRun
 from elastune.core.events import RunStarted
 from elastune.errors import JobError
-from elastune.journal import Body, Journal, RunFolder, RunId, RunRecord, Writer
 from elastune.journal.codec import encode
-from elastune.providers.ec2.cloud import BusyError
-from elastune.providers.ec2.estate import Ec2Estate
-from elastune.providers.estate import Sighting
-from elastune.runs.custody import known_states, why_orphaned
-from elastune.runs.listing import RunState
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.store import Journal
+from elastune.journal.writer import Writer
+from elastune.providers.ec2.calls import BusyError
+from elastune.providers.ec2.inventory import Ec2Inventory
+from elastune.providers.protocol import LiveInstance
+from elastune.runs.orphans import known_states, why_orphaned
+from elastune.runs.run_list import RunState
 from tests.providers.test_estates import VirtualCloud, instance
 
 NOW = 10_000.0
@@ -39,7 +42,9 @@ class Clock:
 def journal_of(root: Path, run: str, *, ended: bool = False) -> Writer:
     created = datetime(2026, 11, 16, tzinfo=UTC)
     folder = RunFolder.create(root, name="job", now_utc=created, run=RunId(run))
-    record = RunRecord(run=RunId(run), name="job", created_utc=created, body=Body.RAY, policy="asha", seed=0)
+    record = RunRecord(
+        run=RunId(run), name="job", created_utc=created, body=RuntimeKind.RAY, policy="asha", seed=0
+    )
     writer = Journal.open(folder.journal).start(record)
     lines = [encode(RunStarted(at_s=0.0, policy="asha", seed=0, job={}))]
     lines += [encode(EndRun(reason=Ending.COMPLETE, best=None))] if ended else []
@@ -71,9 +76,9 @@ def cloud() -> VirtualCloud:
     )
 
 
-def wardens(cloud: VirtualCloud, runs: Path, clock: Clock | None = None) -> Wardens:
+def wardens(cloud: VirtualCloud, runs: Path, clock: Clock | None = None) -> Lookouts:
     clock = clock or Clock()
-    return Wardens(estates={"ec2": Ec2Estate(cloud)}, runs_folder=runs, clock=clock, sleep=clock.sleep)
+    return Lookouts(estates={"ec2": Ec2Inventory(cloud)}, runs_folder=runs, clock=clock, sleep=clock.sleep)
 
 
 def test_every_node_is_told_with_its_reason(cloud: VirtualCloud, runs: Path) -> None:
@@ -144,11 +149,11 @@ def test_a_cloud_that_does_not_answer_is_no_empty_cloud(cloud: VirtualCloud, run
 
 def test_a_provider_that_nobody_knows_is_refused() -> None:
     with pytest.raises(JobError, match="provider is 'moon', whose nodes cannot be listed; expected "):
-        Wardens(provider="moon")
+        Lookouts(provider="moon")
 
 
 def test_where_the_provider_sees_the_driver_no_lease_is_needed() -> None:
-    kept = Sighting(
+    kept = LiveInstance(
         provider="local", node="n", run="e0e0e0", kind="1 process", state="running", since=0.0, is_kept=True
     )
     ended = {"e0e0e0": RunState.COMPLETE}

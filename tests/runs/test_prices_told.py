@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elastune.bodies.simulated import Faults
-from elastune.job import Job
-from elastune.journal import MemoryJournal
-from elastune.providers import NodeFaults
-from elastune.reports.kinds_text import tell_prices
-from elastune.runs import Simulation, prepare
-from elastune.runs.result import Estimate
-from elastune.runs.simulation import unnamed
-from elastune.runs.standing import Prices, standing_of
+from elastune.history.result import Estimate
+from elastune.history.status import NodePrices, standing_of
+from elastune.job.job import Job
+from elastune.journal.writer import MemoryJournal
+from elastune.providers.simulated_faults import NodeFaults
+from elastune.runs.simulation import Simulation, unnamed
+from elastune.runtime.simulated.cloud import Faults
+from elastune.setup.run_setup import prepare
+from elastune.views.terminal.policy import tell_prices
 
 LEARN = f"{Path(__file__).parents[1] / 'fire' / 'curves.py'}:learn"
 
@@ -52,7 +52,7 @@ def test_the_bill_tells_the_price_its_source_and_who_cost_something_else() -> No
     state = run.core.state
     nodes = len(state.ledger.nodes)
     standing = standing_of(setup, state, seed=1, predicted=None)
-    assert standing.prices == Prices(usd_per_hour=4.0, source=source, others=((12.24, nodes),))
+    assert standing.prices == NodePrices(usd_per_hour=4.0, source=source, others=((12.24, nodes),))
     told = tell_prices(standing.prices)
     assert told == f"$4.00 per node-hour ({source}), {nodes} nodes at $12.24"
     result = run.result(Estimate(jct_seconds=0.0, cost=0.0)).to_dict()

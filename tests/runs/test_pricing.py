@@ -12,13 +12,12 @@ from rich.console import Console
 
 import elastune
 from elastune.errors import JobError
-from elastune.job import Job
-from elastune.providers import known_providers
-from elastune.reports.plan_text import render_quote
-from elastune.reports.policy_text import render_policy_quote
-from elastune.runs import Purpose, prepare
-from elastune.runs.pricing import interruptions_per_hour, with_price
-from elastune.runs.quoting import PolicyQuote
+from elastune.job.job import Job
+from elastune.providers.registry import known_providers
+from elastune.runs.policy_quote import PolicyQuote
+from elastune.setup.run_setup import SetupPurpose, interruptions_per_hour, prepare, with_price
+from elastune.views.terminal.plan import render_quote
+from elastune.views.terminal.policy import render_policy_quote
 from tests.job.example_jobs import job_data
 from tests.providers.ec2.price_server import Prices, serving, without_aws
 from tests.providers.test_registry import install
@@ -78,7 +77,7 @@ def test_the_jobs_own_price_comes_first(aws: Prices) -> None:
 def test_quote_and_simulation_and_run_say_the_same_price() -> None:
     quote = elastune.plan(ec2_job())
     assert quote.problem.cluster.price_per_hour == 12.5
-    for purpose in (Purpose.SIMULATE, Purpose.QUOTE):
+    for purpose in (SetupPurpose.SIMULATE, SetupPurpose.QUOTE):
         setup = prepare(ec2_job(trainable="synthetic:hypersched"), purpose=purpose)
         assert setup.terms.cluster.price_per_hour == 12.5
         assert setup.terms.cluster.price_source == LISTED
@@ -135,7 +134,7 @@ def test_without_aws_there_is_still_a_quote(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_installed_provider_may_know_its_prices(site: Path) -> None:
     (site / "acme.py").write_text(
-        "from elastune.providers.prices import Quotation\n"
+        "from elastune.providers.registry import Quotation\n"
         "from elastune.providers.registry import simulate\n"
         "def make(setting): return simulate(setting)\n"
         "make.quote_price = lambda options: Quotation(\n"

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from elastune.curves.source import UnknownSource
 from elastune.errors import JobError
-from elastune.job import Job, load_job
-from elastune.runs import Purpose, predict, prepare
-from elastune.spec import Mode
-from elastune.trainables.unknown import UnknownTrainable
+from elastune.job.job import Job, load_job
+from elastune.model.limits import Mode
+from elastune.runs.policy_quote import predict
+from elastune.setup.run_setup import SetupPurpose, prepare
 from tests.cli.commands import elastune
 from tests.runs.rehearsal import SAMPLES, job_of
 
@@ -77,10 +78,10 @@ class TestRun:
     def test_everything_but_the_training_comes_from_the_job(self) -> None:
         job = real(search__sampler="grid", space={"x": [0.1, 0.4, 0.7]}, start_configurations=[{"x": 0.7}],
                    search__trials=3)  # fmt: skip
-        setup = prepare(job, samples=SAMPLES, purpose=Purpose.RUN)
+        setup = prepare(job, samples=SAMPLES, purpose=SetupPurpose.RUN)
         tuning = setup.tuning
         assert (tuning.metric, tuning.mode, tuning.space) == ("score", Mode.MAX, job.space)
-        assert isinstance(tuning.trainable, UnknownTrainable)
+        assert isinstance(tuning.trainable, UnknownSource)
         sampler = tuning.make_sampler(0)
         assert [sampler.ask(number) for number in range(4)] == [{"x": 0.7}, {"x": 0.1}, {"x": 0.4}, None]
         assert setup.quote is not None
@@ -88,13 +89,13 @@ class TestRun:
 
     def test_the_terms_are_those_of_a_simulation(self) -> None:
         changes = {"deadline": 900.0, "budget": 30.0, "retries": 2, "stop_when": "score >= 0.9"}
-        run = prepare(real(**changes), samples=SAMPLES, purpose=Purpose.RUN)
+        run = prepare(real(**changes), samples=SAMPLES, purpose=SetupPurpose.RUN)
         assert run.terms.reserve_s > 0.0
         assert replace(run.terms, reserve_s=0.0) == prepare(job_of(**changes), samples=SAMPLES).terms
 
     def test_a_policy_brings_its_sampler(self) -> None:
         bohb = real(search={"algorithm": "bohb", "max_iterations": 9})
-        assert prepare(bohb, samples=SAMPLES, purpose=Purpose.RUN).tuning.sampler.kind == "tpe"
+        assert prepare(bohb, samples=SAMPLES, purpose=SetupPurpose.RUN).tuning.sampler.kind == "tpe"
 
     def test_a_class_may_be_given_in_python(self) -> None:
         class Digits:
@@ -102,7 +103,7 @@ class TestRun:
 
         job = job_of(Digits)
         assert str(job.to_dict()["trainable"]).endswith(".<locals>.Digits")
-        assert prepare(job, samples=SAMPLES, purpose=Purpose.RUN).tuning.metric == "score"
+        assert prepare(job, samples=SAMPLES, purpose=SetupPurpose.RUN).tuning.metric == "score"
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -119,7 +120,7 @@ class TestRun:
         self, changes: dict[str, object], message: str
     ) -> None:
         with pytest.raises(JobError) as caught:
-            prepare(real(**changes), samples=SAMPLES, purpose=Purpose.RUN)
+            prepare(real(**changes), samples=SAMPLES, purpose=SetupPurpose.RUN)
         assert message in str(caught.value)
 
 
@@ -129,16 +130,16 @@ class TestQuote:
     def test_a_space_that_is_a_function_is_not_imported_either(self) -> None:
         quoted = real(search=self.ASHA, space="nowhere.py:suggest", start_configurations=[{"lr": 1.0}])
         known = predict(prepare(job_of(search=self.ASHA), samples=SAMPLES))
-        assert predict(prepare(quoted, samples=SAMPLES, purpose=Purpose.QUOTE)) == known
+        assert predict(prepare(quoted, samples=SAMPLES, purpose=SetupPurpose.QUOTE)) == known
 
     def test_it_needs_the_metric_of_a_real_training(self) -> None:
         with pytest.raises(JobError, match="metric is missing; expected the name of what the trainable"):
-            prepare(real(metric=None, search=self.ASHA), purpose=Purpose.QUOTE)
+            prepare(real(metric=None, search=self.ASHA), purpose=SetupPurpose.QUOTE)
 
     def test_a_table_is_still_read(self, tmp_path: Path) -> None:
         job = job_of(search=self.ASHA, trainable=str(tmp_path / "gone.npz"), space=None)
         with pytest.raises(JobError, match=r"gone\.npz"):
-            prepare(job, purpose=Purpose.QUOTE)
+            prepare(job, purpose=SetupPurpose.QUOTE)
 
 
 def test_reading_a_job_does_not_import_its_trainable(tmp_path: Path) -> None:

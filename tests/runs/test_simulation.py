@@ -10,16 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from elastune.bodies.simulated import NO_FAULTS, Faults
-from elastune.core import Core, Ending
 from elastune.core import events as ev
+from elastune.core.commands import Ending
+from elastune.core.core import Core
 from elastune.errors import ExecutionError, InfeasibleError, InvariantError, JobError
-from elastune.job import Job
-from elastune.journal import AnyJournal, Body, Entry, Journal, MemoryJournal, RunId, RunRecord
-from elastune.runs import RunSetup, Simulation, audit, choose_policy, predict, prepare, replay
-from elastune.runs.driver import belief_of
-from elastune.runs.replay import event_of
-from elastune.runs.result import best_of
+from elastune.history.result import best_of
+from elastune.job.job import Job
+from elastune.job.policy_choice import choose_policy
+from elastune.journal.codec import audit, event_of, replay
+from elastune.journal.records import Entry, RunId, RunRecord, RuntimeKind
+from elastune.journal.store import Journal
+from elastune.journal.writer import AnyJournal, MemoryJournal
+from elastune.runs.policy_quote import predict
+from elastune.runs.simulation import Simulation, belief_of
+from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
+from elastune.setup.run_setup import RunSetup, prepare
 from tests.fire.portrait import portrait
 from tests.fire.trial import RUN
 from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse, run_quickly
@@ -41,7 +46,7 @@ def simulate(
         run=RUN,
         name="test",
         created_utc=datetime(2026, 1, 1, tzinfo=UTC),
-        body=Body.SIMULATED,
+        body=RuntimeKind.SIMULATED,
         policy=setup.policy,
         seed=seed,
     )

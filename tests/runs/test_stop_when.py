@@ -11,17 +11,18 @@ import pytest
 from rich.console import Console
 
 import elastune
-from elastune.api.running import simulate_many
-from elastune.core import Ending
+from elastune.api.simulating import simulate_many
 from elastune.core import events as ev
+from elastune.core.commands import Ending
 from elastune.errors import JobError
-from elastune.job import Job
-from elastune.reports.plan_text import render_quote
-from elastune.reports.policy_text import render_policy_quote
-from elastune.reports.simulation_text import render_campaign
-from elastune.runs import Purpose, predict, prepare
-from elastune.runs.listing import RunState
-from elastune.runs.quoting import PolicyQuote, quote_policy
+from elastune.job.job import Job
+from elastune.runs.policy_quote import PolicyQuote, predict
+from elastune.runs.quoting import quote_policy
+from elastune.runs.run_list import RunState
+from elastune.setup.run_setup import SetupPurpose, prepare
+from elastune.views.terminal.plan import render_quote
+from elastune.views.terminal.policy import render_policy_quote
+from elastune.views.terminal.simulation import render_campaign
 from tests.policies.contract import UNKIND, WORLDS
 from tests.policies.test_contract import POLICIES
 from tests.runs.rehearsal import SAMPLES, job_of, rehearse
@@ -121,7 +122,7 @@ class TestQuotes:
 
     def test_a_job_without_trainable_and_mode_is_quoted_by_the_comparison(self) -> None:
         job = job_of(None, search=self.SEARCH, mode=None, metric=None, stop_when="loss < 0.1")
-        assert prepare(job, samples=SAMPLES, purpose=Purpose.QUOTE).terms.mode == "min"
+        assert prepare(job, samples=SAMPLES, purpose=SetupPurpose.QUOTE).terms.mode == "min"
 
 
 def test_status_and_reports_know_the_ending(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import json
 
 from optuna.distributions import CategoricalDistribution
 
-from elastune.space import Configuration, Distribution, Domain, Scalar, Space
+from elastune.space.sampler import Configuration
+from elastune.space.space import Distribution, Domain, Scalar, Space
 
 
 def active_names(space: Space, config: Configuration) -> set[str]:

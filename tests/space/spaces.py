@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from elastune.space import Space, parse_space
+from elastune.space.parsing import parse_space
+from elastune.space.space import Space
 
 NUMBERS = st.floats(-1e6, 1e6) | st.integers(-1000, 1000).map(float)
 POSITIVE = st.floats(1e-9, 1e6)

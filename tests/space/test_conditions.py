@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.space import (
-    Condition,
-    Configuration,
-    GridSampler,
-    QmcSampler,
-    RandomSampler,
-    Space,
-    SpaceError,
-    parse_space,
-)
+from elastune.space.parsing import parse_space
+from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
+from elastune.space.sampler import Configuration
+from elastune.space.space import Condition, Space, SpaceError
 from tests.space.inside import assert_inside
 from tests.space.spaces import conditional_spaces
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from elastune.errors import JobError
-from elastune.space import FunctionSpace, GridSampler, RandomSampler, SpaceError, SuggestingTrial
+from elastune.space.function_space import FunctionSpace, SuggestingTrial
+from elastune.space.plain_samplers import GridSampler, RandomSampler
+from elastune.space.space import SpaceError
 
 
 def suggest(trial: SuggestingTrial) -> dict[str, object]:

@@ -11,18 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastune.errors import JobError
-from elastune.space import (
-    Configuration,
-    FunctionSpace,
-    ModelSampler,
-    RandomSampler,
-    Space,
-    SuggestingTrial,
-    parse_space,
-)
-from elastune.space.evidence import Evidence
-from elastune.space.model_sampler import Model
-from elastune.spec import Mode
+from elastune.model.limits import Mode
+from elastune.space.function_space import FunctionSpace, SuggestingTrial
+from elastune.space.model_sampler import Evidence, Model, ModelSampler
+from elastune.space.parsing import parse_space
+from elastune.space.plain_samplers import RandomSampler
+from elastune.space.sampler import Configuration
+from elastune.space.space import Space
 from tests.space.inside import assert_inside
 from tests.space.spaces import conditional_spaces
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from elastune.space import Domain, Space, SpaceError, parse_space
+from elastune.space.parsing import parse_space
+from elastune.space.space import Domain, Space, SpaceError
 from tests.space.spaces import spaces
 
 

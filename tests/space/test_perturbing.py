@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.space import FunctionSpace, RandomSampler, Space, SuggestingTrial, TableSampler, parse_space
-from elastune.space.perturbing import perturbed
+from elastune.space.function_space import FunctionSpace, SuggestingTrial
+from elastune.space.given_configurations import TableSampler
+from elastune.space.parsing import parse_space
+from elastune.space.plain_samplers import RandomSampler
+from elastune.space.sampler import perturbed
+from elastune.space.space import Space
 from tests.space.inside import assert_inside
 from tests.space.spaces import conditional_spaces, spaces
 

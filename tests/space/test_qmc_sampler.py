@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastune.space import FunctionSpace, QmcSampler, RandomSampler, Space, SuggestingTrial, parse_space
-from elastune.space.qmc_sampler import Sequence
+from elastune.space.function_space import FunctionSpace, SuggestingTrial
+from elastune.space.parsing import parse_space
+from elastune.space.plain_samplers import QmcSampler, QuasiRandomSequence, RandomSampler
+from elastune.space.space import Space
 from tests.space.inside import assert_inside
 from tests.space.spaces import conditional_spaces, spaces
 
@@ -21,7 +23,7 @@ def test_points_are_inside_the_space(space: Space, seed: int, trial: int) -> Non
 
 
 @pytest.mark.parametrize("sequence", ["sobol", "halton"])
-def test_a_trial_has_its_own_point_whenever_it_is_asked_for(sequence: Sequence) -> None:
+def test_a_trial_has_its_own_point_whenever_it_is_asked_for(sequence: QuasiRandomSequence) -> None:
     space = parse_space({"x": {"float": [0, 1]}, "y": {"float": [0, 1]}})
     forwards, backwards = (QmcSampler(space, seed=3, sequence=sequence) for _ in range(2))
     asked = [forwards.ask(trial) for trial in range(600)]

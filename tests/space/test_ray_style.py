@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.space import Space, SpaceError, parse_space
+from elastune.space.parsing import parse_space
+from elastune.space.space import Space, SpaceError
 
 MEANINGS: dict[str, object] = {
     "uniform(-1.0, 1)": {"float": [-1.0, 1.0]},

@@ -12,16 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution
 
-from elastune.space import (
-    Configuration,
-    GridSampler,
-    RandomSampler,
-    Sampler,
-    Space,
-    SpaceError,
-    TableSampler,
-    parse_space,
-)
+from elastune.space.given_configurations import TableSampler
+from elastune.space.parsing import parse_space
+from elastune.space.plain_samplers import GridSampler, RandomSampler
+from elastune.space.sampler import Configuration, Sampler
+from elastune.space.space import Space, SpaceError
 from tests.space.spaces import spaces
 
 TRIALS = st.integers(0, 10**9)

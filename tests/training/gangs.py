@@ -9,7 +9,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from elastune.training import Group, Solo, join, open_rendezvous
+from elastune.training.groups import Group, Solo, open_rendezvous
+from elastune.training.running import join
 from tests.waiting import PATIENCE_S
 
 Task = Callable[..., Any]

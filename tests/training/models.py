@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from elastune.training import Trainable, Worker
+from elastune.training.trainable import Trainable
+from elastune.training.worker import Worker
 
 State = dict[str, Any]
 SAMPLES = 43

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from elastune.errors import ExecutionError, InvariantError
-from elastune.training import Group, Solo, join, open_rendezvous
-from elastune.training.interfaces import interface_towards
+from elastune.training.groups import Group, Solo, open_rendezvous
+from elastune.training.running import join
+from elastune.training.torch_group import interface_towards
 from tests.training.gangs import Crew
 from tests.waiting import PATIENCE_S, wait_until
 

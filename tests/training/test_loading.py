@@ -1,4 +1,4 @@
-"""What the user wrote is found by its name; more of it in tests/trainables/test_functions.py."""
+"""What the user wrote is found by its name; more of it in tests/curves/test_functions.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elastune.errors import JobError
-from elastune.training import load, open_recipe
+from elastune.training.recipe import load, open_recipe
 
 MODULE = """
 class Digits:

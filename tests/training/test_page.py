@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from elastune.checkpoints import decode, encode
+from elastune.checkpoints.encoding import decode, encode
 from elastune.errors import JobError
-from elastune.training import Solo, make_worker, open_recipe
+from elastune.training.groups import Solo
+from elastune.training.recipe import open_recipe
+from elastune.training.worker import make_worker
 from tests.test_documents import ROOT, blocks
 from tests.training.gangs import Crew
 

@@ -12,7 +12,11 @@ import torch
 
 import elastune
 from elastune.errors import InvariantError, JobError
-from elastune.training import Solo, Trainable, Training, Worker, make_worker, open_recipe
+from elastune.training.groups import Solo
+from elastune.training.recipe import open_recipe
+from elastune.training.running import Training
+from elastune.training.trainable import Trainable
+from elastune.training.worker import Worker, make_worker
 
 Config = Mapping[str, Any]
 

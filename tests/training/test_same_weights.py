@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from elastune.checkpoints import decode, encode
-from elastune.training import Group, Solo, make_worker, open_recipe
+from elastune.checkpoints.encoding import decode, encode
+from elastune.training.groups import Group, Solo
+from elastune.training.recipe import open_recipe
+from elastune.training.worker import make_worker
 from tests.training.gangs import Crew
 from tests.training.models import Network, network
 

@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from elastune.checkpoints import decode, encode
-from elastune.training import Solo, Tally, Trainable, Worker, make_worker, open_recipe
-from elastune.training.seeding import seed_libraries, shuffled
+from elastune.checkpoints.encoding import decode, encode
+from elastune.training.groups import Solo
+from elastune.training.recipe import open_recipe
+from elastune.training.trainable import Trainable
+from elastune.training.visits import MetricTally
+from elastune.training.worker import Worker, make_worker, seed_libraries, shuffled
 
 SEED, BATCH = 11, 8
 ROWS = (20, 34, 8, 27)
@@ -75,9 +78,9 @@ def hop(config: Mapping[str, Any], orders: Sequence[Sequence[int]]) -> tuple[byt
     model: bytes | None = None
     rows = []
     for iteration, order in enumerate(orders, start=1):
-        tally = Tally()
+        tally = MetricTally()
         for number in order:
-            tally = Tally.of(decode(encode(tally.plain())))
+            tally = MetricTally.of(decode(encode(tally.plain())))
             worker = make_worker(Solo(), seed=SEED)
             worker.show(partition(number), partition=number, rows=ROWS[number])
             training = recipe.start(config, worker, None if model is None else decode(model))
@@ -180,10 +183,10 @@ visits = st.lists(
 def test_metrics_are_means_by_rows_wherever_the_tally_was_on_its_way(
     seen: list[tuple[float, int, bool]], data: st.DataObject
 ) -> None:
-    tally = Tally()
+    tally = MetricTally()
     for value, rows, evaluates in seen:
         if data.draw(st.booleans()):  # it leaves with its model, and comes back
-            tally = Tally.of(decode(encode(tally.plain())))
+            tally = MetricTally.of(decode(encode(tally.plain())))
         name = "accuracy" if evaluates else "loss"
         tally.add({name: value}, rows, evaluates=evaluates)
     expected = {}
@@ -197,7 +200,7 @@ def test_metrics_are_means_by_rows_wherever_the_tally_was_on_its_way(
 
 @given(visits)
 def test_a_metric_that_both_tell_is_that_of_the_evaluation(seen: list[tuple[float, int, bool]]) -> None:
-    tally, told = Tally(), Tally()
+    tally, told = MetricTally(), MetricTally()
     for value, rows, evaluates in seen:
         tally.add({"loss": value}, rows, evaluates=evaluates)
         if evaluates or not any(kind for *_, kind in seen):
@@ -206,7 +209,7 @@ def test_a_metric_that_both_tell_is_that_of_the_evaluation(seen: list[tuple[floa
 
 
 def test_a_metric_that_only_some_visits_tell_is_the_mean_over_those() -> None:
-    tally = Tally()
+    tally = MetricTally()
     tally.add({"loss": 1.0, "rare": 4.0}, 10, evaluates=False)
     tally.add({"loss": 2.0}, 30, evaluates=False)
     assert tally.row() == {"loss": 1.75, "rare": 4.0}

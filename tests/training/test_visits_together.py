@@ -12,13 +12,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from elastune.bodies.ray.messages import Form, GangId, Terms
-from elastune.bodies.ray.shelves import Shelves
-from elastune.bodies.ray.visitor import train_together
-from elastune.checkpoints import decode, encode
-from elastune.data import Dataset, register
-from elastune.training import Group, Trainable, Worker, make_worker, open_recipe
-from elastune.training.seeding import seed_libraries, shuffled
+from elastune.checkpoints.encoding import decode, encode
+from elastune.data.dataset import Dataset
+from elastune.data.registering import register
+from elastune.runtime.ray.messages import Form, GangId, GangTerms
+from elastune.runtime.ray.visitor import SlotPartitions, train_together
+from elastune.training.groups import Group
+from elastune.training.recipe import open_recipe
+from elastune.training.trainable import Trainable
+from elastune.training.worker import Worker, make_worker, seed_libraries, shuffled
 from tests.training.gangs import Crew
 
 SEED, EPOCHS = 11, 3
@@ -86,10 +88,10 @@ def train(
     """On one rank, as a member of a gang does it."""
     worker = make_worker(group, seed=SEED, threads=1)
     training = open_recipe(user, name="network", metric="loss").start({"batch": batch}, worker, None)
-    shelves = Shelves(dataset, None, None)
+    shelves = SlotPartitions(dataset, None, None)
     form = Form(
         gang=GangId(0, 1), rank=group.rank, size=group.size, config={}, seed=SEED, after_iteration=0,
-        origin=0, expected_s=1.0, terms=Terms(until_iteration=EPOCHS, until=None, keep_above=None),
+        origin=0, expected_s=1.0, terms=GangTerms(until_iteration=EPOCHS, until=None, keep_above=None),
         share=SHARES[group.rank],
     )  # fmt: skip
     rows = []

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from torch.utils.data import Dataset, TensorDataset
 
 from elastune.errors import JobError
-from elastune.training import Solo, Worker, make_worker, trial_seed
 from elastune.training.batches import shares
+from elastune.training.groups import Solo
+from elastune.training.worker import Worker, make_worker, trial_seed
 from tests.training.gangs import Crew
 
 DATA = torch.arange(10.0)

@@ -1,5 +1,5 @@
 """Imported by the process from which the workers of the tests are forked."""
 
-from elastune.training import warm_up
+from elastune.training.running import warm_up
 
 warm_up()

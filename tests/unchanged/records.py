@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from elastune.cli import main
+from elastune.cli.app import main
 from tests.fire.experiments import make_experiment
 from tests.fire.trial import RUN, Watched, put_to_trial
 from tests.unchanged.experiments import ROOT, Experiment

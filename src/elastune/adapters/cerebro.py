@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from elastune.adapters.adapting import Adapter, Make, adapt
-from elastune.adapters.hyperparameters import options_of, renew
+from elastune.adapters.adapting import Adapter, Make, adapt, options_of, renew
 from elastune.errors import JobError
-from elastune.training import State, Trainable, Worker
+from elastune.training.trainable import State, Trainable
+from elastune.training.worker import Worker
 from elastune.wording import seen, several
 
 Metrics: TypeAlias = Mapping[str, object] | float

@@ -15,7 +15,8 @@ import numpy as np
 
 from elastune.adapters.adapting import Adapter, Make, adapt, piece, pieces, require
 from elastune.errors import JobError
-from elastune.training import State, Trainable, Worker
+from elastune.training.trainable import State, Trainable
+from elastune.training.worker import Worker
 
 _EXPECTED = "model, train[, test]: a compiled Keras model, then data as (x, y) or anything that fit takes"
 

@@ -13,10 +13,20 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from elastune.adapters.adapting import Adapter, Make, adapt, piece, pieces, require
-from elastune.adapters.hyperparameters import Options, options_of, renew
+from elastune.adapters.adapting import (
+    Adapter,
+    Make,
+    Options,
+    adapt,
+    options_of,
+    piece,
+    pieces,
+    renew,
+    require,
+)
 from elastune.errors import JobError
-from elastune.training import State, Trainable, Worker
+from elastune.training.trainable import State, Trainable
+from elastune.training.worker import Worker
 
 _EXPECTED = "module, train[, val]: a LightningModule, then data loaders, or one LightningDataModule"
 _MEMORY = "memory"

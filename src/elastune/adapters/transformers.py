@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from elastune.adapters.adapting import Adapter, Make, adapt, checked_count, piece, require
-from elastune.adapters.hyperparameters import options_of, renew
-from elastune.training import State, Trainable, Worker
+from elastune.adapters.adapting import Adapter, Make, adapt, checked_count, options_of, piece, renew, require
+from elastune.training.trainable import State, Trainable
+from elastune.training.worker import Worker
 
 _NO_METRICS = ("_runtime", "_per_second", "_time", "epoch", "total_flos")
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastune.adapters.adapting import Adapter, Make, adapt, checked_count, piece, pieces, require
-from elastune.training import State, Trainable, Worker
+from elastune.training.trainable import State, Trainable
+from elastune.training.worker import Worker
 
 _EXPECTED = "params, train, test: the parameters of xgboost.train, then data as (x, y) or a DMatrix"
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.api.running import RUNS_FOLDER
-from elastune.cluster import SECONDS_PER_HOUR
+from elastune.api.simulating import RUNS_FOLDER
 from elastune.errors import JobError
-from elastune.providers.estate import Estate, Outlook, Sighting, UnseenError, known_estates, load_estate
-from elastune.runs.custody import known_states, why_orphaned
+from elastune.providers.protocol import Inventory, InventoryScope, LiveInstance, UnseenError
+from elastune.providers.registry import known_inventories, load_inventory
+from elastune.runs.orphans import LiveNode, NodeList, Swept, Unseen, known_states, why_orphaned
 from elastune.wording import either
 
 # An instance takes about a minute to be gone.
@@ -19,79 +18,7 @@ _PATIENCE_S = 180.0
 _LOOK_S = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveNode:
-    """`orphan`: why nobody looks after it; None: somebody does, or may."""
-
-    sighting: Sighting
-    age_s: float
-    orphan: str | None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.sighting.provider, self.sighting.node
-
-    @property
-    def cost(self) -> float | None:
-        """So far, by the price at which it was started; None: nobody sends a bill."""
-        price = self.sighting.usd_per_hour
-        return None if price is None else price * self.age_s / SECONDS_PER_HOUR
-
-    def to_dict(self, now: float) -> dict[str, object]:
-        seen = self.sighting
-        return {
-            "provider": seen.provider,
-            "node": seen.node,
-            "run": seen.run,
-            "job": seen.job,
-            "owner": seen.owner,
-            "kind": seen.kind,
-            "state": seen.state,
-            "age_seconds": self.age_s,
-            "usd_per_hour": seen.usd_per_hour,
-            "cost": self.cost,
-            "lease_seconds": None if seen.expires is None else seen.expires - now,
-            "orphan": self.orphan,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unseen:
-    """A provider that was not looked at, and why. `is_absent`: it is not set up here."""
-
-    provider: str
-    reason: str
-    is_absent: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeList:
-    """By provider, oldest first. `at` is in seconds since 1970."""
-
-    at: float
-    nodes: tuple[LiveNode, ...]
-    unseen: tuple[Unseen, ...]
-
-    @property
-    def orphans(self) -> tuple[LiveNode, ...]:
-        return tuple(node for node in self.nodes if node.orphan is not None)
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "nodes": [node.to_dict(self.at) for node in self.nodes],
-            "unseen": [{"provider": each.provider, "reason": each.reason} for each in self.unseen],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """`ended` are gone by a new listing; `left` are alive though they were told to end."""
-
-    ended: tuple[str, ...]
-    left: NodeList
-
-
-class Wardens:
+class Lookouts:
     """Whoever can list and end nodes, by name. `estates` that are given take the place of those by name."""
 
     def __init__(
@@ -100,17 +27,17 @@ class Wardens:
         provider: str | None = None,
         region: str | None = None,
         runs_folder: str | Path = RUNS_FOLDER,
-        estates: Mapping[str, Estate] | None = None,
+        estates: Mapping[str, Inventory] | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        known = known_estates() if estates is None else tuple(estates)
+        known = known_inventories() if estates is None else tuple(estates)
         if provider is not None and provider not in known:
             raise JobError(
                 f"provider is {provider!r}, whose nodes cannot be listed; expected {either(known)}"
             )
         self._names = known if provider is None else (provider,)
-        self._outlook = Outlook(region=region)
+        self._outlook = InventoryScope(region=region)
         self._root = Path(runs_folder)
         self._estates = dict(estates or {})
         self._clock = clock
@@ -157,7 +84,7 @@ class Wardens:
         return None
 
     def _look(self, names: Iterable[str], run: str | None = None) -> NodeList:
-        sightings: list[Sighting] = []
+        sightings: list[LiveInstance] = []
         unseen: list[Unseen] = []
         for name in names:
             try:
@@ -177,9 +104,9 @@ class Wardens:
         )
         return NodeList(at=now, nodes=tuple(nodes), unseen=tuple(unseen))
 
-    def _estate(self, name: str) -> Estate:
+    def _estate(self, name: str) -> Inventory:
         if name not in self._estates:
-            self._estates[name] = load_estate(name)(self._outlook)
+            self._estates[name] = load_inventory(name)(self._outlook)
         return self._estates[name]
 
 

@@ -6,23 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from elastune.api.arguments import AnyJob, as_job, whole
+from elastune.api.caller import AnyJob, as_job, whole
 from elastune.errors import JobError
-from elastune.job import Job
-from elastune.job.choice import choose
-from elastune.planning import (
-    DEFAULT_PLANNER,
-    DEFAULT_SAMPLES,
-    PLANNERS,
-    Objective,
-    Quote,
-    Request,
-    make_quote,
-)
+from elastune.job.job import Job
+from elastune.job.policy_choice import choose
+from elastune.model.limits import Objective
+from elastune.plan.planners.registry import DEFAULT_PLANNER, PLANNERS
+from elastune.plan.quote import Quote
+from elastune.plan.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
 from elastune.wording import either
 
 if TYPE_CHECKING:
-    from elastune.runs.quoting import PolicyQuote
+    from elastune.runs.policy_quote import PolicyQuote
+
 
 AnyQuote = TypeVar("AnyQuote", "Quote", "PolicyQuote")
 MOST_SAMPLES = 1_000_000
@@ -53,7 +49,7 @@ def plan(
     Raises `JobError` if the job is wrong and `InfeasibleError` if no plan keeps its limits. For a search that
     decides while it runs ask `quote`.
     """
-    request = Request(
+    request = QuoteRequest(
         planner=_known_planner(planner),
         objective=_objective(objective),
         samples=whole("samples", samples, 1, MOST_SAMPLES),
@@ -67,27 +63,30 @@ def plan(
     return _planned(given, request)
 
 
-def _planned(given: Job, request: Request) -> Quote:
+def _planned(given: Job, request: QuoteRequest) -> Quote:
     stop_when = None if given.stop_when is None else str(given.stop_when)
     if given.data is not None:
-        from elastune.runs.data import with_rows  # noqa: PLC0415  reads files
+        from elastune.setup.data import with_rows  # noqa: PLC0415  reads files
 
         given = with_rows(given, for_real=False)
     if given.cluster.is_settled:
         planned = make_quote(given.to_problem(), request)
         return replace(planned, why=str(choose(given)), stop_when=stop_when)
-    from elastune.runs.interruptions import with_risk  # noqa: PLC0415  loads all that a run needs
-    from elastune.runs.pricing import with_price  # noqa: PLC0415
-    from elastune.runs.setup import Purpose, prepare  # noqa: PLC0415
+    from elastune.runs.quoting import with_risk  # noqa: PLC0415  loads all that a run needs
+    from elastune.setup.run_setup import (  # noqa: PLC0415
+        SetupPurpose,
+        prepare,
+        with_price,
+    )
 
     given = with_price(given)
     planned = replace(make_quote(given.to_problem(), request), why=str(choose(given)), stop_when=stop_when)
-    return with_risk(planned, prepare(given, purpose=Purpose.QUOTE, planned=planned))
+    return with_risk(planned, prepare(given, purpose=SetupPurpose.QUOTE, planned=planned))
 
 
 def _cheapest(given: Job, quote_kind: Callable[[Job], AnyQuote]) -> AnyQuote:
     """With the kind of node that suits the job best."""
-    from elastune.runs.kinds import choose_kind  # noqa: PLC0415  loads all that a run needs
+    from elastune.runs.prepared_run import choose_kind  # noqa: PLC0415  loads all that a run needs
 
     chosen = choose_kind(given, quote_kind, lambda quote: quote)
     return replace(chosen.offer, kinds=chosen.kinds)

@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from elastune.api.arguments import AnyJob, as_job
-from elastune.api.running import RUNS_FOLDER
-from elastune.api.tuning import Nudge, run_offer
+from elastune.api.caller import AnyJob, as_job
+from elastune.api.running import Nudge, run_offer
+from elastune.api.simulating import RUNS_FOLDER
 from elastune.errors import ExecutionError, InfeasibleError
-from elastune.job import Job
+from elastune.history.measured import measure
+from elastune.job.job import Job
 from elastune.job.measurement_files import read_measurements
-from elastune.journal import Journal
-from elastune.journal.folders import run_folders
-from elastune.profiles import Constant, Normal
-from elastune.runs.measuring import measure
+from elastune.journal.run_folders import run_folders
+from elastune.journal.store import Journal
+from elastune.model.distributions import Constant, Normal
+from elastune.runs.code_bundle import ship
 from elastune.runs.profiling import Effort, Profiled, keep, key_of, offer_profiling
 from elastune.runs.real import Watch
-from elastune.runs.script import ship
-from elastune.units import format_duration, format_usd
+from elastune.wording import format_duration, format_usd
 
 # Of a deadline, so much for measuring; where that is hardly a boot, more.
 _SHARE = 0.2

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastune.api.running import RUNS_FOLDER
+from elastune.api.simulating import RUNS_FOLDER
 from elastune.errors import JobError
-from elastune.exports.columns import Columns, row_columns, trial_columns
-from elastune.exports.files import WRITERS, write_tables
-from elastune.exports.frames import to_frame
-from elastune.exports.lines import in_order, without_lost
-from elastune.journal import FoundRun, find_run
+from elastune.exports.files import WRITERS, to_frame, write_tables
+from elastune.history.trial_tables import Columns, row_columns, trial_columns
+from elastune.history.trials import in_order, without_lost
+from elastune.journal.run_folders import FoundRun, find_run
 from elastune.runs.results import Results, read_results, read_rows
 from elastune.wording import did_you_mean, either
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 FORMATS = (*WRITERS, "tensorboard", "mlflow")
 WHATS = ("trials", "rows", "both")
@@ -120,10 +120,10 @@ def _tables(results: Results, what: str) -> dict[str, Columns]:
 
 
 def _to_tensorboard(results: Results, folder: Path) -> str:
-    from elastune.exports.tensorboard_sink import TensorBoardSink  # noqa: PLC0415
+    from elastune.exports.tensorboard_writer import TensorBoardWriter  # noqa: PLC0415
 
     try:
-        sink = TensorBoardSink(folder, results.head)
+        sink = TensorBoardWriter(folder, results.head)
         sink.update(results.as_news())
     except OSError as error:
         raise JobError(f"{folder} cannot be written: {error.strerror}; choose another with --to") from error
@@ -133,7 +133,7 @@ def _to_tensorboard(results: Results, folder: Path) -> str:
 def _to_mlflow(
     results: Results, uri: str | Path | None, experiment: str | None, *, with_checkpoint: bool
 ) -> str:
-    from elastune.exports.mlflow_sink import MlflowSink, explained  # noqa: PLC0415
+    from elastune.exports.mlflow_writer import MlflowWriter, explained  # noqa: PLC0415
 
     best = results.best
     if with_checkpoint and (best is None or best.checkpoint is None):
@@ -141,7 +141,7 @@ def _to_mlflow(
             "there is no checkpoint to store: the run was simulated, or has saved none; leave it out"
         )
     with explained():
-        sink = MlflowSink(results.head, uri=None if uri is None else str(uri), experiment=experiment)
+        sink = MlflowWriter(results.head, uri=None if uri is None else str(uri), experiment=experiment)
         sink.update(results.as_news())
         if with_checkpoint and best is not None and best.checkpoint is not None:
             sink.attach(best.trial, best.checkpoint)

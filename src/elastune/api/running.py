@@ -1,178 +1,225 @@
-"""Simulating a job, and looking at runs."""
+"""Carrying out a prepared run: its provider, its folder, its end; a new run, or one that is resumed."""
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.api.arguments import AnyJob, as_job, whole
-from elastune.bodies.simulated import Faults, parse_faults
-from elastune.bodies.simulated.faults import write_faults
-from elastune.errors import JobError
-from elastune.job import Job
-from elastune.journal import AnyJournal, Journal, RunFolder, RunId, find_run, find_runs
-from elastune.runs import RunResult, RunSetup, predict
-from elastune.runs.campaign import (
-    Campaign,
-    CampaignInterrupted,
-    Christening,
-    Contestant,
-    Watch,
-    check,
-    simulate_all,
-)
-from elastune.runs.gathering import CampaignStatus, gather, started_together
-from elastune.runs.listing import RunList, read_list
-from elastune.runs.reopening import RunStatus, reopen
-from elastune.runs.settling import prepare_best_kind
-from elastune.runs.shelf import Intent, write_intent, write_result
-from elastune.wording import seen
+from elastune.api.simulating import RUNS_FOLDER, new_id, now_utc
+from elastune.core.state import State
+from elastune.errors import ExecutionError, JobError
+from elastune.history.result import Estimate, RunResult
+from elastune.journal.records import RunRecord, RuntimeKind
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.store import Journal
+from elastune.model.quantities import ExpectedError, positive_duration, positive_money
+from elastune.providers.protocol import ProviderSetting
+from elastune.providers.ray_cluster import RayProvider, is_for_ray
+from elastune.providers.registry import load_provider
+from elastune.runs.prepared_run import PreparedRun
+from elastune.runs.real import FinishedRun, NodeLease, RealRun, RunResources, Watch
+from elastune.runs.resuming import Continuation
+from elastune.runs.run_files import StopFile, read_farewell, write_farewell, write_offer, write_real_result
+from elastune.runtime.ray.fleet import RunClock
+from elastune.views.live.spectator import Opening, introduce
+from elastune.wording import format_duration, format_usd
 
-MOST_SEED = 2**53 - 1
-MOST_SEEDS = 100_000
-RUNS_FOLDER = "elastune-runs"
+Nudge = Callable[[], str | None]
 
 
-def simulate(
-    job: AnyJob,
+def run_offer(
+    offer: PreparedRun,
     *,
-    policy: str | None = None,
-    seed: int | None = None,
-    faults: Faults | str = "none",
-    journal: str | Path | None = None,
-) -> RunResult:
-    """Run the whole experiment in virtual time: what it takes, what it costs, and which model comes out.
-
-    `policy` and `seed` are the job's own unless they are given. `faults` is `none`, `mild`, `harsh` or, say,
-    `lost_per_hour=0.2,crash=0.02`. `journal` is a file (or the URL of a database) to which every event is
-    written; without it nothing is. The same job, seed and faults give the same result to the last bit.
-    Raises `JobError` if the job is wrong and `InfeasibleError` if it has a plan and none keeps its limits.
-    """
-    chosen = _known_faults(faults)
-    contestants, seeds = _line_up(as_job(job), [policy], seed, 1)
-    kept = None if journal is None else Journal.open(journal, durable=False)
-    return _run(contestants, seeds, chosen, kept, run=new_id()).results[0]
-
-
-def simulate_many(
-    job: AnyJob,
-    *,
-    policies: Sequence[str] | str = (),
-    seed: int | None = None,
-    seeds: int = 1,
-    faults: Faults | str = "none",
-    folder: str | Path | None = None,
+    folder: str | Path = RUNS_FOLDER,
     watch: Watch | None = None,
-) -> Campaign:
-    """Several policies (without a name: the job's own) side by side, on the seeds `seed`, `seed` + 1, ...
-
-    `folder` is where a folder for these runs is made, with their job, plan and journal; without it nothing is
-    written. `watch` is told now and then how far it is. After Ctrl-C the `CampaignInterrupted` that is raised
-    has the runs that were complete.
-    """
-    chosen = _known_faults(faults)
-    contestants, numbers = _line_up(as_job(job), _names(policies), seed, seeds)
-    run = new_id()
-    if folder is None:
-        return _run(contestants, numbers, chosen, None, run=run, watch=watch)
-    setup = contestants[0].setup
+    nudge: Nudge = lambda: None,
+) -> FinishedRun:
+    """Carry an offer out. Raises `RunInterrupted` if it was nudged to rest."""
+    setup, run = offer.setup, new_id()
     kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=now_utc(), run=run)
-    quote = next((each.setup.quote for each in contestants if each.setup.quote is not None), None)
-    predicted = {each.setup.policy: each.predicted for each in contestants}
-    intent = Intent(
-        seed=numbers[0], seeds=len(numbers), policies=tuple(predicted), faults=write_faults(chosen)
+    write_offer(kept, setup.job, offer.quote, setup.policy, offer.predicted)
+    record = RunRecord(
+        run=run,
+        name=setup.job.name,
+        created_utc=now_utc(),
+        body=RuntimeKind.RAY,
+        policy=setup.policy,
+        seed=offer.seed,
     )
-    write_intent(kept, setup.job, intent, quote, predicted)
-    journal = Journal.open(kept.journal, durable=False)
-    try:
-        campaign = _run(contestants, numbers, chosen, journal, run=run, watch=watch)
-    except CampaignInterrupted as interrupted:
-        raise CampaignInterrupted(_kept(interrupted.campaign, kept)) from interrupted
-    return _kept(campaign, kept)
+    clock = RunClock.starting_at()
+    with ExitStack() as stack:
+        stack.callback(_leave_no_empty_folder, kept)
+        lease = NodeLease()
+        provider = open_provider(offer, record, clock, lease)
+        stack.callback(_take_leave, kept, provider)
+        stack.callback(provider.close)
+        provider.open()
+        clock.restart()
+        real = RealRun(
+            setup,
+            RunResources(provider=provider, shipment=offer.shipment, clock=clock, lease=lease),
+            journal=Journal.open(kept.journal),
+            record=record,
+            folder=kept,
+        )
+        introduce(
+            watch,
+            Opening(
+                record=record,
+                setup=setup,
+                predicted=offer.predicted,
+                journal=real.journal,
+                policy=real.core.policy,
+            ),
+        )
+        real.run(real.beginning(), watch, stop=StopFile(kept).reason, rest=nudge)
+        result = real.result(offer.predicted)
+    return _finished(real, result, offer, offer.predicted)
 
 
-def campaign_status(run: str | Path, *, folder: str | Path = RUNS_FOLDER) -> CampaignStatus | None:
-    """Runs that were started together, summed up; None: `run` means a single run, which `status` shows."""
-    found = find_runs(Path(folder), str(run))
-    return gather(found) if started_together(found) else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewLimits:
+    """New limits; None: as they were."""
+
+    deadline_s: float | None = None
+    budget_usd: float | None = None
+
+    @classmethod
+    def of(cls, *, deadline: float | str | None = None, budget: float | str | None = None) -> NewLimits:
+        """As a job writes them."""
+        try:
+            return cls(
+                deadline_s=None if deadline is None else positive_duration(deadline),
+                budget_usd=None if budget is None else positive_money(budget),
+            )
+        except ExpectedError as error:
+            raise JobError(f"deadline and budget are {deadline} and {budget}; expected {error}") from None
+
+    def check(self, state: State) -> None:
+        """A limit that lies behind would end the run, and for good."""
+        spent = state.ledger.spent_usd(state.now_s)
+        if self.deadline_s is not None and self.deadline_s <= state.now_s:
+            raise JobError(
+                f"deadline is {format_duration(self.deadline_s)}, but the run has used "
+                f"{format_duration(state.now_s)} already; expected more, for the whole run"
+            )
+        if self.budget_usd is not None and self.budget_usd <= spent:
+            raise JobError(
+                f"budget is {format_usd(self.budget_usd)}, but the run has spent {format_usd(spent)} "
+                "already; expected more, for the whole run"
+            )
 
 
-def list_runs(folder: str | Path = RUNS_FOLDER) -> RunList:
-    """The runs in a folder of runs, newest first, and what could not be read."""
-    return read_list(Path(folder))
-
-
-def status(run: str | Path, *, folder: str | Path = RUNS_FOLDER, audit: bool = False) -> RunStatus:
-    """Where a run stands. `run` is a path, the start of an id, or `last`.
-
-    The journal is replayed. With `audit` every command is compared with what this program would command.
-    """
-    found = reopen(find_run(Path(folder), str(run)), audited=audit)
-    if found.job.data is None:
-        return found
-    from elastune.runs.history.reading import with_hopping  # noqa: PLC0415
-
-    return with_hopping(found)
-
-
-def _line_up(
-    job: Job, policies: Sequence[str | None], seed: int | None, seeds: int
-) -> tuple[list[Contestant], range]:
-    """Plan and check everything before anything is written."""
-    first = whole("seed", job.seed if seed is None else seed, 0, MOST_SEED)
-    numbers = range(first, first + whole("seeds", seeds, 1, MOST_SEEDS))
-    twice = [name for name in policies if policies.count(name) > 1]
-    if twice:
-        raise JobError(f"policy {twice[0]!r} is named twice; expected each one once")
-    setups: list[RunSetup] = []
-    for policy in policies:
-        setup = prepare_best_kind(job, policy)
-        check(setup, first)
-        setups.append(setup)
-    return [Contestant(setup=setup, predicted=predict(setup)) for setup in setups], numbers
-
-
-def _run(
-    contestants: Sequence[Contestant],
-    seeds: Sequence[int],
-    faults: Faults,
-    journal: AnyJournal | None,
+def run_on(
+    continuation: Continuation,
+    limits: NewLimits,
     *,
-    run: RunId,
     watch: Watch | None = None,
-) -> Campaign:
-    christening = Christening(run=run, now_utc=now_utc, clock=time.monotonic)
-    return simulate_all(
-        contestants, seeds, faults=faults, journal=journal, christening=christening, watch=watch
+    nudge: Nudge = lambda: None,
+) -> FinishedRun:
+    """Carry a continuation out."""
+    found, offer, core = continuation.found, continuation.offer, continuation.core
+    limits.check(core.state)
+    StopFile(found.folder).clear()
+    clock = RunClock.starting_at(core.state.now_s)
+    with ExitStack() as stack:
+        # Before anything is opened: closing the provider again would end the nodes of whoever is at it.
+        journal = Journal.open(found.journal)
+        writer = journal.resume(found.record.run)
+        stack.callback(writer.close)
+        if writer.next_number != core.state.events + 1:
+            raise ExecutionError(
+                f"somebody went on with run {found.record.run} meanwhile; look at it with `elastune status "
+                f"{found.record.run}`, and resume it again if it still rests"
+            )
+        lease = NodeLease()
+        provider = open_provider(offer, found.record, clock, lease, down_s=continuation.down_s)
+        write_farewell(found.folder, None)
+        stack.callback(_take_leave, found.folder, provider)
+        stack.callback(provider.close)
+        provider.open()
+        clock.restart(core.state.now_s)
+        real = RealRun(
+            offer.setup,
+            RunResources(provider=provider, shipment=offer.shipment, clock=clock, lease=lease),
+            journal=journal,
+            record=found.record,
+            folder=found.folder,
+            going_on=(core, writer),
+        )
+        introduce(
+            watch,
+            Opening(
+                record=found.record,
+                setup=offer.setup,
+                predicted=continuation.predicted,
+                journal=real.journal,
+                policy=core.policy,
+                events=core.state.events,
+            ),
+        )
+        first = real.coming_back(
+            continuation.down_s, deadline_s=limits.deadline_s, budget_usd=limits.budget_usd
+        )
+        real.run(first, watch, stop=StopFile(found.folder).reason, rest=nudge)
+        result = real.result(continuation.predicted)
+    return _finished(real, result, offer, continuation.predicted)
+
+
+def _finished(real: RealRun, result: RunResult, offer: PreparedRun, predicted: Estimate) -> FinishedRun:
+    """A run whose provider is closed, put on record."""
+    finished = FinishedRun(
+        result=result,
+        standing=real.standing(predicted),
+        offer=offer,
+        folder=real.folder,
+        record=real.record,
+        farewell=read_farewell(real.folder),
     )
+    write_real_result(real.folder, finished.to_dict())
+    return finished
 
 
-def _kept(campaign: Campaign, folder: RunFolder) -> Campaign:
-    if campaign.runs:
-        write_result(folder, campaign.to_dict(), [run.digest for run in campaign.runs])
-    return replace(campaign, folder=folder)
+def _take_leave(folder: RunFolder, provider: RayProvider) -> None:
+    """However the run ended: is anything of it still alive?"""
+    if folder.journal.exists():
+        write_farewell(folder, provider.farewell())
 
 
-def _names(policies: Sequence[str] | str) -> Sequence[str | None]:
-    """A text is one name, not a sequence of letters."""
-    return [policies] if isinstance(policies, str) else list(policies) or [None]
+def _leave_no_empty_folder(folder: RunFolder) -> None:
+    """Of a run that could not even begin."""
+    if not folder.journal.exists():
+        shutil.rmtree(folder.path, ignore_errors=True)
 
 
-def _known_faults(faults: Faults | str) -> Faults:
-    if isinstance(faults, Faults):
-        return faults
-    if not isinstance(faults, str):
-        raise JobError(f"faults is {seen(faults)}; expected text such as mild, or a Faults")
-    return parse_faults(faults)
+def open_provider(
+    offer: PreparedRun, record: RunRecord, clock: RunClock, lease: NodeLease, *, down_s: float | None = None
+) -> RayProvider:
+    """The provider of the job, or the cluster at the address. Nothing is started yet. `down_s`: how long ago
+    the driver before this one went down, if there was one."""
+    job = offer.setup.job
+    slot: Mapping[str, int] = {"slot_gpus": job.slot.gpus or 0, "slot_cpus": job.slot.cpus or 1}
+    setting = ProviderSetting(
+        run=record.run,
+        job=record.name,
+        terms=offer.setup.terms.cluster,
+        clock=clock,
+        seed=record.seed,
+        lease=lease,
+        down_s=down_s,
+        options={**job.cluster.options, **slot},
+    )
+    if offer.address is not None:
+        from elastune.providers.attached import AttachedProvider  # noqa: PLC0415
 
-
-def new_id() -> RunId:
-    return RunId(secrets.token_hex(3))
-
-
-def now_utc() -> datetime:
-    return datetime.now(UTC)
+        return AttachedProvider(setting, address=offer.address, **slot)
+    provider = load_provider(job.cluster.provider)(setting)
+    if not is_for_ray(provider):
+        raise JobError(
+            f"cluster.provider is {job.cluster.provider}, which cannot run a real training; expected local, "
+            "ec2, or an address of a Ray cluster"
+        )
+    return provider

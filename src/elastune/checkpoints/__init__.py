@@ -1,7 +1,6 @@
-"""The state of a trial as bytes that are safe to read, and where they are kept."""
+"""Checkpoints: the state of a trial as bytes that are safe to read, and where they are stored."""
 
-from elastune.checkpoints.decoding import decode
-from elastune.checkpoints.encoding import encode
-from elastune.checkpoints.store import Store, load_checkpoint
+from elastune.checkpoints.encoding import decode, encode
+from elastune.checkpoints.store import load_checkpoint
 
-__all__ = ["Store", "decode", "encode", "load_checkpoint"]
+__all__ = ["decode", "encode", "load_checkpoint"]

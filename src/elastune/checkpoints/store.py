@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.checkpoints.container import Buffer
-from elastune.checkpoints.decoding import decode
-from elastune.checkpoints.folders import Folder, open_folder
+from elastune.checkpoints.encoding import decode
+from elastune.checkpoints.folders import StoreFolder, open_folder
 from elastune.errors import ExecutionError
-from elastune.training import State
+from elastune.training.trainable import State
 
 _NAME = re.compile(r"trial-([0-9]{5,})/iteration-([0-9]{6,})\.ckpt")
 _UNDERWAY = re.compile(r"trial-[0-9]{5,}/underway-[0-9]{6,}-[0-9]{4,}\.ckpt")
@@ -22,7 +22,7 @@ _UNDERWAY = re.compile(r"trial-[0-9]{5,}/underway-[0-9]{6,}-[0-9]{4,}\.ckpt")
 class Store:
     """`trial-00007/iteration-000012.ckpt` in a folder, here or elsewhere; it can be pickled and sent."""
 
-    folder: Folder
+    folder: StoreFolder
 
     @classmethod
     def open(cls, url: str | Path) -> Store:

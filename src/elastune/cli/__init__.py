@@ -1,4 +1,4 @@
-"""The command line. Commands parse and show; what they do is in `elastune.api`."""
+"""The command line. Commands parse arguments and print; the work is done by `elastune.api`."""
 
 from elastune.cli.app import main
 

@@ -11,16 +11,13 @@ from typing import Annotated
 import typer
 
 import elastune
-from elastune.cli.export import export_command
 from elastune.cli.nodes import nodes_command
 from elastune.cli.plan import plan_command
 from elastune.cli.profile import profile_command
-from elastune.cli.replay import replay_command
-from elastune.cli.report import report_command
+from elastune.cli.results import export_command, replay_command, report_command
 from elastune.cli.run import resume_command, run_command, stop_command
-from elastune.cli.runs import runs_command
 from elastune.cli.simulate import simulate_command
-from elastune.cli.status import status_command
+from elastune.cli.status import runs_command, status_command
 from elastune.errors import ElastuneError
 
 app = typer.Typer(

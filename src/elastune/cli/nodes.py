@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastune.cli.errors import errors_as_json
-from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
-from elastune.cli.showing import show
+from elastune.cli.terminal import DEFAULT_FOLDER, RunsFolder, errors_as_json, show
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
-    from elastune.api.nodes import NodeList, Wardens
+    from elastune.api.nodes import Lookouts
+    from elastune.runs.orphans import NodeList
 
 
 def nodes_command(
@@ -41,9 +40,9 @@ def nodes_command(
     Nodes of runs that are unknown here are not touched while their lease is valid.
     """
     with errors_as_json(as_json):
-        from elastune.api.nodes import Wardens  # noqa: PLC0415
+        from elastune.api.nodes import Lookouts  # noqa: PLC0415
 
-        wardens = Wardens(provider=provider, region=region, runs_folder=runs_folder)
+        wardens = Lookouts(provider=provider, region=region, runs_folder=runs_folder)
         found = wardens.look(run)
         if sweep:
             _sweep(wardens, found, yes=yes, as_json=as_json, named=provider is not None)
@@ -51,15 +50,15 @@ def nodes_command(
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))
     else:
-        from elastune.reports.list_text import render_nodes  # noqa: PLC0415
+        from elastune.views.terminal.lists import render_nodes  # noqa: PLC0415
 
         show(render_nodes(found))
     if provider is not None and found.unseen:  # asked for, and not looked at: that is no "nothing is alive"
         raise typer.Exit(ExecutionError.exit_code)
 
 
-def _sweep(wardens: Wardens, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
-    from elastune.reports.list_text import render_nodes, render_swept  # noqa: PLC0415
+def _sweep(wardens: Lookouts, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
+    from elastune.views.terminal.lists import render_nodes, render_swept  # noqa: PLC0415
 
     orphans = found.orphans
     if not as_json:

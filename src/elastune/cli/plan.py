@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from elastune.cli.errors import errors_as_json
+from elastune.cli.terminal import errors_as_json
 
 if TYPE_CHECKING:
-    from elastune.job import Job
-    from elastune.planning import Quote
-    from elastune.runs.quoting import PolicyQuote
+    from elastune.job.job import Job
+    from elastune.plan.quote import Quote
+    from elastune.runs.policy_quote import PolicyQuote
 
 
 class PlannerName(enum.StrEnum):
@@ -73,7 +73,7 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
 
 def _shown(quote: Quote | PolicyQuote, *, frontier: bool) -> Quote | PolicyQuote:
     """The frontier may be there only for the plot."""
-    from elastune.planning import Quote  # noqa: PLC0415
+    from elastune.plan.quote import Quote  # noqa: PLC0415
 
     return replace(quote, frontier=None) if isinstance(quote, Quote) and not frontier else quote
 
@@ -81,8 +81,8 @@ def _shown(quote: Quote | PolicyQuote, *, frontier: bool) -> Quote | PolicyQuote
 def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
     from rich.console import Console  # noqa: PLC0415
 
-    from elastune.api import quote as quote_job  # noqa: PLC0415
-    from elastune.reports.plan_plot import check_plot_file, save_plot  # noqa: PLC0415
+    from elastune.api.planning import quote as quote_job  # noqa: PLC0415
+    from elastune.views.figures.plan import check_plot_file, save_plot  # noqa: PLC0415
 
     if plot is not None:
         check_plot_file(plot)
@@ -96,7 +96,7 @@ def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
 def _with_kept_profile(path: Path) -> Job:
     """A job without a profile is planned with the one that an earlier run measured, if there is one."""
     from elastune.api.profiling import find_profile, tell_measured, with_measurements  # noqa: PLC0415
-    from elastune.job import load_job  # noqa: PLC0415
+    from elastune.job.job import load_job  # noqa: PLC0415
     from elastune.job.tuning import is_code  # noqa: PLC0415
 
     job = load_job(path)
@@ -113,15 +113,15 @@ def _with_kept_profile(path: Path) -> Job:
 def _print(quote: Quote | PolicyQuote, plot: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from elastune.planning import Quote  # noqa: PLC0415
-    from elastune.reports.plan_text import render_quote  # noqa: PLC0415
+    from elastune.plan.quote import Quote  # noqa: PLC0415
+    from elastune.views.terminal.plan import render_quote  # noqa: PLC0415
 
     console = Console(highlight=False)
     console.width = max(console.width, 80)  # a narrower terminal wraps lines, it does not cut numbers
     if isinstance(quote, Quote):
         console.print(render_quote(quote))
     else:
-        from elastune.reports.policy_text import render_policy_quote  # noqa: PLC0415
+        from elastune.views.terminal.policy import render_policy_quote  # noqa: PLC0415
 
         console.print(render_policy_quote(quote))
     if plot is not None:

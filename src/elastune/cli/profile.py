@@ -10,10 +10,8 @@ from typing import Annotated
 
 import typer
 
-from elastune.cli.errors import errors_as_json
-from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
 from elastune.cli.run import ask_to_measure, carry_out
-from elastune.cli.showing import show
+from elastune.cli.terminal import DEFAULT_FOLDER, RunsFolder, errors_as_json, show
 
 
 def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
@@ -41,8 +39,8 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
     with errors_as_json(as_json):
         from elastune.api.profiling import profile  # noqa: PLC0415
         from elastune.errors import JobError  # noqa: PLC0415
-        from elastune.job import load_job  # noqa: PLC0415
-        from elastune.quantities import ExpectedError, positive_duration  # noqa: PLC0415
+        from elastune.job.job import load_job  # noqa: PLC0415
+        from elastune.model.quantities import ExpectedError, positive_duration  # noqa: PLC0415
         from elastune.runs.profiling import Effort  # noqa: PLC0415
 
         try:
@@ -67,12 +65,12 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
                 as_json=as_json,
             )
         if plot is not None:
-            from elastune.reports.plan_plot import save_profile_plot  # noqa: PLC0415
+            from elastune.views.figures.plan import save_profile_plot  # noqa: PLC0415
 
             save_profile_plot(taken, plot)
     if as_json:
         typer.echo(json.dumps(taken.to_dict(), indent=2))
     else:
-        from elastune.reports.profile_text import render_profiled  # noqa: PLC0415
+        from elastune.views.terminal.lists import render_profiled  # noqa: PLC0415
 
         show(render_profiled(taken, job))

@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from elastune.cli.errors import errors_as_json
-from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
-from elastune.cli.run_meter import RunMeter, open_meter
-from elastune.cli.showing import show
-from elastune.cli.stopping import INTERRUPTED
+from elastune.cli.meters import RunMeter, open_meter
+from elastune.cli.terminal import DEFAULT_FOLDER, INTERRUPTED, RunsFolder, errors_as_json, show
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
-    from elastune.api.tuning import Finished, Nudge
-    from elastune.job import Job
-    from elastune.journal import RunFolder
-    from elastune.runs.offer import Offer
+    from elastune.api.running import Nudge
+    from elastune.job.job import Job
+    from elastune.journal.run_folders import RunFolder
+    from elastune.runs.prepared_run import PreparedRun
     from elastune.runs.profiling import Effort
-    from elastune.runs.real import RunInterrupted
+    from elastune.runs.real import FinishedRun, RunInterrupted
     from elastune.runs.resuming import Continuation
+
 
 T = TypeVar("T")
 # Ctrl-C, whoever ends processes, and a terminal that is closed.
@@ -66,7 +64,8 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
     """
     meter_of = partial(open_meter, quiet=quiet, plain=plain)
     with errors_as_json(as_json):
-        from elastune.api.tuning import offer_run, run_offer  # noqa: PLC0415
+        from elastune.api.running import run_offer  # noqa: PLC0415
+        from elastune.api.tuning import offer_run  # noqa: PLC0415
 
         # What a trainable prints when it is imported is not part of our output.
         with contextlib.redirect_stdout(sys.stderr):
@@ -118,11 +117,11 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
     The time while it was down does not count against its deadline.
     """
     with errors_as_json(as_json):
-        from elastune.api.tuning import Renewal, run_on  # noqa: PLC0415
-        from elastune.journal import find_run  # noqa: PLC0415
+        from elastune.api.running import NewLimits, run_on  # noqa: PLC0415
+        from elastune.journal.run_folders import find_run  # noqa: PLC0415
         from elastune.runs.resuming import take_up  # noqa: PLC0415
 
-        limits = Renewal.of(deadline=deadline, budget=budget)
+        limits = NewLimits.of(deadline=deadline, budget=budget)
         with contextlib.redirect_stdout(sys.stderr):
             found = find_run(runs_folder, run)
             continuation = take_up(found, trainable=trainable, address=address)
@@ -139,7 +138,7 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
 
 
 def _logged(job: Path, log: list[str] | None) -> Job:
-    from elastune.job import Job, load_job  # noqa: PLC0415
+    from elastune.job.job import Job, load_job  # noqa: PLC0415
 
     given = load_job(job)
     return Job.from_dict({**given.to_dict(), "logging": log}, source="--log") if log else given
@@ -186,7 +185,7 @@ def carry_out(
 ) -> T:
     """Run with a meter; Ctrl-C ends it well, or at once. `again`: the command that begins anew what is not
     worth to be resumed."""
-    from elastune.api.interrupts import Interrupts  # noqa: PLC0415
+    from elastune.api.caller import Interrupts  # noqa: PLC0415
     from elastune.runs.real import RunInterrupted  # noqa: PLC0415
 
     try:
@@ -222,15 +221,15 @@ def stop_command(
         typer.echo(f"run {stopped} was asked to stop; `elastune status {stopped}` shows how far it is")
 
 
-def _show_quote(offer: Offer) -> None:
-    from elastune.planning import Quote  # noqa: PLC0415
+def _show_quote(offer: PreparedRun) -> None:
+    from elastune.plan.quote import Quote  # noqa: PLC0415
 
     if isinstance(offer.quote, Quote):
-        from elastune.reports.plan_text import render_quote  # noqa: PLC0415
+        from elastune.views.terminal.plan import render_quote  # noqa: PLC0415
 
         show(render_quote(offer.quote))
     else:
-        from elastune.reports.policy_text import render_policy_quote  # noqa: PLC0415
+        from elastune.views.terminal.policy import render_policy_quote  # noqa: PLC0415
 
         show(render_policy_quote(offer.quote))
     if offer.address is None and not offer.setup.terms.cluster.init.mean:
@@ -242,7 +241,7 @@ def _show_quote(offer: Offer) -> None:
     sys.stdout.flush()
 
 
-def _ask(offer: Offer, *, yes: bool, as_json: bool) -> None:
+def _ask(offer: PreparedRun, *, yes: bool, as_json: bool) -> None:
     """Before money is spent."""
     if offer.spends_money:
         _confirm("this run spends money", "Start?", yes=yes, as_json=as_json)
@@ -250,9 +249,9 @@ def _ask(offer: Offer, *, yes: bool, as_json: bool) -> None:
 
 def ask_to_measure(job: Job, effort: Effort, *, yes: bool, as_json: bool) -> None:
     """Likewise before a training is measured on machines that somebody sends a bill for."""
-    from elastune.runs.offer import spends_money  # noqa: PLC0415
+    from elastune.runs.prepared_run import spends_money  # noqa: PLC0415
     from elastune.runs.profiling import most_usd  # noqa: PLC0415
-    from elastune.units import format_duration, format_usd  # noqa: PLC0415
+    from elastune.wording import format_duration, format_usd  # noqa: PLC0415
 
     if not spends_money(job):
         return
@@ -270,11 +269,11 @@ def _confirm(what: str, question: str, *, yes: bool, as_json: bool) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def _print(finished: Finished, *, as_json: bool) -> None:
+def _print(finished: FinishedRun, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(finished.to_dict(), indent=2))
     else:
-        from elastune.reports.status_text import render_finished  # noqa: PLC0415
+        from elastune.views.terminal.status import render_finished  # noqa: PLC0415
 
         show(render_finished(finished))
     if finished.standing.has_failed or (finished.farewell is not None and finished.farewell.left):
@@ -282,10 +281,10 @@ def _print(finished: Finished, *, as_json: bool) -> None:
 
 
 def _tell_where_it_stands(continuation: Continuation) -> None:
-    from elastune.runs.live.course import course_of  # noqa: PLC0415
-    from elastune.runs.live.taking import Subject, take  # noqa: PLC0415
-    from elastune.runs.live.telling import tell_scene  # noqa: PLC0415
-    from elastune.units import format_duration  # noqa: PLC0415
+    from elastune.views.live.progress import course_of  # noqa: PLC0415
+    from elastune.views.live.snapshot import tell_scene  # noqa: PLC0415
+    from elastune.views.live.taking import Subject, take  # noqa: PLC0415
+    from elastune.wording import format_duration  # noqa: PLC0415
 
     state, record, setup = continuation.core.state, continuation.found.record, continuation.offer.setup
     course = course_of(setup, continuation.predicted)
@@ -311,8 +310,8 @@ def _say_how_to_go_on(interrupted: RunInterrupted, again: str | None, *, as_json
 
 
 def _tell_machines(folder: RunFolder) -> str:
-    from elastune.reports.standing_text import farewell_words  # noqa: PLC0415
-    from elastune.runs.shelf import read_farewell  # noqa: PLC0415
+    from elastune.runs.run_files import read_farewell  # noqa: PLC0415
+    from elastune.views.terminal.run import farewell_words  # noqa: PLC0415
 
     farewell = read_farewell(folder)
     return "all nodes were given back" if farewell is None else farewell_words(farewell)

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastune.cli.errors import errors_as_json
-from elastune.cli.folders import DEFAULT_FOLDER, RunsFolder
-from elastune.cli.meter import Meter
-from elastune.cli.showing import show
-from elastune.cli.stopping import INTERRUPTED, Stopping
+from elastune.cli.meters import ProgressMeter
+from elastune.cli.terminal import DEFAULT_FOLDER, INTERRUPTED, RunsFolder, Stopping, errors_as_json, show
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
     from elastune.runs.campaign import Campaign
+
 
 _CUT = "interrupted; `runs` has those that are complete"
 
@@ -47,14 +45,14 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
 ) -> None:
     """Run the whole experiment in virtual time, and compare it with the prediction."""
     with errors_as_json(as_json):
-        from elastune.api.running import simulate_many  # noqa: PLC0415
+        from elastune.api.simulating import simulate_many  # noqa: PLC0415
         from elastune.runs.campaign import CampaignInterrupted  # noqa: PLC0415
 
         # What a trainable prints is not part of our output, least of all of the JSON.
         try:
             with (
                 Stopping() as stopping,
-                Meter(stopping.check) as meter,
+                ProgressMeter(stopping.check) as meter,
                 contextlib.redirect_stdout(sys.stderr),
             ):
                 campaign = simulate_many(
@@ -85,7 +83,7 @@ def _print(campaign: Campaign, *, as_json: bool) -> None:
             told = {"error": "interrupted", "message": _CUT, "under_way": under_way, **told}
         typer.echo(json.dumps(told, indent=2))
     else:
-        from elastune.reports.simulation_text import render_campaign  # noqa: PLC0415
+        from elastune.views.terminal.simulation import render_campaign  # noqa: PLC0415
 
         show(render_campaign(campaign))
 

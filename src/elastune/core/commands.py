@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from elastune.place import Gang, NodeId, TrialId
+from elastune.model.ids import Gang, NodeId, TrialId
 
 
 class Ending(enum.StrEnum):

@@ -9,16 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from elastune.core import gangs, guards, hopping, manager, membership, seating, stowing, training
-from elastune.core.closing import (
-    close,
-    end_run,
-    last_call,
-    rest,
-    rest_if_quiet,
-    run_out,
-    stop_if_hopeless,
-    stop_if_reached,
+from elastune.core import (
+    cluster_manager as manager,
+)
+from elastune.core import (
+    gangs,
+    hopping,
+)
+from elastune.core import (
+    hop_rounds as stowing,
+)
+from elastune.core import (
+    limits as guards,
+)
+from elastune.core import (
+    node_events as membership,
+)
+from elastune.core import (
+    scheduling as seating,
+)
+from elastune.core import (
+    trial_events as training,
 )
 from elastune.core.commands import AnyCommand, Barrier, Ending, Fork, RequestNodes, Sample, SetTimer
 from elastune.core.events import (
@@ -41,16 +52,24 @@ from elastune.core.events import (
     TrialPaused,
     TrialsSampled,
 )
-from elastune.core.lifecycle import Phase
 from elastune.core.policy import Policy, Vetoed
-from elastune.core.state import State
+from elastune.core.shutdown import (
+    close,
+    end_run,
+    last_call,
+    rest,
+    rest_if_quiet,
+    run_out,
+    stop_if_hopeless,
+    stop_if_reached,
+)
+from elastune.core.state import State, Step
 from elastune.core.terms import RunTerms
-from elastune.core.trials import Trial
-from elastune.core.turn import Turn
+from elastune.core.trials import Phase, Trial
 from elastune.core.wishes import Advice
 from elastune.errors import InvariantError
-from elastune.place import TrialId
-from elastune.planning.infeasible import Limit
+from elastune.model.ids import TrialId
+from elastune.model.limits import Limit
 
 # A policy that is refused nodes may wish for fewer; one that insists is not asked for ever.
 _MOST_ANSWERS_TO_VETOES = 4
@@ -71,7 +90,7 @@ class Core:
             raise InvariantError(f"{event} lies before the present, {state.now_s}")
         state.now_s = event.at_s
         state.events += 1
-        turn = Turn(state)
+        turn = Step(state)
         concerned = self._happens(turn, event)
         if state.ended is not None:
             return turn.commands
@@ -80,7 +99,7 @@ class Core:
         self._ask_policy(turn, event, concerned)
         return turn.commands
 
-    def _ask_policy(self, turn: Turn, event: AnyEvent, concerned: Trial | None) -> None:
+    def _ask_policy(self, turn: Step, event: AnyEvent, concerned: Trial | None) -> None:
         state = self.state
         advice: Advice | None = None
         if state.closing is None:
@@ -97,11 +116,11 @@ class Core:
             close(turn, Ending.BUDGET if state.limits.budget_usd is not None else Ending.FAILED)
             end_run(turn, Ending.BUDGET)
 
-    def _answer(self, turn: Turn, veto: Vetoed) -> list[Vetoed]:
+    def _answer(self, turn: Step, veto: Vetoed) -> list[Vetoed]:
         advice = self.policy.handle(veto, self.state) if self.state.closing is None else None
         return [] if advice is None else self._enact(turn, advice, None)
 
-    def _enact(self, turn: Turn, advice: Advice | None, concerned: Trial | None) -> list[Vetoed]:
+    def _enact(self, turn: Step, advice: Advice | None, concerned: Trial | None) -> list[Vetoed]:
         state = self.state
         if advice is not None:
             self._take_advice(turn, advice)
@@ -125,7 +144,7 @@ class Core:
         rest_if_quiet(turn)
         return vetoes
 
-    def _take_advice(self, turn: Turn, advice: Advice) -> None:
+    def _take_advice(self, turn: Step, advice: Advice) -> None:
         state = self.state
         for topic, text in advice.notes:
             turn.note(topic, text)
@@ -144,7 +163,7 @@ class Core:
         if advice.wishes is not None:
             seating.adopt(turn, advice.wishes)
 
-    def _stop(self, turn: Turn, trials: Sequence[TrialId]) -> None:
+    def _stop(self, turn: Step, trials: Sequence[TrialId]) -> None:
         for number in trials:
             trial = self.state.trial(number)
             if not trial.phase.is_over:
@@ -153,7 +172,7 @@ class Core:
                 gangs.stop(turn, trial)
         hopping.leave_out(turn)
 
-    def _happens(self, turn: Turn, event: AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
+    def _happens(self, turn: Step, event: AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
         """Make the event part of the state; returns the trial whose gang may have to be told what to do."""
         match event:
             case Progressed():  # and LeaseEnded, TrialCrashed
@@ -198,7 +217,7 @@ class Core:
                 guards.set_deadline(turn)
         return None
 
-    def _timer_fired(self, turn: Turn, event: TimerFired) -> None:
+    def _timer_fired(self, turn: Step, event: TimerFired) -> None:
         state = self.state
         if state.timers.get(event.timer, float("inf")) > event.at_s:
             return  # it was moved or cancelled while its ring was on the way
@@ -217,7 +236,7 @@ class Core:
             case timer if timer.startswith(membership.BOOT):
                 membership.give_up_booting(turn, int(timer.removeprefix(membership.BOOT)))
 
-    def _resumed(self, turn: Turn, event: Resumed) -> None:
+    def _resumed(self, turn: Step, event: Resumed) -> None:
         """No gang survived the driver. Whatever was asked for and not answered is asked for again."""
         state = self.state
         state.ledger.down(event.down_s)

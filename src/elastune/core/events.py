@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from elastune.place import NodeId, TrialId
+from elastune.model.ids import NodeId, TrialId
 
 Config = Mapping[str, str | int | float | bool | None]
 

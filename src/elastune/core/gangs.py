@@ -5,19 +5,18 @@ Each step keeps four accounts in one go: the trial's phase, the free slots, the 
 
 from __future__ import annotations
 
-from elastune.core import guards
+from elastune.core import limits as guards
 from elastune.core.commands import Pause, Revoke, Stop, Train, Visit
-from elastune.core.experience import Spell
-from elastune.core.lifecycle import Phase
-from elastune.core.trials import Activity, Lease, Trial
-from elastune.core.turn import Turn
+from elastune.core.observed_speed import TrainingSpell
+from elastune.core.state import Step
+from elastune.core.trials import Activity, Lease, Phase, Trial
 from elastune.core.wishes import Wish
 from elastune.errors import InvariantError
-from elastune.place import Gang, Slot, TrialId
+from elastune.model.ids import Gang, Slot, TrialId
 
 
 def start(
-    turn: Turn,
+    turn: Step,
     trial: Trial,
     gang: Gang,
     wish: Wish,
@@ -47,7 +46,7 @@ def start(
     lend(turn, trial, wish, then)
 
 
-def lend(turn: Turn, trial: Trial, wish: Wish, then: TrialId | None = None) -> None:
+def lend(turn: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> None:
     """A lease for the present gang; a revocation that has not acted yet is taken back."""
     state = turn.state
     until_s = guards.deadline_call_s(state)
@@ -74,7 +73,7 @@ def lend(turn: Turn, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
     )
 
 
-def revoke(turn: Turn, trial: Trial, *, resizing: bool = False) -> None:
+def revoke(turn: Step, trial: Trial, *, resizing: bool = False) -> None:
     """Take the slots back in order.
 
     After the present iteration, with a save. What has not begun just stops.
@@ -98,19 +97,19 @@ def revoke(turn: Turn, trial: Trial, *, resizing: bool = False) -> None:
             raise InvariantError(f"trial {trial.number} has no gang to revoke")
 
 
-def pause(turn: Turn, trial: Trial) -> None:
+def pause(turn: Step, trial: Trial) -> None:
     """The gang waits: save, then free the slots."""
     turn_to(turn, trial, Activity.SAVING)
     turn.tell(Pause(trial=trial.number, generation=trial.generation))
 
 
-def stop(turn: Turn, trial: Trial) -> None:
+def stop(turn: Step, trial: Trial) -> None:
     """Drop the gang at once; work since the last checkpoint is forgotten."""
     turn.tell(Stop(trial=trial.number, generation=trial.generation))
     dissolve(turn, trial)
 
 
-def dissolve(turn: Turn, trial: Trial) -> None:
+def dissolve(turn: Step, trial: Trial) -> None:
     """The gang is no more. What was not saved is lost."""
     state = turn.state
     if trial.activity is None:
@@ -142,7 +141,7 @@ def dissolve(turn: Turn, trial: Trial) -> None:
         _come_back(turn, trial, gang[0])
 
 
-def _come_back(turn: Turn, trial: Trial, slot: Slot) -> None:
+def _come_back(turn: Step, trial: Trial, slot: Slot) -> None:
     """A visit came to nothing: it is to be made again, from a state that is still there."""
     state = turn.state
     tour, hall = state.tours.get(trial.number), state.room(trial.pool).hall
@@ -155,7 +154,7 @@ def _come_back(turn: Turn, trial: Trial, slot: Slot) -> None:
             now.drop(trial.number, state.now_s)
 
 
-def turn_to(turn: Turn, trial: Trial, activity: Activity) -> None:
+def turn_to(turn: Step, trial: Trial, activity: Activity) -> None:
     """The gang does something else from now on."""
     now = turn.state.now_s
     before = trial.activity
@@ -169,13 +168,13 @@ def turn_to(turn: Turn, trial: Trial, activity: Activity) -> None:
     trial.activity, trial.since_s = activity, now
 
 
-def _learn(turn: Turn, trial: Trial, did: Activity, seconds: float) -> None:
+def _learn(turn: Step, trial: Trial, did: Activity, seconds: float) -> None:
     """What the gang has done came to its end in good order: that tells how fast it is."""
     experience = turn.state.experience
     match did:
         case Activity.STARTING:
             experience.startup.add(seconds)
         case Activity.TRAINING if trial.iteration > trial.begun_at:
-            experience.trained(Spell(len(trial.gang), trial.iteration - trial.begun_at, seconds))
+            experience.trained(TrainingSpell(len(trial.gang), trial.iteration - trial.begun_at, seconds))
         case _:
             pass

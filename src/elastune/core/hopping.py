@@ -11,22 +11,23 @@ gang as in the other execution, each member on the partitions that it holds anyw
 
 from __future__ import annotations
 
-from elastune.core import gangs, guards
+from elastune.core import gangs
+from elastune.core import limits as guards
 from elastune.core.commands import Visit
-from elastune.core.epochs import epoch_of, in_time
 from elastune.core.events import VisitEnded
-from elastune.core.experience import Spell
-from elastune.core.spreading import gang_of_all, lay_out_data, workers_of
-from elastune.core.state import Pools, State
-from elastune.core.tours import Round, Tour, worker_id
+from elastune.core.hop_rounds import epoch_of, gang_of_all, in_time, lay_out_data, workers_of
+from elastune.core.hop_state import HopProgress, HopRound, worker_id
+from elastune.core.observed_speed import TrainingSpell
+from elastune.core.state import PoolState, State, Step
 from elastune.core.trials import Trial
-from elastune.core.turn import Turn
 from elastune.errors import InvariantError
-from elastune.hopper import Floor, PartitionId, Scheduler, UnitEnded, UnitStarted, make_scheduler
-from elastune.place import TrialId
+from elastune.hopping.epoch import PartitionId, UnitEnded, UnitStarted
+from elastune.hopping.epoch_state import EpochState, Scheduler
+from elastune.hopping.schedulers import make_scheduler
+from elastune.model.ids import TrialId
 
 
-def fill(turn: Turn, room: Pools) -> None:
+def fill_hops(turn: Step, room: PoolState) -> None:
     """Let free workers begin what is best begun now."""
     while True:
         _look_around(turn, room)
@@ -38,14 +39,14 @@ def fill(turn: Turn, room: Pools) -> None:
         _end_round(turn, room)
 
 
-def settle(turn: Turn, trial: Trial) -> None:
+def settle_hops(turn: Step, trial: Trial) -> None:
     """A visit is never cut short, unless its trial is out."""
     wish = turn.state.wished.get(trial.number)
     if wish is None or turn.state.closing or turn.state.resting or trial.phase.is_over:
         gangs.stop(turn, trial)
 
 
-def leave_out(turn: Turn) -> None:
+def leave_out(turn: Step) -> None:
     """New wishes: who is not among them takes no further part in its round."""
     state = turn.state
     for room in state.rooms.values():
@@ -68,7 +69,7 @@ def is_in_place(state: State, trial: Trial) -> bool:
     return set(trial.gang) == set(gang_of_all(state, room, workers, len(open_) + 1) or ())
 
 
-def visited(turn: Turn, trial: Trial, event: VisitEnded) -> None:
+def visited(turn: Step, trial: Trial, event: VisitEnded) -> None:
     """A visit came to its end in good order."""
     state, visit, slot = turn.state, trial.visit, trial.gang[0]
     if visit is None:
@@ -82,7 +83,7 @@ def visited(turn: Turn, trial: Trial, event: VisitEnded) -> None:
     if event.kept:
         tour.safe = len(tour.seen)
     state.paces[visit.evaluates].add(trial.number, slot.node, event.seconds, data.size(visit.partition))
-    state.experience.trained(Spell(1, data.part_of_iteration(visit.partition), event.seconds))
+    state.experience.trained(TrainingSpell(1, data.part_of_iteration(visit.partition), event.seconds))
     now = room.hall.round
     if now is not None:
         now.floor.handle(UnitEnded(at_s=state.now_s, worker=worker_id(slot)))
@@ -118,7 +119,7 @@ def end_rounds(state: State) -> None:
 # Rounds.
 
 
-def _begin(turn: Turn, room: Pools) -> bool:
+def _begin(turn: Step, room: PoolState) -> bool:
     """A new round of all that are wished for; False: there is nothing that hops now."""
     state = turn.state
     open_ = _open_trials(state, room)
@@ -140,7 +141,7 @@ def _begin(turn: Turn, room: Pools) -> bool:
     for trial in part:
         tour = state.tours.get(trial.number)
         if tour is None or tour.iteration != trial.iteration + 1:
-            state.tours[trial.number] = Tour(trial.iteration + 1)
+            state.tours[trial.number] = HopProgress(trial.iteration + 1)
     if part:
         room.hall.rounds += 1
         _open_round(state, room, [trial.number for trial in part], evaluates=False)
@@ -153,7 +154,7 @@ def _is_amid(state: State, trial: Trial) -> bool:
     return tour is not None and tour.iteration == trial.iteration + 1 and bool(tour.seen)
 
 
-def _end_round(turn: Turn, room: Pools) -> None:
+def _end_round(turn: Step, room: PoolState) -> None:
     """After training comes the evaluation, where there are data for it."""
     state, now, data = turn.state, room.hall.round, turn.state.data
     room.hall.round = None
@@ -164,21 +165,21 @@ def _end_round(turn: Turn, room: Pools) -> None:
         _open_round(state, room, trained, evaluates=True)
 
 
-def _open_round(state: State, room: Pools, trials: list[TrialId], *, evaluates: bool) -> None:
+def _open_round(state: State, room: PoolState, trials: list[TrialId], *, evaluates: bool) -> None:
     epoch = epoch_of(state, room, trials, evaluates=evaluates)
-    room.hall.round = Round(
-        floor=Floor(epoch, now_s=state.now_s),
+    room.hall.round = HopRound(
+        floor=EpochState(epoch, now_s=state.now_s),
         scheduler=_scheduler(state, room),
         open=dict.fromkeys(trials),
         evaluates=evaluates,
     )
 
 
-def _scheduler(state: State, room: Pools) -> Scheduler:
+def _scheduler(state: State, room: PoolState) -> Scheduler:
     return make_scheduler(state.data.scheduler, seed=room.hall.rounds, hasty=True)
 
 
-def _dispatch(turn: Turn, room: Pools) -> None:
+def _dispatch(turn: Step, room: PoolState) -> None:
     state, now, data = turn.state, room.hall.round, turn.state.data
     if now is None:
         return
@@ -202,7 +203,7 @@ def _dispatch(turn: Turn, room: Pools) -> None:
         )
 
 
-def _look_around(turn: Turn, room: Pools) -> None:
+def _look_around(turn: Step, room: PoolState) -> None:
     """Workers came or went, or a model was lost with its node: the rest of the round is planned anew."""
     state, now = turn.state, room.hall.round
     if not room.hall.stale:
@@ -212,11 +213,11 @@ def _look_around(turn: Turn, room: Pools) -> None:
         return
     lay_out_data(turn, room, workers_of(state, room))
     trials = [number for number in now.open if number in state.tours]
-    now.floor = Floor(epoch_of(state, room, trials, evaluates=now.evaluates), now_s=state.now_s)
+    now.floor = EpochState(epoch_of(state, room, trials, evaluates=now.evaluates), now_s=state.now_s)
     now.scheduler = _scheduler(state, room)
 
 
-def _open_trials(state: State, room: Pools) -> list[Trial]:
+def _open_trials(state: State, room: PoolState) -> list[Trial]:
     """Those that wait to be trained, best first."""
     return [
         state.trials[wish.trial]

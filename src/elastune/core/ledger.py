@@ -10,17 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elastune.cluster import SECONDS_PER_HOUR, ClusterTerms
-from elastune.cluster.billing import (
-    bills_nodes,
-    charged_s,
-    ingress_usd,
-    most_node_usd,
-    paid_until_s,
-    slot_rate,
-)
 from elastune.core.trials import Activity
-from elastune.place import Gang, NodeId, TrialId
+from elastune.model.billing import bills_nodes, charged_s, ingress_usd, most_node_usd, paid_until_s, slot_rate
+from elastune.model.cluster import SECONDS_PER_HOUR, ClusterTerms
+from elastune.model.ids import Gang, NodeId, TrialId
 
 # Nodes are weighed by the ordinary one. Where that is free and another is not, by any.
 _ANY_RATE = 1.0 / SECONDS_PER_HOUR

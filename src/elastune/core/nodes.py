@@ -1,13 +1,20 @@
 """Nodes as the core knows them, and the pools they belong to.
 
 Three facts are kept apart: nodes *wanted* by the policy, *requested* from the provider, and *observed*.
+
+Which slots of which nodes are free, so that a gang finds its place without a look at every node.
+
+Best fit under colocation: a gang that fits a node goes to the fullest node that still holds it; a larger one
+takes whole nodes. Moving gangs to make room is the placement controller's part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from elastune.place import NodeId
+from elastune.errors import InvariantError
+from elastune.model.ids import Gang, NodeId, Slot
 
 
 @dataclass(slots=True)
@@ -28,7 +35,7 @@ class Node:
 
 
 @dataclass(slots=True)
-class Pool:
+class PoolNodes:
     """Nodes that serve one sequence of stages. Most policies have one; Hyperband has one per bracket."""
 
     number: int
@@ -60,3 +67,90 @@ class Pool:
     def coming(self) -> int:
         """Nodes, with those asked for, that are not about to go."""
         return self.staying + self.outstanding
+
+
+class FreeSlots:
+    """The open nodes of a pool.
+
+    `_by_free[k]` are those with k free slots, in the order they came to be so.
+    """
+
+    def __init__(self, slots_per_node: int) -> None:
+        self.slots_per_node = slots_per_node
+        self._free: dict[NodeId, list[int]] = {}
+        self._by_free: list[dict[NodeId, None]] = [{} for _ in range(slots_per_node + 1)]
+
+    @property
+    def free_slots(self) -> int:
+        return sum(len(nodes) * free for free, nodes in enumerate(self._by_free))
+
+    def empty_nodes(self) -> Iterable[NodeId]:
+        return self._by_free[self.slots_per_node]
+
+    def __contains__(self, node: NodeId) -> bool:
+        return node in self._free
+
+    def open(self, node: NodeId, taken: Iterable[int] = ()) -> None:
+        """A node takes gangs from now on."""
+        busy = set(taken)
+        self._free[node] = [n for n in range(self.slots_per_node - 1, -1, -1) if n not in busy]
+        self._by_free[len(self._free[node])][node] = None
+
+    def close(self, node: NodeId) -> None:
+        """The node takes nothing new."""
+        del self._by_free[len(self._free.pop(node))][node]
+
+    def seat(self, slots: int) -> Gang | None:
+        """The place where a gang of so many slots would go; None if it does not fit without moving others."""
+        size = self.slots_per_node
+        if slots <= size:
+            for free in range(slots, size + 1):
+                for node in self._by_free[free]:
+                    return tuple(Slot(node, number) for number in self._free[node][: -slots - 1 : -1])
+            return None
+        whole, rest = divmod(slots, size)
+        needed = whole + (rest > 0)
+        empty = self._by_free[size]
+        if len(empty) < needed:
+            return None
+        nodes = [node for node, _ in zip(empty, range(needed), strict=False)]
+        seats = [Slot(node, number) for node in nodes for number in range(size)]
+        return tuple(seats[:slots])
+
+    def holds(self, gang: Gang) -> bool:
+        """Whether all these slots are free."""
+        return all(slot.number in self._free.get(slot.node, ()) for slot in self._reach(gang))
+
+    def take(self, gang: Gang) -> None:
+        for node, numbers in self._by_node(gang).items():
+            free = self._free[node]
+            self._by_free[len(free)].pop(node)
+            for number in numbers:
+                if number not in free:
+                    raise InvariantError(f"slot {number} of {node} is taken twice")
+                free.remove(number)
+            self._by_free[len(free)][node] = None
+
+    def give(self, gang: Gang) -> None:
+        """The slots are free again; those of closed nodes are forgotten."""
+        for node, numbers in self._by_node(gang).items():
+            free = self._free.get(node)
+            if free is None:
+                continue
+            self._by_free[len(free)].pop(node)
+            free.extend(numbers)
+            free.sort(reverse=True)
+            self._by_free[len(free)][node] = None
+
+    def _reach(self, gang: Gang) -> Gang:
+        """The slots that a gang keeps from others: beyond a node's size, those of whole nodes."""
+        if len(gang) <= self.slots_per_node:
+            return gang
+        nodes = dict.fromkeys(slot.node for slot in gang)
+        return tuple(Slot(node, number) for node in nodes for number in range(self.slots_per_node))
+
+    def _by_node(self, gang: Gang) -> dict[NodeId, list[int]]:
+        reach: dict[NodeId, list[int]] = {}
+        for node, number in self._reach(gang):
+            reach.setdefault(node, []).append(number)
+        return reach

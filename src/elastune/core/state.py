@@ -1,4 +1,7 @@
-"""All that is known about a run. Changed only by the core, event by event."""
+"""All that is known about a run. Changed only by the core, event by event.
+
+One event being handled: the state it changes and the commands it causes.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,29 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from elastune.core.board import Board
-from elastune.core.commands import Best, Ending
-from elastune.core.experience import Experience, Lesson, Spell
+from elastune.core.commands import AnyCommand, Best, CancelTimer, Ending, Note, SetTimer
+from elastune.core.hop_state import HopProgress, HopState, VisitPaces
 from elastune.core.ledger import Ledger
-from elastune.core.nodes import Node, Pool
+from elastune.core.nodes import FreeSlots, Node, PoolNodes
+from elastune.core.observed_speed import ObservedSpeed, SpeedObservation, TrainingSpell
 from elastune.core.terms import RunTerms
-from elastune.core.tours import Hall, Paces, Tour
 from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish, Wishes
 from elastune.errors import InvariantError
-from elastune.hopper.terms import DataTerms
-from elastune.place import Gang, NodeId, TrialId
-from elastune.planning.infeasible import Limit
-from elastune.spec.mode import Mode
+from elastune.hopping.partitions import DataTerms
+from elastune.model.ids import Gang, NodeId, TrialId
+from elastune.model.limits import Limit, Mode
 
 # Iterations of a gang that still trains, before they tell something.
 _TELLING = 3
 
 
 @dataclass(slots=True)
-class Pools:
+class PoolState:
     """A pool with its free slots and the gangs on it."""
 
-    pool: Pool
-    board: Board
+    pool: PoolNodes
+    board: FreeSlots
     occupants: dict[NodeId, dict[TrialId, None]] = field(default_factory=dict)
     """Trials on each node that is up."""
     gangs: int = 0
@@ -40,7 +41,7 @@ class Pools:
     """Where placement wants every gang; None while wishes are steady."""
     stirred: bool = True
     """Something changed since placement was last asked."""
-    hall: Hall = field(default_factory=Hall)
+    hall: HopState = field(default_factory=HopState)
     """For models that hop."""
 
 
@@ -60,7 +61,7 @@ class State:
         self.forks: dict[TrialId, tuple[TrialId, int]] = {}
         """Of those, forks: the parent and the iteration of its checkpoint."""
         self.exhausted = False
-        self.rooms: dict[int, Pools] = {}
+        self.rooms: dict[int, PoolState] = {}
         self.where: dict[NodeId, Node] = {}
         self.requests = 0
         self.refused: dict[int, int] = {}
@@ -73,12 +74,12 @@ class State:
         self.barriers: dict[tuple[int, int], None] = {}
         """Barriers that have been called and not passed."""
         self.ledger = Ledger(terms.cluster)
-        self.experience = Experience()
-        self.tours: dict[TrialId, Tour] = {}
+        self.experience = ObservedSpeed()
+        self.tours: dict[TrialId, HopProgress] = {}
         """Where models hop: trials amid an iteration."""
         self.unreachable: str | None = None
         """Why the data cannot be had, on any worker."""
-        self.paces = (Paces(), Paces())
+        self.paces = (VisitPaces(), VisitPaces())
         """How long visits take: of training, and of evaluation."""
         self.best: Best | None = None
         self.closing: Ending | None = None
@@ -114,17 +115,17 @@ class State:
         kept_usd = self.terms.cluster.parting_s * self.ledger.burn_usd_per_s
         return budget - self.ledger.spent_usd(self.now_s) - kept_usd
 
-    def lesson(self) -> Lesson:
+    def lesson(self) -> SpeedObservation:
         """What was seen of speed so far. A gang that trains is, on average, in the middle of an iteration."""
         training = (self.trials[trial] for trial in self.held)
         running = (
-            Spell(len(t.gang), t.iteration - t.begun_at + 0.5, self.now_s - t.since_s)
+            TrainingSpell(len(t.gang), t.iteration - t.begun_at + 0.5, self.now_s - t.since_s)
             for t in training
             if t.activity is Activity.TRAINING and t.iteration - t.begun_at >= _TELLING
         )
         return self.experience.lesson(self.terms.profile, running)
 
-    def pool(self, number: int = 0) -> Pool:
+    def pool(self, number: int = 0) -> PoolNodes:
         return self.room(number).pool
 
     def living(self) -> Iterator[Trial]:
@@ -147,9 +148,9 @@ class State:
             raise InvariantError("only a job with partitioned data hops")
         return self.terms.data
 
-    def room(self, pool: int) -> Pools:
+    def room(self, pool: int) -> PoolState:
         if pool not in self.rooms:
-            self.rooms[pool] = Pools(Pool(pool), Board(self.terms.cluster.slots_per_node))
+            self.rooms[pool] = PoolState(PoolNodes(pool), FreeSlots(self.terms.cluster.slots_per_node))
             self.ledger.open_stage(pool, 0, self.now_s)
         return self.rooms[pool]
 
@@ -163,3 +164,30 @@ class State:
     def nodes_committed(self) -> int:
         """Nodes alive or asked for, in all pools."""
         return len(self.where) + sum(room.pool.outstanding for room in self.rooms.values())
+
+
+class Step:
+    """What the modules of the core pass on to each other while an event is handled."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.commands: list[AnyCommand] = []
+
+    def tell(self, command: AnyCommand) -> None:
+        self.commands.append(command)
+
+    def note(self, topic: str, text: str) -> None:
+        self.commands.append(Note(topic=topic, text=text))
+
+    def set_timer(self, timer: str, at_s: float, *, fresh: bool = False) -> None:
+        state, at_s = self.state, max(at_s, self.state.now_s)
+        if state.timers.get(timer) != at_s:
+            state.timers[timer] = at_s
+            if fresh:
+                state.fresh[timer] = None
+            self.tell(SetTimer(timer=timer, at_s=at_s, fresh=fresh))
+
+    def cancel_timer(self, timer: str) -> None:
+        self.state.fresh.pop(timer, None)
+        if self.state.timers.pop(timer, None) is not None:
+            self.tell(CancelTimer(timer=timer))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from elastune.cluster import ClusterTerms
-from elastune.hopper.terms import DataTerms
-from elastune.planning.infeasible import Limit
-from elastune.planning.problem import GangLimits, Limits
-from elastune.profiles import Profile
-from elastune.spec.checkpointing import DEFAULT_INTERVAL_S, CheckpointRule
-from elastune.spec.mode import Mode
-from elastune.spec.target import Target
+from elastune.core.checkpoint_rule import DEFAULT_INTERVAL_S, CheckpointRule
+from elastune.hopping.partitions import DataTerms
+from elastune.model.cluster import ClusterTerms
+from elastune.model.limits import GangLimits, Limit, Limits, Mode, Target
+from elastune.model.profile import Profile
 
 # Saves are short beside the run they end; three standard deviations cost little and are seldom too few.
 _CAUTION_SDS = 3.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from elastune.core.commands import Ending
-from elastune.place import TrialId
-from elastune.planning.infeasible import Limit
+from elastune.model.ids import TrialId
+from elastune.model.limits import Limit
 
 
 class Wish(NamedTuple):

@@ -1,11 +1,7 @@
-"""Data in partitions: found or made, read once by each worker that holds them, kept within its memory.
+"""Partitioned data: found or split, read once by each worker that holds them, within its memory limit."""
 
-Which worker holds which partition, and who visits it when, is decided elsewhere.
-"""
-
-from elastune.data.dataset import Dataset, Partition
+from elastune.data.partition_cache import PartitionCache
 from elastune.data.registering import register
-from elastune.data.shelf import Loaded, Shelf
 from elastune.data.splitting import split
 
-__all__ = ["Dataset", "Loaded", "Partition", "Shelf", "register", "split"]
+__all__ = ["PartitionCache", "register", "split"]

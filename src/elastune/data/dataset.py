@@ -1,14 +1,29 @@
-"""What is known of partitioned data before any of it is loaded."""
+"""What is known of partitioned data before any of it is loaded.
+
+Which machines have which partition, as the user writes it: the availability map.
+
+Files into partitions: neighbours stay together, and the largest partition is as small as can be.
+
+`data.json`: what `split` made of some data.
+
+It is written twice: as unfinished before the files, as whole after them. So a split
+that was interrupted is never taken for a whole one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from typing import Any, TypeAlias
 
-from elastune.errors import InvariantError
+from elastune.data.files import File, look, read_if_there, replace_file, told
+from elastune.errors import InvariantError, JobError
+from elastune.wording import plural, seen, without_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +77,175 @@ def _facts(parts: Sequence[Partition]) -> list[object]:
 
 def _names(part: Partition) -> list[str]:
     return [source.rsplit("/", 1)[-1] for source in part.sources]
+
+
+Hosts: TypeAlias = Mapping[int, Iterable[str]]
+"""By the number of the partition; partitions that are left out are everywhere."""
+
+
+def read_hosts(hosts: Hosts | None, partitions: int, name: str) -> dict[int, tuple[str, ...]]:
+    """Checked; every partition that is named has at least one."""
+    if hosts is None:
+        return {}
+    if not isinstance(hosts, Mapping):
+        raise JobError(
+            f"{name} is {seen(hosts)}; expected hosts by the number of a partition: {{0: ['node-a']}}"
+        )
+    if hosts and not partitions:
+        raise JobError(f"{name} is given, but there are no partitions that it could be about")
+    read = {}
+    for number, names in hosts.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < partitions:
+            raise JobError(
+                f"{name} has partition {seen(number)}; there {'is' if partitions == 1 else 'are'} "
+                f"{plural(partitions, 'partition')}, expected numbers from 0 to {partitions - 1}"
+            )
+        listed = (names,) if isinstance(names, str) else tuple(names)
+        if not listed or not all(isinstance(each, str) and each for each in listed):
+            raise JobError(
+                f"{name}: partition {number} has {seen(names)}; expected names or addresses of machines, or "
+                "leave the partition out if all machines have it"
+            )
+        read[number] = tuple(dict.fromkeys(listed))
+    return read
+
+
+def group(sizes: Sequence[int], count: int) -> list[range]:
+    """`count` runs of numbers, none empty: the largest sum is the least possible, the others much alike."""
+    sums = [0, *accumulate(sizes)]
+    largest = _least_largest(sums, max(sizes), count)
+    groups: list[range] = []
+    start = 0
+    for left in range(count, 0, -1):
+        end = min(_reach(sums, start, largest), len(sizes) - left + 1)
+        average = (sums[-1] - sums[start]) / left
+        while _is_better_without_last(sums, start, end, average) and _fits(sums, end - 1, largest, left - 1):
+            end -= 1
+        groups.append(range(start, end))
+        start = end
+    return groups
+
+
+def _least_largest(sums: Sequence[int], low: int, count: int) -> int:
+    high = sums[-1]
+    while low < high:
+        middle = (low + high) // 2
+        if _fits(sums, 0, middle, count):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _fits(sums: Sequence[int], start: int, largest: int, count: int) -> bool:
+    """Whether the files from `start` go into so many groups when each takes all it can."""
+    end = len(sums) - 1
+    while start < end and count:
+        start = _reach(sums, start, largest)
+        count -= 1
+    return start == end
+
+
+def _reach(sums: Sequence[int], start: int, largest: int) -> int:
+    """Where a group that begins at `start` has to end."""
+    return bisect_right(sums, sums[start] + largest) - 1
+
+
+def _is_better_without_last(sums: Sequence[int], start: int, end: int, average: float) -> bool:
+    without = sums[end - 1] - sums[start]
+    return end - 1 > start and abs(without - average) < abs(sums[end] - sums[start] - average)
+
+
+NAME = "data.json"
+_MARK = "elastune_split"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRecipe:
+    """What decides every byte of a split; `data` is a hash of the arrays."""
+
+    data: str
+    seed: int
+    partitions: int
+    validation: float
+    validation_partitions: int
+
+    def differences(self, other: SplitRecipe) -> list[str]:
+        mine, theirs = asdict(self), asdict(other)
+        names = [name for name, value in mine.items() if theirs[name] != value]
+        return [
+            name if name == "data" else f"{name} {theirs[name]} instead of {mine[name]}" for name in names
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    file: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    is_whole: bool
+    recipe: SplitRecipe
+    training: tuple[Piece, ...] = ()
+    validation: tuple[Piece, ...] = ()
+
+
+def write(folder: str, manifest: Manifest) -> None:
+    text = json.dumps({_MARK: _VERSION, **asdict(manifest)}, indent=1)
+    path = f"{folder}/{NAME}"
+    with told(path, "written"):
+        replace_file(path, f"{text}\n".encode())
+
+
+def find_manifest(folder: str) -> Manifest | None:
+    """That of a folder, if it has one, whole or not. A file of that name may be somebody's data, too."""
+    path = f"{folder}/{NAME}"
+    with told(path, "read"):
+        content = read_if_there(path)
+    if content is None or f'"{_MARK}"'.encode() not in content:
+        return None
+    try:
+        return _parse(json.loads(content))
+    except (ValueError, TypeError, KeyError) as error:
+        raise JobError(
+            f"{without_secrets(path)}: it cannot be read ({type(error).__name__}: {error}); expected what "
+            "elastune.data.split wrote: delete the file and split the data again"
+        ) from None
+
+
+def check_whole(folder: str, manifest: Manifest) -> None:
+    if not manifest.is_whole:
+        raise JobError(
+            f"{without_secrets(folder)}: a split of data was interrupted here; call elastune.data.split "
+            "again, which writes all of it anew"
+        )
+
+
+def check_file(folder: str, piece: Piece) -> File:
+    """A file that is not as it was written makes the rest of the manifest doubtful."""
+    found = look(f"{folder}/{piece.file}")
+    if found.size != piece.bytes:
+        raise JobError(
+            f"{without_secrets(found.path)}: it has {found.size:,} bytes, but {NAME} beside it says "
+            f"{piece.bytes:,}; split the data again, into an empty folder"
+        )
+    return found
+
+
+def _parse(content: Any) -> Manifest:
+    if content[_MARK] != _VERSION:
+        raise ValueError(f"version {content[_MARK]}")
+    return Manifest(
+        is_whole=bool(content["is_whole"]),
+        recipe=SplitRecipe(**content["recipe"]),
+        training=_pieces(content["training"]),
+        validation=_pieces(content["validation"]),
+    )
+
+
+def _pieces(written: list[Mapping[str, Any]]) -> tuple[Piece, ...]:
+    return tuple(Piece(**each) for each in written)

@@ -1,18 +1,51 @@
-"""Files of this machine or of a storage that fsspec can reach: found, put in order, opened."""
+"""What it means that a file cannot be read, and what to do about it.
+
+Files of this machine or of a storage that fsspec can reach: found, put in order, opened.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
+import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from elastune.data.failures import told
-from elastune.errors import JobError
+from elastune.errors import ElastuneError, ExecutionError, JobError
 from elastune.wording import seen, several, without_secrets
+
+
+@contextlib.contextmanager
+def told(path: str, verb: str) -> Iterator[None]:
+    """`verb` ends "cannot be ...". Libraries raise errors of every kind for content that is wrong."""
+    shown = without_secrets(path)
+    try:
+        yield
+    except ElastuneError:
+        raise
+    except FileNotFoundError:
+        raise JobError(
+            f"{shown}: there is no such file on this machine ({platform.node()}); expected data that every "
+            "machine can reach, or `hosts` that say which machines have which partition"
+        ) from None
+    except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        raise JobError(f"{shown}: cannot be {verb}: {error.strerror}") from None
+    except OSError as error:
+        if error.errno is None:  # pyarrow's way to say that the content is wrong
+            raise JobError(f"{shown}: cannot be {verb}: {_first_line(error)}") from error
+        raise ExecutionError(f"{shown}: cannot be {verb} now: {_first_line(error)}") from error
+    except Exception as error:
+        raise JobError(f"{shown}: cannot be {verb}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    words = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {without_secrets(words[0])}" if words else type(error).__name__
+
 
 Where: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 """A folder, a file, a pattern such as `data/*.npz`, one of them as a URL; or several files."""

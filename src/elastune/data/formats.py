@@ -1,16 +1,228 @@
-"""The formats that are known, by the ends of the files' names."""
+"""What a file has in it, told by its headers: columns and rows. All partitions have the same columns.
+
+CSV and Parquet, read by pyarrow: a dict with an array for each column.
+
+Missing numbers become NaN, texts are arrays of Python's texts, lists of the same length an array with two
+dimensions. The types of a CSV file are told by its values.
+
+Files of numpy. Objects in them are not read: unpickling runs code.
+
+`np.savez(file, x=..., y=...)` gives a dict of arrays, `np.savez(file, x, y)` a tuple of them; a file with
+nothing but `array` is that array.
+
+The formats that are known, by the ends of the files' names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
-from elastune.data import arrow_files, numpy_files
-from elastune.data.failures import told
-from elastune.data.outline import Outline
+import numpy as np
+import numpy.typing as npt
+
+from elastune.data.files import open_file, told
 from elastune.errors import JobError
 from elastune.wording import several, without_secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileContents:
+    """`columns` has the kind of each by its name; an empty kind is one that only reading tells."""
+
+    rows: int
+    columns: Mapping[str, str]
+
+
+def check_alike(path: str, found: FileContents, first_path: str, first: FileContents) -> None:
+    """Models trained on one partition meet the columns of all others."""
+    missing = [name for name in first.columns if name not in found.columns]
+    added = [name for name in found.columns if name not in first.columns]
+    wrong = [f"has no {several(missing)}"] if missing else []
+    wrong += [f"has {several(added)} more"] if added else []
+    wrong += [
+        f"{name} is {found.columns[name]}, not {kind}"
+        for name, kind in first.columns.items()
+        if name in found.columns and found.columns[name] != kind
+    ]
+    if wrong:
+        raise JobError(
+            f"{without_secrets(path)}: its columns differ from those of {without_secrets(first_path)}: "
+            f"{'; '.join(wrong)}; expected the same columns in every file"
+        )
+
+
+def outline_csv(path: str) -> FileContents:
+    """Counted by the parser that reads the file later: a quoted newline is no row. One column is enough."""
+    pa, csv = _csv()
+    with open_file(path) as file:
+        names = csv.open_csv(file, parse_options=_parsing(csv)).schema.names
+    with open_file(path) as file:
+        only = csv.ConvertOptions(include_columns=names[:1], column_types={names[0]: pa.binary()})
+        batches = csv.open_csv(file, parse_options=_parsing(csv), convert_options=only)
+        rows = sum(batch.num_rows for batch in batches)
+    return FileContents(rows=rows, columns=dict.fromkeys(names, ""))
+
+
+def read_csv(path: str) -> dict[str, npt.NDArray[Any]]:
+    _, csv = _csv()
+    with open_file(path) as file:
+        return _columns(csv.read_csv(file, parse_options=_parsing(csv)))
+
+
+def outline_parquet(path: str) -> FileContents:
+    parquet = _parquet()
+    with open_file(path) as file:
+        opened = parquet.ParquetFile(file)
+        kinds = {field.name: str(field.type) for field in opened.schema_arrow}
+        return FileContents(rows=opened.metadata.num_rows, columns=kinds)
+
+
+def read_parquet(path: str) -> dict[str, npt.NDArray[Any]]:
+    parquet = _parquet()
+    with open_file(path) as file:
+        return _columns(parquet.ParquetFile(file).read())
+
+
+def _columns(table: Any) -> dict[str, npt.NDArray[Any]]:
+    if len(set(table.column_names)) < table.num_columns:
+        raise JobError("two of its columns have the same name; expected a name for each")
+    arrays = {name: _array(table.column(name)) for name in table.column_names}
+    for array in arrays.values():
+        array.flags.writeable = False  # as in `numpy_files`
+    return arrays
+
+
+def _array(column: Any) -> npt.NDArray[Any]:
+    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415
+    import pyarrow.compute  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    kind = column.type
+    if pa.types.is_null(kind):  # nothing in it, though other files may have numbers there
+        return np.full(len(column), np.nan)
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        lengths = pa.compute.list_value_length(column).unique()
+        if len(lengths) == 1 and lengths[0].is_valid:
+            inner = _array(pa.chunked_array([chunk.flatten() for chunk in column.chunks]))
+            return inner.reshape(len(column), lengths[0].as_py(), *inner.shape[1:])
+    return np.asarray(column.to_numpy())
+
+
+def _csv() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415  an extra, slow to import
+        from pyarrow import csv  # noqa: PLC0415
+    except ImportError:
+        raise JobError("reading CSV needs pyarrow; pip install 'elastune[parquet]'") from None
+    return pa, csv
+
+
+def _parsing(csv: Any) -> Any:
+    return csv.ParseOptions(newlines_in_values=True)
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise JobError("reading Parquet needs pyarrow; pip install 'elastune[parquet]'") from None
+    return parquet
+
+
+SINGLE = "array"
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """The names that numpy gives to arrays without names."""
+    return tuple(f"arr_{number}" for number in range(count))
+
+
+def is_unnamed(names: Iterable[str]) -> bool:
+    """Whether these names stand for a tuple or a single array."""
+    given = set(names)
+    return given in (set(numbered(len(given))), {SINGLE})
+
+
+def outline_npy(path: str) -> FileContents:
+    with open_file(path) as file:
+        return _outline({SINGLE: _header(file)})
+
+
+def outline_npz(path: str) -> FileContents:
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
+        headers = {}
+        for name in archive.namelist():
+            with archive.open(name) as member:
+                headers[name.removesuffix(".npy")] = _header(member)
+    return _outline(headers)
+
+
+def read_npy(path: str) -> Any:
+    with open_file(path) as file:
+        array = np.load(file, allow_pickle=False)
+    return _protected(array)
+
+
+def read_npz(path: str) -> Any:
+    with open_file(path) as file, np.load(file, allow_pickle=False) as archive:
+        arrays = {name: _protected(archive[name]) for name in archive.files}
+    _outline({name: (array.shape, array.dtype) for name, array in arrays.items()})
+    if not is_unnamed(arrays):
+        return arrays
+    return arrays[SINGLE] if SINGLE in arrays else tuple(arrays[name] for name in numbered(len(arrays)))
+
+
+def write_npz(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """As numpy's `savez`, which cannot have a column called `file`. The same arrays give the same bytes."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _protected(array: Any) -> Any:
+    """Trials that visit a partition share it: what one of them changed, the next would see."""
+    array.flags.writeable = False
+    return array
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise JobError(f"its arrays are of version {version[0]}.{version[1]}; expected 1.0 or 2.0")
+    shape, _, dtype = _HEADERS[version](file)
+    return shape, dtype
+
+
+def _outline(headers: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> FileContents:
+    if not headers:
+        raise JobError("there are no arrays in it")
+    if objects := [name for name, (_, dtype) in headers.items() if dtype.hasobject]:
+        raise JobError(
+            f"{several(objects)} has Python objects, which are not read because that can run code; expected "
+            "numbers, or texts as a numpy array of texts (astype(str))"
+        )
+    if bare := [name for name, (shape, _) in headers.items() if not shape]:
+        raise JobError(
+            f"{several(bare)} has no dimensions; expected arrays whose first dimension counts rows"
+        )
+    rows = {name: shape[0] for name, (shape, _) in headers.items()}
+    if len(set(rows.values())) > 1:
+        lengths = several(f"{name}: {count}" for name, count in rows.items())
+        raise JobError(f"its arrays have different lengths ({lengths}); expected as many rows in each")
+    columns = {name: _kind(shape, dtype) for name, (shape, dtype) in headers.items()}
+    return FileContents(rows=next(iter(rows.values())), columns=columns)
+
+
+def _kind(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """Texts may be longer in one file than in another."""
+    name = "texts" if dtype.kind in "US" else str(dtype)
+    return name + "".join(f"[{size}]" for size in shape[1:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,15 +230,15 @@ class Format:
     """`outline` looks at a file without reading its data, `read` gives arrays."""
 
     name: str
-    outline: Callable[[str], Outline]
+    outline: Callable[[str], FileContents]
     read: Callable[[str], Any]
 
 
 FORMATS: Mapping[str, Format] = {
-    ".npz": Format(name="npz", outline=numpy_files.outline_npz, read=numpy_files.read_npz),
-    ".npy": Format(name="npy", outline=numpy_files.outline_npy, read=numpy_files.read_npy),
-    ".csv": Format(name="csv", outline=arrow_files.outline_csv, read=arrow_files.read_csv),
-    ".parquet": Format(name="Parquet", outline=arrow_files.outline_parquet, read=arrow_files.read_parquet),
+    ".npz": Format(name="npz", outline=outline_npz, read=read_npz),
+    ".npy": Format(name="npy", outline=outline_npy, read=read_npy),
+    ".csv": Format(name="csv", outline=outline_csv, read=read_csv),
+    ".parquet": Format(name="Parquet", outline=outline_parquet, read=read_parquet),
 }
 
 
@@ -45,7 +257,7 @@ def format_of(path: str) -> Format:
         ) from None
 
 
-def outline(path: str) -> Outline:
+def outline(path: str) -> FileContents:
     """Every error names the file."""
     known = format_of(path)
     with told(path, f"read as {known.name}"):

@@ -1,15 +1,132 @@
-"""One partition from its files, as the worker hands it to a trial."""
+"""The pieces of one partition as one: rows after rows.
+
+The user's function that reads a file, Cerebro's input_fn: checked here, found again in the workers.
+
+One partition from its files, as the worker hands it to a trial.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from elastune.data import formats, joining
-from elastune.data.dataset import Partition
-from elastune.data.readers import Reader, call
+import numpy as np
+
+from elastune.data import formats
+from elastune.data.dataset import Dataset, Partition
 from elastune.errors import JobError
-from elastune.training.columns import open_table
-from elastune.wording import several, without_secrets
+from elastune.training.batches import open_table
+from elastune.training.recipe import load
+from elastune.wording import seen, several, without_secrets
+
+
+def join(pieces: Sequence[Any]) -> Any:
+    """One piece stays what it is, whatever that is."""
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    if len({type(piece) for piece in pieces}) > 1:
+        kinds = several(sorted({type(piece).__name__ for piece in pieces}))
+        raise JobError(f"its files gave different things ({kinds}); expected the same kind of each file")
+    if isinstance(first, Mapping):
+        _check({tuple(piece) for piece in pieces}, "names")
+        return {name: join([piece[name] for piece in pieces]) for name in first}
+    if isinstance(first, tuple):
+        _check({len(piece) for piece in pieces}, "numbers of columns")
+        columns = [join(column) for column in zip(*pieces, strict=True)]
+        return type(first)(*columns) if hasattr(first, "_fields") else tuple(columns)
+    if isinstance(first, list):
+        return [value for piece in pieces for value in piece]
+    return _concatenated(first, pieces)
+
+
+def _concatenated(first: Any, pieces: Sequence[Any]) -> Any:
+    if isinstance(first, np.ndarray):
+        return np.concatenate(pieces)
+    if (torch := sys.modules.get("torch")) is not None and isinstance(first, torch.Tensor):
+        return torch.cat(list(pieces))
+    if (pandas := sys.modules.get("pandas")) is not None and isinstance(first, pandas.DataFrame):
+        return pandas.concat(pieces, ignore_index=True)
+    raise JobError(
+        f"its {len(pieces)} files gave a {type(first).__name__} each, which cannot be joined; expected "
+        "arrays, tensors, tuples or dicts of them, data frames or lists; or make every file a partition"
+    )
+
+
+def _check(different: set[Any], what: str) -> None:
+    if len(different) > 1:
+        raise JobError(f"its files have different {what}: {several(map(str, sorted(different)))}")
+
+
+Reader: TypeAlias = Callable[[str], Any]
+
+_EXPECTED = "a function f(path), or where it is: 'file.py:function' or 'package.module:function'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedReader:
+    """How it travels: by name, or as bytes."""
+
+    reference: str | None = None
+    pickled: bytes | None = None
+
+
+def pack(reader: str | Reader | None) -> PackedReader:
+    """A mistake in a name is told now."""
+    if reader is None:
+        return PackedReader()
+    if isinstance(reader, str):
+        home, colon, name = reader.rpartition(":")
+        if not (colon and home and name):
+            raise JobError(f"reader is {seen(reader)}; expected {_EXPECTED}")
+        reference = f"{Path(home).expanduser().absolute()}:{name}" if home.endswith(".py") else reader
+        load(reference)
+        return PackedReader(reference=reference)
+    if not callable(reader):
+        raise JobError(f"reader is {seen(reader)}; expected {_EXPECTED}")
+    name = getattr(reader, "__qualname__", type(reader).__qualname__)
+    return PackedReader(reference=f"{getattr(reader, '__module__', '')}:{name}", pickled=_pickle(reader))
+
+
+def open_reader(dataset: Dataset) -> Reader | None:
+    """In the process that reads."""
+    if dataset.reader_pickled is not None:
+        reader: Reader = pickle.loads(dataset.reader_pickled)  # noqa: S301  from our own driver
+        return reader
+    return None if dataset.reader is None else load(dataset.reader)
+
+
+def call(reader: Reader, path: str) -> Any:
+    """Its errors are the user's: they stay what they are, and tell which file it was."""
+    try:
+        data = reader(path)
+    except Exception as error:
+        error.add_note(f"in the reader of the data, with {os.fspath(path)}")
+        raise
+    if data is None:
+        raise JobError(f"{path}: the reader returned nothing; expected the data of this file")
+    return data
+
+
+def _pickle(reader: Reader) -> bytes:
+    try:
+        import cloudpickle  # noqa: PLC0415  comes with Ray; takes functions of scripts and notebooks, too
+    except ImportError:
+        dump: Callable[[object], bytes] = pickle.dumps
+    else:
+        dump = cloudpickle.dumps
+    try:
+        return dump(reader)
+    except Exception as error:
+        raise JobError(
+            f"the reader cannot be sent to other processes ({type(error).__name__}: {error}); "
+            "expected a function of a file: 'file.py:function'"
+        ) from error
 
 
 def read_partition(partition: Partition, reader: Reader | None) -> tuple[Any, int]:
@@ -17,7 +134,7 @@ def read_partition(partition: Partition, reader: Reader | None) -> tuple[Any, in
     shown = several(map(without_secrets, partition.sources), most=3)
     pieces = [formats.read(path) if reader is None else call(reader, path) for path in partition.sources]
     try:
-        data = joining.join(pieces)
+        data = join(pieces)
         rows = _count(data)
     except JobError as error:
         raise JobError(f"partition {partition.number} ({shown}): {error}") from None

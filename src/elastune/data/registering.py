@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from elastune.data import formats, manifest
-from elastune.data.dataset import Dataset, Partition
+from elastune.data import dataset as manifest
+from elastune.data import formats
+from elastune.data.dataset import Dataset, Hosts, Partition, group, read_hosts
 from elastune.data.files import File, Where, find, is_here, look
-from elastune.data.grouping import group
-from elastune.data.hosts import Hosts, read_hosts
-from elastune.data.outline import Outline, check_alike
-from elastune.data.readers import Reader, pack
+from elastune.data.formats import FileContents, check_alike
+from elastune.data.reading import Reader, pack
 from elastune.errors import JobError
-from elastune.units import plural
-from elastune.wording import seen, several, without_secrets
+from elastune.wording import plural, seen, several, without_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,7 @@ def register(
 
 def _list(where: Where, *, trusted: bool) -> _Listing:
     found = find(where)
-    if found.folder is not None and (split := manifest.find(found.folder)) is not None:
+    if found.folder is not None and (split := manifest.find_manifest(found.folder)) is not None:
         return _as_split(found.folder, split)
     if not found.paths:
         raise JobError(
@@ -117,7 +115,7 @@ def _counted(
             "expected one kind: give a pattern such as 'data/*.npz', or a `reader` that reads all of them"
         )
     formats.format_of(training[0].file.path)
-    outlines: list[tuple[str, Outline]] = []
+    outlines: list[tuple[str, FileContents]] = []
 
     def count(listed: _Listed) -> _Listed:
         if listed.rows is not None or not listed.file.size:

@@ -1,16 +1,107 @@
-"""Tables as files: CSV, JSON and Parquet."""
+"""Libraries that not everybody has installed.
+
+Tables as pandas sees them.
+
+Tables as files: CSV, JSON and Parquet.
+
+Where the news of a run goes.
+
+A thread that writes into one sink, at its own pace.
+
+CSV while the run goes: `rows.csv` grows, `trials.csv` is as the trials stand.
+"""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
+import logging
 import math
+import queue
+import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from elastune.errors import JobError
-from elastune.exports.columns import Columns, uniform
-from elastune.exports.missing import require
+from elastune.history.notes import RunNote
+from elastune.history.trial_tables import (
+    OF_ROWS,
+    Columns,
+    metric_column,
+    metric_names,
+    trial_columns,
+    uniform,
+)
+from elastune.history.trials import RowEntry, TrialEntry
+from elastune.model.limits import Mode
+from elastune.wording import without_secrets
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHead:
+    """Which run it is, and which metric counts in it."""
+
+    run: str
+    name: str
+    policy: str
+    seed: int
+    body: str
+    created_utc: datetime
+    metric: str
+    mode: Mode
+
+    def wall_s(self, at_s: float) -> float:
+        """A time of the run as seconds since 1970. The run's clock stands still while its driver is down."""
+        return self.created_utc.timestamp() + at_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNews:
+    """What has changed since the last time: trials that are new or differ, rows that came."""
+
+    trials: tuple[TrialEntry, ...]
+    rows: tuple[RowEntry, ...]
+    ending: str | None = None
+    """How the run ended; None: it has not."""
+    best: TrialEntry | None = None
+
+
+def require(library: str, *, extra: str, what: str) -> None:
+    """Complain before anything is read, not after it."""
+    if importlib.util.find_spec(library) is None:
+        raise JobError(f"{what} needs {library}: pip install 'elastune[{extra}]'")
+
+
+_WHOLE = ("best_iteration", "slots", "parent")
+_NUMBERS = ("final", "best", "started_s", "ended_s")
+
+
+def to_frame(columns: Columns) -> pd.DataFrame:
+    """A DataFrame. Whole numbers of which some are missing stay whole (`Int64`)."""
+    require("pandas", extra="pandas", what="a table of a run")
+    import pandas as pd  # noqa: PLC0415
+
+    return pd.DataFrame({name: _typed(name, column) for name, column in columns.items()})
+
+
+def _typed(name: str, column: list[object]) -> pd.Series:
+    import pandas as pd  # noqa: PLC0415
+
+    types = {type(value) for value in column}
+    if name in _NUMBERS:
+        return pd.Series(column, dtype="float64")
+    if name in _WHOLE or types == {int, type(None)}:
+        return pd.Series(column, dtype="Int64")
+    if types == {bool, type(None)}:
+        return pd.Series(column, dtype="boolean")
+    return pd.Series(column, dtype=object if len(types - {type(None)}) > 1 and str in types else None)
 
 
 def write_csv(path: Path, columns: Columns) -> None:
@@ -74,3 +165,130 @@ def _lines(columns: Columns) -> Iterable[tuple[object, ...]]:
 
 def _plain(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class LogWriter(Protocol):
+    """What it has written before, of the same run, is replaced or gone on with, never repeated."""
+
+    @property
+    def where(self) -> str:
+        """For people: the folder or address."""
+
+    def update(self, news: RunNews) -> None:
+        """Write what is new. May take long: it is never called by the loop of a run."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+# A server that does not answer must not keep a run from its end.
+_PATIENCE_S = 30.0
+_log = logging.getLogger("elastune")
+
+
+class WriterThread:
+    """After the first thing that goes wrong it writes no more: what is missing then can be exported later."""
+
+    def __init__(
+        self, name: str, opener: Callable[[], LogWriter], *, run: str, now: Callable[[], float]
+    ) -> None:
+        self.complaint: RunNote | None = None
+        self._name = name
+        self._open = opener
+        self._run = run
+        self._now = now
+        self._news: queue.SimpleQueue[RunNews | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=f"log-{name}", daemon=True)
+        self._thread.start()
+
+    def tell(self, news: RunNews) -> None:
+        if self.complaint is None:
+            self._news.put(news)
+
+    def close(self, patience_s: float = _PATIENCE_S) -> None:
+        """Wait until all is written, but not for ever."""
+        self._news.put(None)
+        self._thread.join(patience_s)
+        if self._thread.is_alive():
+            self._give_up(f"it has not answered for {patience_s:g} s")
+
+    def _work(self) -> None:
+        try:
+            sink = self._open()
+            while (news := self._news.get()) is not None:
+                sink.update(news)
+            sink.close()
+        except Exception as error:  # noqa: BLE001  of libraries and servers anything can come
+            self._give_up(without_secrets(f"{type(error).__name__}: {error}".splitlines()[0]))
+
+    def _give_up(self, why: str) -> None:
+        if self.complaint is not None:
+            return
+        text = (
+            f"nothing more is written for {self._name}: {why}; when the run is over, `elastune export "
+            f"{self._run} --format {self._name}{' --force' * (self._name == 'csv')}` writes all of it"
+        )
+        self.complaint = RunNote(at_s=self._now(), topic="logging", text=text)
+        _log.warning(text)
+
+
+class CsvWriter:
+    """Begins with new files: whoever opens it tells the whole run so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows = folder / "rows.csv"
+        self._trials: dict[int, TrialEntry] = {}
+        self._metrics: list[str] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self._write_header()
+
+    @property
+    def where(self) -> str:
+        return str(self._folder)
+
+    def update(self, news: RunNews) -> None:
+        fresh = [name for name in metric_names(news.rows) if name not in self._metrics]
+        if fresh:
+            self._metrics += fresh
+            self._widen()
+        with self._rows.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(map(self._values, news.rows))
+        if news.trials:
+            self._trials |= {line.trial: line for line in news.trials}
+            part = self._folder / ".trials.csv.part"
+            write_csv(part, trial_columns([self._trials[number] for number in sorted(self._trials)]))
+            part.replace(self._folder / "trials.csv")
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _header(self) -> list[str]:
+        return [*OF_ROWS, *map(metric_column, self._metrics)]
+
+    def _write_header(self) -> None:
+        with self._rows.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(self._header())
+
+    def _values(self, row: RowEntry) -> list[object]:
+        return [
+            row.trial,
+            row.iteration,
+            row.at_s,
+            *(row.metrics.get(name, math.nan) for name in self._metrics),
+        ]
+
+    def _widen(self) -> None:
+        """A metric came up that the header does not have: rare, so the file is written anew."""
+        part = self._folder / ".rows.csv.part"
+        header = self._header()
+        with (
+            self._rows.open(encoding="utf-8", newline="") as before,
+            part.open("w", encoding="utf-8", newline="") as after,
+        ):
+            lines = csv.reader(before)
+            next(lines, None)
+            writer = csv.writer(after, lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows([*line, *["nan"] * (len(header) - len(line))] for line in lines)
+        part.replace(self._rows)

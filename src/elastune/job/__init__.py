@@ -1,4 +1,4 @@
-"""What the user wants: one validated job, from YAML or from Python."""
+"""The job: one validated model of what the user wants, from YAML or from Python."""
 
 from elastune.job.job import Job, load_job
 

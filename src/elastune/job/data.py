@@ -9,11 +9,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, PlainSerializer, model_validator
 
-from elastune.hopper import DEFAULT_SCHEDULER, SCHEDULERS
+from elastune.hopping.partitions import Hopping
+from elastune.hopping.schedulers import DEFAULT_SCHEDULER, SCHEDULERS
 from elastune.job.section import MisfitError, Section
 from elastune.job.trainable import written_in
-from elastune.quantities import Count, ExpectedError, PositiveSizeGb, Seed, one_of
-from elastune.spec import Hopping
+from elastune.model.quantities import Count, ExpectedError, PositiveSizeGb, Seed, one_of
 
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _SECRET = re.compile(r"[^/@]*:[^/@]*@")

@@ -1,4 +1,6 @@
-"""The one model of a job, the same from YAML and from Python, validated once.
+"""The unit of allocation.
+
+The one model of a job, the same from YAML and from Python, validated once.
 
 What comes out is sound: the rooms below take its values without checking them again.
 """
@@ -21,28 +23,34 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
+from elastune.curves.opening import open_trainable
+from elastune.curves.source import CurveFile, CurveSource
 from elastune.errors import JobError
-from elastune.job.cluster import ClusterSection
-from elastune.job.complaints import Complaint, InvalidJobError, describe
+from elastune.job.cluster import ClusterSection, KindSection, first_of_all, kinds_in, written_kinds
 from elastune.job.data import DataSection, data_in
-from elastune.job.declared_search import DeclaredSearch, ShaSearch
-from elastune.job.document import read_yaml
-from elastune.job.kinds import KindSection, first_of_all, kinds_in, written_kinds
-from elastune.job.latencies import LatencySection
-from elastune.job.loggers import Logging, LoggingSection, MlflowSection, logging_in
-from elastune.job.profile import AnyProfile, CheckpointSection, ProfileSection
-from elastune.job.sampler import SamplerSection, StartConfigurations
+from elastune.job.document import Complaint, InvalidJobError, describe, read_yaml
+from elastune.job.measurement_files import read_text
+from elastune.job.outputs import Logging, LoggingSection, MlflowSection, Storage, logging_in, storage_in
+from elastune.job.profile import AnyProfile, CheckpointSection, LatencySection, ProfileSection
 from elastune.job.search import AnySearch, search_class, undeclared_search
+from elastune.job.search_options import DeclaredSearch, ShaSearch
 from elastune.job.section import MisfitError, Section
-from elastune.job.slot import SlotSection
-from elastune.job.storage import Storage, storage_in
-from elastune.job.target import AnyTarget, misfit
-from elastune.job.text_files import read_text
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, written_in
-from elastune.job.tuning import Tuning, is_code, open_tuning, unopened_tuning
-from elastune.planning.problem import Limits, Problem
-from elastune.profiles import Constant, Profile, Speedup
-from elastune.quantities import (
+from elastune.job.tuning import (
+    AnyTarget,
+    SamplerSection,
+    StartConfigurations,
+    Tuning,
+    is_code,
+    misfit,
+    open_tuning,
+    unopened_tuning,
+)
+from elastune.model.distributions import Constant
+from elastune.model.limits import Limits, Mode, Target
+from elastune.model.profile import Profile, Speedup
+from elastune.model.quantities import (
+    Count,
     Flag,
     PositiveDuration,
     PositiveMoney,
@@ -53,10 +61,25 @@ from elastune.quantities import (
     one_of,
     run_name,
 )
-from elastune.space import Sampler, Space, StartError, check_starts
-from elastune.spec import Mode, Target
-from elastune.trainables import CurveFile, Trainable, open_trainable
+from elastune.plan.problem import Problem
+from elastune.space.given_configurations import StartError, check_starts
+from elastune.space.sampler import Sampler
+from elastune.space.space import Space
 from elastune.wording import seen
+
+
+class SlotSection(Section):
+    """So many GPUs or so many CPUs: a slot is counted in one of them."""
+
+    gpus: Count | None = None
+    cpus: Count | None = None
+
+    @model_validator(mode="after")
+    def _is_counted_in_one_unit(self) -> Self:
+        if (self.gpus is None) == (self.cpus is None):
+            raise MisfitError((), "is counted in GPUs or in CPUs; expected {gpus: 1} or {cpus: 2}")
+        return self
+
 
 Limit = Annotated[Literal["deadline", "budget"], BeforeValidator(one_of("deadline", "budget"))]
 Kept = Annotated[Literal["best", "all"], BeforeValidator(one_of("best", "all"))]
@@ -370,7 +393,7 @@ class Job(Section):
             starts=self.start_configurations,
         )
 
-    def open_trainable(self) -> Trainable:
+    def open_trainable(self) -> CurveSource:
         return self.tuning().trainable
 
     def make_sampler(self, seed: int | None = None) -> Sampler:

@@ -1,4 +1,6 @@
-"""Files of measurements: JSON, the latencies of single iterations per number of slots.
+"""Reading a text file that a user named, with an error that says what is wrong with it.
+
+Files of measurements: JSON, the latencies of single iterations per number of slots.
 
 Decides what such a file may hold; the fit itself is `elastune.profiles.fit_profile`.
 """
@@ -10,10 +12,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elastune.errors import JobError
-from elastune.job.text_files import read_text
-from elastune.profiles import Profile, fit_profile
-from elastune.quantities import ExpectedError, duration, spread, whole
+from elastune.model.profile import Profile, fit_profile
+from elastune.model.quantities import ExpectedError, duration, spread, whole
 from elastune.wording import did_you_mean, either, seen
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """The text of the file; a byte order mark is dropped."""
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise JobError(f"{path}: there is no such file; expected a {what}") from None
+    except IsADirectoryError:
+        raise JobError(f"{path}: this is a folder; expected a {what}") from None
+    except UnicodeDecodeError as error:
+        raise JobError(f"{path}: not UTF-8 text (byte {error.start + 1}); expected a {what}") from None
+    except OSError as error:
+        raise JobError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        raise JobError(f"{str(path)!r}: not the name of a file") from None
+
 
 _OTHER_KEYS = ("startup", "save", "sync")
 # Measured as well, or about the measurement: not part of how fast a training is.

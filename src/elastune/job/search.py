@@ -14,19 +14,21 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from elastune.errors import JobError
-from elastune.job.declared_search import DeclaredSearch, HyperbandSearch, ShaSearch
-from elastune.job.online_search import (
+from elastune.job.search_options import (
     AshaSearch,
     BohbSearch,
+    DeclaredSearch,
     EGridSearch,
     EHyperbandSearch,
     GridSearch,
+    HyperbandSearch,
     HyperSchedSearch,
     PbtSearch,
     RandomSearch,
+    SearchSection,
     SeerSearch,
+    ShaSearch,
 )
-from elastune.job.search_section import SearchSection
 from elastune.job.section import MisfitError, expected_in
 from elastune.wording import seen
 

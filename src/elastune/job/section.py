@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from elastune.quantities import Needed
+from elastune.model.quantities import Needed
 
 
 class Section(BaseModel):

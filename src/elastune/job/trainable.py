@@ -16,13 +16,15 @@ from pydantic import (
     WrapValidator,
 )
 
+from elastune.curves.opening import SYNTHETIC, possible
+from elastune.curves.source import CURVE_SUFFIXES, CurveFile, Function, Reference, located
 from elastune.job.section import MisfitError, Section
-from elastune.quantities import ExpectedError, Word, word
-from elastune.space import AnySpace as OpenSpace
-from elastune.space import FunctionSpace, Space, SpaceError, parse_space
-from elastune.trainables import SYNTHETIC, CurveFile, Reference, located, possible
-from elastune.trainables.reference import CURVE_SUFFIXES, Function
-from elastune.training.loading import load
+from elastune.model.quantities import ExpectedError, Word, word
+from elastune.space.function_space import FunctionSpace
+from elastune.space.parsing import parse_space
+from elastune.space.sampler import AnySpace as OpenSpace
+from elastune.space.space import Space, SpaceError
+from elastune.training.recipe import load
 from elastune.wording import did_you_mean
 
 

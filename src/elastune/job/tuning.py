@@ -1,4 +1,10 @@
-"""What a job tunes: the parts that only a run needs and a plan does not.
+"""How a job says when a model is good enough: `stop_when: accuracy >= 0.97`.
+
+Where configurations come from: `sampler: tpe`, or with an option: `{kind: table, replace: true}`.
+
+Also which configurations come first: `start_configurations: [{lr: 0.1}]`.
+
+What a job tunes: the parts that only a run needs and a plan does not.
 
 For a simulation the trainable is opened and settles what the job left to it. For a real run it is code that
 is imported only where it trains; then all that is not the training comes from the job.
@@ -7,25 +13,134 @@ is imported only where it trains; then all that is not the training comes from t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Literal, Self, get_args
 
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
+
+from elastune.curves.opening import SYNTHETIC, open_trainable, possible
+from elastune.curves.source import CurveFile, CurveSource, Reference, UnknownSource
 from elastune.errors import JobError
-from elastune.job.sampler import Kind, SamplerSection
+from elastune.job.section import MisfitError, Section
 from elastune.job.trainable import SpaceReference, open_space
-from elastune.space import (
-    AnySpace,
-    Configuration,
-    GridSampler,
-    ModelSampler,
-    QmcSampler,
-    RandomSampler,
-    Sampler,
-    StartingSampler,
-    TableSampler,
-)
-from elastune.spec import Mode
-from elastune.trainables import SYNTHETIC, CurveFile, Reference, Trainable, open_trainable, possible
-from elastune.trainables.unknown import UnknownTrainable
+from elastune.model.limits import Inequality, Mode, Target
+from elastune.model.quantities import Count, ExpectedError, Flag, one_of, parse_number, word
+from elastune.space.given_configurations import StartingSampler, TableSampler
+from elastune.space.model_sampler import ModelSampler
+from elastune.space.parsing import parse_scalar
+from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
+from elastune.space.sampler import AnySpace, Configuration, Sampler
+from elastune.space.space import SpaceError
+from elastune.wording import either, seen
+
+_WRITTEN = re.compile(r"([^<>=]+?)\s*(>=|<=|>|<)\s*([^<>=]+)")
+_MOST_CHARACTERS = 300
+
+
+def misfit(target: Target, metric: str | None, mode: Mode | None) -> str | None:
+    """What does not go together, to follow the name of the key; None: it fits what is known so far."""
+    if metric is not None and metric != target.metric:
+        return (
+            f"is {str(target)!r}, but the metric of the job is {metric!r}; expected a comparison of {metric}"
+        )
+    if mode is not None and mode is not target.mode:
+        fitting = [each.value for each in Inequality if each.mode is mode]
+        return (
+            f"is {str(target)!r}, but mode is {mode.value}; expected {either(fitting)}, or mode: "
+            f"{target.mode.value}"
+        )
+    return None
+
+
+def _parse(written: object) -> Target:
+    if isinstance(written, Target):
+        return written
+    text = written.strip() if isinstance(written, str) else ""
+    match = _WRITTEN.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
+    value = parse_number(match[3]) if match else None
+    if match is None or value is None:
+        raise ExpectedError("a metric compared with a number, such as accuracy >= 0.97 or loss < 0.1")
+    return Target(metric=word(match[1]), comparison=Inequality(match[2]), value=value)
+
+
+AnyTarget = Annotated[Target, PlainValidator(_parse), PlainSerializer(str)]
+
+
+Kind = Literal["random", "grid", "table", "qmc", "tpe", "gp"]
+SAMPLERS: tuple[Kind, ...] = get_args(Kind)
+SEQUENCES = ("sobol", "halton")
+# The samplers that each option is for.
+_GOES_WITH = {"replace": ("table",), "startup": ("tpe", "gp"), "sequence": ("qmc",)}
+
+
+class SamplerSection(Section):
+    """`replace` lets a table give the same configuration to several trials, without end.
+
+    `startup` is how many trials a sampler that learns waits for; `sequence` is that of qmc.
+    """
+
+    kind: Annotated[Kind, BeforeValidator(one_of(*SAMPLERS))] = Field(
+        description="random, grid, table, qmc, tpe or gp"
+    )
+    replace: Flag = False
+    startup: Count = 10
+    sequence: Annotated[Literal["sobol", "halton"], BeforeValidator(one_of(*SEQUENCES))] = "sobol"
+
+    @model_validator(mode="after")
+    def _options_go_with_the_kind(self) -> Self:
+        for option, kinds in _GOES_WITH.items():
+            if option in self._changed() and self.kind not in kinds:
+                raise MisfitError((option,), f"goes with {' and '.join(kinds)}, not with {self.kind}")
+        return self
+
+    @property
+    def is_finite(self) -> bool:
+        return self.kind in ("grid", "table") and not self.replace
+
+    def to_plain(self) -> str | dict[str, object]:
+        """The word, or a mapping where an option is not as usual."""
+        changed = self._changed()
+        return {"kind": self.kind, **changed} if changed else self.kind
+
+    def _changed(self) -> dict[str, object]:
+        usual = {option: type(self).model_fields[option].default for option in _GOES_WITH}
+        return {option: getattr(self, option) for option in usual if getattr(self, option) != usual[option]}
+
+
+def _starts(written: object) -> tuple[Configuration, ...]:
+    expected = "a list of configurations, such as [{lr: 0.1, momentum: 0.9}, {lr: 0.01}]"
+    if not isinstance(written, list | tuple):
+        raise ExpectedError(expected)
+    for number, each in enumerate(written):
+        if not isinstance(each, Mapping) or not each:
+            raise MisfitError(
+                (str(number),), f"is {seen(each)}; expected values by name, such as {{lr: 0.1}}"
+            )
+    return tuple(_start(str(number), each) for number, each in enumerate(written))
+
+
+def _start(number: str, written: Mapping[object, object]) -> Configuration:
+    try:
+        return {
+            str(name): None if value is None else parse_scalar((str(name),), value)
+            for name, value in written.items()
+        }
+    except SpaceError as error:
+        raise MisfitError((number, *error.path), error.text) from None
+
+
+AnySampler = Annotated[
+    SamplerSection,
+    BeforeValidator(lambda written: {"kind": written} if isinstance(written, str) else written),
+    PlainSerializer(SamplerSection.to_plain),
+]
+StartConfigurations = Annotated[
+    tuple[Configuration, ...],
+    PlainValidator(_starts),
+    PlainSerializer(lambda starts: [dict(each) for each in starts]),
+]
+
 
 # Metrics of which less is better. The short ones count as words of a name: `val_mse`, not `msecret`.
 _LOSSES = ("loss", "error", "perplexity", "deviance", "divergence", "latency", "regret")
@@ -38,7 +153,7 @@ _SHORT_LOSSES = frozenset(
 class Tuning:
     """`space` is the job's, or else the trainable's own; a table of configurations needs none."""
 
-    trainable: Trainable
+    trainable: CurveSource
     """Where a simulation gets its metrics from; of a real training nothing is known."""
     metric: str
     mode: Mode
@@ -114,7 +229,7 @@ def unopened_tuning(
     if metric is None:
         raise JobError("metric is missing; expected the name of what the trainable reports, such as accuracy")
     return Tuning(
-        trainable=UnknownTrainable(metric),
+        trainable=UnknownSource(metric),
         metric=metric,
         mode=mode or _default_mode(metric),
         space=None if space is None else open_space(space),

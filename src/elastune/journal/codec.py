@@ -4,6 +4,8 @@ One message, one line: keys sorted, no blanks, ASCII, every field written; those
 they say something, so that old journals keep their lines. The same message is the same line on every
 machine, so lines can be compared and hashed. JSON knows no NaN and no infinity; a metric that is
 one is written as text.
+
+State = replay: a journal's events, taken in by a fresh core, give back the run.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train, Visit
+from elastune.core.core import Core
 from elastune.core.events import (
     AnyEvent,
     GangLost,
@@ -28,7 +32,8 @@ from elastune.core.events import (
     Sampled,
 )
 from elastune.errors import ExecutionError
-from elastune.place import Slot
+from elastune.journal.records import Entry
+from elastune.model.ids import Slot
 
 Message = AnyEvent | AnyCommand
 Kind = TypeVar("Kind", bound=Message)
@@ -177,3 +182,41 @@ _DECODERS: dict[str, Callable[[Any], object]] = {
     "hosts": lambda value: tuple(tuple(names) for names in value),
     "visit": lambda value: Visit(*value),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """Where a replay commands something else than the journal says was commanded."""
+
+    number: int
+    event: str
+    journalled: tuple[str, ...]
+    replayed: tuple[str, ...]
+
+
+def replay(core: Core, entries: Iterable[Entry]) -> Core:
+    """Bring a fresh core to where the journal ends."""
+    for entry in entries:
+        core.handle(event_of(entry))
+    return core
+
+
+def audit(core: Core, entries: Iterable[Entry]) -> Deviation | None:
+    """Replay and compare every command; None if the journal is what this core would have done."""
+    for entry in entries:
+        replayed = tuple(encode(command) for command in core.handle(event_of(entry)))
+        if replayed != entry.command_lines:
+            return Deviation(
+                number=entry.number,
+                event=entry.event_line,
+                journalled=entry.command_lines,
+                replayed=replayed,
+            )
+    return None
+
+
+def event_of(entry: Entry) -> AnyEvent:
+    message: Message = decode(entry.event_line)
+    if not isinstance(message, AnyEvent):
+        raise ExecutionError(f"entry {entry.number} of the journal begins with a command, not an event")
+    return message

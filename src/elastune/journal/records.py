@@ -1,8 +1,15 @@
-"""What a journal holds, as values: runs, their events, and how far a run got."""
+"""What a journal holds, as values: runs, their events, and how far a run got.
+
+The hash that tells whether two runs went the same way: SHA-256 over all lines, each with its newline.
+
+`sqlite3 journal.sqlite` and `sha256sum` give the same number; `docs/journal.md` shows how.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -16,7 +23,7 @@ RunId = NewType("RunId", str)
 _RUN_ID = re.compile(r"[0-9a-z]+(\.[0-9]+)?")
 
 
-class Body(StrEnum):
+class RuntimeKind(StrEnum):
     """What carried the commands out."""
 
     SIMULATED = "simulated"
@@ -30,7 +37,7 @@ class RunRecord:
     run: RunId
     name: str
     created_utc: datetime
-    body: Body
+    body: RuntimeKind
     policy: str
     seed: int
 
@@ -55,7 +62,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class JournalHead:
     """How far a run got. Events are numbered from 1, so `events` is also the last one's number."""
 
     events: int
@@ -68,7 +75,7 @@ class Summary:
     """A run at a glance. `writer` names the process that writes it now: None once that ended or crashed."""
 
     record: RunRecord
-    head: Head
+    head: JournalHead
     last: Entry | None
     writer: str | None
 
@@ -87,3 +94,46 @@ def to_text(moment: datetime) -> str:
 
 def from_text(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+class LineHash:
+    """Counts and hashes events as they come."""
+
+    __slots__ = ("_digest", "events", "lines")
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.events = 0
+        self.lines = 0
+
+    def add(self, text: str, lines: int) -> None:
+        """One event: its lines joined by newlines, without the last one's, and how many they are."""
+        self._digest.update(f"{text}\n".encode())
+        self.lines += lines
+        self.events += 1  # last: where Ctrl-C came in between, the count tells
+
+    def copy(self) -> LineHash:
+        other = LineHash()
+        other._digest, other.events, other.lines = self._digest.copy(), self.events, self.lines
+        return other
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    @property
+    def head(self) -> JournalHead:
+        return JournalHead(events=self.events, lines=self.lines, sha256=self.sha256)
+
+
+def hash_entries(entries: Iterable[Entry]) -> LineHash:
+    """Where a writer that wrote these entries stands, ready to go on."""
+    hashed = LineHash()
+    for entry in entries:
+        lines = entry.lines
+        hashed.add("\n".join(lines), len(lines))
+    return hashed
+
+
+def hash_lines(entries: Iterable[Entry]) -> str:
+    return hash_entries(entries).sha256

@@ -1,4 +1,6 @@
-"""The journal: runs as numbered events with their commands, only ever appended to.
+"""Which database a path or URL means.
+
+The journal: runs as numbered events with their commands, only ever appended to.
 
 What the lines say is the codec's matter; which database keeps them is the backend's.
 """
@@ -12,14 +14,47 @@ from pathlib import Path
 from typing import Self
 
 import sqlalchemy as sa
+from sqlalchemy.engine import make_url
 
 from elastune.errors import ExecutionError, InvariantError, JobError
-from elastune.journal import schema
-from elastune.journal.address import open_backend
+from elastune.journal import backend as schema
 from elastune.journal.backend import Backend, Session, explained
-from elastune.journal.hashing import LineHash, hash_entries
-from elastune.journal.records import Entry, Head, RunId, RunRecord, Summary, to_entry
+from elastune.journal.postgres import SCHEMES, open_server
+from elastune.journal.records import (
+    Entry,
+    JournalHead,
+    LineHash,
+    RunId,
+    RunRecord,
+    Summary,
+    hash_entries,
+    to_entry,
+)
+from elastune.journal.sqlite import open_file
 from elastune.journal.writer import DEFAULT_BATCH, Row, Writer
+
+
+def open_backend(where: str | Path, *, read_only: bool, durable: bool) -> Backend:
+    """A file's path, `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/DATABASE`."""
+    if isinstance(where, Path) or "://" not in where:
+        return open_file(Path(where), read_only=read_only, durable=durable)
+    scheme = where.partition("://")[0]
+    try:
+        url = make_url(where)
+    except (sa.exc.ArgumentError, ValueError):
+        # The text is not repeated: it may hold a password.
+        raise JobError(
+            f"the URL {scheme}://... of the journal cannot be read; expected postgresql://USER@HOST/DATABASE"
+        ) from None
+    if url.drivername in SCHEMES:
+        return open_server(url, read_only=read_only, durable=durable)
+    if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
+        return open_file(Path(str(url.database)), read_only=read_only, durable=durable)
+    raise JobError(
+        f"the journal is at {scheme}://...; expected the path of a file, sqlite:///PATH or "
+        "postgresql://USER@HOST/DATABASE"
+    )
+
 
 # Events read at a time, each page in its own short transaction: a slow reader must not keep SQLite from
 # emptying its write-ahead log, and since nothing changes behind a reader, pages fit together.
@@ -168,7 +203,7 @@ class _Table:
     label: str
     insert: str
 
-    def store(self, rows: Sequence[Row], *, before: Head, after: Head) -> None:
+    def store(self, rows: Sequence[Row], *, before: JournalHead, after: JournalHead) -> None:
         connection = self.session.connection
         runs = schema.runs
         advance = (
@@ -187,7 +222,7 @@ class _Table:
                 )
             connection.exec_driver_sql(self.insert, list(rows))
 
-    def _head(self, connection: sa.Connection) -> Head | None:
+    def _head(self, connection: sa.Connection) -> JournalHead | None:
         row = connection.execute(sa.select(schema.runs).where(schema.runs.c.run == self.run)).first()
         return None if row is None else schema.to_head(row)
 

@@ -1,15 +1,29 @@
-"""Appends events to one run: numbered, hashed and gathered here; where they go is the sink's matter."""
+"""Appends events to one run: numbered, hashed and gathered here; where they go is the sink's matter.
+
+What callers need of a journal, whether it lies in a database or in memory.
+
+A journal that ends with the process: for runs that keep no file and still want their hash.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
-from elastune.errors import ExecutionError, InvariantError
-from elastune.journal.hashing import LineHash
-from elastune.journal.records import Head, RunId
+from elastune.errors import ExecutionError, InvariantError, JobError
+from elastune.journal.records import (
+    Entry,
+    JournalHead,
+    LineHash,
+    RunId,
+    RunRecord,
+    Summary,
+    hash_entries,
+    to_entry,
+)
 
 DEFAULT_BATCH = 2_000
 
@@ -18,10 +32,10 @@ DEFAULT_BATCH = 2_000
 Row = tuple[RunId, int, str, str]
 
 
-class Sink(Protocol):
+class EntrySink(Protocol):
     """Where rows become durable."""
 
-    def store(self, rows: Sequence[Row], *, before: Head, after: Head) -> None:
+    def store(self, rows: Sequence[Row], *, before: JournalHead, after: JournalHead) -> None:
         """All rows or none. Refuses when the run is not at `before`: then somebody else wrote to it."""
 
     def close(self) -> None:
@@ -39,7 +53,7 @@ class Writer:
 
     __slots__ = ("_batch", "_closed", "_hash", "_rows", "_sink", "_stored", "run")
 
-    def __init__(self, run: RunId, sink: Sink, *, at: LineHash, batch: int | None) -> None:
+    def __init__(self, run: RunId, sink: EntrySink, *, at: LineHash, batch: int | None) -> None:
         if batch is not None and batch < 1:
             raise InvariantError(f"a writer got batch={batch}; expected at least 1, or None for no limit")
         self.run = run
@@ -113,3 +127,97 @@ class Writer:
         # A second complaint about the same journal would hide the first error.
         with contextlib.suppress(ExecutionError) if error else contextlib.nullcontext():
             self.close()
+
+
+class AnyJournal(Protocol):
+    """Runs, only ever appended to; `tests/journal/test_contract.py` says what every kind has to keep."""
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+
+    def start(self, record: RunRecord, *, batch: int | None = DEFAULT_BATCH) -> Writer:
+        """A writer for a new run."""
+
+    def resume(self, run: RunId, *, batch: int | None = DEFAULT_BATCH) -> Writer:
+        """A writer that goes on after the last event, its hash as well."""
+
+    def runs(self) -> tuple[RunRecord, ...]:
+        """In the order they were created."""
+
+    def read(self, run: RunId, *, after: int = 0) -> Iterator[Entry]:
+        """The events numbered above `after`."""
+
+    def summary(self, run: RunId) -> Summary:
+        """How the run stands, without reading it all."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """`elastune.journal.writer.Sink` for a list."""
+
+    record: RunRecord
+    keeps_lines: bool
+    head: JournalHead = field(default_factory=lambda: LineHash().head)
+    rows: list[Row] = field(default_factory=list)
+    is_open: bool = True
+
+    def store(self, rows: Sequence[Row], *, before: JournalHead, after: JournalHead) -> None:
+        if self.head == after:
+            return  # the same commit: it was interrupted when it was done, and is tried again
+        if self.keeps_lines:
+            self.rows.extend(rows)
+        else:
+            self.rows = [rows[-1]]
+        self.head = after
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class MemoryJournal:
+    """As `Journal`. Without `keeps_lines` a run costs no memory, has a summary, and cannot be read."""
+
+    def __init__(self, *, keeps_lines: bool = True) -> None:
+        self._keeps_lines = keeps_lines
+        self._runs: dict[RunId, _Run] = {}
+
+    @property
+    def label(self) -> str:
+        return "in memory"
+
+    def start(self, record: RunRecord, *, batch: int | None = DEFAULT_BATCH) -> Writer:
+        if record.run in self._runs:
+            raise JobError(f"run {record.run} is in the journal in memory already; take another id")
+        run = self._runs[record.run] = _Run(record=record, keeps_lines=self._keeps_lines)
+        return Writer(record.run, run, at=LineHash(), batch=batch)
+
+    def resume(self, run: RunId, *, batch: int | None = DEFAULT_BATCH) -> Writer:
+        found = self._run(run)
+        if found.is_open:
+            raise ExecutionError(f"run {run} in memory is being written; close its writer first")
+        hashed = hash_entries(self.read(run))
+        found.is_open = True
+        return Writer(run, found, at=hashed, batch=batch)
+
+    def runs(self) -> tuple[RunRecord, ...]:
+        records = [run.record for run in self._runs.values()]
+        return tuple(sorted(records, key=lambda record: (record.created_utc, record.run)))
+
+    def read(self, run: RunId, *, after: int = 0) -> Iterator[Entry]:
+        found = self._run(run)
+        if not self._keeps_lines:
+            raise JobError(f"run {run} cannot be read: its journal keeps no lines; use one that does")
+        return (to_entry(*row[1:]) for row in found.rows[after:])
+
+    def summary(self, run: RunId) -> Summary:
+        found = self._run(run)
+        last = to_entry(*found.rows[-1][1:]) if found.rows else None
+        writer = "this process" if found.is_open else None
+        return Summary(record=found.record, head=found.head, last=last, writer=writer)
+
+    def _run(self, run: RunId) -> _Run:
+        if run not in self._runs:
+            listed = ", ".join(list(self._runs)[:10]) or "none"
+            raise JobError(f"run {run} is not in the journal in memory; there are: {listed}")
+        return self._runs[run]

@@ -12,14 +12,18 @@ from __future__ import annotations
 import heapq
 import math
 
-from elastune.core import Advice, AnyEvent, Ending, Phase, Policy, State, Trial, Vetoed, Wish, Wishes
-from elastune.core.events import NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
-from elastune.place import TrialId
-from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.core.commands import Ending
+from elastune.core.events import AnyEvent, NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.trials import Phase, Trial
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
+from elastune.model.limits import Mode
+from elastune.model.quantities import Count
+from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, Rung, rung_levels
-from elastune.policies.setup import PolicySetup
-from elastune.quantities import Count
-from elastune.spec.mode import Mode
 
 
 class AshaOptions(HalvingOptions):

@@ -1,22 +1,30 @@
-"""One sequence of stages on its way through a plan."""
+"""One sequence of stages on its way through a plan.
+
+Plans for what is left, when a run has left its plan.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
-from elastune.core import ScheduledStage, State, TrackProgress, Trial, Wish
-from elastune.core.trials import Activity
-from elastune.place import TrialId
-from elastune.planning import Quote, StartState
-from elastune.prediction import StagePlan
-from elastune.spec import Spec
+from elastune.core.policy import ScheduledStage, TrackProgress
+from elastune.core.state import State
+from elastune.core.trials import Activity, Trial
+from elastune.core.wishes import Wish
+from elastune.model.ids import TrialId
+from elastune.model.limits import Limit, Limits, Objective
+from elastune.model.stages import Spec
+from elastune.plan.prediction.plan import StagePlan
+from elastune.plan.problem import Problem, StartState
+from elastune.plan.quote import Quote
 
 # An iteration is reported when it ends; on average, half of the next one is done.
 _UNSEEN = 0.5
 
 
-class Step(enum.Enum):
+class BracketStep(enum.Enum):
     SCALING = "scaling"  # waits for configurations and nodes
     TRAINING = "training"
     MEETING = "meeting"  # all trials are saved; the barrier is called
@@ -35,7 +43,7 @@ class Bracket:
         self.first_stage = 0
         self.quoted = pool
         self.stage = 0
-        self.step = Step.SCALING
+        self.step = BracketStep.SCALING
         self.alive: list[TrialId] = []
         """Best first."""
         self.entered = False
@@ -59,12 +67,12 @@ class Bracket:
 
     @property
     def is_done(self) -> bool:
-        return self.step is Step.DONE
+        return self.step is BracketStep.DONE
 
     @property
     def is_under_way(self) -> bool:
         """Neither done nor at the barrier: its plan can be changed."""
-        return self.step in {Step.SCALING, Step.TRAINING}
+        return self.step in {BracketStep.SCALING, BracketStep.TRAINING}
 
     @property
     def late_timer(self) -> str:
@@ -76,7 +84,7 @@ class Bracket:
 
     @property
     def nodes_held(self) -> int:
-        if self.step in {Step.DONE, Step.WAITING}:
+        if self.step in {BracketStep.DONE, BracketStep.WAITING}:
             return 0
         return self.plan.stages[self.stage - self.first_stage].nodes_held
 
@@ -84,12 +92,12 @@ class Bracket:
         self.alive = trials
         self.entered = True
         if not trials:
-            self.step = Step.DONE
+            self.step = BracketStep.DONE
 
     def is_training(self, state: State) -> bool:
         """Whether somebody has work left in this stage."""
         waits = (not _is_through(trial, self.goal) for trial in self._trials(state))
-        return self.step is Step.TRAINING and any(waits)
+        return self.step is BracketStep.TRAINING and any(waits)
 
     def wishes(self, state: State) -> tuple[Wish, ...]:
         """Everybody trains to the stage's end. While more nodes boot, what trains keeps its size."""
@@ -101,12 +109,12 @@ class Bracket:
 
     def advance(self, state: State) -> bool:
         """Take the next step if it is due; True: call the barrier of the present stage."""
-        if self.step is Step.SCALING and self.entered and self._has_its_nodes(state):
-            self.step = Step.TRAINING
+        if self.step is BracketStep.SCALING and self.entered and self._has_its_nodes(state):
+            self.step = BracketStep.TRAINING
             self.slots = self._planned.allocation.slots_per_trial
             self.gangs = self._planned.allocation.gangs
         if self.is_under_way and self.slots is not None and self._has_met(state):
-            self.step = Step.MEETING
+            self.step = BracketStep.MEETING
             return True
         return False
 
@@ -121,12 +129,12 @@ class Bracket:
         trials = state.rank([t for t in self._trials(state) if t.values and t.error is None])
         self.stage += 1
         if self.stage == len(self.goals) or not trials:
-            self.step = Step.DONE
+            self.step = BracketStep.DONE
             return []
         going = [trial for trial in trials if not trial.phase.is_over]
         kept = going[: self.spec.stages[self.stage].trials]
         self.alive, self.through = [trial.number for trial in kept], 0
-        self.step = Step.SCALING if kept else Step.DONE
+        self.step = BracketStep.SCALING if kept else BracketStep.DONE
         self.slots = self.gangs = None
         return [trial.number for trial in going[len(kept) :]]
 
@@ -137,12 +145,12 @@ class Bracket:
         over, usd = self.stages[: self.stage], self.stages[self.stage].begin_usd
         held, done = state.pool(self.pool).ready, self._share_done(state)
         self.stages = (*over, *self._scheduled(state.now_s, usd, held=held, done=done))
-        self.step = Step.SCALING
+        self.step = BracketStep.SCALING
         self.watched.discard(self.stage)
 
     def wait(self) -> None:
         """Its trials pause and its nodes go to others."""
-        self.step = Step.WAITING
+        self.step = BracketStep.WAITING
 
     def start_state(self, state: State) -> StartState:
         """Where it stands, for the planner.
@@ -161,7 +169,7 @@ class Bracket:
             stages=self.stages,
             present=self.stage,
             share=self._share_done(state),
-            trains=self.slots is not None and self.step is not Step.WAITING,
+            trains=self.slots is not None and self.step is not BracketStep.WAITING,
             pool=self.pool,
         )
 
@@ -227,3 +235,71 @@ def _begun(state: State, trial: Trial) -> float:
     tour = state.tours.get(trial.number)
     seen = () if tour is None or tour.iteration != trial.iteration + 1 else tour.seen
     return sum(state.terms.data.part_of_iteration(partition) for partition in seen)
+
+
+Planner = Callable[[Problem, Objective | None], Quote | None]
+"""The best plan for a problem; None if none keeps its limits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemainingWork:
+    """What the stages still to come take by plan, and the margin that the promise keeps on top."""
+
+    seconds: float
+    usd: float
+    margin_s: float
+    margin_usd: float
+
+
+def rest_of(quote: Quote, bracket: int, stage: int) -> RemainingWork:
+    """From the given stage of the quoted plan on.
+
+    Noise adds up like its root, so the margin shrinks like it.
+    """
+    left = quote.brackets[bracket].stages[stage:]
+    seconds, usd = sum(s.seconds for s in left), sum(s.cost for s in left)
+    share = min(1.0, (seconds / quote.jct_seconds) ** 0.5) if quote.jct_seconds else 0.0
+    return RemainingWork(
+        seconds=seconds,
+        usd=usd,
+        margin_s=share * max(0.0, quote.jct_quantile_seconds - quote.jct_seconds),
+        margin_usd=share * max(0.0, quote.cost_quantile - quote.cost),
+    )
+
+
+def limits_left(state: State) -> Limits:
+    time, money = state.time_left_s, state.money_left_usd
+    return replace(
+        state.limits,
+        deadline_s=None if time is None else max(0.0, time),
+        budget_usd=None if money is None else max(0.0, money),
+    )
+
+
+def find_plan(
+    planner: Planner, problem: Problem, state: State, quoted_usd: float
+) -> tuple[Quote | None, Limit | None]:
+    """A plan that keeps both limits; else one without the limit that yields, which is named; else what can
+    be had.
+
+    A budget that nobody gave is what was quoted: money beyond it is spent only to keep the deadline.
+    """
+    quote = planner(problem, None)
+    if quote is not None:
+        return quote, None
+    limits, yields = problem.limits, state.terms.yields
+    if yields is Limit.BUDGET and limits.budget_usd is not None:
+        quote = planner(replace(problem, limits=limits.without_budget()), Objective.COST)
+        if quote is not None:
+            return quote, yields
+    if limits.budget_usd is None:
+        left = quoted_usd - state.ledger.spent_usd(state.now_s)
+        limits = replace(limits, budget_usd=max(0.0, left))
+    quote = planner(replace(problem, limits=limits.without_deadline()), Objective.TIME)
+    conceded = yields if yields is Limit.DEADLINE and problem.limits.deadline_s is not None else None
+    if quote is not None:
+        return quote, conceded
+    at_hand = max(1, len(state.where))
+    cluster = replace(problem.cluster, max_nodes=min(at_hand, problem.cluster.max_nodes))
+    least = replace(problem, limits=Limits(confidence=limits.confidence), cluster=cluster)
+    return planner(least, Objective.TIME), conceded

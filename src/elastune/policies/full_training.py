@@ -3,14 +3,19 @@
 The slots are shared evenly, so that as many trials as possible train at once; where trials are more, the next
 one comes when one is done. With one trial it is SEER's baseline `random` (section 6.3): a configuration by
 chance, on all slots that the budget pays for until the deadline.
+
+Grid search; see `full_training`. The grid is the sampler's.
+
+Random search; see `full_training`.
 """
 
 from __future__ import annotations
 
 import math
 
-from elastune.core import Advice, AnyEvent, Ending, Policy, State, Trial, Vetoed, Wish, Wishes
+from elastune.core.commands import Ending
 from elastune.core.events import (
+    AnyEvent,
     NodeLost,
     NodesRefused,
     Progressed,
@@ -19,9 +24,14 @@ from elastune.core.events import (
     TrialsSampled,
     has_stopped,
 )
-from elastune.place import TrialId
-from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
-from elastune.quantities import Count, Iterations
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.trials import Trial
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
+from elastune.model.quantities import Count, Iterations
+from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.registry import PolicySetup
 
 # Who has no last iteration trains so many at a time, and then so many more.
 _AT_A_TIME = 1_000
@@ -92,3 +102,14 @@ class FullTraining(Policy):
             return Wish(trial.number, self.slots, self.max_iterations, final=True)
         steps = trial.iteration // _AT_A_TIME + 1
         return Wish(trial.number, self.slots, steps * _AT_A_TIME)
+
+
+def create_grid(setup: PolicySetup) -> FullTraining:
+    options = setup.read(FullTrainingOptions)
+    return FullTraining(trials=options.trials, max_iterations=options.max_iterations)
+
+
+def create_random(setup: PolicySetup) -> FullTraining:
+    options = setup.read(FullTrainingOptions)
+    trials = 1 if options.trials is None and options.max_iterations is None else options.trials
+    return FullTraining(trials=trials, max_iterations=options.max_iterations)

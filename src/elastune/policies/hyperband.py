@@ -3,12 +3,17 @@
 A baseline: it knows neither deadline nor budget, and whoever waits at a barrier wastes slots. (A job that
 declares Hyperband and has a limit is planned and run by `rubberband`.) Trials are drawn when there is a place
 for them, so that a sampler that learns knows what has been seen so far: that is BOHB.
+
+BOHB (Falkner et al. 2018): Hyperband whose configurations come from a model of what was seen.
+
+The model is the sampler's (`tpe` unless the job says otherwise), outside the core; here it is Hyperband.
 """
 
 from __future__ import annotations
 
-from elastune.core import Advice, AnyEvent, Ending, Policy, State, Vetoed, Wish, Wishes
+from elastune.core.commands import Ending
 from elastune.core.events import (
+    AnyEvent,
     BarrierPassed,
     NodeLost,
     NodesRefused,
@@ -17,11 +22,15 @@ from elastune.core.events import (
     TrialPaused,
     TrialsSampled,
 )
-from elastune.place import TrialId
-from elastune.policies.capacity import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
+from elastune.model.quantities import Flag
+from elastune.model.stages import Spec, hyperband
+from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions
-from elastune.policies.setup import PolicySetup
-from elastune.spec import Spec, hyperband
 
 
 class Hyperband(Policy):
@@ -120,3 +129,14 @@ def make(options: HalvingOptions, *, repeat: bool) -> Hyperband:
 
 def create(setup: PolicySetup) -> Hyperband:
     return make(setup.read(HalvingOptions), repeat=False)
+
+
+class BohbOptions(HalvingOptions):
+    """`repeat`: after the last bracket comes the first one again."""
+
+    repeat: Flag = False
+
+
+def create_bohb(setup: PolicySetup) -> Hyperband:
+    options = setup.read(BohbOptions)
+    return make(options, repeat=options.repeat)

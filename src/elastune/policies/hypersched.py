@@ -20,20 +20,9 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from elastune.core import (
-    Advice,
-    AnyEvent,
-    Ending,
-    Policy,
-    Progress,
-    State,
-    Trial,
-    Upcoming,
-    Vetoed,
-    Wish,
-    Wishes,
-)
+from elastune.core.commands import Ending
 from elastune.core.events import (
+    AnyEvent,
     GangStarted,
     NodeLost,
     NodesReady,
@@ -44,13 +33,16 @@ from elastune.core.events import (
     TrialPaused,
     TrialsSampled,
 )
-from elastune.place import TrialId
-from elastune.policies.capacity import nodes_at_hand, steady_nodes
+from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
+from elastune.core.state import State
+from elastune.core.trials import Trial
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
+from elastune.model.limits import Mode
+from elastune.model.quantities import Count, Eta, ExpectedError, Flag, Iterations, Natural, ParsedBy, fraction
+from elastune.policies.costs import RoundCosts, nodes_at_hand, steady_nodes
+from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, SeenRung, rung_levels
-from elastune.policies.setup import PolicySetup
-from elastune.policies.tariff import Tariff
-from elastune.quantities import Count, Eta, ExpectedError, Flag, Iterations, Natural, ParsedBy, fraction
-from elastune.spec.mode import Mode
 
 _REVIEW = "hypersched:review"
 
@@ -216,7 +208,7 @@ class HyperSched(Policy):
         if cluster.slots_per_node % least == 0:
             return True
         gangs = [*self.live.values(), *[least] * (more + self.sampling)]
-        return Tariff.of(state.terms).nodes_for(gangs) <= self._slots(state) // cluster.slots_per_node
+        return RoundCosts.of(state.terms).nodes_for(gangs) <= self._slots(state) // cluster.slots_per_node
 
     def _may_enter(self, state: State) -> bool:
         left_s = self._time_left_s(state)
@@ -283,7 +275,7 @@ class HyperSched(Policy):
         they grow in steps of what divides a node and of whole nodes.
         """
         slots, least = self._slots(state), state.terms.gangs.min_slots
-        per_node, nodes_for = state.terms.cluster.slots_per_node, Tariff.of(state.terms).nodes_for
+        per_node, nodes_for = state.terms.cluster.slots_per_node, RoundCosts.of(state.terms).nodes_for
         nodes, most = slots // per_node, state.terms.gangs.max_slots or slots
         even = [max(least, min(most, slots // count + (place < slots % count))) for place in range(count)]
         if nodes_for(even) <= nodes:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from elastune.core import RunTerms, ScheduledStage
-from elastune.policies.tariff import Leg, Tariff
+from elastune.core.policy import ScheduledStage
+from elastune.core.terms import RunTerms
+from elastune.policies.costs import RoundCost, RoundCosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +137,8 @@ class Outline:
         }
 
 
-def outline_of(terms: RunTerms, tracks: Sequence[Sequence[Leg]]) -> Outline:
-    tariff, speedup, least = Tariff.of(terms), terms.profile.speedup, terms.gangs.min_slots
+def outline_of(terms: RunTerms, tracks: Sequence[Sequence[RoundCost]]) -> Outline:
+    tariff, speedup, least = RoundCosts.of(terms), terms.profile.speedup, terms.gangs.min_slots
     rounds = tuple(
         RoundOutline(
             track=track,

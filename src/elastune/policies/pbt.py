@@ -11,8 +11,9 @@ from __future__ import annotations
 import random
 from typing import Annotated
 
-from elastune.core import Advice, AnyEvent, Ending, Policy, State, Trial, Vetoed, Wish, Wishes
+from elastune.core.commands import Ending
 from elastune.core.events import (
+    AnyEvent,
     BarrierPassed,
     NodeLost,
     NodesRefused,
@@ -21,10 +22,14 @@ from elastune.core.events import (
     TrialPaused,
     TrialsSampled,
 )
-from elastune.place import TrialId
-from elastune.policies.capacity import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
-from elastune.policies.setup import PolicySetup
-from elastune.quantities import Count, ExpectedError, Iterations, Needed, ParsedBy, probability
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.trials import Trial
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
+from elastune.model.quantities import Count, ExpectedError, Iterations, Needed, ParsedBy, probability
+from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.registry import PolicySetup
 
 
 def _quantile(value: object) -> float:

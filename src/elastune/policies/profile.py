@@ -9,22 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastune.core import (
-    Advice,
-    AnyEvent,
-    Ending,
-    Policy,
-    Progress,
-    State,
-    Trial,
-    Upcoming,
-    Vetoed,
-    Wish,
-    Wishes,
-)
-from elastune.core.events import TimerFired, TrialsSampled
-from elastune.place import TrialId
-from elastune.policies.setup import PolicySetup
+from elastune.core.commands import Ending
+from elastune.core.events import AnyEvent, TimerFired, TrialsSampled
+from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
+from elastune.core.state import State
+from elastune.core.trials import Trial
+from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.model.ids import TrialId
+from elastune.policies.registry import PolicySetup
 
 _TIMER = "profile:step"
 # Of a model that trains on all workers; the first one does not count.
@@ -42,21 +34,21 @@ class ProfilingOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeStep:
     """Train gangs of so many slots, on as few nodes as hold one."""
 
     slots: int
 
 
 @dataclass(frozen=True, slots=True)
-class Boot:
+class BootStep:
     """Ask for so many more nodes at once."""
 
     nodes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Epochs:
+class EpochsStep:
     """Where models hop: train so many epochs, one model after the other on all workers, or hopping."""
 
     epochs: int
@@ -69,15 +61,19 @@ class Profiling(Policy):
         self.iterations = options.iterations
         self.step_s = options.step_s
         self.boots = options.boots
-        self.steps: list[Size | Boot | Epochs] = []
+        self.steps: list[SizeStep | BootStep | EpochsStep] = []
         self.goals: dict[TrialId, int] = {}
         self.nodes = 0
 
     def start(self, state: State) -> Advice:
         if state.terms.data is not None:
-            self.steps = [Epochs(1, together=False), Epochs(_EPOCHS, together=True), *self._boots(state)]
+            self.steps = [
+                EpochsStep(1, together=False),
+                EpochsStep(_EPOCHS, together=True),
+                *self._boots(state),
+            ]
         else:
-            self.steps = [*map(Size, sizes_of(state)), *self._boots(state)]
+            self.steps = [*map(SizeStep, sizes_of(state)), *self._boots(state)]
         advice = self._begin(state)
         return Advice(wishes=advice.wishes, timers=advice.timers, sample=self.configurations)
 
@@ -116,11 +112,11 @@ class Profiling(Policy):
         step, cluster = self.steps[0], state.terms.cluster
         living = list(state.living())
         timers = {_TIMER: state.now_s + self.step_s}
-        if isinstance(step, Boot):
+        if isinstance(step, BootStep):
             self.nodes += step.nodes
             self.goals = {}
             return Advice(wishes=Wishes(nodes={0: self.nodes}), timers=timers)
-        if isinstance(step, Epochs):
+        if isinstance(step, EpochsStep):
             return Advice(wishes=self._epochs(step, living, state), timers=timers)
         self.nodes = max(self.nodes, -(-step.slots // cluster.slots_per_node))
         room = max(1, self.nodes * cluster.slots_per_node // step.slots)
@@ -128,7 +124,7 @@ class Profiling(Policy):
         wishes = tuple(Wish(number, step.slots, goal) for number, goal in self.goals.items())
         return Advice(wishes=Wishes(trials=wishes, nodes={0: self.nodes}), timers=timers)
 
-    def _epochs(self, step: Epochs, living: list[Trial], state: State) -> Wishes:
+    def _epochs(self, step: EpochsStep, living: list[Trial], state: State) -> Wishes:
         """On as many workers as can hold data: how long a visit takes may depend on how much each holds."""
         cluster, data = state.terms.cluster, state.terms.data
         partitions = 1 if data is None else data.partitions
@@ -139,7 +135,7 @@ class Profiling(Policy):
         return Wishes(trials=wishes, nodes={0: self.nodes}, together=step.together)
 
     def _is_done(self, state: State) -> bool:
-        if isinstance(self.steps[0], Boot):
+        if isinstance(self.steps[0], BootStep):
             return state.pool().ready >= self.nodes
         return bool(state.trials) and all(
             self._has_done(state.trials[number], goal) for number, goal in self.goals.items()
@@ -149,15 +145,15 @@ class Profiling(Policy):
     def _has_done(trial: Trial, goal: int) -> bool:
         return trial.phase.is_over or (trial.activity is None and trial.has_done(goal))
 
-    def _boots(self, state: State) -> list[Boot]:
+    def _boots(self, state: State) -> list[BootStep]:
         """2, 4, ... more nodes at once, as far as the cluster goes; one was booted to train on."""
         spare = state.terms.cluster.max_nodes - 1
         if state.terms.data is not None:
             spare -= min(state.terms.cluster.max_nodes, state.terms.data.partitions)
-        boots: list[Boot] = []
+        boots: list[BootStep] = []
         count = 2
         while count <= min(self.boots, spare):
-            boots.append(Boot(count))
+            boots.append(BootStep(count))
             spare -= count
             count *= 2
         return boots

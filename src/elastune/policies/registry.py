@@ -1,4 +1,6 @@
-"""The policies by name: our own, and those that other packages bring by an entry point.
+"""What a policy is made from.
+
+The policies by name: our own, and those that other packages bring by an entry point.
 
 A policy of somebody else is a function of a `PolicySetup` registered in the group `elastune.policies`:
 
@@ -9,35 +11,67 @@ A policy of somebody else is a function of a `PolicySetup` registered in the gro
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import entry_points
+from typing import Any, TypeVar
 
-from elastune.core import Advice, AnyEvent, Policy, RunTerms, State, Vetoed
-from elastune.errors import JobError
+from elastune.core.events import AnyEvent
+from elastune.core.policy import Policy, Vetoed
+from elastune.core.state import State
+from elastune.core.terms import RunTerms
+from elastune.core.wishes import Advice
+from elastune.errors import InvariantError, JobError
+from elastune.plan.quote import Quote
+from elastune.policies.bracket import Planner
 from elastune.policies.outline import Outline
-from elastune.policies.setup import PolicyFactory, PolicySetup
 from elastune.wording import did_you_mean, several
 
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySetup:
+    """`quote` is the plan, where the search can be planned."""
+
+    options: object
+    """Of the policy: the search section of the job, which has the class of options that the policy declares
+    as a base."""
+    search: Mapping[str, object]
+    """The search section as plain data, for policies of other packages."""
+    quote: Quote | None
+    planner: Planner
+    seed: int
+
+    def read(self, kind: type[Options]) -> Options:
+        """The options, as the policy has declared them."""
+        if not isinstance(self.options, kind):
+            raise InvariantError(f"{kind.__name__} are needed, and {type(self.options).__name__} were given")
+        return self.options
+
+
+PolicyFactory = Callable[[PolicySetup], Policy]
+
+
 GROUP = "elastune.policies"
+# Module and suffix of its functions `create` and, where it knows its rounds beforehand, `outline`.
 _OURS = {
-    name: f"elastune.policies.{name.replace('-', '_')}"
-    for name in (
-        "asha",
-        "bohb",
-        "e-grid",
-        "e-hyperband",
-        "grid",
-        "hyperband",
-        "hypersched",
-        "pbt",
-        "random",
-        "rubberband",
-        "seer",
-    )
+    "asha": ("asha", ""),
+    "bohb": ("hyperband", "_bohb"),
+    "e-grid": ("elastic_baselines", "_e_grid"),
+    "e-hyperband": ("elastic_baselines", "_e_hyperband"),
+    "grid": ("full_training", "_grid"),
+    "hyperband": ("hyperband", ""),
+    "hypersched": ("hypersched", ""),
+    "pbt": ("pbt", ""),
+    "random": ("full_training", "_random"),
+    "rubberband": ("rubberband", ""),
+    "seer": ("seer", ""),
 }
 
 
-# Not a search: nobody asks for it by name.
-_MEASURING = {"profile": "elastune.policies.profile"}
+# Not a search: jobs cannot name it.
+_MEASURING = {"profile": ("profile", "")}
 
 
 def known_policies() -> tuple[str, ...]:
@@ -46,16 +80,19 @@ def known_policies() -> tuple[str, ...]:
 
 def outline_policy(name: str, options: object, terms: RunTerms) -> Outline | None:
     """What the policy means to do, where it knows beforehand."""
-    module = importlib.import_module(_OURS[name]) if name in _OURS else None
-    outline = getattr(module, "outline", None)
+    outline = _find("outline", *_OURS[name]) if name in _OURS else None
     return None if outline is None else outline(options, terms)
+
+
+def _find(function: str, module: str, suffix: str) -> Any:
+    return getattr(importlib.import_module(f"elastune.policies.{module}"), function + suffix, None)
 
 
 def make_policy(name: str, setup: PolicySetup) -> Policy:
     """A fresh policy for one run; what it remembers is its own."""
     home = (_OURS | _MEASURING).get(name)
     if home is not None:
-        create: PolicyFactory = importlib.import_module(home).create
+        create: PolicyFactory = _find("create", *home)
         return create(setup)
     for point in entry_points(group=GROUP):
         if point.name == name:

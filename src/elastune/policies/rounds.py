@@ -12,23 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from elastune.cluster.billing import bills_nodes, node_rate
-from elastune.core import (
-    Advice,
-    AnyEvent,
-    Ending,
-    Policy,
-    Progress,
-    RunTerms,
-    State,
-    TrackProgress,
-    Trial,
-    Upcoming,
-    Vetoed,
-    Wish,
-    Wishes,
-)
+from elastune.core.commands import Ending
 from elastune.core.events import (
+    AnyEvent,
     LeaseEnd,
     LeaseEnded,
     NodesReady,
@@ -38,13 +24,17 @@ from elastune.core.events import (
     TrialsSampled,
     has_stopped,
 )
-from elastune.core.trials import Activity
+from elastune.core.policy import Policy, Progress, TrackProgress, Upcoming, Vetoed
+from elastune.core.state import State
+from elastune.core.terms import RunTerms
+from elastune.core.trials import Activity, Trial
+from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InfeasibleError, JobError
-from elastune.place import TrialId
-from elastune.policies.affording import money_for
+from elastune.model.billing import bills_nodes, node_rate
+from elastune.model.ids import TrialId
+from elastune.policies.costs import RoundCost, RoundCosts, money_for
 from elastune.policies.outline import outline_of
-from elastune.policies.tariff import Leg, Tariff
-from elastune.units import plural
+from elastune.wording import plural
 
 _BOOT = "rounds:boot"  # also in a pattern of `handle`, which takes no names
 _ROUND = "round:"
@@ -57,15 +47,15 @@ _IN_TIME = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class RoundSchedule:
     """Tracks run side by side; in each, one round follows the other."""
 
-    tracks: tuple[tuple[Leg, ...], ...]
+    tracks: tuple[tuple[RoundCost, ...], ...]
 
 
 @dataclass(slots=True)
-class Track:
-    legs: list[Leg]
+class RoundTrack:
+    legs: list[RoundCost]
     """Those not over; the first is the present one."""
     alive: list[TrialId] = field(default_factory=list)
     """Best first; each has the gang of its place in the present round."""
@@ -83,7 +73,7 @@ class Cut:
     gangs: tuple[int, ...]
 
 
-Selection = Callable[[Track, list[Trial], State], Cut]
+Selection = Callable[[RoundTrack, list[Trial], State], Cut]
 """Takes the trials of a track that can go on, best first."""
 
 
@@ -91,15 +81,15 @@ class Rounds(Policy):
     """`schedule` makes the rounds of what the job allows; `select` says who goes on."""
 
     def __init__(
-        self, schedule: Callable[[RunTerms], Schedule], select: Selection, *, max_iterations: int | None
+        self, schedule: Callable[[RunTerms], RoundSchedule], select: Selection, *, max_iterations: int | None
     ) -> None:
         self.schedule = schedule
         self.select = select
         self.max_iterations = max_iterations
-        self.planned = Schedule(tracks=())
+        self.planned = RoundSchedule(tracks=())
         self.begins_s: float | None = None
         """When its first round begins, if it was planned again because too few nodes came."""
-        self.tracks: list[Track] = []
+        self.tracks: list[RoundTrack] = []
         self.nodes = 0
         self.begun = False
         self.sampled = False
@@ -107,9 +97,9 @@ class Rounds(Policy):
         """Rounds that are over, on all tracks."""
 
     def start(self, state: State) -> Advice:
-        tariff = Tariff.of(state.terms)
+        tariff = RoundCosts.of(state.terms)
         self.planned = schedule = self.schedule(state.terms)
-        self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
+        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
         self.nodes = tariff.nodes_held(schedule.tracks)
         patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(schedule.tracks))
         return Advice(
@@ -186,7 +176,7 @@ class Rounds(Policy):
 
     def _make_do(self, state: State, nodes: int) -> list[TrialId]:
         """Other rounds for the nodes that came; returns the trials for which they have no place."""
-        terms, tariff = state.terms, Tariff.of(state.terms)
+        terms, tariff = state.terms, RoundCosts.of(state.terms)
         left_s, left_usd = state.time_left_s, state.money_left_usd
         boot_usd = nodes * tariff.boot_s * terms.cluster.node_usd_per_s  # which has been paid
         limits = replace(
@@ -201,7 +191,7 @@ class Rounds(Policy):
             return []
         self.planned, self.begins_s = schedule, state.now_s
         drawn = [trial for track in self.tracks for trial in track.alive]
-        self.tracks = [Track(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
+        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
         self.nodes = tariff.nodes_held(schedule.tracks)
         self._enter(drawn)
         return drawn
@@ -232,7 +222,7 @@ class Rounds(Policy):
         self.stages += 1
         return replace(advice, barriers=((0, self.stages - 1),))
 
-    def rest(self, state: State) -> list[list[Leg]]:
+    def rest(self, state: State) -> list[list[RoundCost]]:
         """What is still to come, for the tracks that train with what is left of the present round."""
         tracks = []
         for track in self.tracks:
@@ -247,7 +237,7 @@ class Rounds(Policy):
 
         Those after them keep their planned length: what is saved on the way is theirs.
         """
-        tariff, rest = Tariff.of(state.terms), self.rest(state)
+        tariff, rest = RoundCosts.of(state.terms), self.rest(state)
         share = 1.0
         seconds, left_s = tariff.seconds(rest), state.time_left_s
         if left_s is not None and seconds > 0.0:
@@ -260,7 +250,7 @@ class Rounds(Policy):
                 track.ends_s = state.now_s + track.legs[0].seconds * share
         self.nodes = tariff.nodes_held(self.rest(state))
 
-    def _lag_usd(self, tariff: Tariff, rest: Sequence[Sequence[Leg]], state: State) -> float:
+    def _lag_usd(self, tariff: RoundCosts, rest: Sequence[Sequence[RoundCost]], state: State) -> float:
         """Nodes that are to go wait where a trial that stays is in the middle of an iteration."""
         if not bills_nodes(tariff.cluster):
             return 0.0
@@ -291,7 +281,7 @@ class Rounds(Policy):
             done=done,
         )
 
-    def _wishes(self, track: Track, state: State) -> list[Wish]:
+    def _wishes(self, track: RoundTrack, state: State) -> list[Wish]:
         if track.ends_s is None:
             return []
         wishes = []
@@ -339,7 +329,7 @@ class Rounds(Policy):
                 track.alive = track.alive[:place] + track.alive[place + 1 :]
                 track.gangs = track.gangs[:place] + track.gangs[place + 1 :]
                 track.legs[0] = replace(track.legs[0], gangs=track.gangs)
-                needed = Tariff.of(state.terms).nodes_held(self.rest(state))
+                needed = RoundCosts.of(state.terms).nodes_held(self.rest(state))
                 if self.begun and needed < self.nodes:
                     self.nodes = needed
                     return self._advice(state)
@@ -354,7 +344,7 @@ class Rounds(Policy):
         return self._advice(state)
 
 
-def keep_best(track: Track, ranked: list[Trial], _: State) -> Cut:
+def keep_best(track: RoundTrack, ranked: list[Trial], _: State) -> Cut:
     """As many as the next round has gangs for."""
     gangs = track.legs[0].gangs
     return Cut(kept=ranked[: len(gangs)], gangs=gangs)

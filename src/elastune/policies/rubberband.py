@@ -18,17 +18,28 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from elastune.cluster.billing import bills_nodes
-from elastune.core import Advice, AnyEvent, Ending, Policy, Progress, State, Upcoming, Vetoed, Wish, Wishes
-from elastune.core.events import BarrierPassed, NodesRefused, Resumed, TimerFired, TrialsSampled
-from elastune.core.guards import DEADLINE_CALL
-from elastune.core.manager import RETRY
+from elastune.core.cluster_manager import RETRY
+from elastune.core.commands import Ending
+from elastune.core.events import AnyEvent, BarrierPassed, NodesRefused, Resumed, TimerFired, TrialsSampled
+from elastune.core.limits import DEADLINE_CALL
+from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
+from elastune.core.state import State
+from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import JobError
-from elastune.planning import Problem, Quote
-from elastune.policies.bracket import Bracket, Step
-from elastune.policies.replanning import Planner, Rest, find_plan, limits_left, rest_of
-from elastune.policies.setup import PolicySetup
-from elastune.units import format_duration, format_usd
+from elastune.model.billing import bills_nodes
+from elastune.plan.problem import Problem
+from elastune.plan.quote import Quote
+from elastune.policies.bracket import (
+    Bracket,
+    BracketStep,
+    Planner,
+    RemainingWork,
+    find_plan,
+    limits_left,
+    rest_of,
+)
+from elastune.policies.registry import PolicySetup
+from elastune.wording import format_duration, format_usd
 
 # A stage that ends just when it must is not late; sums of floats and a blink of the eye are forgiven.
 _PATIENCE = 0.002
@@ -105,7 +116,7 @@ class RubberBand(Policy):
     def _wishes(self, state: State) -> Wishes:
         held = {bracket.pool: bracket.nodes_held for bracket in self.brackets}
         steps = {bracket.step for bracket in self.brackets}
-        if self.problem.cluster.fixed and steps != {Step.DONE} and Step.WAITING not in steps:
+        if self.problem.cluster.fixed and steps != {BracketStep.DONE} and BracketStep.WAITING not in steps:
             held = self._hold_all(held, state)
         trials: tuple[Wish, ...] = sum((bracket.wishes(state) for bracket in self.brackets), ())
         at_once = {b.pool: b.gangs for b in self.brackets if b.gangs is not None}
@@ -150,9 +161,9 @@ class RubberBand(Policy):
             case TimerFired() if self._may_ask_again(event):
                 self.cap = None
                 return "more nodes may be had now"
-            case Resumed() if steps & {Step.SCALING, Step.TRAINING} and event.has_other_limits:
+            case Resumed() if steps & {BracketStep.SCALING, BracketStep.TRAINING} and event.has_other_limits:
                 return "the limits are new"
-            case BarrierPassed() if Step.WAITING in steps and self.brackets[event.pool].is_done:
+            case BarrierPassed() if BracketStep.WAITING in steps and self.brackets[event.pool].is_done:
                 return "the next bracket can begin"
             case _:
                 return None
@@ -190,7 +201,7 @@ class RubberBand(Policy):
         """When a stage must have ended for the later ones to fit."""
         deadline = state.limits.deadline_s
         for bracket in self.brackets:
-            is_new = bracket.step is Step.TRAINING and bracket.stage not in bracket.watched
+            is_new = bracket.step is BracketStep.TRAINING and bracket.stage not in bracket.watched
             if deadline is not None and is_new:
                 bracket.watched.add(bracket.stage)
                 rest = self._rest(bracket, bracket.stage + 1)
@@ -198,12 +209,16 @@ class RubberBand(Policy):
                 if at_s > state.now_s:
                     yield bracket.late_timer, at_s
 
-    def _rest(self, bracket: Bracket, stage: int) -> Rest:
+    def _rest(self, bracket: Bracket, stage: int) -> RemainingWork:
         return rest_of(bracket.quote, bracket.quoted, stage - bracket.first_stage)
 
     def _plan_again(self, state: State, why: str, advice: Advice | None) -> Advice:
         """For all brackets or, where nodes are too few for that, for the first ones; the others wait."""
-        ready = [bracket for bracket in self.brackets if bracket.is_under_way or bracket.step is Step.WAITING]
+        ready = [
+            bracket
+            for bracket in self.brackets
+            if bracket.is_under_way or bracket.step is BracketStep.WAITING
+        ]
         text, conceded = f"{why}, and no other plan is left", None
         for count in range(len(ready), 0, -1):
             running = ready[:count]

@@ -7,8 +7,8 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from elastune.place import TrialId
-from elastune.quantities import Eta, Iterations, Needed
+from elastune.model.ids import TrialId
+from elastune.model.quantities import Eta, Iterations, Needed
 
 
 class HalvingOptions:

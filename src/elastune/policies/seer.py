@@ -23,18 +23,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from elastune.core import RunTerms, State, Trial
+from elastune.core.state import State
+from elastune.core.terms import RunTerms
+from elastune.core.trials import Trial
 from elastune.errors import InfeasibleError, InvariantError, JobError
-from elastune.planning.wording import tell_limits
-from elastune.policies.affording import affords, largest
-from elastune.policies.leftover import Purse
+from elastune.model.limits import tell_limits
+from elastune.model.quantities import Eta, Flag, Iterations, ParsedBy, PositiveDuration, one_of
+from elastune.policies.costs import Purse, RoundCost, RoundCosts, affords, largest
 from elastune.policies.outline import BracketOutline, Outline, outline_of
-from elastune.policies.rounds import Cut, Rounds, Schedule, Track
-from elastune.policies.setup import PolicySetup
-from elastune.policies.tariff import Leg, Tariff
-from elastune.quantities import Eta, Flag, Iterations, ParsedBy, PositiveDuration, one_of
-from elastune.spec.seer import SeerShape, SeerTerms, shape_seer
-from elastune.units import format_duration, format_usd
+from elastune.policies.registry import PolicySetup
+from elastune.policies.rounds import Cut, Rounds, RoundSchedule, RoundTrack
+from elastune.policies.seer_arithmetic import SeerShape, SeerTerms, shape_seer
+from elastune.wording import format_duration, format_usd
 
 # Budgets are tried in steps of two percent, then the step that fits is refined.
 _STEP = 0.98
@@ -61,8 +61,8 @@ class SeerPlan:
     """`extra` more trials of the fewest slots join the first round, for money that would be left over."""
 
     shape: SeerShape
-    tariff: Tariff
-    legs: tuple[Leg, ...]
+    tariff: RoundCosts
+    legs: tuple[RoundCost, ...]
     extra: int
 
     @property
@@ -87,16 +87,16 @@ class Seer:
         self.by_bracket = options.elimination == "bracket"
         self.plan: SeerPlan | None = None
 
-    def schedule(self, terms: RunTerms) -> Schedule:
+    def schedule(self, terms: RunTerms) -> RoundSchedule:
         self.plan = _plan_of(self.options, terms)
-        return Schedule(tracks=(self.plan.legs,))
+        return RoundSchedule(tracks=(self.plan.legs,))
 
     def find_plan(self, terms: RunTerms) -> SeerPlan:
         """Rounds that can be paid and that the cluster holds."""
         limits = terms.limits
         if limits.deadline_s is None and limits.budget_usd is None:
             raise JobError("seer needs a deadline, a budget, or both: they decide what it does")
-        tariff = Tariff.of(terms)
+        tariff = RoundCosts.of(terms)
         most = self._most(terms, tariff)
         longest_s = tariff.time_left_s(limits.deadline_s, 1) if limits.deadline_s is not None else math.inf
         plan, min_round_s = None, self.min_round_s
@@ -114,7 +114,7 @@ class Seer:
         return self._with_leftover(terms, plan) if self.spend_leftover else plan
 
     def _largest(
-        self, terms: RunTerms, tariff: Tariff, most: float, min_round_s: float
+        self, terms: RunTerms, tariff: RoundCosts, most: float, min_round_s: float
     ) -> tuple[SeerPlan | None, bool]:
         """The largest budget whose rounds can be paid, with everything around them, and that the cluster
         holds; and whether more could be paid if it held more."""
@@ -144,7 +144,7 @@ class Seer:
             low, high, plan = (low, middle, plan) if better is None else (middle, high, better)
         return plan, crowded
 
-    def select(self, track: Track, ranked: list[Trial], state: State) -> Cut:
+    def select(self, track: RoundTrack, ranked: list[Trial], state: State) -> Cut:
         if self.plan is None:
             raise InvariantError("seer is asked to choose before it has a plan")
         gangs = self.plan.shape.gangs(track.number)
@@ -157,7 +157,7 @@ class Seer:
         extra = largest(min(len(others), len(gangs)), lambda count: purse.pays(purse.joined(gangs, count)))
         return Cut(kept=kept + others[:extra], gangs=purse.widened(purse.joined(gangs, extra), self.nu))
 
-    def _best_by_bracket(self, track: Track, ranked: list[Trial]) -> list[Trial]:
+    def _best_by_bracket(self, track: RoundTrack, ranked: list[Trial]) -> list[Trial]:
         """The letter of Algorithm 1, line 9: each bracket keeps the best of its own."""
         plan, slots_of = self.plan, dict(zip(track.alive, track.gangs, strict=False))
         room = {b.slots: b.left(self.eta, track.number) for b in plan.shape.brackets} if plan else {}
@@ -169,7 +169,7 @@ class Seer:
                 kept.append(trial)
         return kept
 
-    def _most(self, terms: RunTerms, tariff: Tariff) -> float:
+    def _most(self, terms: RunTerms, tariff: RoundCosts) -> float:
         """Slot seconds that money or, without a budget, the cluster could give."""
         limits, cluster = terms.limits, terms.cluster
         most = math.inf
@@ -182,7 +182,9 @@ class Seer:
             raise JobError("seer needs a deadline: on nodes that cost nothing a budget is no limit")
         return most
 
-    def _plan(self, terms: RunTerms, tariff: Tariff, slot_s: float, min_round_s: float) -> SeerPlan | None:
+    def _plan(
+        self, terms: RunTerms, tariff: RoundCosts, slot_s: float, min_round_s: float
+    ) -> SeerPlan | None:
         """What SEER makes of so many slot seconds."""
         deadline_s = terms.limits.deadline_s
         slots = terms.cluster.max_nodes * terms.cluster.slots_per_node
@@ -211,9 +213,9 @@ class Seer:
 
         return with_extra(largest(len(first.gangs), lambda extra: affords(terms, [with_extra(extra).legs])))
 
-    def _complain(self, terms: RunTerms, tariff: Tariff) -> str:
+    def _complain(self, terms: RunTerms, tariff: RoundCosts) -> str:
         """What would fit: one round of one trial on the fewest nodes."""
-        least = Leg(seconds=self.min_round_s + tariff.start_s, gangs=(terms.gangs.min_slots,))
+        least = RoundCost(seconds=self.min_round_s + tariff.start_s, gangs=(terms.gangs.min_slots,))
         seconds = tariff.boot_s + least.seconds + tariff.save_s
         usd = tariff.price_usd([[least]])
         return (

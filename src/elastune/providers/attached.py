@@ -8,13 +8,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from elastune.errors import InvariantError
-from elastune.place import NodeId
-from elastune.providers.draining import noticed_nodes
-from elastune.providers.joining import Joining
+from elastune.model.ids import NodeId
 from elastune.providers.local.roster import Roster
-from elastune.providers.protocol import Price, Survey
-from elastune.providers.rays import Farewell
-from elastune.providers.registry import Setting
+from elastune.providers.protocol import Price, ProviderSetting, Survey
+from elastune.providers.ray_cluster import FinalCheck, RayMembership, noticed_nodes
 
 _FRESH_S = 0.5
 """For so long the last look at the cluster is good enough for a survey."""
@@ -28,7 +25,9 @@ class AttachedProvider:
     watchdog of a spot machine or by hand, is under notice, and not granted any more.
     """
 
-    def __init__(self, setting: Setting, address: str, *, slot_gpus: int = 0, slot_cpus: int = 1) -> None:
+    def __init__(
+        self, setting: ProviderSetting, address: str, *, slot_gpus: int = 0, slot_cpus: int = 1
+    ) -> None:
         self._setting = setting
         self._address = address
         self._slot_gpus = slot_gpus
@@ -37,11 +36,11 @@ class AttachedProvider:
         self._fitting: tuple[str, ...] = ()
         self._noticed_s: dict[str, float] = {}
         self._looked_s: float | None = None
-        self._joining: Joining | None = None
+        self._joining: RayMembership | None = None
 
     def open(self) -> None:
         """Connect to the cluster, unless this process is connected already."""
-        self._joining = Joining(self._address)
+        self._joining = RayMembership(self._address)
 
     def close(self) -> None:
         """Disconnect, if `open` connected. May be repeated."""
@@ -114,7 +113,7 @@ class AttachedProvider:
         home = ray.get_runtime_context().get_node_id()
         return _spreads([node for node in ray.nodes() if node["NodeID"] in {*self._fitting, home}])
 
-    def farewell(self) -> Farewell | None:
+    def farewell(self) -> FinalCheck | None:
         """Nothing was started, so nothing has to end."""
         return None
 

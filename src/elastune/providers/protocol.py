@@ -4,17 +4,25 @@ A provider decides nothing about tuning or money. It is asked for nodes, tells w
 nodes go. Answers may take their time: a request is answered in a later survey, in one piece or in several.
 All times are seconds of the run's clock. What every implementation owes is in `docs/providers.md`, and
 `tests/providers/contract.py` checks it.
+
+What is alive at a provider, across all runs, and how to end it: for people who fear a bill.
+
+A run knows its own nodes by the four verbs. An estate knows no run: it lists whatever of Elastune there is,
+also what a driver left behind that is long gone. Who is an orphan is decided elsewhere.
+
+A package offers one as an entry point of the group `elastune.estates`: a function from `Outlook` to `Estate`.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from elastune.cluster import Billing, ClusterTerms
-from elastune.place import NodeId
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.ids import NodeId
 
 
 class MachineState(enum.Enum):
@@ -45,7 +53,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class RequestStatus:
     """What became of a request, as far as it is answered.
 
     `granted` names every node that it ever got, so that one which came and went between two surveys is not
@@ -77,7 +85,7 @@ class Survey:
 
     at_s: float
     machines: tuple[Machine, ...] = ()
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[RequestStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,3 +135,77 @@ class Provider(Protocol):
         ...
 
     def price(self) -> Price: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveInstance:
+    """A node that is alive. Times are seconds since 1970; None: nobody has said."""
+
+    provider: str
+    node: str
+    run: str | None
+    job: str | None = None
+    owner: str | None = None
+    kind: str
+    """Of machine, and on which market it was bought."""
+    state: str
+    since: float
+    usd_per_hour: float | None = None
+    """None: nobody sends a bill."""
+    expires: float | None = None
+    """The end of its lease, which a living driver puts off."""
+    is_kept: bool | None = None
+    """Whether its driver lives, where the provider can see that without a lease; None: it cannot."""
+
+
+class UnseenError(Exception):
+    """It was not possible to look. `is_absent`: this provider is simply not set up here."""
+
+    def __init__(self, reason: str, *, is_absent: bool = False) -> None:
+        super().__init__(reason)
+        self.is_absent = is_absent
+
+
+class Inventory(Protocol):
+    """Both raise `UnseenError`."""
+
+    def sightings(self) -> tuple[LiveInstance, ...]:
+        """All that is alive, of every run and owner that this account can see."""
+        ...
+
+    def end(self, nodes: Collection[str]) -> None:
+        """Whatever they are doing; those that are gone are no error. Some may take a while to be gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryScope:
+    """Where to look."""
+
+    region: str | None = None
+    """Of a cloud; None: as this machine is set up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSetting:
+    """All that a provider is told about the run it works for."""
+
+    run: str
+    """Its id. Machines carry it as a tag, so that the run finds them again after a crash."""
+    terms: ClusterTerms
+    clock: Callable[[], float]
+    seed: int = 0
+    expires_s: float | None = None
+    """Time-to-live of every node, counted from its start."""
+    lease: Callable[[], float | None] = lambda: math.inf
+    """Until when, by the run's clock, nodes may live if nobody watches them; None: not known yet. Where nodes
+    outlive their driver, each carries this and ends itself then, unless a living driver has put it off."""
+    down_s: float | None = None
+    """How long ago the driver before this one went down; None: this is the first."""
+    job: str = ""
+    """Its name, for people."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Of this provider alone (region, image, ...). It checks them, and raises JobError."""
+
+
+ProviderFactory = Callable[[ProviderSetting], Provider]

@@ -1,4 +1,9 @@
-"""A virtual cloud: nodes that queue, boot, straggle, are noticed and vanish, on a clock that is passed in.
+"""What a simulated provider charges.
+
+It counts by itself, from what the provider knows, and shares no code with planner or ledger: it is the bill
+that they are checked against.
+
+A virtual cloud: nodes that queue, boot, straggle, are noticed and vanish, on a clock that is passed in.
 
 It catches up with the clock whenever it is called, and what happens does not depend on how often that is. It
 knows nothing of its driver: a new one that calls `survey` finds what the old one left behind.
@@ -12,12 +17,59 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from elastune.cluster import ClusterTerms
 from elastune.errors import InvariantError, JobError
-from elastune.place import NodeId
-from elastune.providers.faults import Luck, NodeFaults
-from elastune.providers.meter import Meter
-from elastune.providers.protocol import Fate, Machine, Price, Survey
+from elastune.model.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
+from elastune.model.ids import NodeId
+from elastune.providers.protocol import Machine, Price, RequestStatus, Survey
+from elastune.providers.simulated_faults import Luck, NodeFaults
+
+
+class SimulatedMeter:
+    """Runs for every node from the start of its INIT until it is released or lost."""
+
+    def __init__(self, terms: ClusterTerms) -> None:
+        self._terms = terms
+        self._start_s: dict[NodeId, float] = {}
+        self._stop_s: dict[NodeId, float] = {}
+        self._usd_per_hour: dict[NodeId, float] = {}
+
+    def start(self, node: NodeId, at_s: float, usd_per_hour: float | None = None) -> None:
+        self._start_s[node] = at_s
+        if usd_per_hour is not None:
+            self._usd_per_hour[node] = usd_per_hour
+
+    def stop(self, node: NodeId, at_s: float) -> None:
+        self._stop_s[node] = at_s
+
+    def billed_s(self, node: NodeId, at_s: float) -> float:
+        """How long it has run, without a minimum charge."""
+        return self._stop_s.get(node, at_s) - self._start_s[node]
+
+    def stopped_s(self, node: NodeId) -> float | None:
+        return self._stop_s.get(node)
+
+    def usd_per_hour(self, node: NodeId) -> float | None:
+        """None: as all nodes."""
+        return self._usd_per_hour.get(node)
+
+    def usd(self, at_s: float) -> float:
+        """Owed at this instant. The minimum charge is owed as soon as a node is granted, whoever ends it.
+
+        Under per-function billing machine time is free here: slots are charged by use, which a provider of
+        nodes does not see. Data ingress is owed under both.
+        """
+        started = {node: start_s for node, start_s in self._start_s.items() if start_s <= at_s}
+        ingress_usd = len(started) * self._terms.data_usd_per_node
+        if self._terms.billing is Billing.FUNCTION:
+            return ingress_usd
+        usual = self._terms.price_per_hour
+        usd = math.fsum(
+            max(min(self._stop_s.get(node, at_s), at_s) - start_s, self._terms.minimum_charge_s)
+            * self._usd_per_hour.get(node, usual)
+            for node, start_s in started.items()
+        )
+        return usd / SECONDS_PER_HOUR + ingress_usd
+
 
 _NO_FAULTS = NodeFaults()
 
@@ -74,11 +126,11 @@ class SimulatedProvider:
         self._clock = clock
         self._now_s = clock()
         self._luck = Luck(terms, faults, seed=seed)
-        self._meter = Meter(terms)
+        self._meter = SimulatedMeter(terms)
         self._agenda: list[tuple[float, int, _Due]] = []
         self._entries = itertools.count()
         self._orders: dict[str, _Order] = {}
-        self._fates: dict[str, Fate] = {}
+        self._fates: dict[str, RequestStatus] = {}
         self._live: dict[NodeId, Machine] = {}
         self._slowdowns: dict[NodeId, float] = {}
         self._unseen = False
@@ -184,7 +236,7 @@ class SimulatedProvider:
     def _answer(self, order: _Order, at_s: float) -> None:
         count, reason = min(self._ceilings(order), key=lambda ceiling: ceiling[0])
         nodes = tuple(self._start(order.token, at_s) for _ in range(count))
-        self._fates[order.token] = Fate(
+        self._fates[order.token] = RequestStatus(
             token=order.token,
             asked=order.count,
             granted=nodes,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from elastune.core.events import NodeFound, NodeLost, NodeNoticed, NodesGranted, NodesReady, NodesRefused
-from elastune.place import NodeId
-from elastune.providers.protocol import Fate, Machine, Survey
+from elastune.model.ids import NodeId
+from elastune.providers.protocol import Machine, RequestStatus, Survey
 
 NodeEvent = NodesGranted | NodesRefused | NodesReady | NodeNoticed | NodeLost | NodeFound
 _AT_ONE_INSTANT = (NodesGranted, NodesRefused, NodesReady, NodeNoticed, NodeLost, NodeFound)
@@ -52,7 +52,7 @@ class Watcher:
         self._refused = dict(belief.refused)
         self._gone = set(belief.gone)
         self._orphans: set[NodeId] = set()
-        self._read: dict[str, Fate] = {}
+        self._read: dict[str, RequestStatus] = {}
         self._billed_s = billed_s
 
     @property
@@ -130,7 +130,7 @@ class Watcher:
                 yield survey.at_s, event
             yield from self._lose(missed, survey.at_s, now_s)
 
-    def _miss(self, fate: Fate, nodes: list[NodeId], now_s: float) -> Iterator[NodeEvent]:
+    def _miss(self, fate: RequestStatus, nodes: list[NodeId], now_s: float) -> Iterator[NodeEvent]:
         """Nodes that came and went between two surveys. They are told, because they were paid for."""
         for usd, alike in _grouped(nodes, fate.prices.get).items():
             for billed_s, some in _grouped(alike, self._billed_s).items():

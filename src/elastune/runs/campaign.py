@@ -7,19 +7,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from elastune.bodies.simulated import Faults
-from elastune.bodies.simulated.faults import write_faults
 from elastune.errors import JobError
-from elastune.journal import AnyJournal, Body, MemoryJournal, RunFolder, RunId, RunRecord
-from elastune.runs.history.hopping import recall_hopping
-from elastune.runs.overview import Overview
-from elastune.runs.remarks import Remark, overheard
-from elastune.runs.result import Estimate, RunResult
-from elastune.runs.setup import RunSetup
+from elastune.history.hopping import recall_hopping
+from elastune.history.notes import RunNote, overheard
+from elastune.history.result import Estimate, RunResult
+from elastune.history.status import RunStatus, standing_of
+from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.writer import AnyJournal, MemoryJournal
+from elastune.runs.campaign_status import Overview
 from elastune.runs.simulation import Simulation
-from elastune.runs.standing import Standing, standing_of
-from elastune.runs.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
-from elastune.units import plural
+from elastune.runtime.simulated.cloud import Faults, write_faults
+from elastune.setup.run_setup import RunSetup
+from elastune.wording import plural
 
 
 class CampaignProgress(NamedTuple):
@@ -36,7 +37,7 @@ Watch = Callable[[CampaignProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Christening:
+class RunNaming:
     """Where ids and dates come from, and seconds in which a journal grows old; all are drawn at the edge."""
 
     run: RunId
@@ -55,7 +56,7 @@ class Contestant:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRun:
     result: RunResult
-    standing: Standing
+    standing: RunStatus
 
     @property
     def digest(self) -> RunDigest:
@@ -158,7 +159,7 @@ def simulate_all(
     *,
     faults: Faults,
     journal: AnyJournal | None,
-    christening: Christening,
+    christening: RunNaming,
     watch: Watch | None = None,
 ) -> Campaign:
     """Every policy on every seed. Without a journal nothing is kept.
@@ -180,7 +181,7 @@ def simulate_all(
                     run=RunId(f"{christening.run}.{len(runs) + 1}" if count > 1 else christening.run),
                     name=each.setup.job.name,
                     created_utc=christening.now_utc(),
-                    body=Body.SIMULATED,
+                    body=RuntimeKind.SIMULATED,
                     policy=each.setup.policy,
                     seed=seed,
                 )
@@ -214,7 +215,7 @@ def _teller(
 
 
 def _simulated(simulation: Simulation, predicted: Estimate) -> SimulatedRun:
-    remarks: list[Remark] = []
+    remarks: list[RunNote] = []
     for _ in overheard(simulation.journal.read(simulation.record.run), remarks):
         pass
     hopping = recall_hopping(simulation.journal.read(simulation.record.run), simulation.setup.terms)

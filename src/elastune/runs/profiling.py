@@ -10,18 +10,17 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elastune.cluster.billing import charged_s, ingress_usd
 from elastune.errors import ExecutionError, JobError
-from elastune.job import Job
+from elastune.history.measured import Measurements
+from elastune.history.result import Estimate
+from elastune.job.job import Job
 from elastune.job.measurement_files import read_measurements
+from elastune.model.billing import charged_s, ingress_usd
+from elastune.model.profile import Profile
 from elastune.policies.profile import ProfilingOptions
-from elastune.profiles import Profile
-from elastune.runs.measuring import Measurements
-from elastune.runs.offer import Offer, make_offer, spends_money
-from elastune.runs.pricing import with_price
-from elastune.runs.result import Estimate
-from elastune.runs.script import Shipment
-from elastune.runs.setup import MEASURING
+from elastune.runs.code_bundle import CodeShipment
+from elastune.runs.prepared_run import PreparedRun, prepare_run, spends_money
+from elastune.setup.run_setup import MEASURING, with_price
 
 _STEPS_AT_MOST = 10
 _VERSIONS = ("torch", "ray")
@@ -64,14 +63,14 @@ class Profiled:
         }
 
 
-def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> Offer:
+def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> PreparedRun:
     """A run that measures, within the job's own limits and the effort."""
     deadline = effort.most_s if job.deadline is None else min(effort.most_s, job.deadline)
     bounds: dict[str, object] = {"deadline": deadline, "yields": None, "stop_when": None}
     if spends_money(job) and address is None:
         bounds["budget"] = most_usd(job, effort)
     bounded = job.model_copy(update={**bounds, "start_configurations": ()})
-    offer = make_offer(bounded, policy=MEASURING, seed=seed, address=address)
+    offer = prepare_run(bounded, policy=MEASURING, seed=seed, address=address)
     return replace(offer, setup=replace(offer.setup, measuring=effort.to_options()))
 
 
@@ -99,7 +98,7 @@ def keep(measurements: Measurements, path: Path, key: str) -> Profile:
     return read_measurements(path)
 
 
-def key_of(job: Job, shipment: Shipment) -> str:
+def key_of(job: Job, shipment: CodeShipment) -> str:
     """Changes with all that a measurement depends on: the code, the space, slot, node and libraries."""
     plain = job.to_dict()
     cluster = plain["cluster"]
@@ -119,7 +118,7 @@ def key_of(job: Job, shipment: Shipment) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _code_of(shipment: Shipment) -> str | None:
+def _code_of(shipment: CodeShipment) -> str | None:
     """Of a class or function from a script or a notebook: its pickle differs from process to process."""
     with contextlib.suppress(OSError, TypeError):
         return inspect.getsource(shipment.recipe.user)

@@ -1,4 +1,7 @@
-"""A run on real machines."""
+"""Until when nodes may live if nobody watches them, as the run last said.
+
+A run on real machines.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,58 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from elastune.bodies.ray.body import RayBody
-from elastune.bodies.ray.clock import RunClock
-from elastune.bodies.ray.machines import Machines
-from elastune.bodies.ray.messages import Manual
-from elastune.checkpoints import Store
-from elastune.core import AnyCommand, AnyEvent, Core, State
+from elastune.checkpoints.store import Store
 from elastune.core import commands as do
-from elastune.core.events import Resumed, RunStarted
+from elastune.core import limits as guards
+from elastune.core.commands import AnyCommand
+from elastune.core.core import Core
+from elastune.core.events import AnyEvent, Resumed, RunStarted
+from elastune.core.state import State
 from elastune.errors import ExecutionError, InvariantError
-from elastune.job import Job
-from elastune.journal import AnyJournal, RunFolder, RunRecord, Writer
-from elastune.providers.rays import RayProvider
-from elastune.runs.data import open_data
-from elastune.runs.driver import Beat, Driver, belief_of
-from elastune.runs.history.hopping import Hopping, recall_hopping
-from elastune.runs.lease import Lease
-from elastune.runs.listening import open_listeners
-from elastune.runs.remarks import Remark, overheard
-from elastune.runs.result import Estimate, RunResult, best_of, count_phases
+from elastune.history.hopping import HoppingFigures, recall_hopping
+from elastune.history.notes import RunNote, overheard
+from elastune.history.result import Estimate, RunResult, best_of, count_phases
+from elastune.history.status import RunStatus, standing_of
+from elastune.job.job import Job
+from elastune.journal.records import RunRecord
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.writer import AnyJournal, Writer
+from elastune.providers.ray_cluster import FinalCheck, RayProvider
+from elastune.runs.code_bundle import CodeShipment, pack_up
+from elastune.runs.listeners import open_listeners
+from elastune.runs.prepared_run import PreparedRun
 from elastune.runs.retention import Retention
-from elastune.runs.script import Shipment, pack_up
-from elastune.runs.setup import RunSetup
-from elastune.runs.standing import Standing, standing_of
-from elastune.runs.storage import open_store, refuse_unshared
+from elastune.runs.run_files import open_store, refuse_unshared
+from elastune.runs.simulation import Beat, Driver, belief_of
+from elastune.runtime.ray.fleet import ProviderNodes, RunClock
+from elastune.runtime.ray.messages import WorkerSpec
+from elastune.runtime.ray.runtime import RayRuntime
+from elastune.setup.data import open_data
+from elastune.setup.run_setup import RunSetup
+
+
+class NodeLease:
+    """Written by the run after everything that happens, read by whoever renews leases, from any thread."""
+
+    def __init__(self) -> None:
+        self._until_s: float | None = None
+
+    def __call__(self) -> float | None:
+        """By the run's clock; None: the run has not begun yet, or not begun again."""
+        return self._until_s
+
+    def shorten(self, state: State) -> None:
+        """Before anything is done about what happened: more nodes may be about to share the money."""
+        until_s = guards.may_live_until_s(state)
+        self._until_s = until_s if self._until_s is None else min(until_s, self._until_s)
+
+    def reckon(self, state: State) -> None:
+        """Once it is done: those that were given back cost nothing more."""
+        self._until_s = guards.may_live_until_s(state)
+
 
 # Commands that change nothing outside: they may be carried out before the journal is durable.
 _INWARD = (do.Note, do.SetTimer, do.CancelTimer, do.Barrier, do.Sample, do.Fork)
@@ -58,13 +86,13 @@ class RunInterrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class RunResources:
     """What a real run works with. The provider is open, and closed by whoever opened it."""
 
     provider: RayProvider
-    shipment: Shipment
+    shipment: CodeShipment
     clock: RunClock
-    lease: Lease = field(default_factory=Lease)
+    lease: NodeLease = field(default_factory=NodeLease)
 
 
 class RealRun:
@@ -73,7 +101,7 @@ class RealRun:
     def __init__(
         self,
         setup: RunSetup,
-        means: Means,
+        means: RunResources,
         *,
         journal: AnyJournal,
         record: RunRecord,
@@ -93,9 +121,9 @@ class RealRun:
         self.store.check()
         core = setup.make_core(record.seed) if going_on is None else going_on[0]
         self.listeners = open_listeners(setup.job, core.state, journal, record, folder, self.store)
-        self.body = RayBody(
+        self.body = RayRuntime(
             setup.terms,
-            machines=Machines(means.provider, means.clock, belief_of(core.state)),
+            machines=ProviderNodes(means.provider, means.clock, belief_of(core.state)),
             sampler=setup.tuning.make_sampler(record.seed),
             manual=replace(_manual(setup, means.shipment, self.store, folder), luggage=luggage),
             seed=record.seed,
@@ -187,14 +215,14 @@ class RealRun:
             hopping=self._hopping(),
         )
 
-    def _hopping(self) -> Hopping | None:
+    def _hopping(self) -> HoppingFigures | None:
         """How the models hopped, if they did; that is in the journal alone."""
         if self.setup.terms.data is None:
             return None
         return recall_hopping(self.journal.read(self.record.run), self.setup.terms)
 
-    def standing(self, predicted: Estimate) -> Standing:
-        remarks: list[Remark] = []
+    def standing(self, predicted: Estimate) -> RunStatus:
+        remarks: list[RunNote] = []
         for _ in overheard(self.journal.read(self.record.run), remarks):
             pass
         remarks += self.listeners.remarks()
@@ -243,9 +271,9 @@ class RealRun:
         return ended_s is not None and self.body.now_s > ended_s + _LEAVE_TAKING_S
 
 
-def _manual(setup: RunSetup, shipment: Shipment, store: Store, folder: RunFolder) -> Manual:
+def _manual(setup: RunSetup, shipment: CodeShipment, store: Store, folder: RunFolder) -> WorkerSpec:
     job = setup.job
-    return Manual(
+    return WorkerSpec(
         script=shipment.script,
         store=store,
         checkpoints=setup.terms.checkpoint_rule(job.checkpoint_every),
@@ -259,7 +287,7 @@ def _manual(setup: RunSetup, shipment: Shipment, store: Store, folder: RunFolder
     )
 
 
-def _data(job: Job, folder: RunFolder, shipment: Shipment) -> dict[str, Any]:
+def _data(job: Job, folder: RunFolder, shipment: CodeShipment) -> dict[str, Any]:
     section = job.data
     if section is None:
         return {}
@@ -270,7 +298,7 @@ def _data(job: Job, folder: RunFolder, shipment: Shipment) -> dict[str, Any]:
     }
 
 
-def _preload(setup: RunSetup, shipment: Shipment) -> tuple[str, ...]:
+def _preload(setup: RunSetup, shipment: CodeShipment) -> tuple[str, ...]:
     """Gangs of several workers talk through torch, whether their code uses it or not."""
     if "torch" in shipment.preload or shipment.most_slots == 1:
         return shipment.preload
@@ -280,3 +308,20 @@ def _preload(setup: RunSetup, shipment: Shipment) -> tuple[str, ...]:
     else:
         gangs = setup.terms.gangs.max_slots != 1
     return (*shipment.preload, "torch") if gangs else shipment.preload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A real run that came to its end."""
+
+    result: RunResult
+    standing: RunStatus
+    offer: PreparedRun
+    folder: RunFolder
+    record: RunRecord
+    farewell: FinalCheck | None = None
+    """What a last look at its machines found; None: nobody looked."""
+
+    def to_dict(self) -> dict[str, object]:
+        farewell = None if self.farewell is None else asdict(self.farewell)
+        return {**self.result.to_dict(), "farewell": farewell}

@@ -10,23 +10,29 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
-from elastune.core import Core
+from elastune.core.core import Core
 from elastune.core.events import Progressed, RunStarted
+from elastune.curves.opening import SYNTHETIC
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
-from elastune.job import Job
-from elastune.journal import Body, Entry, FoundRun, Head, Journal, RunFolder, RunRecord, Summary
-from elastune.journal.codec import has_rows
-from elastune.journal.hashing import hash_entries
-from elastune.providers.rays import Farewell
-from elastune.runs.listing import RunState, find_end, state_of
-from elastune.runs.remarks import Remark, overheard
-from elastune.runs.replay import Deviation, audit, event_of, replay
-from elastune.runs.result import Estimate
-from elastune.runs.setup import RunSetup, prepare, reserve_of
-from elastune.runs.shelf import Intent, read_farewell, read_intent, read_predicted, repeating
-from elastune.runs.standing import Standing, standing_of
-from elastune.runs.storage import open_store
-from elastune.trainables import SYNTHETIC
+from elastune.history.notes import RunNote, overheard
+from elastune.history.result import Estimate
+from elastune.history.status import RunStatus, standing_of
+from elastune.job.job import Job
+from elastune.journal.codec import Deviation, audit, event_of, has_rows, replay
+from elastune.journal.records import Entry, JournalHead, RunRecord, RuntimeKind, Summary, hash_entries
+from elastune.journal.run_folders import FoundRun, RunFolder
+from elastune.journal.store import Journal
+from elastune.providers.ray_cluster import FinalCheck
+from elastune.runs.run_files import (
+    RunIntent,
+    open_store,
+    read_farewell,
+    read_intent,
+    read_predicted,
+    repeating,
+)
+from elastune.runs.run_list import RunState, find_end, state_of
+from elastune.setup.run_setup import RunSetup, prepare, reserve_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +44,8 @@ class Audit:
 
     agreed: int
     deviation: Deviation | None
-    stored: Head
-    found: Head
+    stored: JournalHead
+    found: JournalHead
 
     @property
     def is_clean(self) -> bool:
@@ -47,19 +53,19 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
+class ReopenedRun:
     record: RunRecord
     folder: RunFolder
     job: Job
     state: RunState
     writer: str | None
     """The process that writes the run now."""
-    standing: Standing
+    standing: RunStatus
     audit: Audit | None
     """None: nobody asked."""
-    intent: Intent | None = None
+    intent: RunIntent | None = None
     """With which seed, policy and faults this run was asked for; None: nobody wrote it down."""
-    farewell: Farewell | None = None
+    farewell: FinalCheck | None = None
     """What a last look at its machines found; None: it goes on, or nobody looked."""
 
     @property
@@ -98,7 +104,7 @@ class RunStatus:
         return data
 
 
-def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
+def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
     """Replay a run; with `audited`, up to where its commands are not what this program would command."""
     journal = Journal.open(found.journal, read_only=True)
     run = found.record.run
@@ -110,13 +116,13 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
     if summary.last is None:
         raise ExecutionError(f"run {run} has no events: its process ended before the first one was stored")
     setup = setup_of(found.record, journal)
-    remarks: list[Remark] = []
+    remarks: list[RunNote] = []
     core, deviation = taken_in(
         setup.make_core(found.record.seed), overheard(journal.read(run), remarks), run, audited=audited
     )
     end, _ = find_end(journal, summary)
     agreed = core.state.events if deviation is None else deviation.number - 1
-    return RunStatus(
+    return ReopenedRun(
         record=found.record,
         folder=found.folder,
         job=setup.job,
@@ -143,22 +149,22 @@ def reopen(found: FoundRun, *, audited: bool = False) -> RunStatus:
     )
 
 
-def _with_checkpoint(found: FoundRun, job: Job, standing: Standing) -> Standing:
+def _with_checkpoint(found: FoundRun, job: Job, standing: RunStatus) -> RunStatus:
     """Of a real run, where the best model lies."""
     best = standing.best
-    if found.record.body is not Body.RAY or best is None:
+    if found.record.body is not RuntimeKind.RAY or best is None:
         return standing
     path = open_store(job, found.folder).path(best.trial, best.iterations)
     return replace(standing, best=best.kept_at(path))
 
 
-def _added_up(journal: Journal, summary: Summary) -> Head:
+def _added_up(journal: Journal, summary: Summary) -> JournalHead:
     """Of what was stored by then: somebody may write on meanwhile."""
     entries = journal.read(summary.record.run)
     return hash_entries(itertools.islice(entries, summary.head.events)).head
 
 
-def _intent(found: FoundRun) -> Intent | None:
+def _intent(found: FoundRun) -> RunIntent | None:
     """Of this run, where the folder has several."""
     whole = read_intent(found.folder)
     record = found.record
@@ -204,7 +210,7 @@ def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
         raise ExecutionError(
             f"run {record.run} cannot be replayed, because its job cannot be used any more: {error}"
         ) from error
-    if record.body is not Body.RAY:
+    if record.body is not RuntimeKind.RAY:
         return setup
     return replace(setup, terms=replace(setup.terms, reserve_s=reserve_of(job)))
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from elastune.core import Core, State
+from elastune.core.core import Core
 from elastune.core.events import Progressed
+from elastune.core.state import State
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
-from elastune.exports import News, RowLine, RunHead, TrialLine, without_lost
-from elastune.job import Job
-from elastune.journal import Body, Entry, FoundRun, Journal, RunRecord
-from elastune.journal.codec import decode, has_rows
-from elastune.runs.chronicle import table_recorder, trial_line
-from elastune.runs.history.recorder import Recorder
+from elastune.exports.files import RunHead, RunNews
+from elastune.history.recorder import Recorder
+from elastune.history.trial_tables import table_recorder, trial_line
+from elastune.history.trials import RowEntry, TrialEntry, without_lost
+from elastune.job.job import Job
+from elastune.journal.codec import decode, event_of, has_rows
+from elastune.journal.records import Entry, RunRecord, RuntimeKind
+from elastune.journal.run_folders import FoundRun
+from elastune.journal.store import Journal
 from elastune.runs.reopening import setup_of
-from elastune.runs.replay import event_of
-from elastune.runs.storage import open_store
+from elastune.runs.run_files import open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +27,15 @@ class Results:
     """A run in full."""
 
     head: RunHead
-    trials: tuple[TrialLine, ...]
-    rows: tuple[RowLine, ...]
+    trials: tuple[TrialEntry, ...]
+    rows: tuple[RowEntry, ...]
     ending: str | None
     """None: it has not ended."""
-    best: TrialLine | None
+    best: TrialEntry | None
     """The trial with the best model that has a checkpoint."""
 
-    def as_news(self) -> News:
-        return News(trials=self.trials, rows=self.rows, ending=self.ending, best=self.best)
+    def as_news(self) -> RunNews:
+        return RunNews(trials=self.trials, rows=self.rows, ending=self.ending, best=self.best)
 
 
 def read_results(found: FoundRun) -> Results:
@@ -57,14 +60,14 @@ def read_results(found: FoundRun) -> Results:
     )
 
 
-def read_rows(found: FoundRun) -> Iterator[RowLine]:
+def read_rows(found: FoundRun) -> Iterator[RowEntry]:
     """Every row as it was reported, in the order of the journal. No replay is needed for that."""
     for entry in Journal.open(found.journal, read_only=True).read(found.record.run):
         if has_rows(entry.event_line):
             event = decode(entry.event_line)
             if isinstance(event, Progressed):
                 for iteration, at_s, metrics in event.rows:
-                    yield RowLine(event.trial, iteration, at_s, metrics, event.generation)
+                    yield RowEntry(event.trial, iteration, at_s, metrics, event.generation)
 
 
 def head_of(record: RunRecord, state: State) -> RunHead:
@@ -95,7 +98,7 @@ def _replay(core: Core, entries: Iterable[Entry], recorder: Recorder, record: Ru
 def _checkpoints(found: FoundRun, job: Job, state: State) -> dict[int, str]:
     """The newest checkpoint of each trial, as far as it is still kept. Elsewhere than here only the best
     one is told: to list a remote storage takes long, and may take money."""
-    if found.record.body is not Body.RAY:
+    if found.record.body is not RuntimeKind.RAY:
         return {}
     best = {} if state.best is None else {state.best.trial: state.best.iteration}
     try:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from elastune.core import Core
+from elastune.core.core import Core
+from elastune.curves.source import Reference
 from elastune.errors import ExecutionError, JobError
-from elastune.job import Job, load_job
-from elastune.journal import Body, FoundRun, Journal
-from elastune.runs.offer import Offer, quote_setup
+from elastune.history.result import Estimate
+from elastune.job.job import Job, load_job
+from elastune.journal.records import RuntimeKind
+from elastune.journal.run_folders import FoundRun
+from elastune.journal.store import Journal
+from elastune.runs.code_bundle import ship
+from elastune.runs.prepared_run import PreparedRun, quote_setup
 from elastune.runs.reopening import started_of, taken_in
-from elastune.runs.result import Estimate
-from elastune.runs.script import ship
-from elastune.runs.setup import MEASURING, Purpose, prepare
-from elastune.runs.shelf import read_predicted
-from elastune.trainables import Reference
+from elastune.runs.run_files import read_predicted
+from elastune.setup.run_setup import MEASURING, SetupPurpose, prepare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ class Continuation:
     """`core` is as the journal left it."""
 
     found: FoundRun
-    offer: Offer
+    offer: PreparedRun
     core: Core
     predicted: Estimate
     down_s: float
@@ -34,7 +36,7 @@ def take_up(
 ) -> Continuation:
     """Replay the journal and open the trainable. Raises if there is nothing to go on with."""
     record = found.record
-    if record.body is not Body.RAY:
+    if record.body is not RuntimeKind.RAY:
         raise JobError(f"run {record.run} is simulated: there is nothing to resume; simulate it again")
     if record.policy == MEASURING:
         raise JobError(
@@ -49,7 +51,7 @@ def take_up(
     job = at_home(Job.from_dict(started.job, source=f"the job of run {record.run}"), found)
     if trainable is not None:
         job = job.model_copy(update={"trainable": trainable})
-    setup = prepare(job, started.policy, purpose=Purpose.RUN)
+    setup = prepare(job, started.policy, purpose=SetupPurpose.RUN)
     try:
         shipment = ship(job, setup.tuning.metric)
     except JobError as error:
@@ -62,7 +64,9 @@ def take_up(
         raise JobError(
             f"run {record.run} has come to its end ({core.state.ended.value}): there is nothing to resume"
         )
-    offer = Offer(setup=setup, shipment=shipment, quote=quote_setup(setup), seed=record.seed, address=address)
+    offer = PreparedRun(
+        setup=setup, shipment=shipment, quote=quote_setup(setup), seed=record.seed, address=address
+    )
     predicted = read_predicted(found.folder, setup.policy) or offer.predicted
     down_s = max(0.0, time.time() - found.folder.journal.stat().st_mtime)
     return Continuation(found=found, offer=offer, core=core, predicted=predicted, down_s=down_s)

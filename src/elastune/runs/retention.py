@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
-from elastune.checkpoints import Store
-from elastune.core import AnyEvent, State
-from elastune.core.events import ModelStowed, Progressed, TrialPaused, TrialsSampled, VisitEnded
+from elastune.checkpoints.store import Store
+from elastune.core.events import AnyEvent, ModelStowed, Progressed, TrialPaused, TrialsSampled, VisitEnded
+from elastune.core.state import State
 from elastune.core.trials import Trial
 from elastune.errors import ExecutionError
-from elastune.place import TrialId
-from elastune.spec import Mode
+from elastune.model.ids import TrialId
+from elastune.model.limits import Mode
 
 
 class Retention:

@@ -1,4 +1,7 @@
-"""A whole run in virtual time."""
+"""What stands between a body and the core: every event and what it caused goes into the journal first.
+
+A whole run in virtual time.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,71 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from elastune.bodies.simulated import NO_FAULTS, Faults, SimulatedBody
-from elastune.core import AnyCommand, AnyEvent, Core
-from elastune.core.events import RunStarted
+from elastune.core.commands import AnyCommand
+from elastune.core.core import Core
+from elastune.core.events import AnyEvent, RunStarted
+from elastune.core.state import State
+from elastune.curves.source import CurveSource
 from elastune.errors import InvariantError
-from elastune.journal import AnyJournal, Body, RunId, RunRecord, Writer
-from elastune.runs.driver import Beat, Driver, belief_of
-from elastune.runs.replay import replay
-from elastune.runs.result import Estimate, RunResult, best_of, count_phases
-from elastune.runs.setup import RunSetup
-from elastune.trainables import Trainable
+from elastune.history.result import Estimate, RunResult, best_of, count_phases
+from elastune.journal.codec import encode, replay
+from elastune.journal.records import RunId, RunRecord, RuntimeKind
+from elastune.journal.writer import AnyJournal, Writer
+from elastune.model.ids import NodeId
+from elastune.providers.protocol import Machine
+from elastune.providers.watcher import Belief
+from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
+from elastune.runtime.simulated.runtime import SimulatedRuntime
+from elastune.setup.run_setup import RunSetup
+
+_EVENTS_PER_BEAT = 256
+_SECONDS_PER_BEAT = 0.25
+
+
+class Driver:
+    """A brain with a memory. `commit_each`: durable before a command is carried out, as real effects need."""
+
+    def __init__(self, core: Core, writer: Writer, *, commit_each: bool = False) -> None:
+        self.core = core
+        self.writer = writer
+        self.commit_each = commit_each
+
+    def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]:
+        commands = self.core.handle(event)
+        self.writer.append(self.writer.next_number, [encode(event), *map(encode, commands)])
+        if self.commit_each and commands:
+            self.writer.commit()
+        return commands
+
+
+class Beat:
+    """Now and then: four times per second by a clock, which only the edge has; without one, by events."""
+
+    def __init__(self, clock: Callable[[], float] | None) -> None:
+        self._clock = clock
+        self._next_s = -math.inf
+
+    def is_due(self, events: int) -> bool:
+        if self._clock is None:
+            return not events % _EVENTS_PER_BEAT
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return False
+        self._next_s = now_s + _SECONDS_PER_BEAT
+        return True
+
+
+def belief_of(state: State) -> Belief:
+    """What a run that comes back knows about its nodes."""
+    machines = tuple(
+        Machine(node=node.number, token=str(node.request), since_s=node.born_s, ready_s=node.ready_s)
+        for node in state.where.values()
+    )
+    known = {machine.node for machine in machines}
+    gone: frozenset[NodeId] = frozenset(node for node in state.ledger.nodes if node not in known)
+    requests = frozenset(range(1, state.requests + 1))
+    return Belief(machines=machines, requests=requests, refused=dict(state.refused), gone=gone)
+
 
 _DRIVER_LUCK = 104
 Progress = Callable[[float], None]
@@ -39,7 +97,7 @@ class Simulation:
         journal: AnyJournal,
         record: RunRecord,
         faults: Faults = NO_FAULTS,
-        trainable: Trainable | None = None,
+        trainable: CurveSource | None = None,
     ) -> None:
         """`trainable` instead of the job's own: for a rehearsal, in which nobody learns."""
         self.setup = setup
@@ -47,7 +105,7 @@ class Simulation:
         self.journal = journal
         self.record = record
         self.faults = faults
-        self.body = SimulatedBody(
+        self.body = SimulatedRuntime(
             setup.terms,
             trainable=trainable or setup.tuning.trainable,
             sampler=setup.tuning.make_sampler(seed, learns=trainable is None),
@@ -152,7 +210,7 @@ def unnamed(setup: RunSetup) -> RunRecord:
         run=RunId("0"),
         name=setup.job.name,
         created_utc=datetime.fromtimestamp(0, UTC),
-        body=Body.SIMULATED,
+        body=RuntimeKind.SIMULATED,
         policy=setup.policy,
         seed=setup.job.seed,
     )

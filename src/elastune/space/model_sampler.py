@@ -1,4 +1,12 @@
-"""Samplers that learn: Optuna's TPE and Gaussian process, on what was told so far.
+"""What a sampler that learns was told, and which part of it a model is made of.
+
+Trials are stopped after different iterations, and a value after 1 iteration says little about one after 81.
+As in BOHB (Falkner, Klein, Hutter 2018, section 4.1) a model is made of the values at one number of
+iterations: the highest at which enough trials have one, and enough is one more than there are
+hyperparameters, 3 at least. Deliberate deviation: no share of the trials is drawn at random to escape a model
+that is wrong; the random first trials and the model's own spread have to do.
+
+Samplers that learn: Optuna's TPE and Gaussian process, on what was told so far.
 
 The study that Optuna looks at is put together anew for every ask from what was told, with the numbers of our
 own trials; its sampler is made anew too, seeded by (seed, trial). So a configuration depends on nothing else,
@@ -12,16 +20,43 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from elastune.space.evidence import Evidence
-from elastune.space.given import completed
-from elastune.space.random_sampler import RandomSampler
-from elastune.space.sampler import AnySpace, Configuration
+from elastune.model.limits import Mode
+from elastune.space.plain_samplers import RandomSampler
+from elastune.space.sampler import AnySpace, Configuration, SpaceSampler, completed
 from elastune.space.space import Distribution, Draw, Scalar, Space
-from elastune.space.space_sampler import SpaceSampler
-from elastune.spec import Mode
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
+
+
+_LEAST = 3
+
+
+class Evidence:
+    """Values by iteration and trial. The level only ever rises, so what lies below it is forgotten."""
+
+    def __init__(self) -> None:
+        self.level: int | None = None
+        """The iteration whose values the model is made of; None: there are not enough at any."""
+        self.seen: set[int] = set()
+        """The trials with a value at any iteration."""
+        self._values: dict[int, dict[int, float]] = {}
+
+    def add(self, trial: int, iteration: int, value: float, *, hyperparameters: int) -> None:
+        self.seen.add(trial)
+        if self.level is not None and iteration < self.level:
+            return
+        values = self._values.setdefault(iteration, {})
+        values[trial] = value
+        enough = max(_LEAST, hyperparameters + 1)
+        if len(values) >= enough and (self.level is None or iteration > self.level):
+            self.level = iteration
+            self._values = {each: of for each, of in self._values.items() if each >= iteration}
+
+    def values(self) -> dict[int, float]:
+        """The value of each trial that counts."""
+        return {} if self.level is None else self._values[self.level]
+
 
 Model = Literal["tpe", "gp"]
 STARTUP = 10

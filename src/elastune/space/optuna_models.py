@@ -17,9 +17,9 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from elastune.errors import JobError
-from elastune.space.membership import fitted
+from elastune.model.limits import Mode
 from elastune.space.space import Distribution, Draw, Scalar
-from elastune.spec import Mode
+from elastune.space.values import fitted
 
 _NAME = "elastune"
 

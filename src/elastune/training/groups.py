@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from elastune.errors import ExecutionError, InvariantError
+from elastune.errors import ExecutionError
 
 
 class Group(Protocol):
@@ -84,33 +84,3 @@ def open_rendezvous(host: str) -> Rendezvous:
             f"cannot listen on {host} for the workers of a gang: {error}; expected an address of this machine"
         ) from error
     return Rendezvous(listening)
-
-
-def join(  # noqa: PLR0913  a meeting has an address, a place in it, and options
-    host: str,
-    port: int,
-    *,
-    rank: int,
-    size: int,
-    timeout_s: float,
-    rendezvous: Rendezvous | None = None,
-    interface: str | None = None,
-    backend: str = "gloo",
-) -> Group:
-    """Form a group with the others that join there; returns when all have.
-
-    Rank 0 brings the rendezvous. `interface` is the network interface to use; None: the one that leads to
-    `host`. `backend` is "gloo", or "cpu:gloo,cuda:nccl" where models are on GPUs.
-    """
-    if not 0 <= rank < size or (rank == 0) != (rendezvous is not None):
-        raise InvariantError(f"rank {rank} of {size} joins with rendezvous {rendezvous}: only rank 0 has one")
-    if size == 1:
-        if rendezvous is not None:
-            rendezvous.close()
-        return Solo()
-    from elastune.training.torch_group import Meeting, form  # noqa: PLC0415  imports torch
-
-    meeting = Meeting(
-        host=host, port=port, rank=rank, size=size, timeout_s=timeout_s, interface=interface, backend=backend
-    )
-    return form(meeting, rendezvous)

@@ -1,19 +1,58 @@
-"""A trial that is being trained on one rank, whichever way the user wrote it.
+"""From what a step returned to numbers by name.
+
+A trial that is being trained on one rank, whichever way the user wrote it.
 
 Decides when the user's code runs and what may be asked of it then. What becomes of metrics and states is left
 to whoever drives the training.
+
+Paying for torch once per node: workers forked from a process that called `warm_up` start at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsFloat
 
 from elastune.errors import InvariantError, JobError
-from elastune.training.metrics import read_metrics
+from elastune.training.groups import Group, Rendezvous, Solo
 from elastune.training.trainable import State
 from elastune.training.worker import Worker
 from elastune.wording import seen
+
+
+def read_metrics(given: object, *, metric: str | None, name: str) -> dict[str, float]:
+    """The numbers in a mapping, or a bare number as `metric`; `name` is how errors speak of the trainable.
+
+    What is no number is dropped, save for the metric itself, which must be there.
+    """
+    if not isinstance(given, Mapping):
+        number = as_number(given)
+        if number is None or metric is None:
+            raise JobError(f"{name} gave {seen(given)}; expected {_expected(metric)}")
+        return {metric: number}
+    numbers = ((str(key), as_number(value)) for key, value in given.items())
+    row = {key: value for key, value in numbers if value is not None}
+    if metric is not None and metric not in row:
+        raise JobError(f"{name} gave {seen(dict(given))}; expected {_expected(metric)}")
+    return row
+
+
+def as_number(value: object) -> float | None:
+    """Of numpy and torch, scalars and arrays without dimensions; None: it is no number."""
+    if not isinstance(value, SupportsFloat) or getattr(value, "ndim", None) not in (None, 0):
+        return None
+    detach = getattr(value, "detach", None)  # torch warns when a loss that has a gradient becomes a float
+    try:
+        return float(value if detach is None else detach())
+    except (TypeError, ValueError):  # an array of texts, say
+        return None
+
+
+def _expected(metric: str | None) -> str:
+    if metric is None:
+        return "a mapping of names to numbers, such as {'accuracy': 0.9}"
+    return f"a number, or a mapping with the number {metric!r}"
+
 
 Row = Mapping[str, float]
 
@@ -36,7 +75,7 @@ class Training(Protocol):
         ...
 
 
-class Turn:
+class IterationResult:
     """What both kinds have in common: the order of iterations, and the reading of metrics."""
 
     def __init__(self, worker: Worker, *, name: str, metric: str | None) -> None:
@@ -74,7 +113,7 @@ class Turn:
 
 
 class ClassTraining:
-    def __init__(self, instance: Any, turn: Turn) -> None:
+    def __init__(self, instance: Any, turn: IterationResult) -> None:
         self._instance = instance
         self._turn = turn
 
@@ -105,7 +144,7 @@ class FunctionTraining:
     """Between two steps the generator waits at its `yield`, where its state can be saved."""
 
     def __init__(
-        self, start: Callable[[], Generator[object, None, object]], state: State, turn: Turn
+        self, start: Callable[[], Generator[object, None, object]], state: State, turn: IterationResult
     ) -> None:
         self._running = start()
         self._turn = turn
@@ -150,3 +189,54 @@ class FunctionTraining:
                 "where save is a function"
             )
         return yielded
+
+
+def warm_up() -> None:
+    """Import torch and all that its first training would import, without starting a thread.
+
+    A forked process has only the thread that forked it: a pool of threads, or autograd's engine, started
+    before the fork would hang or be refused after it. So there is no backward pass here and nothing large.
+    """
+    import torch  # noqa: PLC0415  slow
+    import torch.utils.data  # noqa: PLC0415
+
+    import elastune.training.torch_group  # noqa: F401, PLC0415  process groups and DDP
+
+    model = torch.nn.Linear(1, 1)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for optimizer in (torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())):
+        optimizer.step()  # the first one imports torch's compiler, half as long as torch itself
+        optimizer.zero_grad()
+    with torch.no_grad():
+        torch.nn.functional.cross_entropy(model(torch.zeros(1, 1)), torch.zeros(1, dtype=torch.int64))
+
+
+def join(  # noqa: PLR0913  a meeting has an address, a place in it, and options
+    host: str,
+    port: int,
+    *,
+    rank: int,
+    size: int,
+    timeout_s: float,
+    rendezvous: Rendezvous | None = None,
+    interface: str | None = None,
+    backend: str = "gloo",
+) -> Group:
+    """Form a group with the others that join there; returns when all have.
+
+    Rank 0 brings the rendezvous. `interface` is the network interface to use; None: the one that leads to
+    `host`. `backend` is "gloo", or "cpu:gloo,cuda:nccl" where models are on GPUs.
+    """
+    if not 0 <= rank < size or (rank == 0) != (rendezvous is not None):
+        raise InvariantError(f"rank {rank} of {size} joins with rendezvous {rendezvous}: only rank 0 has one")
+    if size == 1:
+        if rendezvous is not None:
+            rendezvous.close()
+        return Solo()
+    from elastune.training.torch_group import Meeting, form  # noqa: PLC0415  imports torch
+
+    meeting = Meeting(
+        host=host, port=port, rank=rank, size=size, timeout_s=timeout_s, interface=interface, backend=backend
+    )
+    return form(meeting, rendezvous)

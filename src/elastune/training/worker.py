@@ -1,4 +1,9 @@
-"""What a training is told about its place in the gang, and the verbs that make a gang learn like one worker.
+"""Where the random numbers of a training come from: the seed, the iteration and the rank, nothing else.
+
+How many threads the libraries of one worker may use, so that the slots of a node do not get in each
+other's way.
+
+What a training is told about its place in the gang, and the verbs that make a gang learn like one worker.
 
 The effective batch is the same at any gang size (RubberBand, section 3): `batches` splits each global batch
 over the ranks, `backward` weights by the samples of the global batch, not by those of the rank.
@@ -6,6 +11,9 @@ over the ranks, `backward` weights by the samples of the global batch, not by th
 
 from __future__ import annotations
 
+import os
+import random
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, overload
@@ -13,12 +21,53 @@ from typing import Any, overload
 import numpy as np
 
 from elastune.errors import JobError
-from elastune.training.batches import Share, checked_count, proportional_shares, shares
-from elastune.training.columns import Table, open_table
+from elastune.training.batches import (
+    BatchShare,
+    Pass,
+    Table,
+    checked_count,
+    open_table,
+    passed_over,
+    proportional_shares,
+    shares,
+)
 from elastune.training.groups import Group
-from elastune.training.passes import Pass, passed_over
-from elastune.training.seeding import seed_libraries, shuffled
-from elastune.training.threads import limit_threads
+
+
+def trial_seed(run_seed: int, trial: int) -> int:
+    """A seed for one trial, small enough for every library (scikit-learn takes 32 bits)."""
+    return int(np.random.SeedSequence((abs(run_seed), trial)).generate_state(1)[0] >> 1)
+
+
+def seed_libraries(*entropy: int) -> None:
+    """Seed `random`, numpy and, where it is imported, torch."""
+    words = np.random.SeedSequence(entropy).generate_state(4)
+    random.seed(int(words[0]))
+    np.random.seed(words[1:3])  # noqa: NPY002  users call the old functions
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(int(words[3]))
+
+
+def shuffled(count: int, *entropy: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The numbers below `count` in an order that depends on `entropy` alone."""
+    return np.random.default_rng(entropy).permutation(count)
+
+
+_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def limit_threads(count: int) -> None:
+    """For what is imported already and what will be."""
+    os.environ.update(dict.fromkeys(_VARIABLES, str(count)))
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
+    except ImportError:
+        pass  # it comes with scikit-learn; without it, numpy keeps its own number
+    else:
+        threadpool_limits(count)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(count)
+
 
 _ORDER, _SETUP, _STEP = range(3)  # what a stream of random numbers is for
 
@@ -186,20 +235,20 @@ class Worker:
         """How many samples each rank has, where each has its own."""
         return [int(self._group.total(mine if rank == self.rank else 0)) for rank in range(self.size)]
 
-    def _whole(self, table: Table, parts: Iterator[Share]) -> Iterator[Any]:
+    def _whole(self, table: Table, parts: Iterator[BatchShare]) -> Iterator[Any]:
         for share in parts:
             with Pass(self._open, share) as current:
                 current.samples = share.rows.size
                 yield table.pick(share.rows)
 
-    def _split(self, table: Table, parts: Iterator[Share], micro: int) -> Iterator[Iterator[Any]]:
+    def _split(self, table: Table, parts: Iterator[BatchShare], micro: int) -> Iterator[Iterator[Any]]:
         for share in parts:
             micros = self._micros(table, share, micro)
             yield micros
             if next(micros, None) is not None:
                 raise passed_over()
 
-    def _micros(self, table: Table, share: Share, micro: int) -> Iterator[Any]:
+    def _micros(self, table: Table, share: BatchShare, micro: int) -> Iterator[Any]:
         *first, last = share.micros(micro)
         with Pass(self._open, share) as current:
             with ExitStack() as silence:

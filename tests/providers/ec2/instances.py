@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from elastune.providers.ec2.boot import Boot, render
-from elastune.providers.ec2.cloud import EXPIRY
+from elastune.providers.ec2.boot import BootScript, render
+from elastune.providers.ec2.calls import EXPIRY
 from elastune.providers.local.processes import KEEP_READABLE, kill_all
 from tests.providers.ec2.fake_imds import FakeImds
 from tests.waiting import PATIENCE_S, wait_until
@@ -37,7 +37,7 @@ NOTES = '#!/bin/bash\necho "$@" >>{notes}\n'
 END = "--no-wall -P now"
 
 
-def a_boot(**changes: object) -> Boot:
+def a_boot(**changes: object) -> BootScript:
     """Of an image that has everything, on a cluster without a token."""
     usual: dict[str, object] = {
         "head": "127.0.0.1:1",
@@ -50,7 +50,7 @@ def a_boot(**changes: object) -> Boot:
         "python": sys.executable,
         "preinstalled": True,
     }
-    return Boot(**(usual | changes))  # type: ignore[arg-type]
+    return BootScript(**(usual | changes))  # type: ignore[arg-type]
 
 
 class FakeInstance:
@@ -98,14 +98,14 @@ class FakeInstance:
     def ended(self) -> bool:
         return END in self.switched
 
-    def boot(self, boot: Boot) -> subprocess.CompletedProcess[str]:
+    def boot(self, boot: BootScript) -> subprocess.CompletedProcess[str]:
         """To its end. The watchdog goes on."""
         command = ["bash", str(self._script(boot))]
         return subprocess.run(
             command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
 
-    def watch(self, boot: Boot) -> subprocess.Popen[str]:
+    def watch(self, boot: BootScript) -> subprocess.Popen[str]:
         """The watchdog alone."""
         self.state.mkdir(exist_ok=True)
         command: Sequence[str] = ["bash", str(self._script(boot)), "watch"]
@@ -139,7 +139,7 @@ class FakeInstance:
         for process in self._started:
             process.wait()
 
-    def _script(self, boot: Boot) -> Path:
+    def _script(self, boot: BootScript) -> Path:
         path = self.folder / "user-data"
         path.write_text(render(boot))
         return path

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from elastune.errors import JobError
-from elastune.providers.ec2 import cloud as ec2
+from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.api import Ec2Api
-from elastune.providers.ec2.cloud import CloudError, Launch, Market, Phase, Ware
-from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2.calls import CloudError, Ec2Options, InstancePhase, Launch, Market, Offering
 from tests.providers.ec2.moto_edge import Edge, moto_server, user_data_of
 
 IMAGE = "ami-12c6146b"
-WARE = Ware(instance_type="p3.8xlarge", market=Market.ON_DEMAND, subnet=None, usd_per_hour=12.24)
+WARE = Offering(instance_type="p3.8xlarge", market=Market.ON_DEMAND, subnet=None, usd_per_hour=12.24)
 SPOT = replace(WARE, market=Market.SPOT)
 
 
@@ -42,7 +41,7 @@ def api(edge: Edge, **options: Any) -> Ec2Api:
     return made
 
 
-def launch(run: str, token: str = "t", *, count: int = 2, ware: Ware = WARE) -> Launch:
+def launch(run: str, token: str = "t", *, count: int = 2, ware: Offering = WARE) -> Launch:
     tags = {ec2.RUN: run, ec2.REQUEST: "1", ec2.PRICE: "12.24", ec2.EXPIRY: str(int(time.time()) + 600)}
     return Launch(
         client_token=f"{run}-{token}", count=count, ware=ware, tags=tags, user_data="#!/bin/bash\ntrue\n"
@@ -54,7 +53,7 @@ def test_what_is_launched_is_listed_with_its_tags_and_price(edge: Edge) -> None:
     launched = cloud.launch(launch("listed"))
     listed = cloud.instances("listed")
     assert {each.id for each in launched} == {each.id for each in listed}
-    assert {each.phase for each in listed} <= {Phase.PENDING, Phase.RUNNING}
+    assert {each.phase for each in listed} <= {InstancePhase.PENDING, InstancePhase.RUNNING}
     assert {each.usd_per_hour for each in listed} == {12.24}
     assert all(each.expires is not None and each.expires > time.time() for each in listed)
     assert cloud.instances("another") == ()
@@ -156,13 +155,15 @@ def test_the_lease_is_put_off_and_instances_end(edge: Edge) -> None:
     with pytest.raises(ec2.BusyError, match=r"InvalidInstanceID\.NotFound"):  # it may be too young
         cloud.terminate([ids[0], "i-0123456789abcdef0"])
     phases = {each.id: each.phase for each in cloud.instances("leased")}
-    assert phases[ids[0]] in {Phase.ENDING, Phase.ENDED}, (
+    assert phases[ids[0]] in {InstancePhase.ENDING, InstancePhase.ENDED}, (
         "one that nobody knows does not keep the others alive"
     )
-    assert phases[ids[1]] is Phase.RUNNING
+    assert phases[ids[1]] is InstancePhase.RUNNING
     cloud.terminate(ids)
     cloud.terminate([])
-    assert all(each.phase in {Phase.ENDING, Phase.ENDED} for each in cloud.instances("leased"))
+    assert all(
+        each.phase in {InstancePhase.ENDING, InstancePhase.ENDED} for each in cloud.instances("leased")
+    )
 
 
 def test_long_listings_are_read_to_the_end(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ DRIVER = """
 import json, sys, time
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-from elastune.providers.draining import draining_nodes, ray_nodes_by_instance
+from elastune.providers.ray_cluster import draining_nodes, ray_nodes_by_instance
 
 ray.init(address=sys.argv[1], _node_ip_address="127.0.0.2", log_to_driver=False, logging_level="ERROR")
 nodes = ray_nodes_by_instance()

@@ -11,18 +11,17 @@ from random import Random
 import pytest
 
 from elastune.errors import InvariantError
-from elastune.place import NodeId
-from elastune.providers import Fate
-from elastune.providers.ec2 import cloud as ec2
-from elastune.providers.ec2.broker import SETTLE_S, Broker, Purpose
-from elastune.providers.ec2.cloud import CloudError, Instance, Launch, Market, Phase, Ware
-from elastune.providers.ec2.fleet import LAG_S, Clocks
-from elastune.providers.ec2.leases import LEASE_S
-from elastune.providers.ec2.parting import wait_until_gone
+from elastune.model.ids import NodeId
+from elastune.providers.ec2 import calls as ec2
+from elastune.providers.ec2.broker import SETTLE_S, Broker, CallPurpose
+from elastune.providers.ec2.calls import CloudError, Instance, InstancePhase, Launch, Market, Offering
+from elastune.providers.ec2.fleet import LAG_S, LEASE_S, Clocks
+from elastune.providers.ec2.inventory import wait_until_gone
+from elastune.providers.protocol import RequestStatus
 from tests.clouds.virtual import Box, Misfortune, VirtualEc2
 
 EPOCH = 1_000_000_000.0
-SPOT = Ware(instance_type="a", market=Market.SPOT, subnet=None, usd_per_hour=4.0)
+SPOT = Offering(instance_type="a", market=Market.SPOT, subnet=None, usd_per_hour=4.0)
 OTHER = replace(SPOT, instance_type="b")
 DEMAND = replace(SPOT, market=Market.ON_DEMAND, usd_per_hour=12.0)
 
@@ -42,8 +41,10 @@ class Moody(VirtualEc2):
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
         told = () if self.is_blind else super().instances(run)
-        running = Phase.STOPPED if self.are_stopped else Phase.RUNNING
-        return tuple(replace(each, phase=running) if each.phase is Phase.RUNNING else each for each in told)
+        running = InstancePhase.STOPPED if self.are_stopped else InstancePhase.RUNNING
+        return tuple(
+            replace(each, phase=running) if each.phase is InstancePhase.RUNNING else each for each in told
+        )
 
     def terminate(self, instances: Collection[str]) -> None:
         self._feel("terminate")
@@ -73,7 +74,7 @@ class Stage:
         self.now_s = 0.0
         self.until_s: float | None = math.inf
         self.ec2 = Moody(lambda: EPOCH + self.now_s, misfortune or Misfortune())
-        self.purpose = Purpose(
+        self.purpose = CallPurpose(
             run="r",
             wares=(SPOT, OTHER, DEMAND),
             max_nodes=4,
@@ -125,7 +126,7 @@ class Stage:
     def nodes(self) -> list[str]:
         return [machine.node for machine in self.broker.survey().machines]
 
-    def fate(self, token: str) -> Fate:
+    def fate(self, token: str) -> RequestStatus:
         (found,) = [fate for fate in self.broker.survey().fates if fate.token == token]
         return found
 

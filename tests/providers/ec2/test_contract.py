@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from elastune.cluster import ClusterTerms
-from elastune.providers import Provider, Survey
+from elastune.model.cluster import ClusterTerms
 from elastune.providers.ec2 import broker as broking
 from elastune.providers.ec2.api import Ec2Api
-from elastune.providers.ec2.cloud import Phase
-from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2.calls import Ec2Options, InstancePhase
 from elastune.providers.ec2.provider import Ec2Provider
-from elastune.providers.registry import Setting
+from elastune.providers.protocol import Provider, ProviderSetting, Survey
 from tests.providers.contract import ProviderContract
 from tests.providers.ec2.moto_edge import Edge, moto_server
 from tests.waiting import wait_until
@@ -34,7 +32,9 @@ class Joins:
         self.api = api
 
     def joined(self) -> Mapping[str, str]:
-        return {each.id: f"ray-{each.id}" for each in self.api.instances() if each.phase is Phase.RUNNING}
+        return {
+            each.id: f"ray-{each.id}" for each in self.api.instances() if each.phase is InstancePhase.RUNNING
+        }
 
     def leaving(self) -> Mapping[str, float]:
         return {}
@@ -52,7 +52,7 @@ class MotoStage:
 
     def _make(self, run: str, room: int, *, down_s: float | None = None) -> Ec2Provider:
         terms = ClusterTerms(slots_per_node=4, max_nodes=room, price_per_hour=12.24)
-        setting = Setting(
+        setting = ProviderSetting(
             run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", down_s=down_s
         )
         api = self.api()

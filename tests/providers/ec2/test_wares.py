@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from elastune.cluster import JOBS_PRICE, ClusterTerms
 from elastune.errors import JobError
-from elastune.providers.ec2.options import Ec2Options
-from elastune.providers.ec2.wares import list_wares
+from elastune.model.cluster import JOBS_PRICE, ClusterTerms
+from elastune.providers.ec2.calls import Ec2Options
+from elastune.providers.ec2.offerings import list_wares
 from tests.providers.ec2.price_server import Prices, serving, without_aws
 
 

@@ -1,1 +1,1 @@
-"""EC2 as a provider: instances that join the Ray cluster of the driver, and end when nobody wants them."""
+"""The EC2 provider: instances that join the driver's Ray cluster and end themselves with their lease."""

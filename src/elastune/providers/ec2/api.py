@@ -11,9 +11,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from elastune.errors import JobError
-from elastune.providers.ec2 import cloud as ec2
-from elastune.providers.ec2.cloud import CloudError, Instance, Launch, Market, Phase
-from elastune.providers.ec2.options import Ec2Options
+from elastune.providers.ec2 import calls as ec2
+from elastune.providers.ec2.calls import CloudError, Ec2Options, Instance, InstancePhase, Launch, Market
 
 T = TypeVar("T")
 
@@ -62,12 +61,12 @@ _PERMITTED = "DryRunOperation"
 _ENCODED = re.compile(r"Encoded authorization failure message: \S+")
 """A thousand characters for the account's administrator, who finds them in CloudTrail."""
 _PHASES = {
-    "pending": Phase.PENDING,
-    "running": Phase.RUNNING,
-    "shutting-down": Phase.ENDING,
-    "stopping": Phase.STOPPED,
-    "stopped": Phase.STOPPED,
-    "terminated": Phase.ENDED,
+    "pending": InstancePhase.PENDING,
+    "running": InstancePhase.RUNNING,
+    "shutting-down": InstancePhase.ENDING,
+    "stopping": InstancePhase.STOPPED,
+    "stopped": InstancePhase.STOPPED,
+    "terminated": InstancePhase.ENDED,
 }
 _CONNECT_S = 5
 _READ_S = 30
@@ -280,7 +279,7 @@ def _read(told: Mapping[str, Any]) -> Instance:
     reason = told.get("StateReason", {}).get("Message") or told.get("StateTransitionReason") or ""
     return Instance(
         id=told["InstanceId"],
-        phase=_PHASES.get(told["State"]["Name"], Phase.RUNNING),
+        phase=_PHASES.get(told["State"]["Name"], InstancePhase.RUNNING),
         launched=launched.timestamp(),
         instance_type=told.get("InstanceType", ""),
         market=Market.SPOT if told.get("InstanceLifecycle") == "spot" else Market.ON_DEMAND,

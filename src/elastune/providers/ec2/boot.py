@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from elastune.errors import JobError
-from elastune.providers.draining import INSTANCE_LABEL
-from elastune.providers.ec2.cloud import EXPIRY
+from elastune.providers.ec2.calls import EXPIRY
+from elastune.providers.ray_cluster import INSTANCE_LABEL
 
 USER_DATA_BYTES = 16 * 1024
 """What EC2 takes, before it is encoded."""
@@ -27,7 +27,7 @@ _CREDENTIALS = re.compile(r"https?://[^/@\s]+@|[a-zA-Z][\w+.-]*://[^/@\s:]+:[^/@
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
+class BootScript:
     """What a node has to know."""
 
     head: str
@@ -52,7 +52,7 @@ class Boot:
     lost_head_after: float = 300.0
 
 
-def render(boot: Boot) -> str:
+def render(boot: BootScript) -> str:
     """The script. Raises `JobError` where it would be too long, or tell a secret."""
     _refuse_credentials("elastune", (boot.elastune,))
     _refuse_credentials("packages", boot.packages)
@@ -68,7 +68,7 @@ def render(boot: Boot) -> str:
     return script
 
 
-def _header(boot: Boot) -> str:
+def _header(boot: BootScript) -> str:
     packages = (boot.elastune, f"ray=={boot.ray}", *boot.packages)
     settings = {
         "HEAD": boot.head,

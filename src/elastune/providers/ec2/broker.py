@@ -20,14 +20,29 @@ from dataclasses import dataclass
 from random import Random
 
 from elastune.errors import InvariantError
-from elastune.place import NodeId
-from elastune.providers.ec2 import cloud as ec2
-from elastune.providers.ec2.cloud import Cloud, CloudError, Instance, Launch, Market, Phase, Ware
-from elastune.providers.ec2.fleet import LAG_S, PARTING_S, TOLD_AGAIN_S, Clocks, Fleet
-from elastune.providers.ec2.leases import LEASE_S, Leases
-from elastune.providers.ec2.orders import Order
-from elastune.providers.prices import BILLING_RULES
-from elastune.providers.protocol import Fate, Survey
+from elastune.model.billing import BILLING_RULES
+from elastune.model.ids import NodeId
+from elastune.providers.ec2 import calls as ec2
+from elastune.providers.ec2.calls import (
+    CloudError,
+    Ec2Calls,
+    Instance,
+    InstancePhase,
+    Launch,
+    Market,
+    Offering,
+)
+from elastune.providers.ec2.fleet import (
+    LAG_S,
+    LEASE_S,
+    PARTING_S,
+    TOLD_AGAIN_S,
+    Clocks,
+    InstanceFleet,
+    Leases,
+)
+from elastune.providers.ec2.offerings import LaunchOrder
+from elastune.providers.protocol import RequestStatus, Survey
 
 _LEAST_LEASE_S = BILLING_RULES["ec2"].least_life_s / 2
 """An instance is not launched with less than this, whatever happened since it was asked for."""
@@ -45,11 +60,11 @@ _ERROR_LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Purpose:
+class CallPurpose:
     """Whom instances are for, as their tags say; what they may be, and what they are told."""
 
     run: str
-    wares: Sequence[Ware]
+    wares: Sequence[Offering]
     max_nodes: int
     usd_per_hour: float
     """What a node is expected to cost."""
@@ -58,7 +73,7 @@ class Purpose:
     job: str = ""
     owner: str = ""
 
-    def tags(self, order: Order, ware: Ware, expiry: float) -> dict[str, str]:
+    def tags(self, order: LaunchOrder, ware: Offering, expiry: float) -> dict[str, str]:
         tags = {
             ec2.RUN: self.run,
             ec2.REQUEST: order.token,
@@ -82,8 +97,8 @@ class Broker:
 
     def __init__(
         self,
-        cloud: Cloud,
-        purpose: Purpose,
+        cloud: Ec2Calls,
+        purpose: CallPurpose,
         *,
         clocks: Clocks,
         lease: Callable[[], float | None],
@@ -95,7 +110,7 @@ class Broker:
         self._purpose = purpose
         self._clocks = clocks
         self._luck = luck
-        self._orders: dict[str, Order] = {}
+        self._orders: dict[str, LaunchOrder] = {}
         self._launches_after = clocks.wall() + SETTLE_S if down_s is not None else -math.inf
         self._is_forgotten = down_s is not None and down_s > _REMEMBERED_S
         self._look_due = -math.inf
@@ -105,7 +120,7 @@ class Broker:
         self._shunned: dict[tuple[str, Market], float] = {}
         """Wares that turned out not to be there, and until when they are not tried again."""
         self._broken_promises: set[str] = set()
-        self.fleet = Fleet(clocks, purpose.usd_per_hour)
+        self.fleet = InstanceFleet(clocks, purpose.usd_per_hour)
         self.leases = Leases(cloud, self.fleet, clocks, lease)
         self._broken: str | None = None
 
@@ -130,7 +145,7 @@ class Broker:
             )
         if order is not None:
             return
-        order = self._orders[token] = Order(token, count)
+        order = self._orders[token] = LaunchOrder(token, count)
         for id_ in self.fleet.by_token().get(token, ()):
             order.grant(id_)
         if self._is_forgotten and not order.granted:  # what the last driver got for it EC2 lists no more
@@ -149,15 +164,17 @@ class Broker:
     def survey(self) -> Survey:
         fates = [self._fate(order) for order in self._orders.values() if order.granted or order.refused]
         fates += [
-            Fate(token=token, asked=len(ids), granted=tuple(map(NodeId, ids)), prices=self.fleet.prices(ids))
+            RequestStatus(
+                token=token, asked=len(ids), granted=tuple(map(NodeId, ids)), prices=self.fleet.prices(ids)
+            )
             for token, ids in self.fleet.by_token().items()
             if token not in self._orders
         ]
         machines = tuple(self.fleet.machines())
         return Survey(at_s=self._clocks.run(), machines=machines, fates=tuple(fates))
 
-    def _fate(self, order: Order) -> Fate:
-        return Fate(
+    def _fate(self, order: LaunchOrder) -> RequestStatus:
+        return RequestStatus(
             token=order.token,
             asked=order.asked,
             granted=tuple(map(NodeId, order.granted)),
@@ -190,7 +207,7 @@ class Broker:
             client_token=f"elastune-{self._purpose.run}-check",
             count=1,
             ware=ware,
-            tags=self._purpose.tags(Order("0", 1), ware, expiry),
+            tags=self._purpose.tags(LaunchOrder("0", 1), ware, expiry),
             user_data=self._purpose.user_data(expiry),
         )
 
@@ -243,12 +260,12 @@ class Broker:
 
     # Launches.
 
-    def _is_due(self, order: Order) -> bool:
+    def _is_due(self, order: LaunchOrder) -> bool:
         now = self._clocks.wall()
         ready = now >= order.due and now >= self._launches_after
         return order.left > 0 and ready and self.leases.expiry() is not None
 
-    def _try(self, order: Order) -> None:
+    def _try(self, order: LaunchOrder) -> None:
         now = self._clocks.wall()
         if order.awaited_until is not None:
             if now < order.awaited_until:
@@ -286,7 +303,7 @@ class Broker:
         lasts = expires - self._clocks.wall() >= _LEAST_LEASE_S
         return lasts and most is not None and expires <= most + 1.0
 
-    def _draft(self, order: Order) -> Launch | None:
+    def _draft(self, order: LaunchOrder) -> Launch | None:
         """The next call, if there is anything left to try and the budget lasts for it."""
         while (ware := order.ware(self._purpose.wares)) is not None and self._is_shunned(ware):
             order.advance(f"{ware}: had none a moment ago")
@@ -305,11 +322,11 @@ class Broker:
             user_data=self._purpose.user_data(expiry),
         )
 
-    def _is_shunned(self, ware: Ware) -> bool:
+    def _is_shunned(self, ware: Offering) -> bool:
         until = self._shunned.get((ware.instance_type, ware.market), -math.inf)
         return self._clocks.wall() < until
 
-    def _failed(self, order: Order, error: CloudError) -> None:
+    def _failed(self, order: LaunchOrder, error: CloudError) -> None:
         now = self._clocks.wall()
         match error:
             case ec2.NoCapacityError():
@@ -325,7 +342,7 @@ class Broker:
                 order.wait(now, self._luck.random())
                 self._trouble = str(error)
 
-    def _presume_gone(self, order: Order) -> None:
+    def _presume_gone(self, order: LaunchOrder) -> None:
         """EC2 says that somebody launched it, and shows nothing: they lived and died while nobody looked.
 
         They are told as nodes that came and went, and billed for as long as they may have lived, at the
@@ -344,7 +361,7 @@ class Broker:
         for number in range(order.left):
             gone = Instance(
                 id=f"{token}-{number}",
-                phase=Phase.ENDED,
+                phase=InstancePhase.ENDED,
                 launched=now - life_s - PARTING_S,
                 instance_type=ware.instance_type,
                 market=ware.market,
@@ -354,7 +371,7 @@ class Broker:
             self.fleet.has_ended([gone.id])
             order.grant(gone.id)
 
-    def _client_token(self, order: Order) -> str:
+    def _client_token(self, order: LaunchOrder) -> str:
         return f"elastune-{self._purpose.run}-{order.token}-{order.position}"
 
     # Endings.

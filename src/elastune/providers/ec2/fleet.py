@@ -2,6 +2,11 @@
 
 Listings lag behind. What a launch has answered is believed before the listing shows it; what was ended is
 ended again if it is still listed a minute later; and who is not listed for a minute is gone.
+
+Until when instances may live unwatched: all of a run have the same expiry, which a living driver puts off.
+
+No expiry lies beyond what the budget pays for. So it may also have to be cut short: before more instances are
+launched, those that are there get the earlier expiry that follows from it.
 """
 
 from __future__ import annotations
@@ -10,9 +15,9 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from elastune.place import NodeId
-from elastune.providers.ec2.cloud import REQUEST, Instance, Phase
-from elastune.providers.prices import BILLING_RULES
+from elastune.model.billing import BILLING_RULES
+from elastune.model.ids import NodeId
+from elastune.providers.ec2.calls import REQUEST, CloudError, Ec2Calls, Instance, InstancePhase, RefusedError
 from elastune.providers.protocol import Machine
 
 PARTING_S = BILLING_RULES["ec2"].parting_s
@@ -35,7 +40,7 @@ class Clocks:
 
 
 @dataclass(slots=True)
-class Member:
+class FleetMember:
     """One instance. Times are of the wall clock, but for those of its machine."""
 
     instance: Instance
@@ -54,23 +59,23 @@ class Member:
     """It ended some time after it was given back, and whoever counts money has not been told."""
 
 
-class Fleet:
+class InstanceFleet:
     """`usd_per_hour` is what nodes cost; those that do not say so themselves."""
 
     def __init__(self, clocks: Clocks, usd_per_hour: float) -> None:
         self._clocks = clocks
         self._usd_per_hour = usd_per_hour
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, FleetMember] = {}
         self._listed_alive: frozenset[str] = frozenset()
         self._joined: dict[str, float] = {}
 
-    def __getitem__(self, id_: str) -> Member:
+    def __getitem__(self, id_: str) -> FleetMember:
         return self._members[id_]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
 
-    def get(self, id_: str) -> Member | None:
+    def get(self, id_: str) -> FleetMember | None:
         return self._members.get(id_)
 
     # News.
@@ -81,15 +86,17 @@ class Fleet:
         for instance in instances:
             member = self._members.get(instance.id) or self.adopt(instance)
             member.heard = max(asked, member.heard)
-            if instance.phase in {Phase.ENDING, Phase.ENDED}:
+            if instance.phase in {InstancePhase.ENDING, InstancePhase.ENDED}:
                 self._end(member, instance)
-            elif instance.phase is Phase.STOPPED and member.released is None:
+            elif instance.phase is InstancePhase.STOPPED and member.released is None:
                 member.released = asked
             elif member.ended is None:
                 member.instance = instance
             elif asked - member.ended > LAG_S:  # it did not end after all
                 member.ended, member.released = None, asked
-        alive = (each.id for each in instances if each.phase in {Phase.PENDING, Phase.RUNNING})
+        alive = (
+            each.id for each in instances if each.phase in {InstancePhase.PENDING, InstancePhase.RUNNING}
+        )
         self._listed_alive = frozenset(alive)
         listed = {instance.id for instance in instances}
         for id_, member in self._members.items():
@@ -97,11 +104,11 @@ class Fleet:
                 self._end(member, member.instance)
         return new
 
-    def adopt(self, instance: Instance, *, began_s: float | None = None) -> Member:
+    def adopt(self, instance: Instance, *, began_s: float | None = None) -> FleetMember:
         """`began_s`: when we asked for it, by the run's clock; None: somebody else did."""
         since_s = min(self._clocks.run(), self._clocks.to_run(instance.launched))
         usd, expires = instance.usd_per_hour, instance.expires or 0.0
-        member = self._members[instance.id] = Member(
+        member = self._members[instance.id] = FleetMember(
             instance=instance,
             machine=Machine(
                 node=NodeId(instance.id),
@@ -118,7 +125,7 @@ class Fleet:
             self.join(instance.id, self._joined[instance.id])
         return member
 
-    def _end(self, member: Member, instance: Instance) -> None:
+    def _end(self, member: FleetMember, instance: Instance) -> None:
         if member.ended is None:
             latest = member.expires if instance.expires is None else instance.expires
             member.ended = min(self._clocks.wall(), max(latest, member.expires) + PARTING_S)
@@ -167,7 +174,7 @@ class Fleet:
 
     # What is so.
 
-    def is_there(self, member: Member) -> bool:
+    def is_there(self, member: FleetMember) -> bool:
         """A released one is there again if EC2 was not heard to end it."""
         if member.ended is not None:
             return member.is_late
@@ -222,3 +229,61 @@ class Fleet:
         """Of those that do not cost what nodes do."""
         prices = {NodeId(id_): self._members[id_].machine.usd_per_hour for id_ in ids}
         return {node: usd for node, usd in prices.items() if usd is not None}
+
+
+LEASE_S = 600.0
+"""So long instances live without a driver, if the budget lasts."""
+_RENEW_BELOW_S = LEASE_S * 2 / 3
+_LOOK_S = 50.0
+_RETRY_S = 5.0
+_CLOSE_S = 1.0
+
+
+class Leases:
+    """`until_s` tells until when, by the run's clock, the budget lasts; None: nobody knows yet."""
+
+    def __init__(
+        self, cloud: Ec2Calls, fleet: InstanceFleet, clocks: Clocks, until_s: Callable[[], float | None]
+    ) -> None:
+        self._cloud = cloud
+        self._fleet = fleet
+        self._clocks = clocks
+        self._until_s = until_s
+        self.due = -math.inf
+        self.trouble: str | None = None
+        self.broken: str | None = None
+        """Why no lease can ever be put off."""
+
+    def expiry(self) -> float | None:
+        """For all, from now on, by the wall clock."""
+        until_s = self._until_s()
+        return None if until_s is None else self._clocks.wall() + min(LEASE_S, until_s - self._clocks.run())
+
+    def renew(self) -> bool:
+        """Put the expiry off where it is due, cut it short where it must be.
+
+        Returns whether no instance may live longer than it should: else nothing must be launched.
+        """
+        now, expiry, leased = self._clocks.wall(), self.expiry(), self._fleet.leased()
+        self.due, self.trouble = now + _LOOK_S, None
+        if expiry is None or not leased:
+            return True
+        soonest = min(self._fleet[id_].expires for id_ in leased)
+        latest = max(self._fleet[id_].expires_most for id_ in leased)
+        if self._fleet.to_end():  # they may go on costing money: nobody gets more
+            expiry = min(expiry, soonest)
+        is_long = latest > expiry + _CLOSE_S
+        is_short = soonest < now + _RENEW_BELOW_S and expiry > soonest + _CLOSE_S
+        if not (is_long or is_short):
+            return True
+        try:
+            self._cloud.put_off(leased, expiry)
+        except RefusedError as error:
+            self.broken = str(error)
+            return False
+        except CloudError as error:
+            self.due, self.trouble = now + _RETRY_S, str(error)
+            self._fleet.lease(leased, expiry, is_sure=False)
+            return not is_long
+        self._fleet.lease(leased, expiry, is_sure=True)
+        return True

@@ -1,21 +1,205 @@
-"""What an EC2 node costs: as AWS says or, where it cannot be asked, by a dated list; always with its source.
+"""What AWS says a node costs: its price list, and the history of the spot market.
+
+Whoever cannot ask (no boto3, no credentials, no network, no right) gets `UntoldError` with the reason, soon.
+
+List prices of common instance types, for when AWS cannot be asked. They go out of date, and say of when
+they are.
+
+P3, P4d, P5, G5, G6 and Trn1 are as instances.vantage.sh had them on that day (P4d and P5 are cheaper since
+June 2025). G4dn and the CPU families are older knowledge, which other lists of 2025 and 2026 agree with.
+Within a CPU family every size costs the same per vCPU, so one price and the vCPUs say it all. Other regions
+cost the same (us-east-2, us-west-2) or up to 1.7 times as much (sa-east-1).
+
+What an EC2 node costs: as AWS says or, where it cannot be asked, by a dated list; always with its source.
 
 Spot prices move. Where none is told, the price on demand stands in for it: nobody pays more than that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from elastune.errors import JobError
-from elastune.providers.ec2.cloud import Market
-from elastune.providers.ec2.options import Buying, Ec2Options, markets_of
-from elastune.providers.ec2.price_lists import UntoldError, list_price, region_of, spot_price
-from elastune.providers.ec2.price_table import AS_OF, REGION, USD_PER_HOUR
-from elastune.providers.prices import Quotation
+from elastune.model.billing import Quotation
+from elastune.providers.ec2.calls import Buying, Ec2Options, Market, markets_of
 from elastune.wording import did_you_mean
+
+# The price list of all regions is served there.
+_HOME = "us-east-1"
+_CONNECT_S, _READ_S = 3, 10
+_NOWHERE = "no region is configured"
+_LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+
+
+class UntoldError(Exception):
+    """AWS told no price; the message says why, in a few words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    usd_per_hour: float
+    as_of: str
+    zone: str = ""
+
+
+def region_of(given: str | None) -> str | None:
+    """The region that the AWS configuration of this machine names, unless one is given."""
+    if given is not None:
+        return given
+    try:
+        with _told():
+            import boto3  # noqa: PLC0415
+
+            return boto3.Session().region_name  # type: ignore[no-any-return]
+    except UntoldError:
+        return None
+
+
+def list_price(instance_type: str, region: str | None) -> Told:
+    """On demand: Linux, shared tenancy, nothing installed beside it."""
+    if region is None:
+        raise UntoldError(_NOWHERE)
+    wanted = {
+        "instanceType": instance_type,
+        "regionCode": region,
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+    }
+    filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()]
+    with _told():
+        answer = _client("pricing", _HOME).get_products(ServiceCode="AmazonEC2", Filters=filters)
+        told = [price for each in answer["PriceList"] if (price := _read_product(json.loads(each)))]
+    if not told:
+        raise UntoldError(f"its price list has no {instance_type} in {region}")
+    return max(told, key=lambda each: each.usd_per_hour)
+
+
+def spot_price(instance_type: str, region: str | None, subnets: Collection[str] = ()) -> Told:
+    """Of now, in the dearest of the zones of these subnets, or of all."""
+    if region is None:
+        raise UntoldError(_NOWHERE)
+    now = datetime.now(UTC)
+    with _told():
+        client = _client("ec2", region)
+        zones = _zones(client, subnets)
+        pages = client.get_paginator("describe_spot_price_history").paginate(
+            InstanceTypes=[instance_type], ProductDescriptions=[*_LINUX], StartTime=now, EndTime=now
+        )
+        newest: dict[str, Any] = {}
+        for each in (each for page in pages for each in page["SpotPriceHistory"]):
+            zone = each["AvailabilityZone"]
+            if zone not in newest or newest[zone]["Timestamp"] < each["Timestamp"]:
+                newest[zone] = each
+        told = [
+            Told(usd_per_hour=float(each["SpotPrice"]), as_of=_day(each["Timestamp"]), zone=zone)
+            for zone, each in newest.items()
+            if not zones or zone in zones
+        ]
+    if not told:
+        raise UntoldError(f"no spot price of {instance_type} in {', '.join(sorted(zones)) or region}")
+    return max(told, key=lambda each: each.usd_per_hour)
+
+
+def _zones(client: Any, subnets: Collection[str]) -> set[str]:
+    if not subnets:
+        return set()
+    answer = client.describe_subnets(SubnetIds=sorted(subnets))
+    return {each["AvailabilityZone"] for each in answer["Subnets"]}
+
+
+def _read_product(product: Any) -> Told | None:
+    """The document has prices by offer term and by dimension, each under a name of its own."""
+    day = product.get("publicationDate", "")[:10]
+    for term in product["terms"].get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            usd = float(dimension["pricePerUnit"].get("USD", 0.0))
+            if usd > 0.0 and dimension.get("unit", "Hrs") == "Hrs":
+                as_of = datetime.fromisoformat(day or term["effectiveDate"][:10]).replace(tzinfo=UTC)
+                return Told(usd_per_hour=usd, as_of=_day(as_of))
+    return None
+
+
+def _day(when: datetime) -> str:
+    return f"{when.day} {when:%b %Y}"
+
+
+def _client(service: str, region: str) -> Any:
+    import boto3  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    config = Config(
+        connect_timeout=_CONNECT_S,
+        read_timeout=_READ_S,
+        retries={"total_max_attempts": 2, "mode": "standard"},
+    )
+    return boto3.Session().client(service, region_name=region, config=config)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What goes wrong on the way to AWS, in a few words. Messages of others may quote what is secret."""
+    try:
+        from botocore import exceptions as boto  # noqa: PLC0415
+    except ImportError:
+        raise UntoldError("boto3 is not installed") from None
+    try:
+        yield
+    except ImportError:
+        raise UntoldError("boto3 is not installed") from None
+    except (boto.NoCredentialsError, boto.PartialCredentialsError):
+        raise UntoldError("there are no AWS credentials") from None
+    except boto.ClientError as error:
+        raise UntoldError(f"it answered {error.response.get('Error', {}).get('Code', 'an error')}") from None
+    except (boto.HTTPClientError, boto.ConnectionError):
+        raise UntoldError("it cannot be reached") from None
+    except boto.BotoCoreError as error:
+        raise UntoldError(f"boto3 raised {type(error).__name__}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UntoldError("its answer cannot be read") from None
+
+
+REGION = "us-east-1"
+AS_OF = "26 Aug 2026"
+
+_VCPUS = {
+    "large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16, "8xlarge": 32, "9xlarge": 36, "12xlarge": 48,
+    "16xlarge": 64, "18xlarge": 72, "24xlarge": 96, "32xlarge": 128,
+}  # fmt: skip
+_M5 = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge", "24xlarge")
+_C5 = ("large", "xlarge", "2xlarge", "4xlarge", "9xlarge", "12xlarge", "18xlarge", "24xlarge")
+_PER_VCPU = {
+    "c5": (0.0425, _C5),
+    "c6i": (0.0425, (*_M5, "32xlarge")),
+    "m5": (0.048, _M5),
+    "m6i": (0.048, (*_M5, "32xlarge")),
+    "r5": (0.063, _M5),
+}
+_ACCELERATED = {
+    "g4dn.xlarge": 0.526, "g4dn.2xlarge": 0.752, "g4dn.4xlarge": 1.204, "g4dn.8xlarge": 2.176,
+    "g4dn.12xlarge": 3.912, "g4dn.16xlarge": 4.352, "g4dn.metal": 7.824,
+    "g5.xlarge": 1.006, "g5.2xlarge": 1.212, "g5.4xlarge": 1.624, "g5.8xlarge": 2.448,
+    "g5.12xlarge": 5.672, "g5.16xlarge": 4.096, "g5.24xlarge": 8.144, "g5.48xlarge": 16.288,
+    "g6.xlarge": 0.8048, "g6.2xlarge": 0.9776, "g6.4xlarge": 1.3232, "g6.8xlarge": 2.0144,
+    "g6.12xlarge": 4.6016, "g6.16xlarge": 3.3968, "g6.24xlarge": 6.6752, "g6.48xlarge": 13.3504,
+    "p3.2xlarge": 3.06, "p3.8xlarge": 12.24, "p3.16xlarge": 24.48,
+    "p4d.24xlarge": 21.957642,
+    "p5.4xlarge": 6.88, "p5.48xlarge": 55.04,
+    "trn1.2xlarge": 1.34375, "trn1.32xlarge": 21.5,
+}  # fmt: skip
+
+USD_PER_HOUR = _ACCELERATED | {
+    f"{family}.{size}": round(usd * _VCPUS[size], 6)
+    for family, (usd, sizes) in _PER_VCPU.items()
+    for size in sizes
+}
+"""On demand, Linux, shared tenancy, in `REGION`."""
 
 
 def quote_price(options: Mapping[str, Any]) -> Quotation:

@@ -16,21 +16,16 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from elastune.errors import ExecutionError, InvariantError, JobError
-from elastune.place import NodeId
-from elastune.providers.draining import draining_nodes, ray_nodes_by_instance
+from elastune.model.ids import NodeId
 from elastune.providers.ec2.api import Ec2Api
-from elastune.providers.ec2.boot import Boot, render
-from elastune.providers.ec2.broker import Broker, Purpose
-from elastune.providers.ec2.cloud import Cloud, CloudError, RefusedError
-from elastune.providers.ec2.fleet import PARTING_S, Clocks
-from elastune.providers.ec2.leases import LEASE_S
-from elastune.providers.ec2.options import Ec2Options
-from elastune.providers.ec2.parting import flee, take_leave
-from elastune.providers.ec2.wares import list_wares
-from elastune.providers.joining import Joining
-from elastune.providers.protocol import Price, Survey
-from elastune.providers.rays import Farewell
-from elastune.providers.registry import Setting
+from elastune.providers.ec2.boot import BootScript, render
+from elastune.providers.ec2.broker import Broker, CallPurpose
+from elastune.providers.ec2.calls import CloudError, Ec2Calls, Ec2Options, RefusedError
+from elastune.providers.ec2.fleet import LEASE_S, PARTING_S, Clocks
+from elastune.providers.ec2.inventory import flee, take_leave
+from elastune.providers.ec2.offerings import list_wares
+from elastune.providers.protocol import Price, ProviderSetting, Survey
+from elastune.providers.ray_cluster import FinalCheck, RayMembership, draining_nodes, ray_nodes_by_instance
 from elastune.wording import seen
 
 _log = logging.getLogger("elastune")
@@ -76,11 +71,11 @@ class Ec2Provider:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: ProviderSetting,
         *,
         slot_gpus: int = 0,
         slot_cpus: int = 1,
-        cloud: Cloud | None = None,
+        cloud: Ec2Calls | None = None,
         crossing: Crossing | None = None,
     ) -> None:
         self._setting = setting
@@ -90,7 +85,7 @@ class Ec2Provider:
         self._cloud = cloud
         self._api: Ec2Api | None = None
         self._crossing = crossing
-        self._joining: Joining | None = None
+        self._joining: RayMembership | None = None
         self._broker: Broker | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -106,7 +101,7 @@ class Ec2Provider:
         self._broken: str | None = None
         self._ray_nodes: Mapping[str, str] = {}
         self._looked_s: float | None = None
-        self._farewell: Farewell | None = None
+        self._farewell: FinalCheck | None = None
         self._told: dict[str, str] = {}
         """Why nodes ended before they were up."""
         self._undo = contextlib.ExitStack()
@@ -119,7 +114,7 @@ class Ec2Provider:
             raise InvariantError("the EC2 provider is open already, or was; make a new one")
         if self._crossing is None:
             _refuse_missing_token(self._options)
-            self._joining = Joining(self._options.head)
+            self._joining = RayMembership(self._options.head)
             self._undo.enter_context(_ray_does_not_print())
             self._crossing = RayCrossing()
         try:
@@ -151,7 +146,7 @@ class Ec2Provider:
             self._broker = self._thread = None
             self._leave_ray()
 
-    def farewell(self) -> Farewell | None:
+    def farewell(self) -> FinalCheck | None:
         return self._farewell
 
     def __enter__(self) -> Self:
@@ -288,7 +283,7 @@ class Ec2Provider:
         self._api = cloud if isinstance(cloud, Ec2Api) else None
         return Broker(
             cloud,
-            Purpose(
+            CallPurpose(
                 run=setting.run,
                 job=setting.job,
                 owner=options.owner or _who(),
@@ -303,12 +298,12 @@ class Ec2Provider:
             down_s=setting.down_s,
         )
 
-    def _user_data(self, cloud: Cloud) -> Callable[[float], str]:
+    def _user_data(self, cloud: Ec2Calls) -> Callable[[float], str]:
         if self._joining is None:
             return lambda expires: f"#!/bin/bash\n# until {int(expires)}\n"
         options, setting = self._options, self._setting
         slots = setting.terms.slots_per_node
-        boot = Boot(
+        boot = BootScript(
             head=self._joining.head,
             cpus=slots * self._slot_cpus,
             gpus=slots * self._slot_gpus,

@@ -27,9 +27,8 @@ from ray._private import node as ray_node
 from ray._private import services
 from ray._private.parameter import RayParams
 
-from elastune.place import NodeId
-from elastune.providers.local.folder import Folder
-from elastune.providers.local.processes import NODE, dying_with_parent
+from elastune.model.ids import NodeId
+from elastune.providers.local.processes import NODE, FleetFolder, dying_with_parent
 
 _STORE_BYTES = 256 * 2**20
 """Of every node's object store: room in shared memory that is taken only when used."""
@@ -52,10 +51,10 @@ class _QuietNode(ray_node.Node):  # type: ignore[misc]
         self._webui_url = None
 
 
-class Head:
+class RayHead:
     """A running head."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: FleetFolder) -> None:
         # A folder in the folder: Ray lets everybody write to the one that it is given.
         home = folder.path / "ray"
         self._sockets = home / _SESSION / "sockets"

@@ -11,27 +11,25 @@ from types import TracebackType
 from typing import Self
 
 from elastune.errors import ElastuneError, ExecutionError, InvariantError, JobError
-from elastune.place import NodeId
-from elastune.providers.local.connection import Connection
-from elastune.providers.local.folder import Folder
-from elastune.providers.local.link import KeeperLink
-from elastune.providers.local.messages import (
+from elastune.model.ids import NodeId
+from elastune.providers.local.link import (
     Begun,
-    End,
+    Connection,
+    EndNode,
     Failed,
     Gone,
     News,
+    NodeStarted,
     Opened,
-    Start,
-    Started,
-    Task,
+    StartNode,
+    SupervisorLink,
+    SupervisorTask,
     Up,
 )
-from elastune.providers.local.processes import FLEET, can_look, tagged
+from elastune.providers.local.processes import FLEET, FleetFolder, can_look, tagged
 from elastune.providers.local.roster import Roster
-from elastune.providers.protocol import Price, Survey
-from elastune.providers.rays import Farewell
-from elastune.providers.registry import Setting
+from elastune.providers.protocol import Price, ProviderSetting, Survey
+from elastune.providers.ray_cluster import FinalCheck
 
 _PATIENCE_S = 60.0
 """For the head to come up. It takes about a second, or several on a busy machine."""
@@ -44,7 +42,7 @@ class LocalProvider:
     old one are lost, and a token that was not answered is simply a new request.
     """
 
-    def __init__(self, setting: Setting, *, slot_gpus: int = 0, slot_cpus: int = 1) -> None:
+    def __init__(self, setting: ProviderSetting, *, slot_gpus: int = 0, slot_cpus: int = 1) -> None:
         if setting.expires_s is not None and not setting.expires_s > 0.0:
             raise JobError(
                 f"nodes expire after {setting.expires_s} s, expected more than 0, or none for never"
@@ -57,8 +55,8 @@ class LocalProvider:
         self._answered = threading.Event()
         self._address: str | None = None
         self._end_reason: str | None = None
-        self._folder: Folder | None = None
-        self._link: KeeperLink | None = None
+        self._folder: FleetFolder | None = None
+        self._link: SupervisorLink | None = None
         self._connection: Connection | None = None
 
     def open(self) -> None:
@@ -66,7 +64,7 @@ class LocalProvider:
         if self._folder is not None:
             raise InvariantError("the local provider is open already, or was; make a new one")
         _refuse_if_connected()
-        self._folder = Folder.make(self._setting.run)
+        self._folder = FleetFolder.make(self._setting.run)
         try:
             self._link = self._start_keeper(self._folder)
             _import_ray()  # while the keeper does the same
@@ -108,7 +106,7 @@ class LocalProvider:
             room, reason = self._room()
             nodes = self._roster.order(token, count, room=room, reason=reason)
         if nodes:
-            link.send(Start(token=token, nodes=nodes))
+            link.send(StartNode(token=token, nodes=nodes))
 
     def survey(self) -> Survey:
         self._opened()
@@ -120,7 +118,7 @@ class LocalProvider:
         with self._lock:
             known = self._roster.drop(nodes)
         if known:
-            link.send(End(nodes=known))
+            link.send(EndNode(nodes=known))
 
     def price(self) -> Price:
         return Price.of(self._setting.terms)
@@ -151,11 +149,11 @@ class LocalProvider:
     def is_elsewhere(self) -> bool:
         return False
 
-    def farewell(self) -> Farewell | None:
+    def farewell(self) -> FinalCheck | None:
         if self._folder is None or not can_look():
             return None
         now = datetime.now(UTC)
-        return Farewell(
+        return FinalCheck(
             left=tuple(f"process {pid}" for pid in self.pids),
             at=now.isoformat(timespec="seconds"),
             how=f"processes of this machine at {now:%H:%M:%S} UTC",
@@ -175,7 +173,7 @@ class LocalProvider:
         keeper = self._link.pid if self._link is not None else None
         return tuple(sorted(found, key=lambda pid: (pid != keeper, pid)))
 
-    def _opened(self) -> KeeperLink:
+    def _opened(self) -> SupervisorLink:
         if self._link is None:
             raise InvariantError(
                 "the local provider is not open: call open() before, and nothing after close()"
@@ -188,16 +186,16 @@ class LocalProvider:
             return 0, self._end_reason
         return most - self._roster.held, f"at most {most} nodes"
 
-    def _start_keeper(self, folder: Folder) -> KeeperLink:
+    def _start_keeper(self, folder: FleetFolder) -> SupervisorLink:
         slots = self._setting.terms.slots_per_node
-        task = Task(
+        task = SupervisorTask(
             folder=str(folder.path),
             driver=os.getpid(),
             cpus=float(slots * self._slot_cpus),
             gpus=float(slots * self._slot_gpus),
             expires_s=self._setting.expires_s,
         )
-        return KeeperLink(task, folder, on_news=self._learn, on_end=self._break_off)
+        return SupervisorLink(task, folder, on_news=self._learn, on_end=self._break_off)
 
     def _await_head(self) -> str:
         if not self._answered.wait(_PATIENCE_S):
@@ -222,7 +220,7 @@ class LocalProvider:
                     self._end_reason = reason
                 case Begun(token=token):
                     self._roster.begin(token, now_s)
-                case Started(token=token, nodes=nodes, reason=reason):
+                case NodeStarted(token=token, nodes=nodes, reason=reason):
                     self._roster.start(token, [NodeId(node) for node in nodes], reason=reason)
                 case Up(node=node, ray_node=ray_node):
                     self._roster.come_up(NodeId(node), ray_node, now_s)

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from elastune.errors import InvariantError
-from elastune.place import NodeId
-from elastune.providers.protocol import Fate, Machine, Survey
+from elastune.model.ids import NodeId
+from elastune.providers.protocol import Machine, RequestStatus, Survey
 
 
 class Roster:
@@ -26,7 +26,7 @@ class Roster:
         self._asked: dict[str, int] = {}
         self._starting: dict[str, tuple[NodeId, ...]] = {}
         self._begun_s: dict[str, float] = {}
-        self._fates: dict[str, Fate] = {}
+        self._fates: dict[str, RequestStatus] = {}
         self._live: dict[NodeId, Machine] = {}
         self._ray_nodes: dict[NodeId, str] = {}
 
@@ -56,7 +56,7 @@ class Roster:
         granted = max(0, min(count, room))
         refused = count - granted
         if refused:
-            self._fates[token] = Fate(token=token, asked=count, refused=refused, reason=reason)
+            self._fates[token] = RequestStatus(token=token, asked=count, refused=refused, reason=reason)
         if not granted:
             return ()
         names = (NodeId(f"n{next(self._numbers)}-{self._mark}") for _ in range(granted))
@@ -70,7 +70,7 @@ class Roster:
     def start(self, token: str, nodes: Collection[NodeId], *, reason: str = "") -> None:
         """These of the nodes ordered boot; the rest of them will not come, for this reason."""
         missing = len(self._starting.pop(token)) - len(nodes)
-        fate = self._fates.get(token) or Fate(token=token, asked=self._asked[token])
+        fate = self._fates.get(token) or RequestStatus(token=token, asked=self._asked[token])
         reasons = [fate.reason, reason] if missing else [fate.reason]
         self._fates[token] = replace(
             fate,

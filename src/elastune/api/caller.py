@@ -1,0 +1,97 @@
+"""What the functions of the API take: jobs in any form, whole numbers within bounds.
+
+Ctrl-C during a run: the first one lets it save and give back, the next one ends it.
+
+What a Python caller sees of a run while it waits: lines on stderr.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Self
+
+from elastune.errors import JobError
+from elastune.job.job import Job, load_job
+from elastune.runs.real import Watch
+from elastune.views.live.spectator import LineLog, Watches
+from elastune.wording import seen
+
+AnyJob = Job | Mapping[str, object] | str | Path
+
+
+def as_job(job: AnyJob) -> Job:
+    if isinstance(job, Job):
+        return job
+    if isinstance(job, Mapping):
+        return Job.from_dict(job)
+    if not isinstance(job, str | Path):
+        raise JobError(f"job is {seen(job)}; expected a Job, a mapping with its keys, or a job file's path")
+    return load_job(job)
+
+
+def whole(name: str, value: int, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise JobError(f"{name} is {value!r}; expected a whole number from {least} to {most:,}")
+    return value
+
+
+_ADVICE = "saving everything and giving the nodes back; once more ends at once"
+
+
+class Interrupts:
+    """`reason` is a nudge for a run. Only the main thread can listen; elsewhere nothing changes."""
+
+    def __init__(
+        self, say: Callable[[str], None], signals: Sequence[signal.Signals] = (signal.SIGINT,)
+    ) -> None:
+        self._say = say
+        self._signals = signals
+        self._asked: str | None = None
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in self._signals:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                    self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+
+    def reason(self) -> str | None:
+        return self._asked
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked is not None:
+            raise KeyboardInterrupt
+        self._asked = signal.Signals(number).name
+        self._say(_ADVICE)
+
+
+def watching(watch: Watch | None, progress: bool | None) -> Watch | None:
+    """`progress` None: lines where somebody looks, at a terminal or in a notebook, and has no watch."""
+    if progress is None:
+        progress = watch is None and _is_looked_at()
+    log = LineLog(_write) if progress else None
+    return Watches(watch, log) if watch is not None and log is not None else watch or log
+
+
+def said(watch: Watch | None) -> Callable[[str], None]:
+    """A way to tell people something, where they have not asked for silence."""
+    return _write if isinstance(watch, LineLog | Watches) or _is_looked_at() else lambda _: None
+
+
+def _is_looked_at() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

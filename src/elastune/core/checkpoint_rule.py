@@ -1,0 +1,93 @@
+"""When a training trial saves by itself. Both runtimes ask here: a simulation saves when a real run does.
+
+A save is due at every new best and every max(30 s, 10 x save time), or as often as the job says. Saves begin
+at least ten times their own length apart, whatever the job says, so that a model which improves with every
+short iteration still trains. Only a model that reaches the target is saved at once: the run waits for it. A
+state whose metric is not a finite number is not saved, because its trial fails. What a pause or a barrier
+saves is ordered by the core and needs no rule.
+
+This lives below the core because slot processes need it, and every node pays for what they import.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from elastune.model.limits import Mode, Target
+
+DEFAULT_INTERVAL_S = 30.0
+SAVES_PER_INTERVAL = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saves:
+    """What one gang has saved so far, as far as the next save depends on it."""
+
+    best: float | None
+    """A value is a new best if it is better than this."""
+    regular_s: float
+    """When the last regular save began, at first when training began."""
+    began_s: float = -math.inf
+    """When the last save began, of whichever kind."""
+    save_s: float | None = None
+    """How long the last save took. None: none has ended yet."""
+    is_writing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRule:
+    mode: Mode
+    every_s: float = DEFAULT_INTERVAL_S
+    save_s: float = 0.0
+    """How long a save is expected to take, until one was measured."""
+    target: Target | None = None
+
+    def is_due(self, saves: Saves, value: float | None, now_s: float) -> bool:
+        """Whether the state after an iteration that ended now, with this metric, is to be saved."""
+        if value is None or not math.isfinite(value):
+            return False
+        if not self._is_best(value, saves.best) and not self.is_regular(saves, now_s):
+            return False
+        if self.is_awaited(value):
+            return True
+        return not saves.is_writing and now_s - saves.began_s >= SAVES_PER_INTERVAL * (saves.save_s or 0.0)
+
+    def is_regular(self, saves: Saves, now_s: float) -> bool:
+        return now_s - saves.regular_s >= self._interval_s(saves.save_s)
+
+    def is_awaited(self, value: float) -> bool:
+        """Whether the run ends as soon as the model with this metric is durable."""
+        return self.target is not None and self.target.is_reached_by(value)
+
+    def begin(self, saves: Saves, value: float, now_s: float) -> Saves:
+        """A save of the state with this metric begins now."""
+        return replace(
+            self.raise_best(saves, value),
+            regular_s=now_s if self.is_regular(saves, now_s) else saves.regular_s,
+            began_s=now_s,
+            is_writing=True,
+        )
+
+    def end(self, saves: Saves, save_s: float) -> Saves:
+        """The save that was being written is over, after `save_s`."""
+        return replace(saves, save_s=save_s, is_writing=False)
+
+    def raise_best(self, saves: Saves, value: float | None) -> Saves:
+        """A model with this metric is saved, here or elsewhere."""
+        is_best = value is not None and self._is_best(value, saves.best)
+        return replace(saves, best=value) if is_best else saves
+
+    def is_visit_due(self, unsaved_s: float, save_s: float | None, *, training_ends: bool) -> bool:
+        """Where models hop: whether the state after a visit amid an iteration is to be saved.
+
+        After `unsaved_s` of training. Between training and evaluation always: what was learned need not be
+        learned again then.
+        """
+        return training_ends or unsaved_s >= self._interval_s(save_s)
+
+    def _interval_s(self, save_s: float | None) -> float:
+        return max(self.every_s, SAVES_PER_INTERVAL * (self.save_s if save_s is None else save_s))
+
+    def _is_best(self, value: float, best: float | None) -> bool:
+        return math.isfinite(value) and (best is None or self.mode.better(value, best))

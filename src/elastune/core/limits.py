@@ -1,0 +1,218 @@
+"""The limits that hold whatever a policy wishes: time, money, and the number of nodes.
+
+The deadline is the instant at which the best checkpoint is durable, so the last call comes a save earlier.
+Money committed is what would be paid if the run were wound up now: what has accrued, a save on every node,
+minimum charges, and the same for nodes that are asked for. The last call for money is when that reaches the
+budget; it moves whenever nodes come or go. After a last call nothing new begins; at the limit itself
+everything ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from elastune.core.policy import Upcoming
+from elastune.core.state import State, Step
+from elastune.core.trials import Activity, Trial
+from elastune.core.wishes import Wish
+from elastune.model.billing import bills_nodes
+from elastune.model.cluster import SECONDS_PER_HOUR
+from elastune.model.limits import Limit, tell_limits
+from elastune.wording import format_usd
+
+DEADLINE_CALL = "guard:deadline-call"
+DEADLINE_END = "guard:deadline-end"
+BUDGET = "guard:budget"
+ROUNDING = 1e-9
+
+
+def upcoming(state: State) -> Iterator[Upcoming]:
+    """The last calls."""
+    if DEADLINE_CALL in state.timers:
+        text = "last call: what still trains is saved, to be done by the deadline"
+        yield Upcoming(at_s=state.timers[DEADLINE_CALL], text=text)
+    if state.limits.budget_usd is not None and state.money_call_s is not None:
+        yield Upcoming(at_s=state.money_call_s, text="the budget is used up, if all nodes of now stay")
+
+
+def deadline_call_s(state: State) -> float | None:
+    """After this time no iteration may end that is to count; leases end there.
+
+    Not so for money: when it runs out depends on who else is training, and mostly they stop before.
+    """
+    deadline = state.limits.deadline_s
+    return None if deadline is None else max(0.0, deadline - state.terms.winding_up_s)
+
+
+def _last_call_s(state: State) -> float:
+    calls = (deadline_call_s(state), state.money_call_s)
+    return min((call for call in calls if call is not None), default=math.inf)
+
+
+def set_deadline(turn: Step) -> None:
+    """Timers for the last call and for the end."""
+    deadline, call = turn.state.limits.deadline_s, deadline_call_s(turn.state)
+    if deadline is not None and call is not None:
+        turn.set_timer(DEADLINE_CALL, call)
+        turn.set_timer(DEADLINE_END, deadline)
+
+
+def committed_usd(state: State) -> float:
+    """What is paid at the end if the run is wound up from now on; after the last call: if it ends now.
+
+    Every gang saves first, and those that do so already have less of it before them.
+    """
+    allowance = _allowance_s(state)
+    asked = _asked_usd(state, allowance)
+    if not allowance:
+        return state.ledger.accrued_usd(state.now_s) + asked
+    gangs = {}
+    for number in state.held:
+        trial = state.trials[number]
+        saved_s = state.now_s - trial.since_s if trial.activity is Activity.SAVING else 0.0
+        gangs[trial.gang] = max(0.0, allowance - saved_s)
+    return state.ledger.wound_up_usd(state.now_s, gangs) + asked
+
+
+def _allowance_s(state: State) -> float:
+    if state.closing or state.called:
+        return 0.0
+    return state.terms.winding_up_s + state.terms.cluster.parting_s
+
+
+def _asked_usd(state: State, lasting_s: float) -> float:
+    asked = sum(room.pool.outstanding for room in state.rooms.values())
+    return asked * state.ledger.node_usd(lasting_s)
+
+
+def watch_money(turn: Step) -> None:
+    """Set the last call for money by the nodes of now; after it, the end.
+
+    A timer that rings early is set again: it counts a whole save for everybody, which is quick to reckon.
+    """
+    state = turn.state
+    budget = state.limits.budget_usd
+    if budget is None:
+        return
+    allowance = _allowance_s(state)
+    until_s = state.ledger.lasts_until_s(budget - _asked_usd(state, allowance))
+    call = None if until_s is None else until_s - allowance
+    if call is not None and call <= state.now_s:
+        left_usd = max(0.0, budget - committed_usd(state))
+        # While gangs save, what is committed stands still: look again now and then, not all the time.
+        step_s = max(left_usd / state.ledger.burn_usd_per_s, allowance / 50)
+        call = min(state.now_s + step_s, max(state.now_s, until_s or state.now_s))
+    if not (state.closing or state.called):
+        state.money_call_s = call
+    armed = state.timers.get(BUDGET)
+    if call is not None and (armed is None or call < armed):
+        turn.set_timer(BUDGET, call)
+
+
+def is_spent(state: State) -> bool:
+    """Whether the last call for money has come; after it: whether the last cent has gone."""
+    budget = state.limits.budget_usd
+    return budget is not None and committed_usd(state) >= budget * (1 - ROUNDING)
+
+
+def allowed_nodes(state: State, count: int) -> tuple[int, str]:
+    """How many of `count` more nodes may be asked for, and what forbids the others.
+
+    The one way by which a node can come to be: budget, `max_nodes` and expiry are checked here and only here.
+    """
+    if state.closing is not None:
+        return 0, "the run is winding up"
+    if state.now_s >= _last_call_s(state):
+        return 0, "the last call has passed"
+    cluster = state.terms.cluster
+    if state.now_s + cluster.queue.mean + cluster.init.mean >= _last_call_s(state):
+        return 0, "they would not be up before the last call"
+    most, why = count, ""
+    spare = state.terms.cluster.max_nodes - state.nodes_committed
+    if spare < most:
+        most, why = max(0, spare), f"the cluster has at most {state.terms.cluster.max_nodes} nodes"
+    affordable = _within_rate(state)
+    if affordable is not None and affordable < most:
+        per_hour = f"{format_usd(cluster.most_usd_per_hour or 0.0)} per hour"
+        most, why = max(0, affordable), f"all nodes together may cost {per_hour}"
+    budget = state.limits.budget_usd
+    price = state.ledger.node_usd(_allowance_s(state))
+    if budget is not None and price > 0.0:
+        affordable = math.floor((budget * (1 + ROUNDING) - committed_usd(state)) / price)
+        if affordable < most:
+            most, why = max(0, affordable), f"the budget of ${budget:,.2f} leaves no more"
+        least_s = state.now_s + cluster.least_life_s
+        while most and cluster.least_life_s and may_live_until_s(state, most) < least_s:
+            most, why = most - 1, f"the budget of ${budget:,.2f} would not last until more of them are of use"
+    return most, why
+
+
+def _within_rate(state: State) -> int | None:
+    """How many more nodes, of the dearest kind, the spending rate leaves room for; None: any number."""
+    most, dearest = state.terms.cluster.most_usd_per_hour, state.terms.cluster.dearest_usd_per_s
+    if most is None or not dearest:
+        return None
+    left = most * (1 + ROUNDING) / SECONDS_PER_HOUR
+    if not bills_nodes(state.terms.cluster):  # all slots may be in use
+        return math.floor(left / dearest) - state.nodes_committed
+    asked = sum(room.pool.outstanding for room in state.rooms.values())
+    return math.floor((left - state.ledger.burn_usd_per_s) / dearest) - asked
+
+
+def may_live_until_s(state: State, more: int = 0) -> float:
+    """Until then all nodes, those that are asked for and so many more included, may live unwatched without
+    passing the budget.
+
+    Nodes end themselves when nobody has told them for a while that they may go on; should the driver die, its
+    silence costs no more than the budget has left.
+    """
+    budget = state.limits.budget_usd
+    if budget is None or not bills_nodes(state.terms.cluster):
+        return math.inf
+    asked = sum(room.pool.outstanding for room in state.rooms.values()) + more
+    until_s = state.ledger.lasts_until_s(budget, asked=asked, at_s=state.now_s)
+    return math.inf if until_s is None else until_s - state.terms.cluster.parting_s
+
+
+def renegotiate(turn: Step, deadline_s: float | None, budget_usd: float | None) -> None:
+    """New limits for a run that is resumed; those that are None stay."""
+    state = turn.state
+    if deadline_s is not None:
+        state.limits = replace(state.limits, deadline_s=deadline_s)
+        set_deadline(turn)
+        for trial in state.trials.values():
+            trial.late_after_s = None
+    if budget_usd is not None:
+        state.limits = replace(state.limits, budget_usd=budget_usd)
+    if deadline_s is not None or budget_usd is not None:
+        turn.note("limits", f"from now on {tell_limits(state.limits) or 'no limit'}")
+
+
+def concede(turn: Step, limit: Limit) -> None:
+    """Give a limit up, if the job says that it may yield."""
+    state = turn.state
+    if state.terms.yields is not limit:
+        turn.note("veto", f"the {limit.value} does not yield")
+        return
+    if limit is Limit.DEADLINE:
+        state.limits = state.limits.without_deadline()
+        turn.cancel_timer(DEADLINE_CALL)
+        turn.cancel_timer(DEADLINE_END)
+    elif limit is Limit.BUDGET:
+        state.limits = state.limits.without_budget()
+        state.money_call_s = None
+        turn.cancel_timer(BUDGET)
+    state.conceded |= {limit}
+    turn.note("conceded", f"the {limit.value} gives way")
+
+
+def is_open(state: State, trial: Trial, wish: Wish) -> bool:
+    """Whether there is something left to train for, and time."""
+    if trial.phase.is_over or trial.has_done(wish.until_iteration):
+        return False
+    if trial.late_after_s is None:
+        return True
+    call = deadline_call_s(state)
+    return call is None or call > trial.late_after_s + ROUNDING

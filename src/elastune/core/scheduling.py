@@ -1,0 +1,177 @@
+"""From wishes to gangs: who starts, who goes on, who gives way, and where.
+
+Steady wishes leave gangs where they are and fill free slots by best fit; that is cheap, and RubberBand and
+ASHA need no more. Other wishes go through the placement controller, which may move and shrink gangs. Its
+answer stands as `targets` until the gangs have moved: a gang saves and leaves first, and starts anew when
+its slots are free.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from elastune.core import cluster_manager as manager
+from elastune.core import gangs, hopping
+from elastune.core import limits as guards
+from elastune.core.state import PoolState, State, Step
+from elastune.core.trials import Activity, Trial
+from elastune.core.wishes import Wish, Wishes
+from elastune.model.ids import Gang, TrialId
+from elastune.placement.controller import pack, place
+from elastune.placement.request import PlacementNodes, PlacementRequest, SlotWish
+
+
+def adopt(turn: Step, wishes: Wishes) -> None:
+    """New wishes replace the old ones."""
+    state = turn.state
+    before, was_steady = state.wished, state.wishes.steady
+    if state.terms.data is not None:  # nothing is placed: models go where the data are
+        wishes = replace(wishes, steady=True)
+    state.wishes = wishes
+    state.wished = {wish.trial: wish for wish in wishes.trials}
+    for number in wishes.nodes:
+        state.room(number)
+    for room in state.rooms.values():
+        room.queue = deque()
+        room.targets = None
+        room.stirred = True
+    hopping.leave_out(turn)
+    for wish in wishes.trials:
+        trial = state.trial(wish.trial)
+        if state.terms.data is None and trial.activity is None and guards.is_open(state, trial, wish):
+            state.room(wish.pool).queue.append(wish.trial)
+    if wishes.steady:
+        for number in tuple(state.held):
+            if not was_steady or state.wished.get(number) is not before.get(number):
+                settle(turn, state.trials[number])
+
+
+def settle(turn: Step, trial: Trial) -> None:
+    """Compare a trial's gang with what is wished for it, and act on the difference."""
+    state = turn.state
+    wish = state.wished.get(trial.number)
+    if trial.activity is None or trial.activity is Activity.SAVING:
+        return
+    if trial.visit is not None:
+        hopping.settle_hops(turn, trial)
+    elif wish is None or state.closing or not guards.is_open(state, trial, wish):
+        gangs.revoke(turn, trial)
+    elif state.resting or not _is_in_place(state, trial, wish):
+        give_way(turn, trial)
+    elif (
+        trial.activity is Activity.WAITING
+        or trial.revoked
+        or trial.lease is None
+        or trial.lease.until_iteration != wish.until_iteration
+    ):
+        gangs.lend(turn, trial, wish)
+
+
+def give_way(turn: Step, trial: Trial) -> None:
+    """The gang leaves its slots, to come back elsewhere."""
+    gangs.revoke(turn, trial, resizing=True)
+    if trial.number not in turn.state.held and turn.state.wishes.steady:
+        wait_again(turn, trial)  # it had just begun and had nothing to save
+
+
+def fill(turn: Step) -> None:
+    """Give free slots to those that wait for them, best first."""
+    state = turn.state
+    if state.closing or state.resting:
+        return
+    for room in state.rooms.values():
+        if state.terms.data is not None:
+            hopping.fill_hops(turn, room)
+        elif not state.wishes.steady:
+            if room.stirred:
+                room.stirred = False
+                _rearrange(turn, room)
+        elif room.queue:
+            _fill_steadily(turn, room)
+
+
+def wait_again(turn: Step, trial: Trial) -> None:
+    """The trial lost its gang. If it is still wished for, it is the first to get the next free slots."""
+    wish = turn.state.wished.get(trial.number)
+    if turn.state.terms.data is None and wish is not None and guards.is_open(turn.state, trial, wish):
+        turn.state.rooms[wish.pool].queue.appendleft(trial.number)
+
+
+def _fill_steadily(turn: Step, room: PoolState) -> None:
+    state = turn.state
+    at_once = state.wishes.at_once.get(room.pool.number)
+    while room.queue and (at_once is None or room.gangs < at_once):
+        trial = state.trials[room.queue[0]]
+        wish = state.wished.get(trial.number)
+        if wish is None or trial.activity is not None or not guards.is_open(state, trial, wish):
+            room.queue.popleft()
+            continue
+        gang = room.board.seat(wish.slots)
+        if gang is None:
+            return
+        room.queue.popleft()
+        gangs.start(turn, trial, gang, wish)
+
+
+def _is_in_place(state: State, trial: Trial, wish: Wish) -> bool:
+    room = state.room(wish.pool)
+    if state.terms.data is not None:
+        return trial.pool == wish.pool and hopping.is_in_place(state, trial)
+    if room.targets is not None and not state.wishes.steady:
+        return set(room.targets.get(trial.number, ())) == set(trial.gang)
+    if trial.pool != wish.pool or len(trial.gang) != wish.slots:
+        return False
+    return not any(state.where[slot.node].leaving for slot in trial.gang)
+
+
+def _rearrange(turn: Step, room: PoolState) -> None:
+    """One epoch of placement, then whatever of it can be done at once."""
+    state, pool = turn.state, room.pool
+    request = _request(state, room)
+    kept = state.wishes.nodes.get(pool.number, 0)
+    if kept < len(request.cluster.staying):
+        packing = pack(request, nodes_kept=kept)
+        placement = packing.placement
+        for empty in packing.release:
+            manager.retire(room, pool.nodes[empty])
+    else:
+        placement = place(request)
+    room.targets = dict(placement.gangs)
+    for number in tuple(state.held):
+        trial = state.trials[number]
+        if trial.pool == pool.number:
+            settle(turn, trial)
+    for wish in state.wishes.trials:
+        target = room.targets.get(wish.trial) if wish.pool == pool.number else None
+        trial = state.trials[wish.trial]
+        if target and trial.activity is None and room.board.holds(target):
+            gangs.start(turn, trial, target, wish)
+
+
+def _request(state: State, room: PoolState) -> PlacementRequest:
+    nodes = [node for node in room.pool.nodes.values() if node.ready_s is not None]
+    wishes = [
+        SlotWish(trial=wish.trial, slots=wish.slots)
+        for wish in state.wishes.trials
+        if wish.pool == room.pool.number and guards.is_open(state, state.trials[wish.trial], wish)
+    ]
+    return PlacementRequest(
+        cluster=PlacementNodes(
+            nodes=tuple(node.number for node in nodes),
+            slots_per_node=state.terms.cluster.slots_per_node,
+            leaving=frozenset(node.number for node in nodes if node.leaving),
+        ),
+        wishes=tuple(wishes),
+        present=_present(state, room),
+        min_slots=state.terms.gangs.min_slots,
+    )
+
+
+def _present(state: State, room: PoolState) -> dict[TrialId, Gang]:
+    """Where the gangs are or, for those on the move, where they are going."""
+    present = room.targets
+    if present is None:
+        held = (state.trials[number] for number in state.held)
+        present = {trial.number: trial.gang for trial in held if trial.pool == room.pool.number}
+    return {number: gang for number, gang in present.items() if number in state.wished}

@@ -1,0 +1,235 @@
+"""Arrays that do not fit into memory, in files that the process maps: the system keeps what is in use.
+
+How much memory data take, and how that is written for people.
+
+What one worker process holds of a dataset: loaded once, kept while there is room.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elastune.data.dataset import Dataset, Partition
+from elastune.data.reading import Reader, open_reader, read_partition
+from elastune.errors import ExecutionError, JobError
+from elastune.wording import several
+
+
+def spill(data: Any, folder: str) -> Any:
+    """The same data, on disk. The files have no names, so they end with the process, however it ends."""
+    if isinstance(data, Mapping):
+        return {name: spill(each, folder) for name, each in data.items()}
+    if isinstance(data, tuple):
+        parts = [spill(each, folder) for each in data]
+        return type(data)(*parts) if hasattr(data, "_fields") else tuple(parts)
+    if not isinstance(data, np.ndarray) or data.dtype.hasobject:
+        kind = "texts or other objects" if isinstance(data, np.ndarray) else f"a {type(data).__name__}"
+        raise JobError(f"there is {kind} in it, and only numpy arrays of numbers can be spilled")
+    return _mapped(data, folder) if data.size else data
+
+
+def _mapped(array: Any, folder: str) -> Any:
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix="elastune-", suffix=".npy", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.save(file, array, allow_pickle=False)
+            return np.load(path, mmap_mode="r")
+        finally:
+            Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise ExecutionError(
+            f"data cannot be spilled to {folder}: {error}; free some space there, or set data.spill to "
+            "another folder"
+        ) from error
+
+
+_LOOKED_AT = 1000
+
+
+def format_bytes(count: int) -> str:
+    """`512 bytes`, `1.5 MB`, in powers of ten as the job file has it."""
+    for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def measure(data: Any) -> int:
+    """Exact for arrays, tensors and data frames; of long lists of objects a part is measured."""
+    known: set[int] = set()
+    if isinstance(data, Mapping):
+        return sum(_measure(column, known) for column in data.values())
+    if isinstance(data, tuple):
+        return sum(_measure(column, known) for column in data)
+    return _measure(data, known)
+
+
+def _measure(value: Any, known: set[int]) -> int:
+    if id(value) in known:
+        return 0
+    known.add(id(value))
+    if (usage := getattr(value, "memory_usage", None)) is not None:  # a data frame
+        return int(np.sum(usage(deep=True)))
+    size = getattr(value, "nbytes", None)  # of arrays and tensors
+    own = size if isinstance(size, int) else sys.getsizeof(value, 0)
+    return own + _many(_inside(value), known)
+
+
+def _inside(value: Any) -> Collection[Any]:
+    """What it refers to and does not count itself."""
+    if isinstance(value, np.ndarray):
+        return list(value.flat) if value.dtype.hasobject else ()
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    if isinstance(value, type | FunctionType | ModuleType) or hasattr(value, "nbytes"):
+        return ()
+    return getattr(value, "__dict__", {}).values()
+
+
+def _many(values: Collection[Any], known: set[int]) -> int:
+    count = len(values)
+    if not count:
+        return 0
+    step = -(-count // _LOOKED_AT)
+    looked_at = [_measure(value, known) for value in islice(values, 0, None, step)]
+    return round(sum(looked_at) * count / len(looked_at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """`bytes` is what the data take; `load_s` how long this taking took, 0 if they were there."""
+
+    data: Any
+    rows: int
+    bytes: int
+    load_s: float
+    is_spilled: bool = False
+
+
+class _Key(NamedTuple):
+    validation: bool
+    number: int
+
+    def __str__(self) -> str:
+        return f"validation {self.number}" if self.validation else str(self.number)
+
+
+class PartitionCache:
+    """With a limit, partitions that are not to be kept make room, the one used longest ago first.
+
+    Where those to be kept do not fit, the newcomer goes to files in `spill`, or there is an error. While it
+    is being loaded, it is in memory beyond the limit.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        limit_bytes: int | None = None,
+        spill: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.loaded_bytes = 0
+        """Read from the source so far."""
+        self.spilled_bytes = 0
+        """Written to `spill` so far."""
+        self._dataset = dataset
+        self._limit = limit_bytes
+        self._spill = spill
+        self._clock = clock
+        self._kept: frozenset[_Key] | None = None
+        self._sizes: dict[_Key, int] = {}
+        self._held: dict[_Key, Loaded] = {}  # the one used last comes last
+
+    @property
+    def held_bytes(self) -> int:
+        """In memory; what was spilled is not."""
+        return sum(loaded.bytes for loaded in self._held.values() if not loaded.is_spilled)
+
+    def keep(self, training: Collection[int], validation: Collection[int] = ()) -> None:
+        """Those that this worker will need again; before the first call, all. Nothing is dropped yet."""
+        wanted = [_Key(validation=False, number=number) for number in training]
+        wanted += [_Key(validation=True, number=number) for number in validation]
+        self._kept = frozenset(wanted)
+
+    def take(self, number: int, validation: bool = False) -> Loaded:
+        """The data of one partition, from memory or from the source."""
+        key = _Key(validation=validation, number=number)
+        loaded = self._held.pop(key, None)
+        if loaded is None:
+            began_s = self._clock()
+            fresh = self._load(key, self._dataset.partition(number, validation=validation))
+            loaded = replace(fresh, load_s=self._clock() - began_s)
+        self._held[key] = replace(loaded, load_s=0.0)
+        return loaded
+
+    def _load(self, key: _Key, partition: Partition) -> Loaded:
+        self._make_room(self._expected(key, partition))
+        data, rows = read_partition(partition, self._reader)
+        size = self._sizes[key] = measure(data)
+        self.loaded_bytes += partition.bytes or size
+        is_spilled = not self._make_room(size)
+        if is_spilled:
+            data = self._spilled(key, data, size)
+        return Loaded(data=data, rows=rows, bytes=size, load_s=0.0, is_spilled=is_spilled)
+
+    def _expected(self, key: _Key, partition: Partition) -> int:
+        """What it took the last time, or as much for its files as others took for theirs."""
+        if key in self._sizes or not self.loaded_bytes:
+            return self._sizes.get(key, partition.bytes)
+        others = [self._dataset.partition(each.number, validation=each.validation) for each in self._sizes]
+        files = sum(other.bytes for other in others) or 1
+        return partition.bytes * sum(self._sizes.values()) // files
+
+    def _make_room(self, size: int) -> bool:
+        """Whether there is room for so many bytes more; only what need not be kept is dropped."""
+        if self._limit is None:
+            return True
+        for key in self._droppable():
+            if self.held_bytes + size <= self._limit:
+                break
+            del self._held[key]
+        return self.held_bytes + size <= self._limit
+
+    def _droppable(self) -> list[_Key]:
+        kept = self._held.keys() if self._kept is None else self._kept
+        return [key for key, loaded in self._held.items() if key not in kept and not loaded.is_spilled]
+
+    def _spilled(self, key: _Key, data: Any, size: int) -> Any:
+        reason = ""
+        if self._spill is not None:
+            try:
+                mapped = spill(data, self._spill)
+            except JobError as error:
+                reason = f"; {error}"
+            else:
+                self.spilled_bytes += size
+                return mapped
+        held = several(str(each) for each, loaded in self._held.items() if not loaded.is_spilled)
+        advice = "make more partitions, add workers, so that each holds fewer, or raise data.memory"
+        raise JobError(
+            f"partition {key} takes {format_bytes(size)} of memory; the limit is "
+            f"{format_bytes(self._limit or 0)}, and {format_bytes(self.held_bytes)} of it are held "
+            f"(partitions {held}){reason}; {advice}"
+            + (", or name a folder for the rest: data.spill" if self._spill is None else "")
+        )
+
+    @cached_property
+    def _reader(self) -> Reader | None:
+        return open_reader(self._dataset)

@@ -1,0 +1,255 @@
+"""MLflow: a run for the tuning run, and one within it for each trial.
+
+What is there already is found again by tags, so that nothing is there twice: neither after a resume, nor
+after a second export.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastune.errors import ExecutionError
+from elastune.exports.files import RunHead, RunNews, require
+from elastune.history.trials import OVER, RowEntry, TrialEntry, as_float
+from elastune.wording import without_secrets
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+RUN, TRIAL, STATUS, ITERATIONS = "elastune.run", "elastune.trial", "elastune.status", "elastune.iterations"
+_PARENT, _NAME = "mlflow.parentRunId", "mlflow.runName"
+# MLflow takes no more at a time.
+_MOST_METRICS, _MOST_PARAMS, _MOST_CHARACTERS = 1000, 100, 500
+_NOT_IN_A_NAME = re.compile(r"[^\w\-. :/]")
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """What MLflow complains about, as an error of ours."""
+    require("mlflow", extra="mlflow", what="MLflow")
+    _be_discreet()
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    try:
+        yield
+    except MlflowException as error:
+        told = without_secrets(str(error).strip().partition("\n")[0])
+        raise ExecutionError(
+            f"MLflow refused: {told}; expected the address of a server or a database, such as --to "
+            "http://localhost:5000 or --to sqlite:///mlflow.db; what was written so far is gone on with "
+            "next time"
+        ) from error
+
+
+class MlflowWriter:
+    """`uri` and `experiment` as MLflow has them; without them its own default, and the name of the run."""
+
+    def __init__(self, head: RunHead, *, uri: str | None = None, experiment: str | None = None) -> None:
+        require("mlflow", extra="mlflow", what="MLflow")
+        self._head = head
+        _be_discreet()
+        from mlflow import MlflowClient  # noqa: PLC0415
+
+        self._client = MlflowClient(tracking_uri=uri)
+        self._experiment = self._find_experiment(experiment or head.name)
+        self.parent = self._find_parent()
+        """The id that MLflow gave to the run."""
+        self._trials = self._find_trials()
+
+    @property
+    def client(self) -> MlflowClient:
+        return self._client
+
+    @property
+    def where(self) -> str:
+        """The address may have a password in it, so it is not told."""
+        return f"MLflow run {self.parent} in experiment {self._experiment}"
+
+    def update(self, news: RunNews) -> None:
+        for line in news.trials:
+            if line.trial not in self._trials:
+                self._trials[line.trial] = self._begin(line)
+        rows: dict[int, list[RowEntry]] = defaultdict(list)
+        for row in news.rows:
+            rows[row.trial].append(row)
+        for trial, listed in rows.items():
+            self._log(self._trials[trial], listed)
+        for line in news.trials:
+            self._tell(self._trials[line.trial], line)
+        if news.ending is not None:
+            self._end(news.ending, news.best)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def attach(self, trial: int, path: str) -> None:
+        """Store a file with the run of a trial."""
+        if not Path(path).is_file():
+            raise ExecutionError(
+                f"the checkpoint {path} is not a file of this machine; leave --checkpoint out, or fetch it "
+                "and store it with the MLflow client"
+            )
+        self._client.log_artifact(self._trials[trial].run_id, path, artifact_path="checkpoint")
+
+    # What is there already.
+
+    def _find_experiment(self, name: str) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is not None and found.lifecycle_stage == "deleted":
+            raise ExecutionError(f"the MLflow experiment {name!r} was deleted; restore it, or name another")
+        return str(self._client.create_experiment(name) if found is None else found.experiment_id)
+
+    def _find_parent(self) -> str:
+        head = self._head
+        created = head.created_utc.isoformat()
+        found = self._search(f"tags.`{RUN}` = '{head.run}' and tags.`elastune.created` = '{created}'")
+        runs = [run for run in found if TRIAL not in run.data.tags]
+        if runs:
+            return str(runs[0].info.run_id)
+        tags = {
+            RUN: head.run,
+            "elastune.created": created,
+            "elastune.policy": head.policy,
+            "elastune.seed": str(head.seed),
+            "elastune.body": head.body,
+            "elastune.metric": head.metric,
+            "elastune.mode": head.mode.value,
+        }
+        run = self._client.create_run(
+            self._experiment, start_time=self._ms(0.0), tags=tags, run_name=f"{head.name}-{head.run}"
+        )
+        return str(run.info.run_id)
+
+    def _find_trials(self) -> dict[int, _Trial]:
+        found: dict[int, _Trial] = {}
+        for run in self._search(f"tags.`{_PARENT}` = '{self.parent}'"):
+            tags = run.data.tags
+            if TRIAL in tags:
+                found[int(tags[TRIAL])] = _Trial(run, self._client)
+        return found
+
+    def _search(self, what: str) -> Iterator[Any]:
+        token = None
+        while True:
+            page = self._client.search_runs([self._experiment], what, max_results=1000, page_token=token)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    # What is new.
+
+    def _begin(self, line: TrialEntry) -> _Trial:
+        from mlflow.entities import Param  # noqa: PLC0415
+
+        head = self._head
+        tags = {
+            _PARENT: self.parent,
+            RUN: head.run,
+            TRIAL: str(line.trial),
+            "elastune.policy": head.policy,
+            "elastune.seed": str(head.seed),
+        }
+        run = self._client.create_run(
+            self._experiment,
+            start_time=self._ms(line.started_s),
+            tags=tags,
+            run_name=f"trial-{line.trial:05d}",
+        )
+        params = [Param(_key(name), str(value)[:_MOST_CHARACTERS]) for name, value in line.config.items()]
+        for some in _chunks(params, _MOST_PARAMS):
+            self._client.log_batch(run.info.run_id, params=some)
+        return _Trial(run, self._client)
+
+    def _log(self, trial: _Trial, rows: Sequence[RowEntry]) -> None:
+        """A row is logged as a whole: after a crash its step is there with all metrics, or not at all."""
+        from mlflow.entities import Metric  # noqa: PLC0415
+
+        batch: list[Metric] = []
+        for row in rows:
+            if row.iteration <= trial.logged:
+                continue
+            at_ms = self._ms(row.at_s)
+            metrics = [
+                Metric(_key(name), as_float(value), at_ms, row.iteration)
+                for name, value in row.metrics.items()
+            ]
+            if len(batch) + len(metrics) > _MOST_METRICS:
+                self._client.log_batch(trial.run_id, metrics=batch)
+                batch = []
+            batch += metrics
+            trial.logged = row.iteration
+        if batch:
+            self._client.log_batch(trial.run_id, metrics=batch)
+
+    def _tell(self, trial: _Trial, line: TrialEntry) -> None:
+        from mlflow.entities import RunTag  # noqa: PLC0415
+
+        tags = {STATUS: line.status, ITERATIONS: str(line.iterations)}
+        if line.parent is not None:
+            tags["elastune.parent"] = str(line.parent)
+        if line.error is not None:
+            tags["elastune.error"] = line.error[-5000:]
+        if line.checkpoint is not None:
+            tags["elastune.checkpoint"] = line.checkpoint
+        changed = [RunTag(key, value) for key, value in tags.items() if trial.tags.get(key) != value]
+        if not changed:
+            return
+        self._client.log_batch(trial.run_id, tags=changed)
+        trial.tags |= tags
+        if line.is_over:
+            status = "FAILED" if line.status == "failed" else "FINISHED"
+            self._client.set_terminated(trial.run_id, status=status, end_time=self._ms(line.ended_s))
+
+    def _end(self, ending: str, best: TrialEntry | None) -> None:
+        self._client.set_tag(self.parent, STATUS, ending)
+        if best is not None and best.best is not None:
+            self._client.set_tag(self.parent, "elastune.best_trial", str(best.trial))
+            run = self._client.get_run(self.parent)
+            name = _key(f"best {self._head.metric}")
+            if run.data.metrics.get(name) != best.best:
+                self._client.log_metric(self.parent, name, best.best, step=best.best_iteration)
+        self._client.set_terminated(self.parent, status="FAILED" if ending == "failed" else "FINISHED")
+
+    def _ms(self, at_s: float | None) -> int:
+        return round(self._head.wall_s(at_s or 0.0) * 1000)
+
+
+class _Trial:
+    """The MLflow run of a trial. `logged` is its last iteration there."""
+
+    def __init__(self, run: Any, client: MlflowClient) -> None:
+        self.run_id = str(run.info.run_id)
+        self.tags: dict[str, str] = dict(run.data.tags)
+        if self.tags.get(STATUS) in OVER:
+            self.logged = int(self.tags[ITERATIONS])
+            return
+        steps = (
+            metric.step
+            for name in run.data.metrics
+            for metric in client.get_metric_history(self.run_id, name)
+        )
+        self.logged = max(steps, default=0)
+
+
+def _be_discreet() -> None:
+    """Elastune promises that no usage statistics are sent; who wants to send them sets this to false."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+
+def _key(name: str) -> str:
+    """MLflow takes names as paths, and only those that lead somewhere below."""
+    parts = [part for part in _NOT_IN_A_NAME.sub("_", name).split("/") if part.strip(". ")]
+    return "/".join(parts)[:250].rstrip("/. ") or "_"
+
+
+def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

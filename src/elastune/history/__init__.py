@@ -1,0 +1,1 @@
+"""What a run did, from its events: nodes, gangs, trials, cost, status. One recorder, which all views read."""

@@ -1,0 +1,242 @@
+"""The recorder of a run: what its nodes, gangs and trials did, event by event.
+
+The one reader of events beside the core. No core and no policy is needed: what was commanded stands beside
+what happened. Money and slot time are booked here a second time, by the same rules as in the ledger; a test
+holds the two to each other.
+
+A run as it was: every node, gang, row and dollar over time, from its journal alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from elastune.core import commands as do
+from elastune.core import events as ev
+from elastune.core.commands import CancelTimer, Ending, SetTimer
+from elastune.core.events import AnyEvent
+from elastune.history.gangs import GangBook, GangLife
+from elastune.history.nodes import NodeBook, NodeLife, Refusal
+from elastune.history.notes import RunNote, remark_on, remarks_of
+from elastune.history.trials import BestStep, HistoryTerms, RowBook, TrialBook, TrialCourse
+from elastune.journal.codec import Message, decode, event_of, mentions
+from elastune.journal.records import Entry
+from elastune.model.ids import NodeId, TrialId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEnd:
+    """The barrier at the end of a stage. Stages are counted from 0 in each pool."""
+
+    pool: int
+    stage: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """The driver was down; the run's clock stood still meanwhile."""
+
+    at_s: float
+    down_s: float
+
+
+class Recorder:
+    """Driven event by event, by the entries of a journal or by a run that goes on; every view reads it.
+
+    First what happened becomes part of the books, then what was commanded about it. `for_tables`: all rows
+    are kept, with all metrics.
+    """
+
+    def __init__(self, terms: HistoryTerms, *, for_tables: bool = False) -> None:
+        self.nodes = NodeBook(terms.cluster)
+        self.gangs = GangBook(terms.cluster)
+        self.trials = TrialBook(terms)
+        self.rows = RowBook(terms.metric, is_kept=for_tables)
+        self.stages: list[StageEnd] = []
+        self.remarks: list[RunNote] = []
+        self.outages: list[Outage] = []
+        self.money: list[tuple[float, float]] = []
+        self.ending: Ending | None = None
+        self.ended_s: float | None = None
+        self.now_s = 0.0
+        self.events = 0
+
+    def take(self, event: AnyEvent, commands: Iterable[object]) -> None:
+        for at_s in self.nodes.bends_before(event.at_s):
+            self.note_money(at_s)
+        before_usd = self._usd(event.at_s)
+        self.now_s = event.at_s
+        self.events += 1
+        self._happens(event)
+        for command in commands:
+            self._is_commanded(command)
+        # The bill is a straight line from one bend or jump to the next: only there are points to keep.
+        if self.nodes.stirred or self.gangs.stirred:
+            self.nodes.stirred = self.gangs.stirred = False
+            self.money.append((self.now_s, before_usd))
+            self.note_money(self.now_s)
+
+    def _happens(self, event: AnyEvent) -> None:  # noqa: C901  one case per event
+        at_s = event.at_s
+        match event:
+            case ev.Progressed() | ev.TrialPaused() | ev.GangStarted():
+                self._gang_tells(event)
+            case ev.TrialsSampled():
+                self.trials.sampled(event)
+                self.rows.touch(*(number for number, _ in event.trials))
+            case ev.NodesGranted():
+                self.nodes.granted(event)
+            case ev.NodesRefused():
+                self.nodes.refused(event)
+            case ev.NodesReady():
+                self.nodes.ready(event)
+            case ev.NodeNoticed():
+                self.nodes.noticed(event)
+            case ev.NodeLost():
+                self._lose(event.node, event.billed_s)
+            case ev.NodeFound():
+                self.nodes.found(event.node, at_s, event.billed_s, event.usd_per_hour)
+            case ev.BarrierPassed():
+                self.stages.append(StageEnd(pool=event.pool, stage=event.stage, at_s=at_s))
+            case ev.Resumed():
+                self._resumed(event)
+
+    def _is_commanded(self, command: object) -> None:
+        match command:
+            case do.Train(trial=trial):
+                self.gangs.train(command, self.now_s)
+                self.rows.touch(trial)
+            case do.Pause(trial=trial):
+                self.gangs.saves(trial, self.now_s)
+            case do.Stop(trial=trial):
+                self._dissolve(trial, "stopped")
+            case do.RequestNodes():
+                self.nodes.requested(command, self.now_s)
+            case do.ReleaseNodes():
+                self.nodes.released(command, self.now_s)
+            case do.Fork():
+                self.trials.forked(command)
+            case do.Note():
+                self.remarks.extend(remarks_of(command, self.now_s))
+            case do.EndRun():
+                self.ending, self.ended_s = command.reason, self.now_s
+
+    def _gang_tells(self, event: ev.Progressed | ev.TrialPaused | ev.GangStarted) -> None:
+        """Tables have what a gang tells that is gone, too; nothing else counts it."""
+        trial, is_present = event.trial, self.gangs.is_present(event.trial, event.generation)
+        match event:
+            case ev.Progressed():
+                self.rows.reported(event)
+                if is_present:
+                    self._progressed(event)
+            case ev.TrialPaused():
+                self.rows.touch(trial)
+                if is_present:
+                    self.trials.save_all(trial, event.at_s)
+                    self._dissolve(trial, "paused")
+            case ev.GangStarted() if is_present:
+                self.gangs.trains(trial, event.at_s)
+
+    def _progressed(self, event: ev.Progressed) -> None:
+        self.trials.progressed(event)
+        self.gangs.reported(event.trial, event.rows)
+        if isinstance(event, ev.VisitEnded):
+            self.gangs.visited(event)
+            self._dissolve(event.trial, "visited")
+        elif isinstance(event, ev.TrialCrashed):
+            self.trials.crashed(event)
+            self._dissolve(event.trial, "crashed")
+        elif isinstance(event, ev.GangLost):
+            self._dissolve(event.trial, "lost")
+        elif isinstance(event, ev.LeaseEnded):
+            self.gangs.waits(event.trial, event.at_s)
+
+    def _lose(self, node: NodeId, billed_s: float | None) -> None:
+        if not self.nodes.is_held(node):
+            return
+        for trial in self.gangs.on(node):
+            self._dissolve(trial, "lost")
+        self.nodes.end(node, self.now_s, lost=True, billed_s=billed_s)
+
+    def _resumed(self, event: ev.Resumed) -> None:
+        self.outages.append(Outage(at_s=event.at_s, down_s=event.down_s))
+        self.remarks.append(remark_on(event))
+        self.nodes.down(event.down_s)
+        for trial in self.gangs.present():
+            self._dissolve(trial, "lost")
+        for node, billed_s in event.lost:
+            if self.nodes.is_held(node):
+                self._lose(node, billed_s)
+            else:
+                self.nodes.found(node, event.at_s, billed_s)
+
+    def _dissolve(self, trial: TrialId, why: str) -> None:
+        self.gangs.dissolve(trial, self.now_s, why)
+        self.trials.forget_unsaved(trial)
+
+    def _usd(self, at_s: float) -> float:
+        return self.nodes.usd(at_s) + self.gangs.usd(at_s)
+
+    def note_money(self, at_s: float) -> None:
+        self.money.append((at_s, self._usd(at_s)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    nodes: tuple[NodeLife, ...]
+    gangs: tuple[GangLife, ...]
+    trials: Mapping[TrialId, TrialCourse]
+    money: tuple[tuple[float, float], ...]
+    """What had accrued at each of these times, minimum charges included; straight lines between them."""
+    best: tuple[BestStep, ...]
+    """Every new best model, from the moment its checkpoint was durable."""
+    stages: tuple[StageEnd, ...]
+    remarks: tuple[RunNote, ...]
+    refusals: tuple[Refusal, ...]
+    outages: tuple[Outage, ...]
+    ending: Ending | None
+    """None: the journal ends before the run does."""
+    end_s: float
+    """When the run ended; without an end, the time of the last event."""
+    events: int
+
+    @property
+    def usd(self) -> float:
+        return self.money[-1][1] if self.money else 0.0
+
+    @property
+    def crashes(self) -> int:
+        return sum(len(trial.crashes) for trial in self.trials.values())
+
+
+def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
+    """The history of a run, from the first event to wherever its journal ends."""
+    record = Recorder(terms)
+    for entry in entries:
+        record.take(event_of(entry), commands_of(entry))
+    record.note_money(record.now_s)
+    return History(
+        nodes=record.nodes.lives(record.now_s),
+        gangs=record.gangs.lives(record.now_s),
+        trials=record.trials.courses(),
+        money=_without_repeats(record.money),
+        best=tuple(record.trials.best),
+        stages=tuple(record.stages),
+        remarks=tuple(record.remarks),
+        refusals=tuple(record.nodes.refusals),
+        outages=tuple(record.outages),
+        ending=record.ending,
+        end_s=record.now_s if record.ended_s is None else record.ended_s,
+        events=record.events,
+    )
+
+
+def commands_of(entry: Entry) -> list[Message]:
+    """All but timers: they say when the core will look again, which is of no use to a reader."""
+    return [decode(line) for line in entry.command_lines if not mentions(line, SetTimer, CancelTimer)]
+
+
+def _without_repeats(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    return tuple(point for index, point in enumerate(points) if not index or point != points[index - 1])

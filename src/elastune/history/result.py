@@ -1,0 +1,148 @@
+"""What came of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from elastune.core.commands import Ending
+from elastune.core.events import Config
+from elastune.core.ledger import Ledger
+from elastune.core.state import State
+from elastune.core.trials import Phase, Trial
+from elastune.history.hopping import HoppingFigures
+from elastune.plan.quote import price_keys
+from elastune.wording import format_duration, format_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Time and money; of a prediction, the means."""
+
+    jct_seconds: float
+    cost: float
+
+    def __str__(self) -> str:
+        return f"{format_duration(self.jct_seconds)} and {format_usd(self.cost)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestTrial:
+    """The best model: its checkpoint exists."""
+
+    trial: int
+    config: Config
+    metric: float
+    iterations: int
+    checkpoint: str | None = None
+    """Where it is kept; None: the run was simulated."""
+
+    def kept_at(self, path: str) -> BestTrial:
+        return replace(self, checkpoint=path)
+
+    def to_dict(self) -> dict[str, object]:
+        told: dict[str, object] = {
+            "trial": self.trial,
+            "config": dict(self.config),
+            "metric": self.metric,
+            "iterations": self.iterations,
+        }
+        return told if self.checkpoint is None else {**told, "checkpoint": self.checkpoint}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    policy: str
+    seed: int
+    metric: str
+    predicted: Estimate
+    actual: Estimate
+    best: BestTrial | None
+    ending: Ending
+    trials: int
+    phases: Mapping[str, int]
+    """How many trials ended in each phase."""
+    iterations: int
+    events: int
+    journal_sha256: str
+    ledger: Ledger
+    run: str | None = None
+    hopping: HoppingFigures | None = None
+    """None: no model hopped."""
+
+    def __str__(self) -> str:
+        run = "" if self.run is None else f"run {self.run}, "
+        best = "no model"
+        if self.best is not None:
+            config = ", ".join(f"{name}={value}" for name, value in self.best.config.items())
+            best = f"best {self.metric} {self.best.metric:.6g} with {config}"
+        return f"{run}{self.ending.value}: {best}; {self.trials} trials in {self.actual}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data with the keys that programs may rely on."""
+        best = self.best
+        hopping = {} if self.hopping is None else {"hopping": self.hopping.to_dict()}
+        return {
+            "policy": self.policy,
+            "seed": self.seed,
+            "predicted": {"jct_seconds": self.predicted.jct_seconds, "cost": self.predicted.cost},
+            "actual": {"jct_seconds": self.actual.jct_seconds, "cost": self.actual.cost},
+            "best": None if best is None else best.to_dict(),
+            "metric": self.metric,
+            "ending": self.ending.value,
+            "trials": self.trials,
+            "phases": dict(self.phases),
+            "iterations": self.iterations,
+            "events": self.events,
+            "stages": [_stage_to_dict(self.ledger, index) for index in range(len(self.ledger.stages))],
+            "journal_sha256": self.journal_sha256,
+            "run": self.run,
+            **price_keys(self.ledger.terms),
+            **hopping,
+        }
+
+
+def best_of(state: State) -> BestTrial | None:
+    best = state.best
+    if best is None:
+        return None
+    config = state.trials[best.trial].config
+    return BestTrial(trial=best.trial, config=config, metric=best.metric, iterations=best.iteration)
+
+
+def count_phases(state: State) -> dict[str, int]:
+    counts = Counter(phase_of(state, trial) for trial in state.trials.values())
+    return {phase.value: counts[phase] for phase in Phase if counts[phase]}
+
+
+def phase_of(state: State, trial: Trial) -> Phase:
+    """As people see it: where models hop, a trial runs while its epoch goes on, though it has a slot only
+    while it is on a visit."""
+    return Phase.RUNNING if trial.activity is None and is_amid_round(state, trial) else trial.phase
+
+
+def is_amid_round(state: State, trial: Trial) -> bool:
+    """Whether it takes part in an epoch that goes on, and is not through."""
+    wish = state.wished.get(trial.number)
+    room = None if wish is None else state.rooms.get(wish.pool)
+    now = None if room is None else room.hall.round
+    return now is not None and trial.number in now.open
+
+
+def _stage_to_dict(ledger: Ledger, index: int) -> dict[str, object]:
+    stage = ledger.stages[index]
+    return {
+        "bracket": stage.pool,
+        "stage": stage.stage,
+        "began_seconds": stage.began_s,
+        "seconds": 0.0 if stage.ended_s is None else stage.ended_s - stage.began_s,
+        "nodes": stage.nodes,
+        "cost": stage.usd,
+        "node_seconds": stage.node_s,
+        "booting_node_seconds": stage.booting_s,
+        "starting_slot_seconds": stage.use.starting_s,
+        "training_slot_seconds": stage.use.training_s,
+        "saving_slot_seconds": stage.use.saving_s,
+        "idle_slot_seconds": ledger.idle_slot_s(stage),
+    }

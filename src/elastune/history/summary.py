@@ -1,0 +1,217 @@
+"""Many runs of one policy in a few numbers, and two policies on the same seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from elastune.history.result import Estimate
+from elastune.history.status import RunStatus, keeps, promise_of
+from elastune.model.limits import Limits, Mode
+from elastune.setup.run_setup import RunSetup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDigest:
+    """All that a summary needs of one run that has ended."""
+
+    run: str
+    policy: str
+    seed: int
+    journal_sha256: str
+    actual: Estimate
+    best: float | None
+    ending: str
+    topics: tuple[str, ...]
+    """What its remarks are about."""
+    trials: int
+    failed_trials: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTerms:
+    """What is known of a policy's runs before the first one."""
+
+    policy: str
+    metric_name: str
+    mode: Mode
+    limits: Limits
+    predicted: Estimate | None
+    promised: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """`sd` is that of a sample, `se` the standard error of the mean; None where there is only one value."""
+
+    mean: float
+    sd: float | None
+    se: float | None
+    min: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Against:
+    """This policy minus another one, seed by seed. A configuration that is lucky is so for both.
+
+    A sampler that does not learn gives trial i of a seed the same configuration under every policy; one that
+    learns from results does not, and then only the seed is shared.
+    """
+
+    policy: str
+    seeds: int
+    """That both have."""
+    jct_seconds: Figures
+    cost: Figures
+    metric: Figures | None
+    """None: on no seed both have a best model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySummary:
+    """`metric` is over the best models of the runs that have one."""
+
+    policy: str
+    metric_name: str
+    mode: Mode
+    limits: Limits
+    seeds: tuple[int, ...]
+    predicted: Estimate | None
+    promised: Estimate | None
+    jct_seconds: Figures
+    cost: Figures
+    metric: Figures | None
+    kept_deadline: int | None
+    """Runs that did; None: there is no deadline."""
+    kept_budget: int | None
+    endings: Mapping[str, int]
+    remarks: Mapping[str, int]
+    """Runs with remarks on a topic."""
+    failed_trials: int
+    trials: int
+    best_by_seed: Mapping[int, float]
+    against: Against | None
+    """The first policy; None: this is the first, or they share no seed."""
+
+    def to_dict(self) -> dict[str, object]:
+        runs = len(self.seeds)
+        return {
+            "policy": self.policy,
+            "runs": runs,
+            "predicted": None if self.predicted is None else asdict(self.predicted),
+            "predicted_quantile": None if self.promised is None else asdict(self.promised),
+            "jct_seconds": asdict(self.jct_seconds),
+            "cost": asdict(self.cost),
+            "metric": None if self.metric is None else asdict(self.metric),
+            "kept_deadline": None if self.kept_deadline is None else self.kept_deadline / runs,
+            "kept_budget": None if self.kept_budget is None else self.kept_budget / runs,
+            "endings": dict(self.endings),
+            "trials": self.trials,
+            "failed_trials": self.failed_trials,
+            "against": None if self.against is None else asdict(self.against),
+        }
+
+
+def terms_of(setup: RunSetup, predicted: Estimate | None) -> PolicyTerms:
+    return PolicyTerms(
+        policy=setup.policy,
+        metric_name=setup.terms.metric,
+        mode=setup.terms.mode,
+        limits=setup.terms.limits,
+        predicted=predicted,
+        promised=promise_of(setup.quote),
+    )
+
+
+def digest_of(run: str, standing: RunStatus, journal_sha256: str) -> RunDigest:
+    return RunDigest(
+        run=run,
+        policy=standing.policy,
+        seed=standing.seed,
+        journal_sha256=journal_sha256,
+        actual=standing.actual,
+        best=None if standing.best is None else standing.best.metric,
+        ending="" if standing.ending is None else standing.ending.value,
+        topics=tuple(sorted({remark.topic for remark in standing.remarks})),
+        trials=standing.trials,
+        failed_trials=sum(failure.trials for failure in standing.failures),
+    )
+
+
+def summarise_all(terms: Sequence[PolicyTerms], digests: Sequence[RunDigest]) -> tuple[PolicySummary, ...]:
+    """A summary of each policy that has a run; the first of them is what the others are held against."""
+    by_policy = {each.policy: [run for run in digests if run.policy == each.policy] for each in terms}
+    present = [each for each in terms if by_policy[each.policy]]
+    first = by_policy[present[0].policy] if present else []
+    return tuple(
+        _summarise(each, by_policy[each.policy], None if each is present[0] else first) for each in present
+    )
+
+
+def _summarise(
+    terms: PolicyTerms, runs: Sequence[RunDigest], first: Sequence[RunDigest] | None
+) -> PolicySummary:
+    best = {run.seed: run.best for run in runs if run.best is not None}
+    limits = terms.limits
+    return PolicySummary(
+        policy=terms.policy,
+        metric_name=terms.metric_name,
+        mode=terms.mode,
+        limits=limits,
+        seeds=tuple(run.seed for run in runs),
+        predicted=terms.predicted,
+        promised=terms.promised,
+        jct_seconds=_figures([run.actual.jct_seconds for run in runs]),
+        cost=_figures([run.actual.cost for run in runs]),
+        metric=_figures(list(best.values())) if best else None,
+        kept_deadline=_count([keeps(run.actual.jct_seconds, limits.deadline_s) for run in runs]),
+        kept_budget=_count([keeps(run.actual.cost, limits.budget_usd) for run in runs]),
+        endings=dict(Counter(run.ending for run in runs).most_common()),
+        remarks=dict(Counter(topic for run in runs for topic in run.topics).most_common()),
+        failed_trials=sum(run.failed_trials for run in runs),
+        trials=sum(run.trials for run in runs),
+        best_by_seed=best,
+        against=None if first is None else _against(first, runs),
+    )
+
+
+def _against(first: Sequence[RunDigest], runs: Sequence[RunDigest]) -> Against | None:
+    other = {run.seed: run for run in first}
+    pairs = [(run, other[run.seed]) for run in runs if run.seed in other]
+    if not pairs:
+        return None
+
+    def differ(value: Callable[[RunDigest], float | None]) -> Figures | None:
+        both = [(value(run), value(reference)) for run, reference in pairs]
+        differences = [one - two for one, two in both if one is not None and two is not None]
+        return _figures(differences) if differences else None
+
+    jct_seconds, cost = differ(lambda run: run.actual.jct_seconds), differ(lambda run: run.actual.cost)
+    assert jct_seconds is not None
+    assert cost is not None
+    return Against(
+        policy=first[0].policy,
+        seeds=len(pairs),
+        jct_seconds=jct_seconds,
+        cost=cost,
+        metric=differ(lambda run: run.best),
+    )
+
+
+def _figures(values: Sequence[float]) -> Figures:
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return Figures(
+        mean=statistics.fmean(values),
+        sd=sd,
+        se=None if sd is None else sd / math.sqrt(len(values)),
+        min=min(values),
+        max=max(values),
+    )
+
+
+def _count(kept: Sequence[bool | None]) -> int | None:
+    return None if None in kept else sum(map(bool, kept))

@@ -1,0 +1,298 @@
+"""What has to be known beside a journal to tell its history.
+
+A run as lines of two tables: one per trial, one per iteration that was trained.
+
+What trials learned: their rows in the order of time, and the best model there was at each moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from elastune.core.commands import Fork
+from elastune.core.events import Config, Progressed, TrialCrashed, TrialsSampled
+from elastune.core.terms import RunTerms
+from elastune.model.cluster import ClusterTerms
+from elastune.model.ids import TrialId
+from elastune.model.limits import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryTerms:
+    """Which metric counts, which way it is good, and what machines cost."""
+
+    metric: str
+    mode: Mode
+    cluster: ClusterTerms
+
+    @classmethod
+    def of(cls, terms: RunTerms) -> HistoryTerms:
+        return cls(metric=terms.metric, mode=terms.mode, cluster=terms.cluster)
+
+
+TIMES_ONLY = HistoryTerms(
+    metric="", mode=Mode.MAX, cluster=ClusterTerms(slots_per_node=1, max_nodes=1, price_per_hour=0.0)
+)
+"""For readers that ask neither for money nor for the metric."""
+
+
+OVER = ("stopped", "finished", "failed")
+"""The statuses of trials that will not go on."""
+
+
+class RowEntry(NamedTuple):
+    """What one iteration yielded. `generation` tells the gangs of a trial apart."""
+
+    trial: int
+    iteration: int
+    at_s: float
+    metrics: Mapping[str, float]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialEntry:
+    """A trial as it stands. Times are seconds of the run; None is what is not known, or not yet."""
+
+    trial: int
+    status: str
+    iterations: int
+    """The last iteration that was trained, a parent's among them."""
+    final: float | None
+    best: float | None
+    best_iteration: int | None
+    started_s: float | None
+    ended_s: float | None
+    """When it last had slots; None: it has them now, or never had."""
+    seconds: float
+    """For which it had slots."""
+    slot_seconds: float
+    cost: float
+    """Its slots at the price of their nodes: without boots, idle slots and minimum charges."""
+    slots: int | None
+    nodes: tuple[str, ...]
+    """Of its last gang."""
+    parent: int | None
+    crashes: int
+    error: str | None
+    checkpoint: str | None
+    config: Config
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in OVER
+
+
+def without_lost(rows: Iterable[RowEntry]) -> list[RowEntry]:
+    """Each iteration of a trial once, in the order of time.
+
+    What was lost with a machine and trained again counts as it was the last time.
+    """
+    listed = list(rows)
+    # News of a gang that is gone may come after that of its successor.
+    order = sorted(range(len(listed)), key=lambda index: listed[index].generation)
+    lowest: dict[int, int] = {}
+    kept: list[int] = []
+    for index in reversed(order):
+        row = listed[index]
+        if row.iteration < lowest.get(row.trial, row.iteration + 1):
+            lowest[row.trial] = row.iteration
+            kept.append(index)
+    return in_order(listed[index] for index in sorted(kept))
+
+
+def in_order(rows: Iterable[RowEntry]) -> list[RowEntry]:
+    """By time: trials report in batches."""
+    return sorted(rows, key=lambda row: row.at_s)
+
+
+def as_float(value: object) -> float:
+    """A whole number beyond all floats is infinite; what is no number at all is NaN."""
+    if not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+class MetricPoint(NamedTuple):
+    """The metric after an iteration. What was lost and trained again is there twice."""
+
+    at_s: float
+    iteration: int
+    value: float
+
+
+class Crash(NamedTuple):
+    at_s: float
+    error: str
+
+
+class BestStep(NamedTuple):
+    at_s: float
+    value: float
+    trial: TrialId
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialCourse:
+    trial: TrialId
+    config: Config
+    points: tuple[MetricPoint, ...]
+    kept: tuple[float, ...]
+    """The metric after iterations 1, 2, ... of the state that the trial had in the end."""
+    crashes: tuple[Crash, ...]
+    parent: TrialId | None
+    """The trial that it was forked from."""
+    inherited: int
+    """How many of the first values are the parent's."""
+
+
+@dataclass(slots=True)
+class _Trial:
+    config: Config
+    parent: TrialId | None = None
+    inherited: int = 0
+    points: list[MetricPoint] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    saved: int = 0
+    crashes: list[Crash] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Curve:
+    """The job's metric by iteration, as it was the last time."""
+
+    values: dict[int, float] = field(default_factory=dict)
+    last: int = 0
+    generation: int = 0
+
+    def add(self, iteration: int, value: float | None) -> None:
+        for lost in range(iteration, self.last + 1):
+            self.values.pop(lost, None)
+        self.last = iteration
+        if value is not None:
+            self.values[iteration] = value
+
+
+class RowBook:
+    """All rows as they were reported, also by gangs that were gone by then: what tables need. Where no table
+    is wanted, nothing is kept."""
+
+    def __init__(self, metric: str, *, is_kept: bool) -> None:
+        self._metric = metric
+        self._is_kept = is_kept
+        self._curves: dict[TrialId, Curve] = {}
+        self._rows: list[RowEntry] = []
+        self._changed: set[TrialId] = set()
+
+    def fresh(self) -> list[RowEntry]:
+        """Those that came since it was last asked."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def changed(self) -> set[TrialId]:
+        """Trials of which something was told since it was last asked."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def curve(self, trial: TrialId) -> Curve:
+        return self._curves.get(trial) or Curve()
+
+    def touch(self, *trials: TrialId) -> None:
+        if self._is_kept:
+            self._changed.update(trials)
+
+    def reported(self, event: Progressed) -> None:
+        self.touch(event.trial)
+        if not event.rows or not self._is_kept:
+            return
+        trial, generation = event.trial, event.generation
+        curve = self._curves.setdefault(trial, Curve())
+        is_late = generation < curve.generation  # news of a gang that has a successor
+        curve.generation = max(generation, curve.generation)
+        for iteration, at_s, metrics in event.rows:
+            self._rows.append(RowEntry(trial, iteration, at_s, metrics, generation))
+            if not is_late:
+                value = metrics.get(self._metric)
+                curve.add(iteration, None if value is None else as_float(value))
+
+
+class TrialBook:
+    def __init__(self, terms: HistoryTerms) -> None:
+        self._metric = terms.metric
+        self._mode = terms.mode
+        self._trials: dict[TrialId, _Trial] = {}
+        self._forks: dict[TrialId, Fork] = {}
+        """Asked for and not yet drawn."""
+        self.best: list[BestStep] = []
+
+    def sampled(self, event: TrialsSampled) -> None:
+        for number, config in event.trials:
+            trial = self._trials[number] = _Trial(config)
+            fork = self._forks.pop(number, None)
+            if fork is not None:
+                trial.parent, trial.inherited = fork.parent, fork.iteration
+                trial.values = self._trials[fork.parent].values[: fork.iteration]
+                trial.saved = fork.iteration
+
+    def forked(self, command: Fork) -> None:
+        self._forks[command.trial] = command
+
+    def progressed(self, event: Progressed) -> None:
+        """A row without a finite metric ends the trial; it and those behind it do not count."""
+        trial = self._trials[event.trial]
+        for row in event.rows:
+            value = row.metrics.get(self._metric)
+            if not isinstance(value, int | float) or not _is_finite(value):
+                break
+            trial.values.append(value)
+            trial.points.append(MetricPoint(row.at_s, row.iteration, value))
+        for iteration in event.saved:
+            if iteration <= len(trial.values):
+                self._save(event.trial, iteration, event.at_s)
+
+    def crashed(self, event: TrialCrashed) -> None:
+        self._trials[event.trial].crashes.append(Crash(event.at_s, event.error))
+
+    def save_all(self, number: TrialId, at_s: float) -> None:
+        self._save(number, len(self._trials[number].values), at_s)
+
+    def forget_unsaved(self, number: TrialId) -> None:
+        trial = self._trials[number]
+        del trial.values[trial.saved :]
+
+    def courses(self) -> dict[TrialId, TrialCourse]:
+        return {
+            number: TrialCourse(
+                trial=number,
+                config=trial.config,
+                points=tuple(trial.points),
+                kept=tuple(trial.values),
+                crashes=tuple(trial.crashes),
+                parent=trial.parent,
+                inherited=trial.inherited,
+            )
+            for number, trial in self._trials.items()
+        }
+
+    def _save(self, number: TrialId, iteration: int, at_s: float) -> None:
+        trial = self._trials[number]
+        trial.saved = max(trial.saved, iteration)
+        if not iteration:
+            return
+        value = trial.values[iteration - 1]
+        if not self.best or self._mode.better(value, self.best[-1].value):
+            self.best.append(BestStep(at_s, value, number, iteration))
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False

@@ -1,0 +1,1 @@
+"""Model hopping (Cerebro): schedules, partitions, and which trial visits which partition next."""

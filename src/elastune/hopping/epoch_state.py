@@ -1,0 +1,264 @@
+"""The floor: which units are left, underway or done, who is free, and how much work everyone has left.
+
+It is the Q and Q' of Cerebro (section 5.6) and changes only in `handle`. It decides nothing; schedulers look
+at it and say what to start. Trials, partitions and workers are rows of its arrays, in the order in which
+they came; a lost worker keeps its row and holds nothing.
+
+What a scheduler is: asked at every event, it says which units start now, and where.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from elastune.errors import InvariantError
+from elastune.hopping.epoch import (
+    Epoch,
+    Event,
+    Hops,
+    HopWorker,
+    PartitionId,
+    TrialDropped,
+    Underway,
+    Unit,
+    UnitEnded,
+    UnitFailed,
+    UnitStarted,
+    WorkerId,
+    WorkerJoined,
+    WorkerLost,
+    check_worker,
+)
+from elastune.model.ids import TrialId
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A unit on its worker and when it should be over."""
+
+    unit: Unit
+    expected_end_s: float
+
+
+class EpochState:
+    """The state of an epoch."""
+
+    def __init__(self, epoch: Epoch, *, now_s: float = 0.0) -> None:
+        self.now_s = now_s
+        self.trials: tuple[TrialId, ...] = epoch.trials
+        self.partitions: tuple[PartitionId, ...] = epoch.partitions
+        self.workers: list[HopWorker] = []
+        self.running: dict[WorkerId, Running] = {}
+        self.roster = 0
+        """Grows whenever a worker joins or is lost: plans made before are out of date."""
+        self.sizes: Floats = np.array([epoch.size(each) for each in epoch.partitions], dtype=float)
+        self.hop_s: Floats = np.array([epoch.hops.seconds.get(t, 0.0) for t in epoch.trials], dtype=float)
+        self.todo: Bools = np.ones((len(epoch.trials), len(epoch.partitions)), dtype=bool)
+        self.trial_free: Bools = np.ones(len(epoch.trials), dtype=bool)
+        self.holds: Bools = np.zeros((0, len(epoch.partitions)), dtype=bool)
+        self.worker_free: Bools = np.zeros(0, dtype=bool)
+        self.train_s: Floats = np.zeros((0, len(epoch.trials)))
+        self._epoch = epoch
+        self._trial_row = {trial: row for row, trial in enumerate(epoch.trials)}
+        self._column = {partition: column for column, partition in enumerate(epoch.partitions)}
+        self._worker_row: dict[WorkerId, int] = {}
+        self._model_row: Indices = np.full(len(epoch.trials), -1)
+        self._done: set[Unit] = set(epoch.done)
+        for unit in epoch.done:
+            self.todo[self._trial_row[unit.trial], self._column[unit.partition]] = False
+        for worker in epoch.workers:
+            self._join(worker)
+        for trial, at in epoch.hops.at.items():
+            self._model_row[self._trial_row[trial]] = self._worker_row[at]
+        for each in epoch.underway:
+            self._begin(each.unit, each.worker, now_s + each.left_s)
+
+    def handle(self, event: Event) -> None:
+        """The one way to change the floor."""
+        self.now_s = event.at_s
+        match event:
+            case UnitStarted(unit=unit, worker=worker):
+                self._check_startable(unit, worker)
+                self._begin(unit, worker, event.at_s + self.expected_s(unit, worker))
+            case UnitEnded(worker=worker):
+                self._done.add(self._leave(worker))
+            case UnitFailed(worker=worker):
+                self._put_back(self._leave(worker))
+            case WorkerLost(worker=worker):
+                self._lose(worker)
+            case WorkerJoined(worker=worker):
+                check_worker(worker, self._epoch)
+                self._join(worker)
+            case TrialDropped(trial=trial):
+                self._drop(trial)
+
+    @property
+    def is_over(self) -> bool:
+        return not self.running and not self.todo.any()
+
+    def is_present(self, worker: WorkerId) -> bool:
+        row = self._worker_row.get(worker)
+        return row is not None and (bool(self.worker_free[row]) or worker in self.running)
+
+    def is_todo(self, unit: Unit) -> bool:
+        return bool(self.todo[self._trial_row[unit.trial], self._column[unit.partition]])
+
+    def is_done(self, unit: Unit) -> bool:
+        """Visited, or of a trial that was dropped."""
+        return unit in self._done
+
+    def can_start(self, unit: Unit, worker: WorkerId) -> bool:
+        row = self._worker_row.get(worker)
+        if row is None or not self.worker_free[row] or not self.trial_free[self._trial_row[unit.trial]]:
+            return False
+        return self.is_todo(unit) and bool(self.holds[row, self._column[unit.partition]])
+
+    def must_hop(self, trial: TrialId, worker: WorkerId) -> bool:
+        return bool(self._model_row[self._trial_row[trial]] != self._worker_row[worker])
+
+    def expected_s(self, unit: Unit, worker: WorkerId) -> float:
+        """How long the unit would take on this worker now, with the hop if one is needed."""
+        trial = self._trial_row[unit.trial]
+        training = self.train_s[self._worker_row[worker], trial] * self.sizes[self._column[unit.partition]]
+        return float(training + (self.hop_s[trial] if self.must_hop(unit.trial, worker) else 0.0))
+
+    def waits_s(self) -> tuple[Floats, Floats]:
+        """How long each worker and each trial is busy yet."""
+        workers_s, trials_s = np.zeros(len(self.workers)), np.zeros(len(self.trials))
+        for worker, running in self.running.items():
+            left_s = max(0.0, running.expected_end_s - self.now_s)
+            workers_s[self._worker_row[worker]] = trials_s[self._trial_row[running.unit.trial]] = left_s
+        return workers_s, trials_s
+
+    def model_rows(self) -> Indices:
+        """The row of the worker where each trial's model lies, -1 for the store."""
+        return self._model_row
+
+    def unit(self, trial_row: int, column: int) -> Unit:
+        return Unit(self.trials[trial_row], self.partitions[column])
+
+    def snapshot(self) -> Epoch:
+        """The rest of the epoch as a problem of its own that begins now."""
+        workers_s, _ = self.waits_s()
+        stored = {trial: row for trial, row in zip(self.trials, self._model_row, strict=True) if row >= 0}
+        return Epoch(
+            trials=self.trials,
+            partitions=self.partitions,
+            workers=tuple(each for each in self.workers if self.is_present(each.id)),
+            sizes=self._epoch.sizes,
+            hops=Hops(
+                seconds=self._epoch.hops.seconds,
+                model_bytes=self._epoch.hops.model_bytes,
+                at={trial: self.workers[row].id for trial, row in stored.items()},
+            ),
+            done=frozenset(self._done),
+            underway=tuple(
+                Underway(unit=each.unit, worker=worker, left_s=float(workers_s[self._worker_row[worker]]))
+                for worker, each in self.running.items()
+            ),
+        )
+
+    @functools.cached_property
+    def unit_s(self) -> Floats:
+        """What a unit takes by (worker, trial, partition) if its trial has to hop, held or not."""
+        seconds: Floats = self.train_s[:, :, None] * self.sizes + self.hop_s[:, None]
+        return seconds
+
+    @functools.cached_property
+    def has_replicas(self) -> bool:
+        return bool((self.holds.sum(axis=0) > 1).any())
+
+    def _join(self, worker: HopWorker) -> None:
+        if self.is_present(worker.id):
+            raise InvariantError(f"worker {worker.id} joined, but it is here already")
+        row = self._worker_row.setdefault(worker.id, len(self.workers))
+        if row == len(self.workers):
+            self.workers.append(worker)
+            self.holds = np.vstack([self.holds, np.zeros_like(self.sizes, dtype=bool)])
+            self.train_s = np.vstack([self.train_s, np.zeros_like(self.hop_s)])
+            self.worker_free = np.append(self.worker_free, False)
+        self.workers[row] = worker
+        self.holds[row] = [partition in worker.partitions for partition in self.partitions]
+        self.train_s[row] = [worker.unit_s[trial] for trial in self.trials]
+        self.worker_free[row] = True
+        self._roster_changed()
+
+    def _lose(self, worker: WorkerId) -> None:
+        if not self.is_present(worker):
+            raise InvariantError(f"worker {worker} was lost, but it is not here")
+        if worker in self.running:
+            self._put_back(self._leave(worker))
+        row = self._worker_row[worker]
+        self.worker_free[row] = False
+        self.holds[row] = False
+        # Models outlive their worker in the store; from there each has to be fetched again.
+        self._model_row[self._model_row == row] = -1
+        self._roster_changed()
+
+    def _roster_changed(self) -> None:
+        self.roster += 1
+        for cached in ("unit_s", "has_replicas"):
+            self.__dict__.pop(cached, None)
+
+    def _check_startable(self, unit: Unit, worker: WorkerId) -> None:
+        if not self.can_start(unit, worker):
+            raise InvariantError(
+                f"{unit} cannot start on worker {worker}: expected a free worker that holds the partition, "
+                "and a trial that is nowhere else and has not been there yet"
+            )
+
+    def _begin(self, unit: Unit, worker: WorkerId, expected_end_s: float) -> None:
+        trial = self._trial_row[unit.trial]
+        self.todo[trial, self._column[unit.partition]] = False
+        self.trial_free[trial] = False
+        self.worker_free[self._worker_row[worker]] = False
+        self.running[worker] = Running(unit=unit, expected_end_s=expected_end_s)
+        self._model_row[trial] = self._worker_row[worker]
+
+    def _leave(self, worker: WorkerId) -> Unit:
+        running = self.running.pop(worker, None)
+        if running is None:
+            raise InvariantError(f"a unit ended on worker {worker}, but none was underway there")
+        self.trial_free[self._trial_row[running.unit.trial]] = True
+        self.worker_free[self._worker_row[worker]] = True
+        return running.unit
+
+    def _put_back(self, unit: Unit) -> None:
+        trial = self._trial_row[unit.trial]
+        self.todo[trial, self._column[unit.partition]] = True
+        self._model_row[trial] = -1  # what lies there is half trained; the checkpoint has to be fetched
+
+    def _drop(self, trial: TrialId) -> None:
+        for worker in [worker for worker, each in self.running.items() if each.unit.trial == trial]:
+            self._done.add(self._leave(worker))
+        row = self._trial_row[trial]
+        self._done.update(self.unit(row, int(column)) for column in np.flatnonzero(self.todo[row]))
+        self.todo[row] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A unit and the free worker that is to begin it now."""
+
+    unit: Unit
+    worker: WorkerId
+
+
+class Scheduler(Protocol):
+    """Looks at the floor, never changes it; the caller starts what it says and tells the floor.
+
+    While units are left that somebody could begin and nothing is underway, at least one has to be named.
+    """
+
+    def dispatch(self, floor: EpochState) -> tuple[Assignment, ...]:
+        """Units to start now, each on a worker of its own. Nothing: wait for the next event."""
+        ...

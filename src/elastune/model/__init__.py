@@ -1,0 +1,1 @@
+"""The values that all packages share: ids, limits, machines, billing, profiles, distributions, stages."""

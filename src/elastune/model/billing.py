@@ -1,0 +1,147 @@
+"""What a node costs: the provider's rules, in one place.
+
+Per instance a node costs from the start of its INIT to its release, at least the minimum charge. Per function
+a slot costs while the gang on it starts, trains and saves; nodes are free. Data ingress is paid for every new
+node under both.
+
+Planners, ledger, policies and reports ask here. The meter of the simulated provider does not: it is the bill
+that they are checked against.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from elastune.model.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
+from elastune.model.distributions import Array
+
+
+class HasMinimum(Protocol):
+    """The terms of a cluster, or what a planner made of them."""
+
+    @property
+    def minimum_charge_s(self) -> float: ...
+
+
+def bills_nodes(cluster: ClusterTerms) -> bool:
+    """Whether a node costs money while it is idle; if not, slots at work do."""
+    return cluster.billing is Billing.INSTANCE
+
+
+# Prices. What is not billed has the price 0.
+
+
+def node_rate(cluster: ClusterTerms, usd_per_hour: float | None = None) -> float:
+    """Dollars per second of a node. `usd_per_hour`: its own price, if it is not the usual one."""
+    if not bills_nodes(cluster):
+        return 0.0
+    return cluster.node_usd_per_s if usd_per_hour is None else usd_per_hour / SECONDS_PER_HOUR
+
+
+def slot_rate(cluster: ClusterTerms) -> float:
+    """Dollars per second of a slot at work."""
+    return 0.0 if bills_nodes(cluster) else cluster.slot_usd_per_s
+
+
+def ingress_usd(cluster: ClusterTerms, new_nodes: int) -> float:
+    return new_nodes * cluster.data_usd_per_node
+
+
+def most_node_usd(cluster: ClusterTerms, lived_s: float) -> float:
+    """One more node at most: the dearest that may come, released after that time."""
+    ingress = ingress_usd(cluster, 1)
+    if not bills_nodes(cluster):
+        return ingress
+    return ingress + cluster.dearest_usd_per_s * charged_s(cluster, lived_s)
+
+
+# The minimum charge.
+
+
+def charged_s(terms: HasMinimum, lived_s: float) -> float:
+    """Seconds charged for a node that is released after that time."""
+    return max(terms.minimum_charge_s, lived_s)
+
+
+def charged_each_s(terms: HasMinimum, lived_s: Array) -> Array:
+    """`charged_s` of many at once."""
+    charged: Array = np.maximum(terms.minimum_charge_s, lived_s)
+    return charged
+
+
+def unused_s(terms: HasMinimum, age_s: float) -> float:
+    """Seconds charged, and not lived, if a node of that age is released now."""
+    return max(0.0, terms.minimum_charge_s - age_s)
+
+
+def unused_each_s(terms: HasMinimum, age_s: Array) -> Array:
+    """`unused_s` of many at once."""
+    unused: Array = np.maximum(0.0, terms.minimum_charge_s - age_s)
+    return unused
+
+
+def paid_until_s(terms: HasMinimum, births: Sequence[tuple[float, float]], node_s: float) -> float:
+    """When nodes will have been charged `node_s` seconds together. `births`: when each began, in the order of
+    time, and how often its seconds count (its price in units of the usual one); at least one.
+
+    The sum of `charged_s` grows in straight pieces: with x the time and the k oldest nodes beyond their
+    minimum, it is k x - (sum of their births) + (n - k) minima.
+    """
+    least, younger = terms.minimum_charge_s, sum(weight for _, weight in births)
+    born_sum, older, until_s = 0.0, 0.0, -math.inf
+    for number, (born_s, weight) in enumerate(births, 1):
+        born_sum, older, younger = born_sum + weight * born_s, older + weight, younger - weight
+        until_s = (node_s + born_sum - younger * least) / older
+        if number == len(births) or until_s <= births[number][0] + least:
+            break
+    return until_s
+
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotation:
+    """What one node costs, by whom and of when."""
+
+    usd_per_hour: float
+    """Of the node that is asked for first."""
+    source: str
+    as_of: str
+    """The date of the price, for people."""
+    most_usd_per_hour: float | None = None
+    """Of the dearest node that may come in its place; None: none is dearer."""
+    remark: str = ""
+
+    def __str__(self) -> str:
+        """`EC2 on demand, us-east-1, price list of 16 Nov 2026`."""
+        return f"{self.source} of {self.as_of}" + (f"; {self.remark}" if self.remark else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillingRule:
+    billing: Billing = Billing.INSTANCE
+    minimum_charge_s: float = 60.0
+    increment_s: float = 1.0
+    """A node is charged for whole ones of these."""
+    parting_s: float = 0.0
+    """A node that has to end by itself may go on costing money for so long."""
+    least_life_s: float = 0.0
+    """It is not worth asking for a node that may not live for so long."""
+
+
+USUAL_BILLING = BillingRule()
+BILLING_RULES: Mapping[str, BillingRule] = {
+    # https://aws.amazon.com/ec2/pricing/on-demand: by the second, a minute at least (Linux).
+    # A node looks at its lease every few seconds; to shut down takes the rest.
+    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, parting_s=60.0, least_life_s=120.0),
+}
+
+
+def billing_rule(provider: str) -> BillingRule:
+    return BILLING_RULES.get(provider, USUAL_BILLING)

@@ -1,0 +1,18 @@
+"""The names of nodes and trials, and the slots of a gang."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NewType
+
+NodeId = NewType("NodeId", str)
+TrialId = NewType("TrialId", int)
+
+
+class Slot(NamedTuple):
+    """One slot of one node."""
+
+    node: NodeId
+    number: int
+
+
+Gang = tuple[Slot, ...]

@@ -1,0 +1,160 @@
+"""How much faster an iteration is on more slots.
+
+What was measured about a training job.
+
+From measured latencies to a profile.
+
+Decides how noise and speed-up are estimated; where the numbers come from is left to others.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from elastune.errors import InvariantError, JobError
+from elastune.model.distributions import Constant, Distribution, LogNormal, is_constant
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """Measured points (slots, speed-up); linear between them, flat beyond the last one.
+
+    Flat, because an unmeasured gain is not a gain that one can promise.
+    """
+
+    points: tuple[tuple[int, float], ...]
+
+    def __post_init__(self) -> None:
+        slots = [slot for slot, _ in self.points]
+        if not slots or slots[0] != 1 or slots != sorted(set(slots)):
+            raise InvariantError(f"speed-up points must start at 1 slot and ascend, got {self.points}")
+
+    @classmethod
+    def of(cls, points: Mapping[int, float]) -> Speedup:
+        """From a mapping; the speed-up at one slot is 1 by definition and need not be given."""
+        return cls(tuple(sorted({1: 1.0, **points}.items())))
+
+    @property
+    def largest(self) -> int:
+        """Slots at the last measured point."""
+        return self.points[-1][0]
+
+    def at(self, slots: int) -> float:
+        if slots >= self.largest:
+            return self.points[-1][1]
+        right = bisect.bisect_right(self.points, (slots, float("inf")))
+        (left_slots, left), (right_slots, value) = self.points[right - 1], self.points[right]
+        return left + (value - left) * (slots - left_slots) / (right_slots - left_slots)
+
+
+_NOTHING = Constant(0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Latencies in seconds; `iteration` at one slot.
+
+    `spread` is the standard deviation of a factor, log-normal with mean 1, that is drawn once per trial
+    and stage: configurations differ in speed, and without it the noise of many iterations averages out.
+    `transfer_s` is how long one checkpoint takes to or from storage, on top of `save` and `startup`.
+    """
+
+    iteration: Distribution
+    speedup: Speedup
+    spread: float = 0.0
+    startup: Distribution = _NOTHING
+    save: Distribution = _NOTHING
+    sync: Distribution = _NOTHING
+    transfer_s: float = 0.0
+
+    @property
+    def spread_factor(self) -> Distribution:
+        return LogNormal(1.0, self.spread) if self.spread else Constant(1.0)
+
+    @property
+    def is_deterministic(self) -> bool:
+        parts = (self.iteration, self.startup, self.save, self.sync)
+        return self.spread == 0.0 and all(is_constant(part) for part in parts)
+
+
+# No clock tells less; and the ratio of two means, the speed-up, stays finite.
+_LEAST_S = 1e-9
+
+
+def fit_profile(
+    iteration: Mapping[int, Sequence[float]],
+    *,
+    startup: Sequence[float] = (0.0,),
+    save: Sequence[float] = (0.0,),
+    sync: Sequence[float] = (0.0,),
+    spread: float = 0.0,
+) -> Profile:
+    """The profile of a job whose iterations took `iteration[slots]` seconds each on so many slots.
+
+    The speed-up at g slots is mean(1) / mean(g). The noise is taken to be relative, the same at every
+    number of slots, so all measurements tell of it: their coefficients of variation are pooled.
+    """
+    for slots, latencies in sorted(iteration.items()):
+        if slots < 1:
+            raise JobError(f"iterations were measured on {slots} slots; the least is 1")
+        _check(latencies, f"iterations on {_slots(slots)}", zero_allowed=False)
+    for name, latencies in (("startup", startup), ("save", save), ("sync", sync)):
+        _check(latencies, name, zero_allowed=True)
+    if 1 not in iteration:
+        seen = ", ".join(str(slots) for slots in sorted(iteration)) or "nothing"
+        raise JobError(f"no iterations were measured on 1 slot (only on: {seen}); measure at 1 slot too")
+    base = fmean(iteration[1])
+    return Profile(
+        iteration=_latency(base, pooled_variation(list(iteration.values()))),
+        speedup=Speedup.of({slots: base / fmean(seen) for slots, seen in iteration.items()}),
+        spread=spread,
+        startup=fit_latency(startup),
+        save=fit_latency(save),
+        sync=fit_latency(sync),
+    )
+
+
+def fit_latency(latencies: Sequence[float]) -> Distribution:
+    """A log-normal latency with the mean and the variation of the measured ones; constant without noise."""
+    return _latency(fmean(latencies), pooled_variation([latencies]))
+
+
+def pooled_variation(groups: Sequence[Sequence[float]]) -> float:
+    """The root of the mean squared coefficient of variation, each group weighted by its number of values.
+
+    Variances are those of samples (n - 1): with the handful of values that people measure, dividing by
+    n would promise too much. A group of one value says nothing about noise and does not count.
+    """
+    telling = [group for group in groups if len(group) > 1]
+    if all(min(group) == max(group) for group in telling):
+        return 0.0
+    squares = math.fsum(len(group) * _squared_variation(group) for group in telling)
+    return math.sqrt(squares / sum(len(group) for group in telling))
+
+
+def _squared_variation(group: Sequence[float]) -> float:
+    if min(group) == max(group):
+        return 0.0
+    mean = fmean(group)
+    return math.fsum((value / mean - 1.0) ** 2 for value in group) / (len(group) - 1)
+
+
+def _latency(mean: float, variation: float) -> Distribution:
+    return LogNormal(mean, mean * variation) if variation else Constant(mean)
+
+
+def _check(latencies: Sequence[float], name: str, *, zero_allowed: bool) -> None:
+    if not latencies:
+        raise JobError(f"{name}: the list is empty; at least one measured value is needed")
+    for position, seconds in enumerate(latencies, start=1):
+        if not math.isfinite(seconds) or seconds < (0.0 if zero_allowed else _LEAST_S):
+            least = "0 or more" if zero_allowed else "more than 0"
+            raise JobError(f"{name}: value {position} is {seconds:g}; expected seconds, {least}")
+
+
+def _slots(count: int) -> str:
+    return "1 slot" if count == 1 else f"{count} slots"

@@ -1,0 +1,1 @@
+"""Placement: which slots of which nodes each gang gets."""

@@ -1,0 +1,1 @@
+"""Plans and their price: the problem, the planners, the quote."""

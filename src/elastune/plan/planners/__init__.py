@@ -1,0 +1,1 @@
+"""The planners: the exact one, and those of the RubberBand paper."""

@@ -1,0 +1,299 @@
+"""What rounds of training take on a cluster that has to boot, is billed by whole nodes, and saves.
+
+Policies that think in wall-clock time (SEER and its relatives) are net of all that: they divide what is left
+when boots, start-ups and saves are paid for. Means would be missed half of the time, so latencies that come
+but once are taken with a margin.
+
+What limits and cluster allow of rounds that a tariff has a price for.
+
+Where money goes that rounding leaves over: to trials that are next in line, then to slots for the best.
+
+How many gangs a cluster holds, and how many nodes can be paid for to the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from elastune.core.state import State
+from elastune.core.terms import RunTerms
+from elastune.model.billing import bills_nodes, ingress_usd, node_rate, slot_rate, unused_s
+from elastune.model.cluster import ClusterTerms
+from elastune.model.distributions import Distribution
+from elastune.model.profile import Profile
+
+_CAUTION_SDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundCost:
+    """Gangs of these sizes, largest first, for so long, overheads included."""
+
+    seconds: float
+    gangs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundCosts:
+    cluster: ClusterTerms
+    profile: Profile
+    save_s: float
+    """Set aside for the last save."""
+
+    @classmethod
+    def of(cls, terms: RunTerms) -> RoundCosts:
+        return cls(cluster=terms.cluster, profile=terms.profile, save_s=terms.save_allowance_s)
+
+    @property
+    def boot_s(self) -> float:
+        return _cautious(self.cluster.queue) + _cautious(self.cluster.init)
+
+    @property
+    def start_s(self) -> float:
+        return _cautious(self.profile.startup)
+
+    @property
+    def move_s(self) -> float:
+        """A trial saves, and starts again with other slots."""
+        return _cautious(self.profile.save) + self.start_s + 2 * self.profile.transfer_s
+
+    def time_left_s(self, deadline_s: float, rounds: int) -> float:
+        """For training in so many rounds one after the other."""
+        return deadline_s - self.boot_s - self.start_s - (rounds - 1) * self.move_s - self.save_s
+
+    def leg(self, number: int, seconds: float, gangs: tuple[int, ...]) -> RoundCost:
+        """Round 0, 1, 2, ... of so many seconds of training."""
+        return RoundCost(seconds=seconds + (self.move_s if number else self.start_s), gangs=gangs)
+
+    def nodes_for(self, gangs: Iterable[int]) -> int:
+        """As few nodes as hold them without scattering any: largest first, each where it fits best."""
+        per_node = self.cluster.slots_per_node
+        nodes = 0
+        spare: Counter[int] = Counter()
+        """Nodes by their free slots."""
+        for size, count in sorted(Counter(gangs).items(), reverse=True):
+            if size > per_node:
+                nodes += count * -(-size // per_node)
+                continue
+            left = count
+            for free in sorted(free for free in spare if free >= size):
+                left = _fill(spare, free, size, left, spare[free])
+            fresh = -(-left // (per_node // size))
+            nodes += fresh
+            spare[per_node] += fresh
+            _fill(spare, per_node, size, left, fresh)
+        return nodes
+
+    def nodes_needed(self, tracks: Sequence[Sequence[RoundCost]]) -> int:
+        """By everybody together, at most."""
+        return max((nodes for _, nodes, _ in self._intervals(tracks)), default=0)
+
+    def nodes_held(self, tracks: Sequence[Sequence[RoundCost]]) -> int:
+        """At the start; nodes that a later round needs are held until then, a fixed cluster always."""
+        return self.cluster.max_nodes if self.cluster.fixed else self.nodes_needed(tracks)
+
+    def price_usd(self, tracks: Sequence[Sequence[RoundCost]], *, booted: bool = False) -> float:
+        """Legs of one track follow each other, tracks run side by side; with the last save."""
+        intervals = self._intervals(tracks)
+        if not intervals:
+            return 0.0
+        cluster = self.cluster
+        if not bills_nodes(cluster):
+            ends = [sum(leg.seconds for leg in track) for track in tracks if track]
+            slots = [sum(track[-1].gangs) for track in tracks if track]
+            last = slots[max(range(len(ends)), key=ends.__getitem__)]
+            slot_s = sum(seconds * busy for seconds, _, busy in intervals) + last * self.save_s
+            fresh = 0 if booted else self.nodes_held(tracks)
+            return slot_s * slot_rate(cluster) + ingress_usd(cluster, fresh)
+        held = [cluster.max_nodes if cluster.fixed else nodes for _, nodes, _ in intervals]
+        for index in range(len(held) - 2, -1, -1):
+            held[index] = max(held[index], held[index + 1])
+        age_s = 0.0 if booted else _cautious(cluster.init)
+        node_s = held[0] * age_s
+        for index, (seconds, _, _) in enumerate(intervals):
+            last = index == len(intervals) - 1
+            lasting = seconds + (self.save_s if last else 0.0)
+            age_s += lasting
+            released = held[index] - (0 if last else held[index + 1])
+            short_s = 0.0 if booted else unused_s(cluster, age_s)
+            node_s += held[index] * lasting + released * short_s
+        fresh = 0 if booted else held[0]
+        return node_s * node_rate(cluster) + ingress_usd(cluster, fresh)
+
+    def leg_usd(self, leg: RoundCost, *, shared: bool) -> float:
+        """One round alone, on nodes that are up; `shared` with other tracks: it pays for its slots."""
+        cluster = self.cluster
+        if shared or not bills_nodes(cluster):
+            return leg.seconds * sum(leg.gangs) * cluster.slot_usd_per_s
+        nodes = cluster.max_nodes if cluster.fixed else self.nodes_for(leg.gangs)
+        return leg.seconds * nodes * node_rate(cluster)
+
+    def seconds(self, tracks: Sequence[Sequence[RoundCost]]) -> float:
+        """Until the last round is over, from when the first can begin."""
+        return max((sum(leg.seconds for leg in track) for track in tracks), default=0.0)
+
+    def _intervals(self, tracks: Sequence[Sequence[RoundCost]]) -> list[tuple[float, int, int]]:
+        """(seconds, nodes, slots) between one round's end and the next."""
+        if len(tracks) == 1:
+            return [(leg.seconds, self.nodes_for(leg.gangs), sum(leg.gangs)) for leg in tracks[0]]
+        ends: list[list[tuple[float, RoundCost]]] = []
+        for track in tracks:
+            at_s, mine = 0.0, []
+            for leg in track:
+                at_s += leg.seconds
+                mine.append((at_s, leg))
+            ends.append(mine)
+        intervals, begin = [], 0.0
+        for end in sorted({at_s for mine in ends for at_s, _ in mine}):
+            running = [next((leg for at_s, leg in mine if at_s >= end), None) for mine in ends]
+            gangs = [size for leg in running if leg is not None for size in leg.gangs]
+            intervals.append((end - begin, self.nodes_for(gangs), sum(gangs)))
+            begin = end
+        return intervals
+
+
+def _fill(spare: Counter[int], free: int, size: int, gangs: int, nodes: int) -> int:
+    """Seat gangs on at most so many of the nodes with `free` free slots; returns how many are left over."""
+    each = free // size
+    full = min(nodes, gangs // each)
+    spare[free] -= full
+    spare[free - each * size] += full
+    gangs -= full * each
+    if gangs and full < nodes:
+        spare[free] -= 1
+        spare[free - gangs * size] += 1
+        gangs = 0
+    return gangs
+
+
+def _cautious(latency: Distribution) -> float:
+    return latency.mean + _CAUTION_SDS * latency.sd
+
+
+_ROUNDING = 1e-9
+
+
+def affords(terms: RunTerms, tracks: Sequence[Sequence[RoundCost]]) -> bool:
+    """Whether the cluster holds these rounds, and the budget pays for them."""
+    tariff, budget = RoundCosts.of(terms), terms.limits.budget_usd
+    if tariff.nodes_needed(tracks) > terms.cluster.max_nodes:
+        return False
+    return budget is None or tariff.price_usd(tracks) <= budget * (1 + _ROUNDING)
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `most` that fits, if all smaller ones do; 0 if none does."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def money_for(state: State, tariff: RoundCosts, rest: Sequence[Sequence[RoundCost]]) -> float | None:
+    """What is left for rounds to come, less the minimum charges that nodes still owe when they go."""
+    left_usd, cluster = state.money_left_usd, tariff.cluster
+    if left_usd is None or not bills_nodes(cluster):
+        return left_usd
+    going = max(0, len(state.where) - tariff.nodes_held(rest))
+    rest_s = tariff.seconds(rest)
+    owed_s = 0.0
+    for place, node in enumerate(sorted(state.where.values(), key=lambda node: node.born_s)):
+        age_s = state.now_s - node.born_s + (0.0 if place < going else rest_s)
+        owed_s += unused_s(cluster, age_s)
+    return left_usd - owed_s * node_rate(cluster)
+
+
+class Purse:
+    """What is left for a round, and what of it a change of its gangs would cost."""
+
+    def __init__(self, legs: Sequence[RoundCost], state: State) -> None:
+        self.tariff = RoundCosts.of(state.terms)
+        self.limits = state.terms.gangs
+        self.legs = legs
+        self.state = state
+        self.nodes = len(state.where)
+
+    def joined(self, gangs: tuple[int, ...], extra: int) -> tuple[int, ...]:
+        """Trials that are next in line, with the fewest slots."""
+        return gangs + (self.limits.min_slots,) * extra
+
+    def widened(self, gangs: tuple[int, ...], nu: int) -> tuple[int, ...]:
+        """More slots for the best, step by step, where they are faster with them."""
+        sizes, speedup = list(gangs), self.tariff.profile.speedup
+        most = self.limits.max_slots or self.nodes * self.tariff.cluster.slots_per_node
+        for place in range(len(sizes)):
+            while sizes[place] * nu <= most and speedup.at(sizes[place] * nu) > speedup.at(sizes[place]):
+                wider = [*sizes[:place], sizes[place] * nu, *sizes[place + 1 :]]
+                if not self.pays(tuple(wider)):
+                    break
+                sizes = wider
+        return tuple(sizes)
+
+    def pays(self, gangs: tuple[int, ...]) -> bool:
+        """On the nodes that are there: new ones would have to boot."""
+        if self.tariff.nodes_for(gangs) > self.nodes:
+            return False
+        legs = [replace(self.legs[0], gangs=gangs), *self.legs[1:]]
+        left_usd = money_for(self.state, self.tariff, [legs])
+        return left_usd is None or self.tariff.price_usd([legs], booted=True) <= left_usd
+
+
+def gangs_on(nodes: int, slots: int, cluster: ClusterTerms) -> int:
+    """Gangs of so many slots that fit without scattering any that fits a node."""
+    if slots > cluster.slots_per_node:
+        return nodes // -(-slots // cluster.slots_per_node)
+    return nodes * (cluster.slots_per_node // slots)
+
+
+def nodes_for(gangs: int, slots: int, cluster: ClusterTerms) -> int:
+    if slots > cluster.slots_per_node:
+        return gangs * -(-slots // cluster.slots_per_node)
+    return -(-gangs // (cluster.slots_per_node // slots))
+
+
+def nodes_wanted(gangs: int, slots: int, cluster: ClusterTerms) -> int:
+    """Nodes for so many gangs; a fixed cluster stays whole until the end."""
+    return cluster.max_nodes if cluster.fixed else nodes_for(gangs, slots, cluster)
+
+
+def steady_nodes(state: State, *, iterations: int, stops: int = 1) -> int:
+    """So many nodes that the budget lasts: until the deadline or, where there is none, until one trial has
+    been trained to the end.
+
+    On more of them a small budget goes into boots and minimum charges, and no trial gets far. `stops` is how
+    often a trial is paused on its way through `iterations`.
+    """
+    terms = state.terms
+    cluster, profile, slots = terms.cluster, terms.profile, terms.gangs.min_slots
+    budget, deadline = state.limits.budget_usd, state.limits.deadline_s
+    if budget is None or cluster.fixed:
+        return cluster.max_nodes
+    training_s = iterations * profile.iteration.mean / profile.speedup.at(slots)
+    needed_s = cluster.init.mean + training_s + stops * (profile.startup.mean + profile.save.mean)
+    lasting_s = needed_s if deadline is None else max(0.0, deadline - cluster.queue.mean)
+    usd = state.ledger.node_usd(lasting_s)
+    least = nodes_for(1, slots, cluster)
+    return min(cluster.max_nodes, max(least, int(budget / usd))) if usd else cluster.max_nodes
+
+
+def nodes_at_hand(state: State, most: int) -> int:
+    """`most`, or as many as have come where the provider or the guards refused the others."""
+    pool = state.pool()
+    return pool.coming if 0 < pool.coming < pool.wanted else most
+
+
+def even_slots(nodes: int, trials: int, state: State) -> int:
+    """The most slots per trial with which as many train at once as with the fewest: sizes that do not fill a
+    node would leave some of them waiting."""
+    gangs, cluster = state.terms.gangs, state.terms.cluster
+    least = gangs.min_slots
+    at_once = min(trials, gangs_on(nodes, least, cluster))
+    most = min(gangs.max_slots or nodes * cluster.slots_per_node, nodes * cluster.slots_per_node)
+    fitting = (size for size in range(most, least, -1) if gangs_on(nodes, size, cluster) >= at_once)
+    return next(fitting, least)

@@ -1,0 +1,150 @@
+"""Elastic grid search, a baseline of SEER (section 6.3): explore for half of the time, exploit for the rest.
+
+As many trials as the budget pays for train with the fewest slots; then the best of them trains alone with the
+most. Net of boots, whole nodes, start-ups and saves, as SEER here. Where the budget pays for no trial at all,
+the winner gets fewer slots and, after that, both halves are shorter.
+
+Elastic Hyperband, a baseline of SEER (section 6.3): all brackets side by side, by the clock.
+
+The resource of Hyperband is time on the fewest slots. R is the longest that ends by the deadline and whose
+brackets together can be paid; bracket s starts `ceil((s_max + 1) / (s + 1) * eta^s)` trials and compares
+them when they have had `R * eta^-s`, ... , `R` of it. Net of boots, whole nodes, start-ups and saves.
+
+Hyperband goes through its brackets again and again. Here that is side by side, too: every bracket starts as
+many times the trials as the budget pays for. Once each, large budgets stay unused (94 % of 64 slots for 15
+iterations).
+"""
+
+from __future__ import annotations
+
+import math
+
+from elastune.core.terms import RunTerms
+from elastune.errors import InfeasibleError, JobError
+from elastune.model.quantities import Eta, Iterations, PositiveDuration
+from elastune.policies.costs import RoundCost, RoundCosts, affords, largest
+from elastune.policies.outline import Outline, outline_of
+from elastune.policies.registry import PolicySetup
+from elastune.policies.rounds import Rounds, RoundSchedule, keep_best
+from elastune.wording import format_duration
+
+# What SEER's authors gave the winner where nothing else was said.
+_MOST_SLOTS = 4
+_GRID_STEP = 0.97
+_SHORTEST_S = 1e-3
+
+
+class EGridOptions:
+    max_iterations: Iterations | None = None
+
+
+def schedule(terms: RunTerms) -> RoundSchedule:
+    deadline_s, cluster, least = terms.limits.deadline_s, terms.cluster, terms.gangs.min_slots
+    if deadline_s is None:
+        raise JobError("e-grid needs a deadline: it divides the time into two halves")
+    tariff = RoundCosts.of(terms)
+    half_s = tariff.time_left_s(deadline_s, 2) / 2
+    slots = cluster.max_nodes * cluster.slots_per_node
+    most = min(terms.gangs.max_slots or max(_MOST_SLOTS, least), slots)
+
+    def legs(trials: int) -> tuple[RoundCost, ...]:
+        return tariff.leg(0, half_s, (least,) * trials), tariff.leg(1, half_s, (most,))
+
+    while half_s > max(_SHORTEST_S, tariff.profile.iteration.mean):
+        trials = largest(slots // least, lambda count: affords(terms, [legs(count)]))
+        if trials:
+            return RoundSchedule(tracks=(legs(trials),))
+        if most > least:
+            most = max(least, most // 2)
+        else:
+            half_s *= _GRID_STEP
+    raise InfeasibleError(
+        "e-grid: the limits leave no room for one iteration of one trial in each half; boots, start-ups and "
+        "saves take all of the time or the money. Give more of what is short"
+    )
+
+
+def outline_e_grid(_: EGridOptions, terms: RunTerms) -> Outline:
+    return outline_of(terms, schedule(terms).tracks)
+
+
+def create_e_grid(setup: PolicySetup) -> Rounds:
+    return Rounds(schedule, keep_best, max_iterations=setup.read(EGridOptions).max_iterations)
+
+
+_STEP = 0.99
+# Trials grow by so many parts of what Hyperband starts.
+_PARTS = 8
+_ROUNDING = 1e-9
+
+
+class EHyperbandOptions:
+    eta: Eta = 4
+    min_round: PositiveDuration = 60.0
+    max_iterations: Iterations | None = None
+
+
+class EHyperband:
+    def __init__(self, options: EHyperbandOptions) -> None:
+        self.eta = options.eta
+        self.min_round_s = options.min_round
+
+    def schedule(self, terms: RunTerms) -> RoundSchedule:
+        deadline_s = terms.limits.deadline_s
+        if deadline_s is None:
+            raise JobError("e-hyperband needs a deadline: its resource is the time until then")
+        tariff = RoundCosts.of(terms)
+        longest_s = tariff.time_left_s(deadline_s, 1)
+        while longest_s >= self.min_round_s * (1 - _ROUNDING):
+            brackets = math.floor(math.log(longest_s / self.min_round_s * (1 + _ROUNDING), self.eta)) + 1
+            while brackets > 1 and self._is_crowded(longest_s, brackets, terms, tariff):
+                brackets -= 1
+            tracks = self._tracks(longest_s, brackets, terms, tariff)
+            in_time = tariff.boot_s + tariff.seconds(tracks) + tariff.save_s <= deadline_s * (1 + _ROUNDING)
+            if in_time and affords(terms, tracks):
+                return RoundSchedule(tracks=self._repeated(longest_s, brackets, terms, tariff))
+            longest_s *= _STEP
+        raise InfeasibleError(
+            "e-hyperband: the limits leave no room for one bracket of one round of "
+            f"{format_duration(self.min_round_s)}. Give more time or money, or lower search.min_round"
+        )
+
+    def _is_crowded(self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts) -> bool:
+        needed = tariff.nodes_needed(self._tracks(longest_s, brackets, terms, tariff))
+        return needed > terms.cluster.max_nodes
+
+    def _repeated(
+        self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts
+    ) -> tuple[tuple[RoundCost, ...], ...]:
+        most = terms.cluster.max_nodes * terms.cluster.slots_per_node
+        parts = largest(
+            most * _PARTS,
+            lambda parts: affords(terms, self._tracks(longest_s, brackets, terms, tariff, parts / _PARTS)),
+        )
+        return self._tracks(longest_s, brackets, terms, tariff, max(parts, _PARTS) / _PARTS)
+
+    def _tracks(
+        self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts, times: float = 1.0
+    ) -> tuple[tuple[RoundCost, ...], ...]:
+        eta, slots, most = self.eta, terms.gangs.min_slots, brackets - 1
+        tracks = []
+        for s in range(most, -1, -1):
+            trials = math.ceil(times * (most + 1) / (s + 1) * eta**s - _ROUNDING)
+            ends = [longest_s / eta ** (s - k) for k in range(s + 1)]
+            rounds = [end - begin for begin, end in zip([0.0, *ends], ends, strict=False)]
+            tracks.append(
+                tuple(
+                    tariff.leg(k, seconds, (slots,) * max(1, trials // eta**k))
+                    for k, seconds in enumerate(rounds)
+                )
+            )
+        return tuple(tracks)
+
+
+def outline_e_hyperband(options: EHyperbandOptions, terms: RunTerms) -> Outline:
+    return outline_of(terms, EHyperband(options).schedule(terms).tracks)
+
+
+def create_e_hyperband(setup: PolicySetup) -> Rounds:
+    options = setup.read(EHyperbandOptions)
+    return Rounds(EHyperband(options).schedule, keep_best, max_iterations=options.max_iterations)

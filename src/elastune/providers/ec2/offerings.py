@@ -1,0 +1,112 @@
+"""The ways to get a node that a job's options allow, in the order in which they are tried.
+
+One request for nodes on its way through the wares: what was tried, what came of it, what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from elastune.errors import InvariantError, JobError
+from elastune.model.cluster import SECONDS_PER_HOUR, ClusterTerms
+from elastune.providers.ec2.calls import Ec2Options, Launch, Offering, markets_of
+from elastune.providers.ec2.prices import price_of
+
+_ROUNDING = 1 + 1e-9
+
+
+def list_wares(options: Ec2Options, terms: ClusterTerms) -> tuple[Offering, ...]:
+    """First every type in every zone on the first market, then on the next. A price that the job names is
+    that of all of them. What has become dearer than was reckoned with is left out: the quote did not know."""
+    wares: list[Offering] = []
+    dearer: list[str] = []
+    most = terms.dearest_usd_per_s * SECONDS_PER_HOUR
+    for market in markets_of(options.market):
+        for instance_type in options.instance_type:
+            usd = terms.price_per_hour
+            if not terms.is_priced_by_job:
+                usd = price_of(options, instance_type, market).usd_per_hour
+            if usd > most * _ROUNDING:
+                dearer.append(f"{instance_type} {market} is ${usd:g} now")
+                continue
+            wares += [
+                Offering(
+                    instance_type=instance_type,
+                    market=market,
+                    subnet=subnet,
+                    usd_per_hour=usd,
+                    most_usd_per_hour=None if terms.is_priced_by_job else most,
+                )
+                for subnet in options.subnet or (None,)
+            ]
+    if not wares:
+        raise JobError(
+            f"prices have risen since the quote, which reckoned with ${most:g} per hour at most: "
+            f"{', '.join(dearer)}; ask for another quote, or set cluster.price_per_hour"
+        )
+    return tuple(wares)
+
+
+# Tries of the same call are this far apart at first, and at most; by chance up to half as much again.
+FIRST_WAIT_S = 1.0
+MOST_WAIT_S = 30.0
+
+
+@dataclass(slots=True)
+class LaunchOrder:
+    """Each ware is tried once, in order of preference; what none of them yields is refused."""
+
+    token: str
+    asked: int
+    position: int = 0
+    """In the list of wares."""
+    granted: list[str] = field(default_factory=list)
+    refused: int = 0
+    reasons: list[str] = field(default_factory=list)
+    due: float = 0.0
+    """Not to be tried again before."""
+    tries: int = 0
+    """Of the present call."""
+    under_way: Launch | None = None
+    """A call without an answer. Whether it was heard only its repetition can tell."""
+    awaited_until: float | None = None
+    """Somebody has launched it before us: so long we wait until the listing shows what came of it."""
+
+    def __post_init__(self) -> None:
+        if self.asked < 1:
+            raise InvariantError(f"request {self.token!r} asks for {self.asked} nodes, expected at least 1")
+
+    @property
+    def left(self) -> int:
+        return max(0, self.asked - len(self.granted) - self.refused)
+
+    def ware(self, wares: Sequence[Offering]) -> Offering | None:
+        """What to try next; None: all were tried."""
+        return wares[self.position] if self.position < len(wares) else None
+
+    def grant(self, instance: str) -> None:
+        if instance not in self.granted:
+            self.granted.append(instance)
+
+    def advance(self, why: str = "") -> None:
+        """The rest has to come from the next ware."""
+        if why:
+            self.reasons.append(why)
+        self.position += 1
+        self.tries, self.due = 0, 0.0
+        self.under_way = self.awaited_until = None
+
+    def refuse(self, count: int, why: str) -> None:
+        self.refused += min(count, self.left)
+        self.reasons.append(why)
+
+    def wait(self, now: float, chance: float) -> None:
+        """Try the same again later; `chance` from 0 to 1 keeps many drivers out of step."""
+        pause = min(MOST_WAIT_S, FIRST_WAIT_S * 2 ** min(self.tries, 10))
+        self.tries += 1
+        self.due = now + pause * (1.0 + chance / 2)
+
+    @property
+    def reason(self) -> str:
+        return "; ".join(dict.fromkeys(self.reasons))

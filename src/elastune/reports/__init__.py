@@ -1,1 +1,0 @@
-"""What people look at: tables for the terminal, pictures, pages."""

@@ -1,0 +1,129 @@
+"""Several runs of one job at a glance: what `simulate` shows in the end, and `status` at any time after.
+
+The runs of a folder, summed up again as `simulate` did: from digests, or by replaying what has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from elastune.history.notes import RunNote, overheard
+from elastune.history.status import standing_of
+from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
+from elastune.journal.run_folders import FoundRun, RunFolder
+from elastune.journal.store import Journal
+from elastune.runs.reopening import predicted_for, setup_of, taken_in
+from elastune.runs.run_files import RunIntent, read_digests, read_intent, repeating
+from elastune.runs.run_list import RunState, find_end, state_of
+from elastune.setup.run_setup import RunSetup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Of the runs that have ended. `asked` is how many there were to be."""
+
+    name: str
+    faults: str | None
+    """None: not known."""
+    runs: tuple[str, ...]
+    """Their ids."""
+    asked: int
+    summaries: tuple[PolicySummary, ...]
+    folder: RunFolder | None
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(sorted({seed for summary in self.summaries for seed in summary.seeds}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A run that has no end yet, or never will."""
+
+    run: str
+    policy: str
+    seed: int
+    state: RunState
+    seconds: float
+    """On the run's clock, up to its last event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignStatus:
+    """Several runs that were started together."""
+
+    overview: Overview
+    digests: tuple[RunDigest, ...]
+    unfinished: tuple[Unfinished, ...]
+    intent: RunIntent | None
+
+    def to_dict(self) -> dict[str, object]:
+        overview = self.overview
+        folder = overview.folder
+        return {
+            "name": overview.name,
+            "folder": None if folder is None else str(folder.path),
+            "faults": overview.faults,
+            "asked": overview.asked,
+            "repeat": None if self.intent is None or folder is None else repeating(folder, self.intent),
+            "runs": [asdict(digest) for digest in self.digests],
+            "unfinished": [{**asdict(each), "state": each.state.value} for each in self.unfinished],
+            "summary": [summary.to_dict() for summary in overview.summaries],
+        }
+
+
+def started_together(runs: Sequence[FoundRun]) -> bool:
+    """Several runs that differ in the number after the dot; a journal may also hold runs of many jobs."""
+    return len(runs) > 1 and len({found.record.run.partition(".")[0] for found in runs}) == 1
+
+
+def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
+    """What has ended, is under way or was interrupted, of runs that were started together."""
+    first = runs[0]
+    journal = Journal.open(first.journal, read_only=True)
+    known = read_digests(first.folder)
+    setups: dict[str, RunSetup] = {}
+    digests: list[RunDigest] = []
+    unfinished: list[Unfinished] = []
+    for found in sorted(runs, key=_number):
+        record, summary = found.record, journal.summary(found.record.run)
+        end, at_s = find_end(journal, summary)
+        if summary.last is not None and record.policy not in setups:
+            setups[record.policy] = setup_of(record, journal)
+        if end is not None:
+            sha256 = summary.head.sha256
+            digest = known.get(sha256) or _replayed(found, journal, setups[record.policy], sha256)
+            digests.append(digest)
+        else:
+            state = state_of(journal, summary, end)
+            unfinished.append(
+                Unfinished(run=record.run, policy=record.policy, seed=record.seed, state=state, seconds=at_s)
+            )
+    terms = [terms_of(setup, predicted_for(setup, first.folder)) for setup in setups.values()]
+    intent = read_intent(first.folder)
+    overview = Overview(
+        name=first.record.name,
+        faults=None if intent is None else intent.faults,
+        runs=tuple(digest.run for digest in digests),
+        asked=len(runs) if intent is None else intent.runs,
+        summaries=summarise_all(terms, digests),
+        folder=first.folder,
+    )
+    return CampaignStatus(
+        overview=overview, digests=tuple(digests), unfinished=tuple(unfinished), intent=intent
+    )
+
+
+def _replayed(found: FoundRun, journal: Journal, setup: RunSetup, sha256: str) -> RunDigest:
+    record = found.record
+    remarks: list[RunNote] = []
+    entries = overheard(journal.read(record.run), remarks)
+    core, _ = taken_in(setup.make_core(record.seed), entries, record.run, audited=False)
+    predicted = predicted_for(setup, found.folder)
+    standing = standing_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=remarks)
+    return digest_of(record.run, standing, sha256)
+
+
+def _number(found: FoundRun) -> int:
+    return int(found.record.run.partition(".")[2] or 0)

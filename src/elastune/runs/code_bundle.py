@@ -1,0 +1,101 @@
+"""The user's code on its way to the workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from elastune.curves.source import CurveFile
+from elastune.errors import JobError
+from elastune.job.job import Job
+from elastune.runtime.ray.agent import this_machine
+from elastune.runtime.ray.code_bundle import pack
+from elastune.runtime.ray.messages import CodeBundle, CodeParcel, CodeReference
+from elastune.training.recipe import Recipe, load, open_recipe
+from elastune.wording import several
+
+# Libraries that may be imported before a process forks. Those that the user's code has imported are.
+_FORKABLE = ("numpy", "scipy", "pandas", "sklearn", "torch", "lightning", "transformers")
+
+_log = logging.getLogger("elastune")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeShipment:
+    """`recipe` is the trainable as it was opened here, before anything is paid for."""
+
+    script: CodeReference
+    recipe: Recipe
+    preload: tuple[str, ...]
+    paths: tuple[str, ...]
+
+    @property
+    def most_slots(self) -> int | None:
+        """The largest gang that makes sense; None: any. Gangs of several workers talk through torch."""
+        return self.recipe.most_slots if importlib.util.find_spec("torch") is not None else 1
+
+
+def ship(job: Job, metric: str) -> CodeShipment:
+    """Open the trainable of a job and pack it up. Raises `JobError` if it is none."""
+    trainable = job.trainable
+    if isinstance(trainable, CurveFile):
+        raise JobError(
+            f"trainable is the file of curves {trainable.path}; recorded curves can be simulated only"
+        )
+    if trainable is None:
+        raise JobError("trainable is missing; expected a class or a generator function, path/to/file.py:name")
+    paths = [str(Path.cwd())]
+    if isinstance(trainable, str):
+        user, home = load(trainable), trainable.rpartition(":")[0]
+        name, reference, source, pickled = trainable, trainable, None, None
+        if home.endswith(".py"):
+            path = Path(home).resolve()
+            reference = f"{path}:{trainable.rpartition(':')[2]}"
+            source = path.read_text(encoding="utf-8")
+            paths.append(str(path.parent))
+    else:
+        user, reference, source = trainable, None, None
+        name = getattr(trainable, "__qualname__", type(trainable).__qualname__)
+        pickled = _pickle(trainable, name)
+    recipe = open_recipe(user, name=name, metric=metric)
+    script = CodeReference(name=name, metric=metric, reference=reference, pickled=pickled, source=source)
+    preload = tuple(module for module in _FORKABLE if module in sys.modules)
+    return CodeShipment(script=script, recipe=recipe, preload=preload, paths=tuple(paths))
+
+
+def pack_up(shipment: CodeShipment, *, runs: Path) -> CodeBundle:
+    """For nodes on other machines: the working folder and, if the trainable's file is not in it, the one
+    that it is in. They go by Ray's object store, once to each node. `runs` is what runs have left."""
+    import ray  # noqa: PLC0415
+
+    folders: list[Path] = []
+    for path in map(Path, shipment.paths):
+        if not any(path.is_relative_to(folder) for folder in folders):
+            folders.append(path)
+    parcels = []
+    for folder in folders:
+        packed = pack(folder, without=(runs,))
+        if packed.left_behind:
+            _log.warning(
+                "not sent to the nodes, for they are too large: %s; data go to a storage that all can reach",
+                several(packed.left_behind),
+            )
+        parcels.append(CodeParcel(origin=packed.origin, data=ray.put(packed.data)))
+    return CodeBundle(machine=this_machine(), parcels=tuple(parcels))
+
+
+def _pickle(trainable: object, name: str) -> bytes:
+    """By value where it was defined in a script or a notebook, which workers cannot import."""
+    import cloudpickle  # noqa: PLC0415
+
+    try:
+        data: bytes = cloudpickle.dumps(trainable)
+    except Exception as error:
+        raise JobError(
+            f"trainable {name} cannot be sent to the workers: {error}; expected one that does not hold open "
+            "files, locks or connections; open them in setup"
+        ) from error
+    return data

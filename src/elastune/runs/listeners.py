@@ -1,0 +1,230 @@
+"""The listener that writes for other tools while a run goes: CSV, TensorBoard, MLflow.
+
+Events are only noted by the loop of the run; every two seconds what is new goes to one thread per tool, which
+writes it. What goes wrong there is told once, and ends the writing for that tool, never the run.
+
+Whoever wants to hear what happens in a real run, without being in its way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from elastune.checkpoints.store import Store
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
+from elastune.core.state import State
+from elastune.core.trials import Trial
+from elastune.exports.files import CsvWriter, LogWriter, RunHead, RunNews, WriterThread, require
+from elastune.exports.mlflow_writer import MlflowWriter
+from elastune.exports.tensorboard_writer import TensorBoardWriter
+from elastune.history.notes import RunNote
+from elastune.history.recorder import commands_of
+from elastune.history.trial_tables import table_recorder, trial_line
+from elastune.history.trials import RowEntry, TrialEntry, without_lost
+from elastune.job.job import Job
+from elastune.job.outputs import LoggingSection
+from elastune.journal.codec import event_of
+from elastune.journal.records import Entry, RunRecord
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.writer import AnyJournal
+from elastune.model.ids import TrialId
+from elastune.runs.results import head_of
+from elastune.setup.run_setup import MEASURING
+
+_SECONDS_PER_FLUSH = 2.0
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOpening:
+    """Which run it is, and where it lies."""
+
+    head: RunHead
+    folder: RunFolder
+
+    @classmethod
+    def of(cls, record: RunRecord, state: State, folder: RunFolder) -> RunOpening:
+        return cls(head=head_of(record, state), folder=folder)
+
+
+def check_loggers(wanted: LoggingSection) -> None:
+    """Raises `JobError` where a library is missing."""
+    for name in ("tensorboard", "mlflow"):
+        if getattr(wanted, name) is not None:
+            require(name, extra=name, what=f"logging: {name}")
+
+
+def openers(wanted: LoggingSection, run: RunOpening) -> dict[str, Callable[[], LogWriter]]:
+    """How to open the sink of each tool; a server may take a while, so a thread does it."""
+    check_loggers(wanted)
+    found: dict[str, Callable[[], LogWriter]] = {}
+    if wanted.csv is not None:
+        found["csv"] = partial(CsvWriter, _place(wanted.csv, run, "export"))
+    if wanted.tensorboard is not None:
+        place = _place(wanted.tensorboard, run, "tensorboard")
+        found["tensorboard"] = partial(TensorBoardWriter, place, run.head)
+    if wanted.mlflow is not None:
+        at = wanted.mlflow
+        found["mlflow"] = partial(MlflowWriter, run.head, uri=at.uri, experiment=at.experiment)
+    return found
+
+
+def _place(written: str | bool, run: RunOpening, usual: str) -> Path:
+    """As an export of the same run would have it: so the one replaces the other."""
+    if isinstance(written, str):
+        return Path(written) / f"{run.head.name}-{run.head.run}"
+    return run.folder.path / usual
+
+
+class RunLogger:
+    """`state` is that of the run's core; it is read between two events only."""
+
+    def __init__(
+        self,
+        run: RunOpening,
+        sinks: Mapping[str, Callable[[], LogWriter]],
+        *,
+        state: State,
+        store: Store,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._clock = clock
+        self._next_s = clock() + _SECONDS_PER_FLUSH
+        self._record = table_recorder(state.terms)
+        self._told: dict[TrialId, str] = {}
+        """The last status that was told of each trial."""
+        self._living: set[TrialId] = set()
+        self._written: dict[int, int] = {}
+        """The last iteration of each trial that was handed over."""
+        self._scribes = [
+            WriterThread(name, opener, run=run.head.run, now=lambda: state.now_s)
+            for name, opener in sinks.items()
+        ]
+
+    def take(self, event: AnyEvent, commands: Iterable[object]) -> None:
+        self._record.take(event, commands)
+
+    def flush(self) -> None:
+        if self._clock() >= self._next_s:
+            self._next_s = self._clock() + _SECONDS_PER_FLUSH
+            self._hand_over(None)
+
+    def close(self) -> None:
+        ended = self._state.ended
+        self._hand_over(None if ended is None else ended.value)
+        for scribe in self._scribes:
+            scribe.close()
+
+    def remarks(self) -> Sequence[RunNote]:
+        return [scribe.complaint for scribe in self._scribes if scribe.complaint is not None]
+
+    def _hand_over(self, ending: str | None) -> None:
+        rows = self._fresh(self._record.rows.fresh())
+        trials = self._changed()
+        if not rows and not trials and ending is None:
+            return
+        best = None if self._state.best is None else self._line(self._state.best.trial)
+        news = RunNews(trials=trials, rows=rows, ending=ending, best=best)
+        for scribe in self._scribes:
+            scribe.tell(news)
+
+    def _fresh(self, rows: list[RowEntry]) -> tuple[RowEntry, ...]:
+        """An iteration that was lost and trained again has been told already; none is told twice."""
+        fresh = []
+        for row in without_lost(rows):
+            if row.iteration > self._written.get(row.trial, 0):
+                self._written[row.trial] = row.iteration
+                fresh.append(row)
+        return tuple(fresh)
+
+    def _changed(self) -> tuple[TrialEntry, ...]:
+        trials, changed = self._state.trials, self._record.rows.changed()
+        self._living |= changed
+        changed |= {number for number in self._living if self._told.get(number) != trials[number].phase.value}
+        for number in changed:
+            phase = trials[number].phase
+            self._told[number] = phase.value
+            if phase.is_over:
+                self._living.discard(number)
+        return tuple(self._line(number) for number in sorted(changed))
+
+    def _line(self, number: TrialId) -> TrialEntry:
+        trial = self._state.trials[number]
+        return trial_line(self._record, self._state, trial, self._checkpoint(trial))
+
+    def _checkpoint(self, trial: Trial) -> str | None:
+        """The one that is kept: the best of all, or the last of a trial that may go on."""
+        best = self._state.best
+        if best is not None and best.trial == trial.number:
+            return self._store.path(trial.number, best.iteration)
+        if trial.phase.is_over or trial.saved <= trial.inherited:
+            return None
+        return self._store.path(trial.number, trial.saved)
+
+
+def catch_up(logger: RunLogger, entries: Iterable[Entry]) -> None:
+    """Take what a run did before it was interrupted; the sinks begin anew, or know what they have."""
+    for entry in entries:
+        logger.take(event_of(entry), commands_of(entry))
+
+
+class Listener(Protocol):
+    """Called by the loop of a run, so all of it must be quick, but for `close`. Nothing of it may raise."""
+
+    def take(self, event: AnyEvent, commands: Sequence[AnyCommand]) -> None:
+        """What happened, after the core has taken it in, and what is done about it."""
+
+    def flush(self) -> None:
+        """A few times per second, when all that was taken is durable."""
+
+    def close(self) -> None:
+        """The run has ended, or rests. Waits until all is written."""
+
+    def remarks(self) -> Sequence[RunNote]:
+        """What people should know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """All of them as one."""
+
+    each: tuple[Listener, ...] = ()
+
+    def take(self, event: AnyEvent, commands: Sequence[AnyCommand]) -> None:
+        for listener in self.each:
+            listener.take(event, commands)
+
+    def flush(self) -> None:
+        for listener in self.each:
+            listener.flush()
+
+    def close(self) -> None:
+        for listener in self.each:
+            listener.close()
+
+    def remarks(self) -> list[RunNote]:
+        return [remark for listener in self.each for remark in listener.remarks()]
+
+
+def open_listeners(
+    job: Job, state: State, journal: AnyJournal, record: RunRecord, folder: RunFolder, store: Store
+) -> Listeners:
+    """Those that the job asks for. Of a run that is resumed, they hear first what its journal has.
+
+    Raises `JobError` where a library is missing.
+    """
+    if job.logging is None or record.policy == MEASURING:  # trials that measure are not what people look for
+        return Listeners()
+    started = RunOpening.of(record, state, folder)
+    logger = RunLogger(started, openers(job.logging, started), state=state, store=store)
+    if state.events:
+        catch_up(logger, journal.read(record.run))
+    return Listeners((logger,))

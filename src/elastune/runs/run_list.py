@@ -1,0 +1,159 @@
+"""All runs at a glance, without replaying any: from the last lines of each journal."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from elastune.core.commands import Ending, EndRun, Rest
+from elastune.core.events import Resumed
+from elastune.errors import ElastuneError, JobError
+from elastune.journal.codec import mentions, select, time_of
+from elastune.journal.records import Entry, RunRecord, Summary
+from elastune.journal.run_folders import BrokenFolder, FoundRun, RunFolder, list_runs
+from elastune.journal.store import Journal
+from elastune.runs.run_files import RunIntent, read_costs, read_intent
+
+# Answers of the provider may come after the end. How far to look back for it, step by step.
+_LOOK_BACK = (64, 4096)
+
+
+class RunState(enum.StrEnum):
+    """How a run ended, or that it did not."""
+
+    COMPLETE = "complete"
+    TARGET = "target"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    RESTING = "resting"  # saved and given back, to be resumed
+    INTERRUPTED = "interrupted"  # not ended, and nobody writes it
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLine:
+    record: RunRecord
+    folder: RunFolder
+    state: RunState
+    events: int
+    seconds: float
+    """On the run's clock, up to its end or its last event."""
+    cost: float | None
+    """None: only a replay can tell."""
+    best: float | None
+    faults: str | None = None
+    """As they were asked for; None: nobody wrote it down."""
+
+    def to_dict(self) -> dict[str, object]:
+        record = self.record
+        return {
+            "run": record.run,
+            "name": record.name,
+            "created_utc": record.created_utc.isoformat().replace("+00:00", "Z"),
+            "body": record.body.value,
+            "policy": record.policy,
+            "seed": record.seed,
+            "faults": self.faults,
+            "state": self.state.value,
+            "events": self.events,
+            "seconds": self.seconds,
+            "cost": self.cost,
+            "best": self.best,
+            "folder": str(self.folder.path),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunList:
+    """Newest first."""
+
+    root: Path
+    runs: tuple[RunLine, ...]
+    broken: tuple[BrokenFolder, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "runs": [line.to_dict() for line in self.runs],
+            "broken": [{"folder": str(each.folder.path), "reason": each.reason} for each in self.broken],
+        }
+
+
+def read_list(root: Path) -> RunList:
+    """What cannot be read is listed with its reason."""
+    if root.exists() and not root.is_dir():
+        raise JobError(f"{root} is a file; expected the folder in which runs are kept, such as elastune-runs")
+    listing = list_runs(root)
+    journals: dict[Path, Journal] = {}
+    costs: dict[Path, dict[str, float]] = {}
+    intents: dict[Path, RunIntent | None] = {}
+    lines: list[RunLine] = []
+    broken = list(listing.broken)
+    for found in listing.runs:
+        path = found.folder.path
+        try:
+            if found.journal not in journals:
+                journals[found.journal] = Journal.open(found.journal, read_only=True)
+                costs[path], intents[path] = read_costs(found.folder), read_intent(found.folder)
+            lines.append(_line(found, journals[found.journal], costs[path], intents[path]))
+        except ElastuneError as error:
+            broken.append(BrokenFolder(folder=found.folder, reason=str(error)))
+    return RunList(root=root, runs=tuple(lines), broken=tuple(broken))
+
+
+def state_of(journal: Journal, summary: Summary, end: EndRun | None) -> RunState:
+    if end is not None:
+        return RunState(Ending(end.reason).value)
+    if summary.writer is not None:
+        return RunState.RUNNING
+    return RunState.RESTING if _rests(journal, summary) else RunState.INTERRUPTED
+
+
+def _rests(journal: Journal, summary: Summary) -> bool:
+    """Whether its last word was that it rests; answers of the provider may have come later."""
+    rests = False
+    for entry in journal.read(summary.record.run, after=max(0, summary.head.events - _LOOK_BACK[0])):
+        if mentions(entry.event_line, Resumed):
+            rests = False
+        rests = rests or any(mentions(line, Rest) for line in entry.command_lines)
+    return rests
+
+
+def find_end(journal: Journal, summary: Summary) -> tuple[EndRun | None, float]:
+    """The end of a run and its time; without an end, the time of the last event."""
+    run, events = summary.record.run, summary.head.events
+    if summary.last is None:
+        return None, 0.0
+    looked = 1
+    found = _end_in([summary.last])
+    for back in (*_LOOK_BACK, events):
+        if found is not None or looked >= events or (back == events and summary.writer is not None):
+            break
+        found = _end_in(journal.read(run, after=max(0, events - back)))
+        looked = back
+    return found or (None, time_of(summary.last.event_line))
+
+
+def _line(found: FoundRun, journal: Journal, costs: dict[str, float], intent: RunIntent | None) -> RunLine:
+    summary = journal.summary(found.record.run)
+    end, at_s = find_end(journal, summary)
+    return RunLine(
+        record=found.record,
+        folder=found.folder,
+        state=state_of(journal, summary, end),
+        events=summary.head.events,
+        seconds=at_s,
+        cost=costs.get(summary.head.sha256),
+        best=None if end is None or end.best is None else end.best.metric,
+        faults=None if intent is None else intent.faults,
+    )
+
+
+def _end_in(entries: Iterable[Entry]) -> tuple[EndRun, float] | None:
+    for entry in entries:
+        for end in select(entry.command_lines, EndRun):
+            return end, time_of(entry.event_line)
+    return None

@@ -1,0 +1,231 @@
+"""One node as the driver reaches it: orders go out, news are put into an inbox.
+
+Elsewhere that is a Ray actor, the agent. On the driver's own node the crew of slot processes belongs to the
+driver itself, which saves a process and the way of every message through it; Ray only keeps the CPUs for us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from elastune.errors import ExecutionError
+from elastune.model.ids import NodeId
+from elastune.runtime.ray.agent import agent_class
+from elastune.runtime.ray.messages import Broken, News, Sealed
+from elastune.runtime.ray.model_transfer import ModelCarrier
+from elastune.runtime.ray.slot_processes import Orders, SlotProcesses
+
+_LOOKS = 5
+# How long to wait for the CPUs at a time.
+_PATIENCE_S = 1.0
+# Training must not starve the driver. The workers that Ray itself starts have 15.
+_NICENESS = 5
+
+_log = logging.getLogger("elastune")
+
+Outcome = Sequence[News] | Exception
+"""What came from a post; an exception: nothing will come any more."""
+
+
+class SlotShare(NamedTuple):
+    """What of a node is ours: its slots, and what they take of Ray's resources."""
+
+    slots: int
+    cpus: float
+    gpus: float
+
+
+class NodeConnection(Protocol):
+    """`heard` is when it was last heard of; one that cannot fall silent says None."""
+
+    node: NodeId
+    heard: float | None
+    offset: float | None
+    """What to add to its clock to get ours; None: it was not heard of yet."""
+
+    def send(self, orders: Orders) -> None: ...
+
+    def listen(self) -> None:
+        """Go on after what was taken from the inbox."""
+        ...
+
+    def stop(self) -> None:
+        """All its processes end."""
+        ...
+
+
+class Inbox:
+    """What came from all posts, from any thread."""
+
+    def __init__(self) -> None:
+        self._came: deque[tuple[NodeConnection, Outcome]] = deque()
+        self._arrived = threading.Event()
+
+    def put(self, post: NodeConnection, outcome: Outcome) -> None:
+        self._came.append((post, outcome))
+        self._arrived.set()
+
+    def take(self, timeout_s: float) -> list[tuple[NodeConnection, Outcome]]:
+        """All that is there, waiting for the first of it at most so long."""
+        self._arrived.wait(timeout_s)
+        self._arrived.clear()
+        return [self._came.popleft() for _ in range(len(self._came))]
+
+
+class RemoteConnection:
+    """An agent on exactly that node of Ray."""
+
+    def __init__(self, node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+
+        self.node = node
+        self.offset: float | None = None
+        self.heard: float | None = time.monotonic()
+        self._inbox = inbox
+        self._logs = sealed.logs
+        self._agent = (
+            agent_class()
+            .options(
+                num_cpus=share.cpus,
+                num_gpus=share.gpus,
+                max_restarts=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(ray_node, soft=False),
+            )
+            .remote(sealed, share.slots)
+        )
+        self._poll()
+
+    def send(self, orders: Orders) -> None:
+        self._agent.order.remote(list(orders))
+
+    def listen(self) -> None:
+        """Raises what Ray raises when the agent is gone."""
+        self.heard = time.monotonic()
+        if self.offset is None:
+            self.offset = self._measured_offset()
+        self._poll()
+
+    def stop(self) -> None:
+        import ray  # noqa: PLC0415
+
+        ray.kill(self._agent)
+
+    def _poll(self) -> None:
+        self._agent.poll.remote().future().add_done_callback(self._arrived)
+
+    def _arrived(self, answer: Future[Sequence[News]]) -> None:
+        error = answer.exception()
+        if error is None:
+            _keep_logs(answer.result(), self._logs)
+        self._inbox.put(self, answer.result() if error is None else _plain(error))
+
+    def _measured_offset(self) -> float:
+        """Ours minus theirs, by the quickest of several looks."""
+        import ray  # noqa: PLC0415
+
+        best: tuple[float, float] | None = None
+        for _ in range(_LOOKS):
+            before = time.monotonic()
+            try:
+                theirs, *_ = ray.get(self._agent.look.remote(), timeout=2.0)
+            except ray.exceptions.GetTimeoutError:
+                break
+            after = time.monotonic()
+            if best is None or after - before < best[0]:
+                best = after - before, (before + after) / 2 - theirs
+        return 0.0 if best is None or abs(best[1]) <= best[0] else best[1]
+
+
+class LocalConnection:
+    """The driver's own node. Its slots start as soon as Ray has the CPUs there for us."""
+
+    def __init__(self, node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> None:
+        from ray.util.placement_group import placement_group  # noqa: PLC0415
+
+        self.node = node
+        self.offset: float | None = None
+        self.heard: float | None = None
+        self._inbox = inbox
+        self._crew: SlotProcesses | None = None
+        self._carrier: ModelCarrier | None = None
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._held = placement_group(
+            [{"CPU": share.cpus}], bundle_label_selector=[{"ray.io/node-id": ray_node}]
+        )
+        threading.Thread(
+            target=self._start, args=(sealed, share.slots, share.cpus), name="home", daemon=True
+        ).start()
+
+    def send(self, orders: Orders) -> None:
+        if self._carrier is not None:
+            for slot, order in orders:
+                self._carrier.order(slot, order)
+
+    def listen(self) -> None:
+        self.offset = 0.0
+
+    def stop(self) -> None:
+        from ray.util.placement_group import remove_placement_group  # noqa: PLC0415
+
+        with self._lock:
+            self._stopped = True
+            if self._carrier is not None:
+                self._carrier.close()
+            if self._crew is not None:
+                self._crew.close()
+        remove_placement_group(self._held)
+
+    def _start(self, sealed: Sealed, slots: int, cpus: float) -> None:
+        import ray  # noqa: PLC0415
+
+        waited = False
+        try:
+            while not self._held.wait(_PATIENCE_S):
+                if self._stopped:
+                    return
+                if not waited:
+                    _log.warning("waiting for %g CPUs of this Ray node, which others use", cpus)
+                waited = True
+            host = ray.util.get_node_ip_address()
+            output = None if sealed.logs is None else str(Path(sealed.logs) / "workers.log")
+            with self._lock:
+                if not self._stopped:
+                    self._crew = SlotProcesses(
+                        sealed, slots, self._tell, host=host, niceness=_NICENESS, output=output
+                    )
+                    self._carrier = ModelCarrier(self._crew, slots, self._tell)
+        except Exception as error:  # noqa: BLE001  whatever Ray raises: there will be no slots here
+            self._inbox.put(self, _plain(error))
+
+    def _tell(self, news: News) -> None:
+        self._inbox.put(self, (news,))
+
+
+def open_post(node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> NodeConnection:
+    """GPUs are numbered by Ray for its actors only, so a node with GPUs needs an agent wherever it is."""
+    import ray  # noqa: PLC0415
+
+    at_home = ray.get_runtime_context().get_node_id() == ray_node and not share.gpus
+    return (LocalConnection if at_home else RemoteConnection)(node, ray_node, sealed, share, inbox)
+
+
+def _keep_logs(news: Sequence[News], logs: str | None) -> None:
+    """The last lines of trials that broke on other machines, where people look for them."""
+    for each in news:
+        if isinstance(each, Broken) and each.log is not None and logs is not None:
+            name, text = each.log
+            with contextlib.suppress(OSError), (Path(logs) / name).open("a", encoding="utf-8") as file:
+                file.write(text)
+
+
+def _plain(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else ExecutionError(repr(error))

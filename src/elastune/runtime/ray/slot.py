@@ -1,0 +1,208 @@
+"""A slot process: warm, one per slot, it takes part in one gang after the other until its node goes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
+
+from elastune.errors import UnreadableError
+from elastune.runtime.ray.member import Dissolved, GangMember
+from elastune.runtime.ray.messages import (
+    CodeReference,
+    Form,
+    SlotIdle,
+    SlotReady,
+    SlotUnfit,
+    Unreadable,
+    WorkerSpec,
+)
+from elastune.runtime.ray.slot_io import Mailbox, Reporter
+from elastune.runtime.ray.slot_processes import log_name
+from elastune.training.recipe import Recipe, load, open_recipe
+
+if TYPE_CHECKING:
+    from elastune.runtime.ray.visitor import SlotPartitions, Visitor
+
+
+_BROKEN = 70
+_MOST_CHARACTERS = 8_000
+# A peer that went away is news of somebody else's error, which is on its way.
+_PEER_DELAY_S = 0.3
+_PEER_WORDS = ("gloo", "connection", "peer", "nccl", "could not form a gang")
+
+
+def main(channel: Connection, slot: int, manual: WorkerSpec) -> None:
+    """Never returns: the process ends with its channel, or because the user's code broke it."""
+    reporter = Reporter(channel)
+    mailbox = Mailbox(channel, reporter)
+    _take_gpus(slot, manual)
+    try:
+        manual.store.check_reach()
+        recipe = open_script(manual.script)
+    except BaseException:  # noqa: BLE001  the user's module may do anything when it is imported
+        reporter.tell(SlotUnfit(slot=slot, error=_last_lines(traceback.format_exc())))
+        time.sleep(_PEER_DELAY_S)
+        os._exit(_BROKEN)
+    device = _device(manual)
+    shelves = None
+    if manual.dataset is not None:
+        from elastune.runtime.ray.visitor import SlotPartitions  # noqa: PLC0415  most jobs have no use for it
+
+        shelves = SlotPartitions(manual.dataset, manual.data_bytes, manual.spill)
+    reporter.tell(SlotReady(slot=slot, pid=os.getpid()))
+    while True:
+        form = mailbox.next_form()
+        reporter.begin(form.gang)
+        with _as_it_was(), _output_to(manual.logs, form):
+            outcome = _serve(_guest(manual, form, recipe, mailbox, reporter, shelves, device))
+        if outcome is not None:
+            if outcome.unreadable is not None:
+                reporter.tell(Unreadable(error=outcome.unreadable))
+            reporter.end(outcome.error, fault=outcome.fault)
+            os._exit(_BROKEN)  # whatever the user's code left behind goes with it
+        reporter.end()
+        reporter.tell(SlotIdle(slot=slot))
+
+
+def _guest(
+    manual: WorkerSpec,
+    form: Form,
+    recipe: Recipe,
+    mailbox: Mailbox,
+    reporter: Reporter,
+    shelves: SlotPartitions | None,
+    device: str,
+) -> GangMember | Visitor:
+    """Who trains here now: a member of a gang, or a model that visits a partition."""
+    if form.visit is None or shelves is None:
+        return GangMember(manual, form, recipe, mailbox, reporter, device, shelves)
+    from elastune.runtime.ray.visitor import Visitor  # noqa: PLC0415
+
+    return Visitor(manual, form, recipe, mailbox, reporter, shelves, device)
+
+
+@contextlib.contextmanager
+def _as_it_was() -> Iterator[None]:
+    """The next trial finds the folder, the path and the environment that this one found."""
+    folder, path, environment = Path.cwd(), sys.path[:], dict(os.environ)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+class OrderOutcome(NamedTuple):
+    """What broke a gang here; `fault`: the user's code did, and not a peer that went away."""
+
+    error: str
+    fault: bool
+    unreadable: str | None = None
+    """Why the data cannot be read."""
+
+
+def open_script(script: CodeReference) -> Recipe:
+    """The trainable, wherever it comes from."""
+    if script.pickled is not None:
+        user = pickle.loads(script.pickled)  # noqa: S301  from our own driver
+    elif script.reference is None:
+        raise RuntimeError("a script needs a reference or an object")
+    else:
+        home, _, name = script.reference.rpartition(":")
+        if script.source is not None and not Path(home).is_file():
+            user = getattr(_from_source(home, script.source), name)
+        else:
+            user = load(script.reference)
+    return open_recipe(user, name=script.name, metric=script.metric)
+
+
+def _from_source(home: str, source: str) -> ModuleType:
+    """The file lies on the driver's machine only."""
+    module = ModuleType(f"elastune_trainable_{Path(home).stem}")
+    module.__file__ = home
+    sys.modules[module.__name__] = module
+    exec(compile(source, home, "exec"), module.__dict__)  # noqa: S102  the user's own file
+    return module
+
+
+def _serve(member: GangMember | Visitor) -> OrderOutcome | None:
+    """Returns what went wrong."""
+    try:
+        member.run()
+    except Dissolved:
+        return None
+    except BaseException as error:  # noqa: BLE001  also exit() in the user's code
+        if member.standing.dissolved:
+            return None
+        text = traceback.format_exc()
+        sys.stderr.write(text)
+        if isinstance(error, UnreadableError):
+            return OrderOutcome(str(error), fault=False, unreadable=str(error))
+        peer = member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS)
+        if peer:
+            time.sleep(_PEER_DELAY_S)
+        return OrderOutcome(_last_lines(text), fault=not peer)
+    return None
+
+
+def _last_lines(text: str, most: int = 40) -> str:
+    lines = text.strip()[-_MOST_CHARACTERS:].splitlines()
+    return "\n".join(lines if len(lines) <= most else ["...", *lines[-most:]])
+
+
+@contextlib.contextmanager
+def _output_to(logs: str | None, form: Form) -> Iterator[None]:
+    """What the user's code prints goes to the log of its trial, also from C libraries."""
+    if logs is None:
+        yield
+        return
+    path = Path(logs) / log_name(form.gang.trial, form.rank)
+    kept: list[int] = []
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        kept = [os.dup(1), os.dup(2)]
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        os.close(handle)
+    except OSError:
+        pass  # a full disk must not fail the trial because of its log
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # a full disk, or closed by the user's code
+                stream.flush()
+        for number, before in enumerate(kept, start=1):
+            os.dup2(before, number)
+            os.close(before)
+
+
+def _take_gpus(slot: int, manual: WorkerSpec) -> None:
+    """Each slot sees its own GPUs of those that Ray gave to the node."""
+    per_slot = manual.gpus_per_slot
+    if not per_slot:
+        return
+    visible = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+    mine = visible[slot * per_slot : (slot + 1) * per_slot]
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
+
+
+def _device(manual: WorkerSpec) -> str:
+    if manual.gpus_per_slot and "torch" in sys.modules:
+        import torch  # noqa: PLC0415
+
+        if torch.cuda.is_available():
+            return "cuda:0"
+    return "cpu"

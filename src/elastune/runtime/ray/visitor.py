@@ -1,0 +1,252 @@
+"""The data that a slot process holds, in the one numbering that visits use.
+
+One visit in a slot process: a model comes, trains on a partition that lies here, and goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from elastune.checkpoints.encoding import decode, encode
+from elastune.data.dataset import Dataset
+from elastune.data.partition_cache import Loaded, PartitionCache
+from elastune.errors import ElastuneError, ExecutionError, JobError, UnreadableError
+from elastune.runtime.ray.messages import Form, GangBegan, Model, Visited, VisitOrder, WorkerSpec
+from elastune.runtime.ray.slot_io import Mailbox, Reporter
+from elastune.training.recipe import Recipe
+from elastune.training.running import Row, Training
+from elastune.training.trainable import State
+from elastune.training.visits import Conditions, MetricTally, Shown, VisitOutcome, make_visit
+from elastune.training.worker import Worker
+from elastune.wording import several
+
+
+class SlotPartitions:
+    """Partitions of the validation data are numbered after those of the training data."""
+
+    def __init__(self, dataset: Dataset, limit_bytes: int | None, spill: str | None) -> None:
+        self._training = len(dataset.training)
+        self._validation = len(dataset.validation)
+        self._dataset = dataset
+        self._shelf = PartitionCache(dataset, limit_bytes=limit_bytes, spill=spill)
+        self.save_s: float | None = None
+        """How long the last durable state took to write. None: none was written yet."""
+
+    def take(self, partition: int, share: Sequence[int]) -> Loaded:
+        """The data of one partition; those of the share are kept before others."""
+        first = self._training
+        self._shelf.keep([n for n in share if n < first], [n - first for n in share if n >= first])
+        number, validation = (partition, False) if partition < first else (partition - first, True)
+        kind = "validation partition" if validation else "partition"
+        try:
+            loaded = self._shelf.take(number, validation)
+        except ElastuneError as error:
+            raise UnreadableError(f"the data cannot be read: {error}") from error
+        except Exception as error:  # whatever a reader of the user's own raises
+            told = f"{kind} {number} ({self._sources(number, validation=validation)})"
+            raise UnreadableError(
+                f"the data cannot be read: {told}: {type(error).__name__}: {error}"
+            ) from error
+        if not loaded.rows:
+            told = self._sources(number, validation=validation)
+            raise UnreadableError(f"{kind} {number} ({told}) has no rows; expected some, leave it out")
+        return loaded
+
+    def _sources(self, number: int, *, validation: bool) -> str:
+        return several(self._dataset.partition(number, validation=validation).sources)
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether there are validation data."""
+        return bool(self._validation)
+
+    def is_validation(self, partition: int) -> bool:
+        return partition >= self._training
+
+    def is_last_of_training(self, done: int) -> bool:
+        """Whether the visit after so many others is the last before the evaluation."""
+        return bool(self._validation) and done + 1 == self._training
+
+
+_SIGN_S = 20.0
+
+
+class Visitor:
+    def __init__(
+        self,
+        manual: WorkerSpec,
+        form: Form,
+        recipe: Recipe,
+        mailbox: Mailbox,
+        reporter: Reporter,
+        shelves: SlotPartitions,
+        device: str,
+    ) -> None:
+        self.manual = manual
+        self.form = form
+        self.recipe = recipe
+        self.mailbox = mailbox
+        self.reporter = reporter
+        self.shelves = shelves
+        self.device = device
+        if mailbox.standing is None or form.visit is None:
+            raise RuntimeError("a visitor needs the standing of its gang, and a visit")
+        self.standing = mailbox.standing
+        self.visit: VisitOrder = form.visit
+
+    def run(self) -> None:
+        """Raises what the user's code raises."""
+        form, visit = self.form, self.visit
+        iteration = form.after_iteration + 1
+        with _signs_of_life(self.reporter, form):
+            loaded = self.shelves.take(visit.partition, form.share)
+        state, tally = self._arrive()
+        self.reporter.tell(GangBegan(gang=form.gang, at=time.monotonic()))
+        outcome = make_visit(
+            self.recipe,
+            form.config,
+            state,
+            Shown(
+                data=loaded.data,
+                partition=visit.partition,
+                rows=loaded.rows,
+                iteration=iteration,
+                evaluates=visit.evaluates,
+            ),
+            Conditions(seed=form.seed, device=self.device, threads=self.manual.threads),
+            keep=lambda training: (state := training.save(), encode(state, pickles=self.manual.pickles)),
+        )
+        if outcome is None:
+            self.reporter.wait("returned")
+            return
+        tally.add(outcome.metrics, loaded.rows, evaluates=visit.evaluates)
+        self._check_metric(tally)
+        tally.unsaved_s += outcome.seconds
+        if self.standing.dissolved:  # its next visit, elsewhere, may write under the same name by now
+            return
+        self._depart(outcome, tally, loaded.load_s)
+
+    def _check_metric(self, tally: MetricTally) -> None:
+        """As soon as it can be told: not after a whole epoch of all trials."""
+        metric, row = self.manual.script.metric, tally.row()
+        if metric not in row and (self.visit.evaluates or not self.shelves.evaluates):
+            method = "evaluate" if self.visit.evaluates else "step"
+            told = ", ".join(sorted(row)) or "nothing"
+            raise JobError(
+                f"{method} of {self.recipe.name} reported no {metric!r}, only {told}; the job's metric is "
+                f"{metric!r}"
+            )
+
+    def _arrive(self) -> tuple[State, MetricTally]:
+        """The model as the visit before left it."""
+        form, visit = self.form, self.visit
+        if form.model is not None:
+            if not isinstance(form.model.data, bytes):
+                raise RuntimeError("a model has to be brought before it is given to a slot")
+            state = decode(form.model.data, pickles=self.manual.pickles)
+            return state, MetricTally.of(form.model.tally) if visit.done else MetricTally()
+        if visit.done:
+            iteration = form.after_iteration + 1
+            data = self.manual.store.read_underway(form.gang.trial, iteration, visit.done)
+            whole = decode(data, pickles=self.manual.pickles)
+            return whole["state"], MetricTally.of(whole["tally"])
+        if not form.after_iteration:
+            return None, MetricTally()
+        data = self.manual.store.read(form.origin, form.after_iteration)
+        return decode(data, pickles=self.manual.pickles), MetricTally()
+
+    def _depart(self, outcome: VisitOutcome[tuple[State, bytes]], tally: MetricTally, load_s: float) -> None:
+        form, visit = self.form, self.visit
+        iteration, last = form.after_iteration + 1, visit.done + 1 == visit.of
+        state, data = outcome.kept
+        kept = last
+        row = None
+        if last:
+            self.manual.store.write(form.gang.trial, iteration, data)
+            row = (iteration, time.monotonic(), tally.row())
+            tally = MetricTally()
+        elif self.manual.checkpoints.is_visit_due(
+            tally.unsaved_s,
+            self.shelves.save_s,
+            training_ends=self.shelves.is_last_of_training(visit.done),
+        ):
+            kept = self._keep(state, tally, iteration)
+        model = Model(
+            trial=form.gang.trial,
+            iteration=iteration if last else form.after_iteration,
+            visits=0 if last else visit.done + 1,
+            data=data,
+            tally=tally.plain(),
+        )
+        if not self.standing.dissolved:
+            self.reporter.tell(
+                Visited(
+                    gang=form.gang,
+                    at=time.monotonic(),
+                    seconds=outcome.seconds,
+                    load_s=load_s,
+                    model=model,
+                    size=len(data),
+                    kept=kept,
+                    row=row,
+                )
+            )
+
+    def _keep(self, state: State, tally: MetricTally, iteration: int) -> bool:
+        """A state amid an iteration. Where it cannot be written, the next visit tries again."""
+        began, unsaved_s = time.monotonic(), tally.unsaved_s
+        tally.unsaved_s = 0.0
+        whole = encode({"state": state, "tally": tally.plain()}, pickles=self.manual.pickles)
+        with contextlib.suppress(ExecutionError, OSError):
+            self.manual.store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole)
+            self.shelves.save_s = time.monotonic() - began
+            return True
+        tally.unsaved_s = unsaved_s
+        return False
+
+
+@contextlib.contextmanager
+def _signs_of_life(reporter: Reporter, form: Form) -> Iterator[None]:
+    """Reading a large partition may take long, and whoever is silent for long is taken for hung."""
+    over = threading.Event()
+
+    def tell() -> None:
+        while not over.wait(_SIGN_S):
+            reporter.tell(GangBegan(gang=form.gang, at=time.monotonic()))
+
+    threading.Thread(target=tell, name="signs of life", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def train_together(worker: Worker, training: Training, shelves: SlotPartitions, form: Form) -> Row | None:
+    """One iteration of a gang whose members have their own partitions: all of them, side by side."""
+    tally = MetricTally()
+    if worker.sum(len(form.share)) != worker.size * len(form.share):
+        raise RuntimeError(
+            f"rank {worker.rank} has {len(form.share)} partitions, and others have not as many"
+        )
+    for partition in form.share:
+        loaded = shelves.take(partition, form.share)
+        worker.show(loaded.data, partition=partition, rows=loaded.rows)
+        evaluates = shelves.is_validation(partition)
+        metrics = training.evaluate() if evaluates else training.step()
+        if metrics is None:
+            return None
+        tally.add(_over_all(worker, metrics, loaded.rows), worker.sum(loaded.rows), evaluates=evaluates)
+    return tally.row()
+
+
+def _over_all(worker: Worker, metrics: Row, rows: int) -> dict[str, float]:
+    names = sorted(metrics)
+    if worker.sum(len(names)) != worker.size * len(names):
+        raise RuntimeError(
+            f"rank {worker.rank} gave the metrics {names}, other ranks gave others; expected the same of "
+            "all, since each has a part of the data"
+        )
+    return {name: float(worker.mean(metrics[name], weight=float(rows))) for name in names}

@@ -1,0 +1,1 @@
+"""A runtime on a virtual clock, with modelled nodes, latencies, bills and faults."""

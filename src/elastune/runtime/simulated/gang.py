@@ -1,0 +1,263 @@
+"""A gang of a simulated run: when its iterations end, what they yield, and which checkpoints it writes.
+
+A lease is worked out as far as it goes when it is given. Orders that come in between (another lease, a
+revocation) only move the stop; what was worked out beyond it is forgotten.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import math
+import traceback
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from elastune.core.checkpoint_rule import CheckpointRule, Saves
+from elastune.core.commands import Train
+from elastune.core.events import LeaseEnd, Row
+from elastune.curves.source import Curve
+from elastune.runtime.simulated.latency import GangPace
+
+CRASHED = "an injected fault"
+KILLED = "an injected kill"
+_ROUNDING = 1e-9
+# Leases may reach far beyond what there is time for.
+_PIECE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class GangStop:
+    """Where the gang stops by itself: after an iteration, by its lease or (no reason) by an error."""
+
+    iteration: int
+    at_s: float
+    reason: LeaseEnd | None
+    error: str = ""
+
+
+class SimulatedGang:
+    """Iterations from `first` on; `begins[i]` and `ends[i]` are those of iteration `first + i`.
+
+    It saves in the background, which takes no time of training.
+    """
+
+    def __init__(
+        self,
+        lease: Train,
+        pace: GangPace,
+        curve: Curve,
+        rule: CheckpointRule,
+        *,
+        metric: str,
+        crash_after: int | None = None,
+        killed_after: int | None = None,
+    ) -> None:
+        self.lease = lease
+        self.pace = pace
+        self.curve = curve
+        self.rule = rule
+        self.metric = metric
+        self.crash_after = crash_after
+        """The iteration after which the user's code crashes, as an injected fault."""
+        self.killed_after = killed_after
+        """The same for a worker that is killed."""
+        self.training = False
+        self.version = 0
+        """Counts the plans of this gang: an alarm that was set for an older one is void."""
+        self.stop_at = GangStop(lease.after_iteration, 0.0, None)
+        self.first = lease.after_iteration + 1
+        self.reported = lease.after_iteration
+        self.begins: list[float] = []
+        self.ends: list[float] = []
+        self.expected: list[float] = []
+        self.metrics: list[Mapping[str, float]] = []
+        self.bad: int | None = None
+        """The first iteration whose metric is missing or not finite."""
+        self.error = ""
+        self.fails_in: int | None = None
+        """The iteration in which the user's code raises."""
+        self.clock_s = 0.0
+        self.saves: deque[tuple[float, int, bool]] = deque()
+        """Background saves in order: (durable at, iteration, reported at once)."""
+        self.past = Saves(best=lease.keep_above, regular_s=0.0)
+        self.marks = [(0, self.past)]
+        """After which iteration the past became what it is."""
+
+    def train(self, now_s: float) -> None:
+        """Begin to train, or go on after a wait."""
+        self.training = True
+        self.clock_s = now_s
+        if not self.ends:
+            self.past = replace(self.past, regular_s=now_s)
+            self.marks = [(0, self.past)]
+
+    def renew(self, lease: Train, now_s: float) -> None:
+        """Another lease. If a better model was found elsewhere, worse ones are not saved from now on."""
+        self.lease = lease
+        done = self.done(now_s)
+        past = next(past for iteration, past in reversed(self.marks) if iteration <= done)
+        raised = self.rule.raise_best(past, lease.keep_above)
+        if raised is past:
+            return
+        self._forget_saves_beyond(done)
+        self.past = raised
+        self.marks.append((done, raised))
+        for index in range(done + 1 - self.first, len(self.ends)):
+            self._consider_save(self.first + index, self.metrics[index], self.ends[index])
+
+    def done(self, now_s: float) -> int:
+        """Iterations that have ended."""
+        return self.first - 1 + bisect.bisect_right(self.ends, now_s)
+
+    def plan(self, now_s: float) -> GangStop:
+        """Work the lease out to where it ends."""
+        lease = self.lease
+        while (more := self._extend(lease.until_iteration)) and not self._is_late(lease.until_s):
+            pass
+        last = min(self.first - 1 + len(self.ends), lease.until_iteration)
+        reason: LeaseEnd | None = LeaseEnd.REACHED
+        if more:
+            reason = LeaseEnd.TIME
+        elif last < lease.until_iteration:
+            reason = LeaseEnd.RETURNED if self.fails_in is None else None
+        if lease.until_s is not None:
+            in_time = self._last_in_time(now_s, last, lease.until_s)
+            fails_late = reason is None and self.clock_s + self.pace.expected_s > lease.until_s
+            if in_time < last or fails_late:
+                last, reason = in_time, LeaseEnd.TIME
+        last = max(last, self._under_way(now_s))
+        return self._stop(last, now_s, reason)
+
+    def plan_revocation(self, now_s: float) -> GangStop:
+        """After the iteration that is being trained."""
+        return self._stop(self._under_way(now_s), now_s, LeaseEnd.REVOKED)
+
+    def halt(self) -> None:
+        """The stop is reached. What was worked out beyond it did not happen."""
+        self.training = False
+        keep = self.stop_at.iteration - self.first + 1
+        for track in (self.begins, self.ends, self.expected, self.metrics):
+            del track[keep:]
+        self._forget_saves_beyond(self.stop_at.iteration)
+        self._forget_beyond(self.stop_at.iteration)
+
+    def _forget_beyond(self, last: int) -> None:
+        """What iterations that did not happen would have caused."""
+        if self.fails_in is not None and self.fails_in > last + 1:
+            self.fails_in, self.error = None, ""
+        if self.bad is not None and self.bad > last:
+            self.bad = None
+
+    def _forget_saves_beyond(self, last: int) -> None:
+        while self.saves and self.saves[-1][1] > last:
+            self.saves.pop()
+        while len(self.marks) > 1 and self.marks[-1][0] > last:
+            self.marks.pop()
+        self.past = self.marks[-1][1]
+
+    def next_report_s(self) -> float | None:
+        """When to report before the stop: a regular save, or one that reaches the target, is durable, or a
+        metric is none."""
+        if not self.saves and self.bad is None:
+            return None
+        stop = self.stop_at
+        save = next((save for save in self.saves if save[2]), None)
+        times = [save[0]] if save is not None and save[1] <= stop.iteration else []
+        if self.bad is not None and self.reported < self.bad <= stop.iteration:
+            times.append(self.ends[self.bad - self.first])
+        return min((at_s for at_s in times if at_s < stop.at_s), default=None)
+
+    def report(self, now_s: float, upto: int) -> tuple[tuple[Row, ...], tuple[int, ...]]:
+        """Rows not reported yet, and the checkpoints that became durable."""
+        rows = tuple(
+            Row(self.first + i, self.ends[i], self.metrics[i])
+            for i in range(self.reported + 1 - self.first, upto + 1 - self.first)
+        )
+        self.reported = max(self.reported, upto)
+        if not self.saves:
+            return rows, ()
+        durable = []
+        while self.saves and self.saves[0][0] <= now_s and self.saves[0][1] <= upto:
+            durable.append(self.saves.popleft()[1])
+        return rows, tuple(durable)
+
+    def _stop(self, last: int, now_s: float, reason: LeaseEnd | None) -> GangStop:
+        at_s = max(now_s, self.ends[last - self.first]) if last >= self.first else now_s
+        return GangStop(last, at_s, reason, self.error if reason is None else "")
+
+    def _under_way(self, now_s: float) -> int:
+        """The iteration that is being trained, else the last one that ended."""
+        done = self.done(now_s)
+        index = done - self.first + 1
+        return done + 1 if index < len(self.ends) and self.begins[index] < now_s else done
+
+    def _last_in_time(self, now_s: float, last: int, until_s: float) -> int:
+        """The last iteration that is begun in the belief that it will end in time."""
+        for iteration in range(self.done(now_s) + 1, last + 1):
+            index = iteration - self.first
+            if self.begins[index] + self.expected[index] > until_s * (1 + _ROUNDING):
+                return iteration - 1
+        return last
+
+    def _is_late(self, until_s: float | None) -> bool:
+        """What is known goes beyond the lease."""
+        return until_s is not None and self.clock_s > until_s
+
+    def _extend(self, until: int) -> bool:
+        """Know what happens up to an iteration, a piece at a time; True: there is more to know."""
+        have = self.first - 1 + len(self.ends)
+        if until <= have or self.fails_in is not None:
+            return False
+        goal, until = until, min(until, have + _PIECE)
+        rows = self._rows(have + 1, until)
+        measured = self.curve.seconds(have + 1, have + len(rows)) if rows else None
+        if measured is None:
+            seconds, expected = self.pace.iterations_s(len(rows)), [self.pace.expected_s] * len(rows)
+        else:
+            seconds = expected = [self.pace.factor * each for each in measured]
+        for iteration, row, duration in zip(range(have + 1, until + 1), rows, seconds, strict=False):
+            self.begins.append(self.clock_s)
+            self.clock_s += duration
+            self.ends.append(self.clock_s)
+            self._consider_save(iteration, row, self.clock_s)
+        self.metrics.extend(rows)
+        self.expected.extend(expected)
+        return until < goal and len(rows) == until - have
+
+    def _rows(self, first: int, last: int) -> Sequence[Mapping[str, float]]:
+        for after, error in ((self.crash_after, CRASHED), (self.killed_after, KILLED)):
+            if after is not None and after < last:
+                self.error, self.fails_in = error, max(first, after + 1)
+                last = self.fails_in - 1
+        if last < first:
+            return []
+        with contextlib.suppress(
+            Exception, SystemExit
+        ):  # the user's code may raise anything; where, the next call tells
+            return self.curve.rows(first, last)
+        return self._rows_until_it_raises(first, last)
+
+    def _rows_until_it_raises(self, first: int, last: int) -> list[Mapping[str, float]]:
+        rows: list[Mapping[str, float]] = []
+        for iteration in range(first, last + 1):
+            try:
+                rows.extend(self.curve.rows(iteration, iteration))
+            except (Exception, SystemExit):  # noqa: BLE001
+                self.error, self.fails_in = traceback.format_exc(limit=-3).strip(), iteration
+                break
+        return rows
+
+    def _consider_save(self, iteration: int, row: Mapping[str, float], at_s: float) -> None:
+        rule, past, value = self.rule, self.past, row.get(self.metric)
+        if value is None or not math.isfinite(value):
+            self.bad = self.bad or iteration
+            return
+        if not rule.is_due(past, value, at_s):
+            return
+        began_s = max(at_s, past.began_s + rule.save_s)
+        at_once = rule.is_regular(past, began_s) or rule.is_awaited(value)
+        self.past = rule.end(rule.begin(past, value, began_s), rule.save_s)
+        self.saves.append((began_s + rule.save_s, iteration, at_once))
+        self.marks.append((iteration, self.past))

@@ -1,0 +1,395 @@
+"""The simulated body: the core's commands on a virtual clock.
+
+Hours pass in milliseconds: the next thing on the agenda happens, the core is told, its commands are carried
+out, which puts more on the agenda. Nodes come from a `SimulatedProvider` and are watched as those of a
+cloud would be.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from elastune.core import commands as do
+from elastune.core import events as ev
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
+from elastune.core.terms import RunTerms
+from elastune.curves.source import Curve, CurveSource
+from elastune.errors import InvariantError
+from elastune.model.ids import NodeId, TrialId
+from elastune.providers.watcher import Belief
+from elastune.runtime.sampling import Sampling
+from elastune.runtime.simulated.cloud import NO_FAULTS, Faults, SimulatedCloud
+from elastune.runtime.simulated.gang import CRASHED, KILLED, SimulatedGang
+from elastune.runtime.simulated.latency import CRASH, KILL, GangLuck, Latencies, Visits, VisitTimes
+from elastune.space.sampler import Sampler
+
+# What BERT loses when its four GPUs lie on four nodes instead of one (3.80 / 2.15, see docs/simulating.md).
+SCATTERED_FACTOR = 1.77
+
+
+class Brain(Protocol):
+    """What the body reports to: takes an event, returns what is to be done."""
+
+    def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]: ...
+
+
+class SimulatedRuntime:
+    """One run in virtual time. `step` lets the next thing happen; `run` goes on until nothing is left."""
+
+    def __init__(
+        self,
+        terms: RunTerms,
+        *,
+        trainable: CurveSource,
+        sampler: Sampler,
+        seed: int,
+        checkpoint_every_s: float | None = None,
+        faults: Faults = NO_FAULTS,
+    ) -> None:
+        self.now_s = 0.0
+        self.cloud = SimulatedCloud(terms.cluster, seed=seed, faults=faults, run_clock=lambda: self.now_s)
+        self.gangs: dict[TrialId, SimulatedGang] = {}
+        self.ended = False
+        self._terms = terms
+        self._trainable = trainable
+        self._drawing = Sampling(sampler, terms.metric)
+        self._seed = seed
+        self._curves: dict[TrialId, Curve] = {}
+        self._crashes = GangLuck(faults.crash, seed, CRASH)
+        self._kills = GangLuck(faults.killed, seed, KILL)
+        self._timers: dict[str, float] = {}
+        self._watched_s: float | None = None
+        self._agenda: list[tuple[float, bool, int, Callable[[], Iterable[AnyEvent]]]] = []
+        self._order = itertools.count()
+        self._rule = terms.checkpoint_rule(checkpoint_every_s)
+        self.visits: dict[TrialId, VisitTimes] = {}
+        self._visits = None
+        if terms.data is not None:
+            self._visits = Visits(terms.profile, terms.data, seed=seed, rule=self._rule)
+        self._latencies = Latencies(
+            terms.profile,
+            seed=seed,
+            slots_per_node=terms.cluster.slots_per_node,
+            scattered_factor=SCATTERED_FACTOR,
+            slowdown=lambda node: self.cloud.provider.slowdown(NodeId(node)),
+        )
+
+    @property
+    def next_s(self) -> float | None:
+        """When the next thing happens."""
+        return self._agenda[0][0] if self._agenda else None
+
+    def run(self, brain: Brain) -> None:
+        """Until the run has ended and its last node is gone."""
+        while self.step(brain):
+            pass
+
+    def step(self, brain: Brain) -> bool:
+        """Let the next thing happen. False: nothing is left to happen."""
+        if not self._agenda:
+            if not self.ended:
+                raise InvariantError(f"nothing can happen any more at {self.now_s} s, but the run goes on")
+            return False
+        at_s, *_, happen = heapq.heappop(self._agenda)
+        self.now_s = max(self.now_s, at_s)
+        for event in happen():
+            for command in brain(event):
+                self.carry_out(command)
+        return True
+
+    def crash(self, down_s: float, belief: Belief) -> AnyEvent:
+        """The driver dies, and its gangs with it; the cloud goes on for `down_s`.
+
+        Returns the event with which the next driver begins. `belief` is what it knows of nodes from its
+        journal.
+        """
+        self.gangs.clear()
+        self.visits.clear()
+        self._timers.clear()
+        self._agenda.clear()
+        self._watched_s = None
+        resumed, others = self.cloud.come_back(down_s, belief)
+        self._at(self.now_s, lambda: self._pass_on(others))
+        self._watch()
+        return resumed
+
+    # Commands.
+
+    def carry_out(self, command: AnyCommand) -> None:  # noqa: C901, PLR0912  one case per command
+        match command:
+            case do.Train():
+                self._train(command)
+            case do.Pause(trial=trial, generation=generation):
+                self._pause(trial, generation)
+            case do.Revoke(trial=trial, generation=generation):
+                gang = self._gang(trial, generation)
+                if gang is not None and gang.training:
+                    gang.stop_at = gang.plan_revocation(self.now_s)
+                    self._set_alarm(trial, gang)
+                    self._at(self.now_s, lambda: self._flush(trial, gang))
+            case do.Stop(trial=trial, generation=generation):
+                if self._gang(trial, generation) is not None:
+                    del self.gangs[trial]
+                if trial in self.visits and self.visits[trial].lease.generation == generation:
+                    del self.visits[trial]
+            case do.Stow():
+                saved_s = self.now_s + self._rule.save_s
+                self._at(saved_s, lambda: [_stowed(command, self.now_s)])
+            case do.Sample(trials=trials):
+                self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
+            case do.Fork(trial=trial, parent=parent):
+                self._at(self.now_s, lambda: [self._drawing.fork(trial, parent, self.now_s)])
+            case do.RequestNodes(request=request, count=count):
+                self.cloud.request(request, count)
+                self._watch()
+            case do.ReleaseNodes(nodes=nodes):
+                self.cloud.release(nodes)
+                self._watch()
+            case do.SetTimer(timer=timer, at_s=at_s, fresh=fresh):
+                self._timers[timer] = at_s
+                self._at(at_s, lambda: self._ring(timer, at_s, fresh=fresh), last=True)
+            case do.CancelTimer(timer=timer):
+                self._timers.pop(timer, None)
+            case do.Barrier(pool=pool, stage=stage):
+                at_s = self.now_s + self._latencies.barrier_s(pool, stage)
+                self._at(at_s, lambda: [ev.BarrierPassed(at_s=self.now_s, pool=pool, stage=stage)])
+            case do.EndRun():
+                self.ended = True
+            case do.Note() | do.Rest():
+                pass
+
+    def _gang(self, trial: TrialId, generation: int) -> SimulatedGang | None:
+        gang = self.gangs.get(trial)
+        return gang if gang is not None and gang.lease.generation == generation else None
+
+    def _train(self, lease: do.Train) -> None:
+        if lease.visit is not None:
+            self._visit(lease, lease.visit)
+            return
+        trial = lease.trial
+        gang = self._gang(trial, lease.generation)
+        if gang is not None:
+            if gang.stop_at.reason is not None or gang.training:
+                self._change_lease(trial, gang, lease)
+            else:
+                gang.renew(lease, self.now_s)
+            return
+        pace = self._latencies.gang(trial, lease.generation, lease.gang)
+        gang = SimulatedGang(
+            lease,
+            pace,
+            self._curve(trial),
+            self._rule,
+            metric=self._terms.metric,
+            crash_after=self._crashes.after(trial, lease),
+            killed_after=self._kills.after(trial, lease),
+        )
+        self.gangs[trial] = gang
+        started_s = self.now_s + pace.startup_s(loads=lease.after_iteration > 0)
+        self._at(started_s, lambda: self._start(trial, gang))
+
+    def _visit(self, lease: do.Train, visit: do.Visit) -> None:
+        if self._visits is None:
+            raise InvariantError(f"{lease} is for partitioned data, and there are none")
+        trial, iteration = lease.trial, lease.after_iteration + 1
+        measured = self._curve(trial).seconds(iteration, iteration)
+        slowdown = self.cloud.provider.slowdown(lease.gang[0].node)
+        course = self._visits.plan(
+            lease, visit, slowdown=slowdown, measured_s=measured[0] if measured else None
+        )
+        self.visits[trial] = course
+        error = None if visit.done else self._misfortune(lease)
+        if error is None:
+            self._at(self.now_s + course.seconds, lambda: self._end_visit(course))
+        else:
+            self._at(self.now_s + course.seconds / 2, lambda: self._break_off(course, error))
+
+    def _misfortune(self, lease: do.Train) -> str | None:
+        """On the first visit of an iteration or not at all: faults are as frequent as those of gangs."""
+        lucks = ((self._crashes, CRASHED), (self._kills, KILLED))
+        return next((error for luck, error in lucks if luck.after(lease.trial, lease) is not None), None)
+
+    def _break_off(self, course: VisitTimes, error: str) -> Iterable[AnyEvent]:
+        lease = course.lease
+        if self.visits.get(lease.trial) is course:
+            del self.visits[lease.trial]
+            kind = ev.GangLost if error == KILLED else ev.TrialCrashed
+            yield kind(at_s=self.now_s, trial=lease.trial, generation=lease.generation, error=error)
+
+    def _end_visit(self, course: VisitTimes) -> Iterable[AnyEvent]:
+        lease, iteration = course.lease, course.lease.after_iteration + 1
+        if self.visits.get(lease.trial) is not course or self._visits is None:
+            return
+        rows: tuple[ev.Row, ...] = ()
+        if course.visit.is_last:
+            try:
+                metrics = self._curve(lease.trial).rows(iteration, iteration)
+            except (Exception, SystemExit):  # noqa: BLE001  the user's code may raise anything
+                yield from self._break_off(course, traceback.format_exc(limit=-3).strip())
+                return
+            rows = tuple(ev.Row(iteration, self.now_s, each) for each in metrics)
+        del self.visits[lease.trial]
+        if course.visit.is_last and not rows:
+            yield ev.LeaseEnded(
+                at_s=self.now_s, trial=lease.trial, generation=lease.generation, reason=ev.LeaseEnd.RETURNED
+            )
+            return
+        self._visits.ended(course)
+        self._drawing.teach(lease.trial, rows)
+        yield ev.VisitEnded(
+            at_s=self.now_s,
+            trial=lease.trial,
+            generation=lease.generation,
+            rows=rows,
+            saved=(iteration,) if rows else (),
+            seconds=course.training_s,
+            kept=course.kept,
+            hopped=course.hopped,
+        )
+
+    def _change_lease(self, trial: TrialId, gang: SimulatedGang, lease: do.Train) -> None:
+        gang.renew(lease, self.now_s)
+        if not gang.training:
+            gang.train(self.now_s)
+        gang.stop_at = gang.plan(self.now_s)
+        self._set_alarm(trial, gang)
+
+    def _pause(self, trial: TrialId, generation: int) -> None:
+        gang = self._gang(trial, generation)
+        if gang is None:
+            return
+        saved_s = self.now_s + gang.pace.save_s()
+
+        def paused() -> Iterable[AnyEvent]:
+            if self.gangs.get(trial) is gang:
+                del self.gangs[trial]
+                yield ev.TrialPaused(at_s=self.now_s, trial=trial, generation=generation)
+
+        self._at(saved_s, paused)
+
+    def _curve(self, trial: TrialId) -> Curve:
+        if trial not in self._curves:
+            self._curves[trial] = self._trainable.curve(self._drawing.configs[trial], (self._seed, trial))
+        return self._curves[trial]
+
+    # What happens.
+
+    def _at(self, at_s: float, happen: Callable[[], Iterable[AnyEvent]], *, last: bool = False) -> None:
+        """Timers ring after all else of their instant: who is done at the deadline itself is in time."""
+        heapq.heappush(self._agenda, (at_s, last, next(self._order), happen))
+
+    def _ring(self, timer: str, at_s: float, *, fresh: bool) -> Iterable[AnyEvent]:
+        if self._timers.get(timer) != at_s:
+            return
+        if fresh:
+            for trial, gang in tuple(self.gangs.items()):
+                yield from self._flush(trial, gang)
+        if self._timers.get(timer) == at_s:  # news may have moved it
+            del self._timers[timer]
+            yield ev.TimerFired(at_s=self.now_s, timer=timer)
+
+    def _start(self, trial: TrialId, gang: SimulatedGang) -> Iterable[AnyEvent]:
+        if self.gangs.get(trial) is not gang:
+            return
+        yield ev.GangStarted(at_s=self.now_s, trial=trial, generation=gang.lease.generation)
+        if self.gangs.get(trial) is gang and not gang.training:
+            gang.train(self.now_s)
+            gang.stop_at = gang.plan(self.now_s)
+            self._set_alarm(trial, gang)
+
+    def _set_alarm(self, trial: TrialId, gang: SimulatedGang) -> None:
+        """The next time at which this gang has something to tell."""
+        gang.version += 1
+        version = gang.version
+        at_s = gang.next_report_s()
+        if at_s is None:
+            self._at(gang.stop_at.at_s, lambda: self._stop(trial, gang, version))
+        else:
+            self._at(at_s, lambda: self._report(trial, gang, version))
+
+    def _report(self, trial: TrialId, gang: SimulatedGang, version: int) -> Iterable[AnyEvent]:
+        if self.gangs.get(trial) is not gang or gang.version != version:
+            return
+        rows, saved = gang.report(self.now_s, gang.done(self.now_s))
+        self._drawing.teach(trial, rows)
+        yield ev.Progressed(
+            at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
+        )
+        if self.gangs.get(trial) is gang and gang.version == version:
+            self._set_alarm(trial, gang)
+
+    def _flush(self, trial: TrialId, gang: SimulatedGang) -> Iterable[AnyEvent]:
+        """What is known so far: the gang may not live to the end of its iteration."""
+        if self.gangs.get(trial) is gang and gang.training:
+            rows, saved = gang.report(self.now_s, gang.done(self.now_s))
+            self._drawing.teach(trial, rows)
+            if rows or saved:
+                yield ev.Progressed(
+                    at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
+                )
+
+    def _stop(self, trial: TrialId, gang: SimulatedGang, version: int) -> Iterable[AnyEvent]:
+        if self.gangs.get(trial) is not gang or gang.version != version:
+            return
+        gang.halt()
+        stop, generation = gang.stop_at, gang.lease.generation
+        rows, saved = gang.report(self.now_s, stop.iteration)
+        self._drawing.teach(trial, rows)
+        if stop.reason is None:
+            del self.gangs[trial]
+            kind = ev.GangLost if stop.error == KILLED else ev.TrialCrashed
+            yield kind(
+                at_s=self.now_s, trial=trial, generation=generation, rows=rows, saved=saved, error=stop.error
+            )
+        else:
+            yield ev.LeaseEnded(
+                at_s=self.now_s,
+                trial=trial,
+                generation=generation,
+                rows=rows,
+                saved=saved,
+                reason=stop.reason,
+            )
+
+    # Nodes.
+
+    def _watch(self) -> None:
+        """Look again when the cloud will have news."""
+        at_s = self.cloud.next_news_s()
+        if at_s is not None and (self._watched_s is None or at_s < self._watched_s):
+            self._watched_s = at_s
+            self._at(at_s, self._look)
+
+    def _look(self) -> Iterable[AnyEvent]:
+        self._watched_s = None
+        yield from self._pass_on(self.cloud.look())
+        self._watch()
+
+    def _pass_on(self, news: Iterable[AnyEvent]) -> Iterable[AnyEvent]:
+        for event in news:
+            if isinstance(event, ev.NodeLost):
+                self._drop_gangs_on(event.node)
+            yield event
+
+    def _drop_gangs_on(self, node: NodeId) -> None:
+        for trial, gang in tuple(self.gangs.items()):
+            if any(slot.node == node for slot in gang.lease.gang):
+                del self.gangs[trial]
+        for trial, course in tuple(self.visits.items()):
+            if course.lease.gang[0].node == node:
+                del self.visits[trial]
+
+
+def _stowed(command: do.Stow, now_s: float) -> AnyEvent:
+    return ev.ModelStowed(
+        at_s=now_s,
+        trial=command.trial,
+        generation=command.generation,
+        iteration=command.iteration,
+        visits=command.visits,
+    )

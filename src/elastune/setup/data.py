@@ -1,0 +1,180 @@
+"""The partitioned data of a job: found or made, and what the core has to know of them."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from elastune.data.dataset import Dataset
+from elastune.data.registering import register
+from elastune.data.splitting import split
+from elastune.errors import JobError
+from elastune.hopping.partitions import DataTerms
+from elastune.job.data import DataSection
+from elastune.job.job import Job
+from elastune.training.recipe import Recipe, load
+
+# Of an iteration, where nobody has measured it: evaluating takes a third of what learning does, per row.
+_EVALUATION_PER_ROW = 1 / 3
+
+
+def data_terms(job: Job) -> DataTerms | None:
+    """None: nothing hops."""
+    section = job.data
+    if section is None:
+        return None
+    rows, validation_rows = _rows(section)
+    evaluated = sum(validation_rows) * _EVALUATION_PER_ROW
+    terms = DataTerms(
+        rows=rows,
+        validation_rows=validation_rows,
+        replicas=section.replicas,
+        scheduler=section.scheduler,
+        most_per_worker=section.partitions_per_worker,
+        hosts=tuple((number, frozenset(names)) for number, names in (section.hosts or {}).items()),
+        evaluation_share=evaluated / (sum(rows) + evaluated),
+    )
+    workers = job.cluster.most_nodes * job.cluster.slots_per_node
+    if terms.least_workers > workers:
+        raise JobError(
+            f"the data take {terms.least_workers} workers of {terms.most_per_worker} partitions each, but "
+            f"the cluster has at most {workers} slots; expected more of them, more data.memory, or data.spill"
+        )
+    return terms
+
+
+def with_rows(job: Job, *, for_real: bool) -> Job:
+    """The job with what its files tell, so that its journal alone says how it was scheduled.
+
+    To plan and simulate, the number of partitions suffices where the files are not there.
+    """
+    section = job.data
+    if section is None or section.path is None or section.rows is not None:
+        return job
+    try:
+        dataset = find_data(section, _input_fn(job.trainable) if for_real else None)
+    except JobError:
+        if for_real or section.partitions is None:
+            raise
+        return job
+    rows, validation_rows = _sizes(dataset)
+    update = {
+        "partitions": len(rows),
+        "rows": rows,
+        "validation_rows": validation_rows or None,
+        "partitions_per_worker": section.partitions_per_worker or _most_per_worker(section, dataset),
+        "fingerprint": dataset.fingerprint() if for_real else None,
+    }
+    return job.model_copy(update={"data": section.model_copy(update=update)})
+
+
+def find_data(section: DataSection, input_fn: object = None) -> Dataset:
+    """The files that are partitions; `input_fn` is the trainable's own way to read them."""
+    if section.path is None:
+        raise JobError("data.path is missing; expected a folder of files, or data.make: a function")
+    validation = section.validation if isinstance(section.validation, str) else None
+    reader: Any = section.reader or input_fn
+    return register(
+        section.path,
+        partitions=section.partitions,
+        validation=validation,
+        validation_partitions=section.validation_partitions,
+        reader=reader,
+        hosts=section.hosts,
+    )
+
+
+def _input_fn(trainable: object) -> object:
+    """Of a trainable made of Cerebro's functions."""
+    user = load(trainable) if isinstance(trainable, str) else trainable
+    return getattr(user, "input_fn", None)
+
+
+def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
+    """The data of a real run. What is made in memory is split into files, in `folder` or the job's storage.
+
+    Raises `JobError` if they are not there, or the trainable cannot be evaluated on them.
+    """
+    section = job.data
+    if section is None:
+        return None
+    if section.validation is not None:
+        _check_evaluates(recipe)
+    if section.make is None:
+        dataset = _as_it_was(find_data(section, getattr(recipe.user, "input_fn", None)), section)
+        if dataset.validation:
+            _check_evaluates(recipe)
+        return dataset
+    if section.partitions is None:
+        raise JobError("data.partitions is missing; expected into how many the data are split")
+    where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/{folder.name}/data"
+    with contextlib.suppress(JobError):  # of a run that is resumed
+        return register(where)
+    make = load(section.make) if isinstance(section.make, str) else section.make
+    if not callable(make):
+        raise JobError(f"data.make is {make!r}; expected a function without arguments that returns the data")
+    try:
+        made = make()
+    except Exception as error:
+        raise JobError(f"data.make raised {type(error).__name__}: {error}") from error
+    return split(
+        made,
+        where,
+        partitions=section.partitions,
+        seed=section.seed,
+        validation=section.validation if isinstance(section.validation, float) else 0.0,
+        validation_partitions=section.validation_partitions,
+    )
+
+
+def _most_per_worker(section: DataSection, dataset: Dataset) -> int | None:
+    """By the size of the files, with their part of the validation data; None: all that there are."""
+    total = sum(part.bytes for part in (*dataset.training, *dataset.validation))
+    if section.memory is None or section.spill is not None or not total:
+        return None
+    most = int(section.memory * 1e9 * len(dataset.training) / total)
+    if not most:
+        each = total / len(dataset.training) / 1e9
+        raise JobError(
+            f"data.memory is {section.memory:g} GB, but a partition takes {each:.3g} GB; expected more, "
+            "smaller partitions, or data.spill: a folder for what does not fit"
+        )
+    return min(most, len(dataset.training))
+
+
+def _check_evaluates(recipe: Recipe) -> None:
+    if not recipe.evaluates:
+        raise JobError(
+            f"there are validation data, but {recipe.name} has no method evaluate(); expected a class "
+            "with one that returns the metrics on worker.data, or no validation data"
+        )
+
+
+def _as_it_was(dataset: Dataset, section: DataSection) -> Dataset:
+    if section.fingerprint not in (None, dataset.fingerprint()):
+        raise JobError(
+            f"the data in {section.path} have changed since the run began, in size or in time; expected "
+            "the same files: put them back, or begin a new run"
+        )
+    return dataset
+
+
+def _sizes(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Rows of training and validation; where only loading would tell, the bytes of the files."""
+    parts = (*dataset.training, *dataset.validation)
+    known = all(part.rows for part in parts)
+    sizes = [float((part.rows if known else part.bytes) or 1.0) for part in parts]
+    return tuple(sizes[: len(dataset.training)]), tuple(sizes[len(dataset.training) :])
+
+
+def _rows(section: DataSection) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Of training and validation; all alike where nobody knows."""
+    rows = section.rows or (1.0,) * (section.partitions or 1)
+    if section.validation_rows is not None:
+        return rows, section.validation_rows
+    if section.validation is None:
+        return rows, ()
+    held_out = section.validation if isinstance(section.validation, float) else 0.5
+    count = section.validation_partitions or len(rows)
+    return rows, (sum(rows) * held_out / (1.0 - held_out) / count,) * count

@@ -1,0 +1,172 @@
+"""The rows of a table of configurations that somebody has tried before.
+
+Start configurations: what the first trials get before the sampler has its say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastune.space.plain_samplers import GridSampler
+from elastune.space.sampler import DRAWN_ANEW, AnySpace, Configuration, Sampler, completed
+from elastune.space.space import SpaceError
+from elastune.space.values import quantile, same
+from elastune.wording import did_you_mean, seen, several
+
+_MASK = 2**64 - 1
+_NEIGHBOURS = 5
+_FORK = 1
+
+
+class TableSampler:
+    """The rows in an order given by the seed, each once; with `replace` each trial draws among all rows."""
+
+    learns = False
+
+    def __init__(self, rows: Sequence[Configuration], *, seed: int, replace: bool = False) -> None:
+        self.size = None if replace else len(rows)
+        self._rows = rows
+        self._seed = seed
+        self._order: list[int] | None = (
+            None if replace else np.random.default_rng(seed).permutation(len(rows)).tolist()
+        )
+
+    def ask(self, trial: int) -> Configuration | None:
+        if self._order is None:
+            return dict(self._rows[_scramble(_scramble(self._seed) + trial) % len(self._rows)])
+        return dict(self._rows[self._order[trial]]) if trial < len(self._order) else None
+
+    def complete(self, trial: int, given: Configuration) -> Configuration:
+        """A row with these values; the nearest one is not taken for it."""
+        for name in given:
+            if name not in self._rows[0]:
+                known = list(self._rows[0])
+                hint = did_you_mean(name, known)
+                raise SpaceError((name,), f"is no column of the table; expected {several(known)}{hint}")
+        fitting = [row for row in self._rows if all(same(row[name], given[name]) for name in given)]
+        if not fitting:
+            raise SpaceError((), f"is {seen(dict(given))}, which is none of the {len(self._rows):,} rows")
+        return dict(fitting[_scramble(_scramble(self._seed) + trial) % len(fitting)])
+
+    def position(self, configuration: Configuration) -> int | None:
+        """The trial that would get this row; None: no trial in particular."""
+        if self._order is None:
+            return None
+        rows = enumerate(self._order)
+        return next((trial for trial, row in rows if self._rows[row] == configuration), None)
+
+    def fork(self, trial: int, parent: Configuration) -> Configuration:
+        """One of the rows nearest to the parent's; one time in four any row.
+
+        Near is measured in ranks of the numbers, so that no unit counts more; another text is as far as the
+        whole range of a number.
+        """
+        rng = np.random.default_rng((self._seed, trial, _FORK))
+        others = [at for at, row in enumerate(self._rows) if row != parent]
+        if not others:
+            return dict(self._rows[0])
+        own = next((at for at, row in enumerate(self._rows) if row == parent), None)
+        if own is None or rng.random() < DRAWN_ANEW:
+            return dict(self._rows[others[rng.integers(len(others))]])
+        distances = np.zeros(len(self._rows))
+        for ranks, is_ordered in self._ranks:
+            apart = np.abs(ranks - ranks[own])
+            distances += apart if is_ordered else apart > 0
+        near = sorted(others, key=lambda at: distances[at])[:_NEIGHBOURS]
+        return dict(self._rows[near[rng.integers(len(near))]])
+
+    def tell(self, trial: int, iteration: int, value: float) -> None:
+        """Nothing is learned."""
+
+    @cached_property
+    def _ranks(self) -> list[tuple[NDArray[np.float64], bool]]:
+        """Per column the rank of each row's value, from 0 to 1, and whether the order means anything."""
+        return [_ranked([row[name] for row in self._rows]) for name in self._rows[0]]
+
+
+def _ranked(values: Sequence[object]) -> tuple[NDArray[np.float64], bool]:
+    is_ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    keys = values if is_ordered else [f"{type(value).__name__} {value}" for value in values]
+    different, ranks = np.unique(np.array(keys), return_inverse=True)
+    return ranks / max(1, len(different) - 1), is_ordered
+
+
+def _scramble(number: int) -> int:
+    """A random-looking 64-bit number for each number (splitmix64).
+
+    To seed a generator of numpy takes 15 us, as long as all else about a trial's configuration.
+    """
+    number = (number + 0x9E3779B97F4A7C15) & _MASK
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
+    return number ^ (number >> 31)
+
+
+class StartError(SpaceError):
+    """A start configuration is wrong. `path` begins with its number."""
+
+    root = "start_configurations"
+
+
+class StartingSampler:
+    """The start configurations, completed by a sampler, then what the sampler gives.
+
+    They are completed before anything is learned, so that they depend on the seed alone. A grid and a table
+    go on after them from their beginning, without the configurations that were among the first: each is
+    still given once.
+    """
+
+    def __init__(self, sampler: Sampler, starts: Sequence[Configuration]) -> None:
+        self._sampler = sampler
+        self._starts = [self._completed(trial, start) for trial, start in enumerate(starts)]
+        self._skipped: list[int] = []
+        if isinstance(sampler, GridSampler | TableSampler):
+            places = {sampler.position(start) for start in self._starts}
+            self._skipped = sorted(place for place in places if place is not None)
+
+    @property
+    def size(self) -> int | None:
+        inner = self._sampler.size
+        return None if inner is None else len(self._starts) + inner - len(self._skipped)
+
+    @property
+    def learns(self) -> bool:
+        return self._sampler.learns
+
+    def ask(self, trial: int) -> Configuration | None:
+        if trial < len(self._starts):
+            return dict(self._starts[trial])
+        if self._sampler.size is None:
+            return self._sampler.ask(trial)
+        place = trial - len(self._starts)
+        for skipped in self._skipped:
+            place += skipped <= place
+        return self._sampler.ask(place)
+
+    def complete(self, trial: int, given: Configuration) -> Configuration:
+        return self._sampler.complete(trial, given)
+
+    def fork(self, trial: int, parent: Configuration) -> Configuration | None:
+        return self._sampler.fork(trial, parent)
+
+    def tell(self, trial: int, iteration: int, value: float) -> None:
+        self._sampler.tell(trial, iteration, value)
+
+    def _completed(self, trial: int, start: Configuration) -> Configuration:
+        try:
+            return self._sampler.complete(trial, start)
+        except SpaceError as error:
+            raise StartError((str(trial), *error.path), error.text) from None
+
+
+def check_starts(space: AnySpace, starts: Sequence[Configuration]) -> None:
+    """Raises `StartError` for the first start configuration that is not of the space."""
+    for number, start in enumerate(starts):
+        try:
+            completed(space, start, lambda _, distribution: quantile(distribution)(0.0))
+        except SpaceError as error:
+            raise StartError((str(number), *error.path), error.text) from None

@@ -1,0 +1,215 @@
+"""Grid search: every combination once, in a fixed order.
+
+Random search: each trial's configuration is drawn independently from the space.
+
+Quasi-random search: a sequence that fills the space more evenly than chance.
+
+The sequences are those of scipy on which Optuna's `QMCSampler` is built. That one takes its points in the
+order of asks and leaves choices to chance; here trial k has point k, whenever it is asked for, and choices
+have a dimension like everything else.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from elastune.space.sampler import AnySpace, Configuration, ShareSampler, SpaceSampler
+from elastune.space.space import Distribution, Domain, Draw, Scalar, Space, SpaceError
+from elastune.space.values import steps
+
+if TYPE_CHECKING:
+    from scipy.stats.qmc import QMCEngine
+
+
+_MOST_POINTS = 1_000_000
+_MOST_BRANCHES = 100_000
+
+
+class GridSampler(SpaceSampler):
+    """The product of all points; the last hyperparameter changes fastest.
+
+    The combinations are counted, not listed: a trial's number is read as a number with one digit per
+    hyperparameter, so that a grid of billions costs nothing until it is asked. Only the values on which
+    conditions depend are gone through; each of their combinations is a branch with a product of its own.
+    """
+
+    def __init__(self, space: AnySpace, *, seed: int = 0) -> None:
+        if not isinstance(space, Space):
+            raise SpaceError(
+                (),
+                f"is the function {space.name}, and a grid needs points that can be counted; write the space "
+                "as hyperparameters by name, or choose another search.sampler",
+            )
+        super().__init__(space, seed=seed)
+        self._entries = space.entries
+        self._points = {name: _points(name, domain) for name, domain in space.domains.items()}
+        self._parents = {each.parent for domain in space.domains.values() for each in domain.when}
+        self._branches = list(self._go_through(space))
+        sizes = (math.prod(len(self._points[name]) for name in free) for _, free in self._branches)
+        self._ends = list(itertools.accumulate(sizes))
+
+    @property
+    def size(self) -> int:
+        return self._ends[-1]
+
+    def ask(self, trial: int) -> Configuration | None:
+        if trial >= self.size:
+            return None
+        branch = bisect.bisect_right(self._ends, trial)
+        settled, free = self._branches[branch]
+        values = dict(settled)
+        rest = trial - (self._ends[branch - 1] if branch else 0)
+        for name in reversed(free):
+            points = self._points[name]
+            rest, position = divmod(rest, len(points))
+            values[name] = points[position]
+        return {name: values[name] for name in self._entries if name in values}
+
+    def position(self, configuration: Configuration) -> int | None:
+        """The trial that would get this configuration; None: it is no point of the grid."""
+        for branch, (settled, free) in enumerate(self._branches):
+            if configuration.keys() != settled.keys() | set(free):
+                continue
+            if any(configuration[name] != value for name, value in settled.items()):
+                continue
+            number = 0
+            for name in free:
+                points = self._points[name]
+                if configuration[name] not in points:
+                    return None
+                number = number * len(points) + points.index(configuration[name])
+            return number + (self._ends[branch - 1] if branch else 0)
+        return None
+
+    def draw(self, trial: int) -> Draw:
+        """A point by chance, for what a given configuration leaves open."""
+        rng = np.random.default_rng((self._seed, trial))
+
+        def draw(name: str, _: Distribution) -> Scalar:
+            points = self._points[name]
+            return points[int(rng.random() * len(points))]
+
+        return draw
+
+    def _go_through(self, space: Space) -> Iterator[tuple[Mapping[str, Scalar], tuple[str, ...]]]:
+        """For each combination of the values that conditions depend on: it, and what else is there then."""
+        parents = [(name, each) for name, each in space.in_order.items() if name in self._parents]
+        if math.prod(len(self._points[name]) for name, _ in parents) > _MOST_BRANCHES:
+            names = " and ".join(name for name, _ in parents)
+            raise SpaceError(
+                (), f"has conditions on {names}, which have more than {_MOST_BRANCHES:,} points together"
+            )
+        branches: list[dict[str, Scalar]] = [space.constants]
+        for name, domain in parents:
+            branches = [
+                longer
+                for branch in branches
+                for longer in (
+                    [{**branch, name: point} for point in self._points[name]]
+                    if domain.is_active(branch)
+                    else [branch]
+                )
+            ]
+        others = [(name, each) for name, each in space.domains.items() if name not in self._parents]
+        for branch in branches:
+            yield branch, tuple(name for name, domain in others if domain.is_active(branch))
+
+
+def _points(name: str, domain: Domain) -> Sequence[Scalar]:
+    match domain.distribution:
+        case CategoricalDistribution(choices=choices):
+            return choices
+        case IntDistribution(low=low, high=high, step=step):
+            return range(low, high + 1, step)
+        case FloatDistribution(low=lowest, high=highest) if lowest == highest:
+            return (lowest,)
+        case FloatDistribution(step=None) as distribution if domain.grid:
+            return _spaced(distribution, domain.grid)
+        case FloatDistribution(low=lowest, high=highest, step=None):
+            written = f"{{float: [{lowest:g}, {highest:g}], grid: 5}}"
+            raise SpaceError(
+                (name,),
+                f"is continuous and a grid needs points; give a step, or how many points: {written}",
+            )
+        case FloatDistribution() as distribution:
+            count, value_at = steps(distribution)
+            if count > _MOST_POINTS:
+                raise SpaceError(
+                    (name, "step"), f"makes {count:,} points; a grid takes {_MOST_POINTS:,} at most"
+                )
+            return [value_at(position) for position in range(count)]
+
+
+def _spaced(distribution: FloatDistribution, count: int) -> list[float]:
+    """Both ends are points; with `log` the ratio of neighbours is constant instead of the difference."""
+    spaced = np.geomspace if distribution.log else np.linspace
+    between: list[float] = spaced(distribution.low, distribution.high, count).tolist()
+    return [distribution.low, *between[1:-1], distribution.high]
+
+
+class RandomSampler(ShareSampler):
+    """One uniform number per hyperparameter, from a generator seeded by (seed, trial)."""
+
+    def __init__(self, space: AnySpace, *, seed: int) -> None:
+        super().__init__(space, seed=seed)
+        self._is_plain = isinstance(space, Space) and not space.is_conditional
+        # All names in the written order; asking fills in what is drawn.
+        self._template = dict.fromkeys(space.entries) | space.constants if isinstance(space, Space) else {}
+
+    def shares(self, trial: int) -> list[float]:
+        shares: list[float] = np.random.default_rng((self._seed, trial)).random(self._count).tolist()
+        return shares
+
+    def ask(self, trial: int) -> Configuration:
+        if not self._is_plain:
+            return self._space.configure(self.draw(trial))
+        # The same without a call per hyperparameter: large searches ask for a million configurations.
+        configuration = self._template.copy()
+        for (name, value_at), share in zip(self._quantiles.items(), self.shares(trial), strict=True):
+            configuration[name] = value_at(share)
+        return configuration
+
+
+QuasiRandomSequence = Literal["sobol", "halton"]
+_BLOCK = 256
+# So many points has the sequence of Sobol in scipy (30 bits); then it begins again.
+_PERIOD = 2**30
+# So close to 1 that no range and no choice is touched; scipy may round up to 1 itself.
+_LAST = 1.0 - 2.0**-53
+
+
+class QmcSampler(ShareSampler):
+    """A scrambled sequence; the seed scrambles."""
+
+    def __init__(self, space: AnySpace, *, seed: int, sequence: QuasiRandomSequence = "sobol") -> None:
+        super().__init__(space, seed=seed)
+        self._sequence = sequence
+        self._block = lru_cache(maxsize=8)(self._points)
+
+    def shares(self, trial: int) -> list[float]:
+        if not self._count:
+            return []
+        block, place = divmod(trial % _PERIOD, _BLOCK)
+        return self._block(block)[place]
+
+    def _points(self, block: int) -> list[list[float]]:
+        engine = self._engine()
+        if block:
+            engine.fast_forward(block * _BLOCK)
+        points: list[list[float]] = engine.random(_BLOCK).clip(0.0, _LAST).tolist()
+        return points
+
+    def _engine(self) -> QMCEngine:
+        # Half a second of imports that no other sampler needs.
+        from scipy.stats import qmc  # noqa: PLC0415
+
+        engine = qmc.Sobol if self._sequence == "sobol" else qmc.Halton
+        return engine(d=self._count, scramble=True, rng=self._seed)

@@ -1,0 +1,1 @@
+"""What people look at: tables, the live screen, pages and figures."""

@@ -1,0 +1,1 @@
+"""Figures of plans and runs, drawn with matplotlib."""

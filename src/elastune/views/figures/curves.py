@@ -1,0 +1,155 @@
+"""Learning curves: the metric against time and against iterations, all in grey but the best."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from elastune.history.recorder import History
+from elastune.model.ids import TrialId
+from elastune.model.limits import Mode
+from elastune.runs.reading import RunReport
+from elastune.views.figures.look import (
+    BLUE,
+    MUTED,
+    VERMILION,
+    drawing,
+    halo,
+    mark_deadline,
+    new_figure,
+    time_axis,
+)
+from elastune.wording import plural
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from elastune.views.figures.look import TimeAxis
+
+
+_MOST_POINTS = 120
+"""Of one curve; there are no more points than that across a figure that could be told apart."""
+_GREY = "#8B949E"
+Line = list[tuple[float, float]]
+
+
+def draw_curves(memoir: RunReport) -> Figure:
+    history, standing = memoir.history, memoir.status.standing
+    deadline_s = standing.limits.deadline_s
+    time = time_axis(history.end_s, deadline_s)
+    best = None if standing.best is None else TrialId(standing.best.trial)
+    with drawing():
+        figure = new_figure(3.9)
+        by_time, by_iteration = figure.subplots(1, 2, sharey=True, width_ratios=(1.35, 1))
+        shown = _draw_by_time(by_time, history, time, best)
+        _draw_by_iteration(by_iteration, history, best)
+        mark_deadline(by_time, time, deadline_s)
+        time.frame(by_time)
+        by_time.set_ylabel(standing.metric)
+        by_iteration.set_xlabel("iterations")
+        by_time.set_title(f"Learning curves of {plural(shown, 'trial')}")
+        by_iteration.set_title("against iterations", fontweight="normal")
+        _frame_values(by_time, memoir, best)
+    return figure
+
+
+def _draw_by_time(axes: Axes, history: History, time: TimeAxis, best: TrialId | None) -> int:
+    """Level pieces are pauses: the trial had no gang. Returns how many trials have a curve."""
+    pieces: list[Line] = []
+    shown = 0
+    for number, course in history.trials.items():
+        shown += bool(course.points)
+        points = [(time(point.at_s), point.value) for point in course.points]
+        if number == best and points:
+            axes.plot(*zip(*points, strict=True), color=VERMILION, linewidth=1.8, zorder=4)
+        elif points:
+            pieces.append(_thinned(points))
+    _draw_grey(axes, pieces)
+    if history.best:
+        steps = [(time(step.at_s), step.value) for step in history.best]
+        steps.append((time(history.end_s), steps[-1][1]))
+        axes.step(*zip(*steps, strict=True), where="post", color=BLUE, linewidth=1.6, zorder=5)
+        _name_line(axes, "best model so far", steps, BLUE)
+    return shown
+
+
+def _name_line(axes: Axes, text: str, line: Line, colour: str) -> None:
+    """At its end, on the side to which the line goes: there it is alone."""
+    side = "bottom" if line[-1][1] >= line[0][1] else "top"
+    axes.annotate(
+        text, line[-1], xytext=(0, 5 if side == "bottom" else -5), textcoords="offset points",
+        ha="right", va=side, fontsize=8.5, color=colour, path_effects=halo(),
+    )  # fmt: skip
+
+
+def _draw_by_iteration(axes: Axes, history: History, best: TrialId | None) -> None:
+    pieces: list[Line] = []
+    longest = 1
+    for number, course in history.trials.items():
+        values = course.kept or tuple(_last_values(history, number))
+        points = [(float(iteration), value) for iteration, value in enumerate(values, 1)]
+        longest = max(longest, len(points))
+        if number == best and points:
+            axes.plot(*zip(*points, strict=True), color=VERMILION, linewidth=1.8, zorder=4)
+            _name_line(axes, f"trial {best}", points, VERMILION)
+        elif points[course.inherited :]:  # what a fork has from its parent is there already
+            pieces.append(_thinned(points[course.inherited :]))
+    _draw_grey(axes, pieces)
+    axes.set_xlim(0, longest * 1.03)
+
+
+def _last_values(history: History, number: TrialId) -> list[float]:
+    """Of a trial that lost everything it had learned: what it once had."""
+    values: dict[int, float] = {point.iteration: point.value for point in history.trials[number].points}
+    return [values[iteration] for iteration in sorted(values)]
+
+
+def _draw_grey(axes: Axes, lines: Sequence[Line]) -> None:
+    from matplotlib.collections import LineCollection  # noqa: PLC0415
+
+    faint = max(0.22, min(0.75, 12.0 / max(1, len(lines)) ** 0.75))
+    axes.add_collection(
+        LineCollection([line for line in lines if len(line) > 1], colors=_GREY, linewidths=0.8, alpha=faint)
+    )
+    ends = [line[-1] for line in lines]
+    if ends:
+        axes.plot(
+            *zip(*ends, strict=True), "o", color=_GREY, markersize=2.2, alpha=min(1.0, faint * 1.6), mew=0
+        )
+
+
+def _thinned(points: Line) -> Line:
+    if len(points) <= _MOST_POINTS:
+        return points
+    step = -(-len(points) // _MOST_POINTS)
+    return [*itertools.islice(points, 0, None, step), points[-1]]
+
+
+def _frame_values(axes: Axes, memoir: RunReport, best: TrialId | None) -> None:
+    """Values that have diverged must not press all others flat: the worst may lie outside of the frame.
+
+    Never outside are the nine tenths that are better, nor anything of the best trial.
+    """
+    trials = memoir.history.trials
+    values = [point.value for course in trials.values() for point in course.points]
+    if not values:
+        axes.text(
+            0.5, 0.5, "no trial has reported a value", ha="center", color=MUTED, transform=axes.transAxes
+        )
+        axes.set_ylim(0, 1)
+        return
+    sign = 1.0 if memoir.terms.mode is Mode.MAX else -1.0
+    ranked = sorted(sign * value for value in values)
+    own = [] if best is None else [sign * point.value for point in trials[best].points]
+    top, worst = ranked[-1], min([ranked[len(ranked) // 10], *own])
+    least = ranked[0] if worst - ranked[0] <= top - worst else worst - 0.1 * (top - worst)
+    room = 0.08 * (top - least) or abs(top) * 0.05 or 0.5
+    axes.set_ylim(*sorted((sign * (least - room), sign * (top + room))))
+    outside = sum(value < least - room for value in ranked)
+    if outside:
+        axes.annotate(
+            f"{plural(outside, 'worse value')} outside of the frame", (0.99, 0.02 if sign > 0 else 0.98),
+            xycoords="axes fraction", ha="right", va="bottom" if sign > 0 else "top", fontsize=8, color=MUTED,
+        )  # fmt: skip

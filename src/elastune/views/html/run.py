@@ -1,0 +1,219 @@
+"""The page of one run: promise against reality first, then pictures, then tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import yaml
+
+from elastune.core.commands import Ending
+from elastune.history.hopping import HoppingFigures
+from elastune.history.status import NodePrices, RunStatus
+from elastune.model.ids import TrialId
+from elastune.providers.ray_cluster import FinalCheck
+from elastune.runs.reading import RunReport
+from elastune.runs.run_list import RunState
+from elastune.views.html.markup import (
+    Content,
+    Markup,
+    card,
+    html_facts,
+    html_table,
+    joined,
+    page,
+    section,
+    tag,
+)
+from elastune.views.run_tables import COST, TIME, Measure, note_table, round_table, stage_table, trial_table
+from elastune.views.table import Table
+from elastune.views.terminal.policy import tell_prices
+from elastune.views.terminal.run import farewell_words, policy_reason, tell_ending, tell_faults, tell_hopping
+from elastune.wording import format_confidence, format_duration, format_percent, plural
+
+_MOST_FAILURES = 20
+_MOST_NOTES = 200
+_MOST_ROUNDS = 200
+_ROUND_NOTE = (
+    "Busy: of the time for which workers were up, the part in which they trained or evaluated. "
+    "Above bound: by how much the round took longer than its busiest worker and its longest trial need."
+)
+
+
+def run_page(memoir: RunReport, pictures: Mapping[str, Markup]) -> str:
+    """`pictures` in the order in which they are shown."""
+    record = memoir.found.record
+    return page(f"{record.name}, run {record.run}", _parts(memoir, pictures))
+
+
+def _parts(memoir: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Content]:
+    standing = memoir.status.standing
+    yield _header(memoir)
+    yield tag("div", list(_cards(memoir)), class_="cards")
+    if standing.conceded:
+        yield tag("p", f"Gave way: the {' and the '.join(standing.conceded)}.", class_="bad")
+    yield _best(standing)
+    yield section("What happened", *pictures.values())
+    if standing.hopping is not None:
+        yield section("How the models hopped", *_hopping(standing.hopping))
+    if standing.stages:
+        yield _table_section(stage_table(standing))
+    if memoir.history.trials:
+        yield _table_section(trial_table(memoir))
+    if standing.failures:
+        failed = sum(failure.trials for failure in standing.failures)
+        yield section(f"Failures: {plural(failed, 'trial')}", *_failures(memoir))
+    if memoir.history.remarks:
+        yield _table_section(note_table(memoir.history.remarks, _MOST_NOTES))
+    yield section("The job", tag("pre", _job_text(memoir)))
+    yield tag("p", f"Drawn from the journal {memoir.found.journal}.", class_="muted")
+
+
+def _header(memoir: RunReport) -> Markup:
+    record, status = memoir.found.record, memoir.status
+    state, tone = _state(memoir)
+    facts = [
+        f"run {record.run}",
+        f"seed {record.seed}",
+        f"{record.body.value}{tell_faults(status.faults, ' with {}')}",
+        f"{record.created_utc:%Y-%m-%d %H:%M} UTC",
+    ]
+    return joined(
+        [
+            tag("h1", record.name, tag("span", state, class_=f"badge {tone}")),
+            tag("p", " · ".join(facts), class_="muted"),
+            tag("p", f"Policy {policy_reason(status.job, status.standing.policy)}.", class_="muted"),
+            tag("p", _mishaps(memoir), class_="muted"),
+            _prices(status.standing.prices),
+            _machines(status.farewell),
+        ]
+    )
+
+
+def _prices(prices: NodePrices | None) -> Markup | None:
+    return None if prices is None else tag("p", f"Price: {tell_prices(prices)}.", class_="muted")
+
+
+def _machines(farewell: FinalCheck | None) -> Markup | None:
+    if farewell is None:
+        return None
+    words = farewell_words(farewell)
+    return tag("p", f"Machines: {words}.", class_="bad" if farewell.left else "muted")
+
+
+def _state(memoir: RunReport) -> tuple[str, str]:
+    status = memoir.status
+    ending = status.standing.ending
+    if ending is not None:
+        tones = {Ending.COMPLETE: "good", Ending.TARGET: "good", Ending.FAILED: "bad"}
+        return tell_ending(ending).partition(":")[0], tones.get(ending, "muted")
+    if status.state is RunState.RUNNING:
+        return "running", "muted"
+    return f"interrupted after {plural(status.standing.events, 'event')}", "bad"
+
+
+def _mishaps(memoir: RunReport) -> str:
+    """Whatever went wrong, counted; a good day is told, too."""
+    history = memoir.history
+    lost = sum(life.lost for life in history.nodes)
+    never_up = sum(
+        life.ready_s is None and life.ended_s is not None and not life.lost for life in history.nodes
+    )
+    refused = sum(refusal.nodes for refusal in history.refusals)
+    down_s = sum(outage.down_s for outage in history.outages)
+    told = [
+        f"{plural(count, noun)} {what}"
+        for count, noun, what in (
+            (lost, "node", "lost"),
+            (refused, "node", "refused"),
+            (never_up, "node", "given back before coming up"),
+        )
+        if count
+    ]
+    told += [plural(history.crashes, "crash").replace("crashs", "crashes")] if history.crashes else []
+    if history.outages:
+        told.append(f"Elastune down {len(history.outages)}× for {format_duration(down_s)} in all")
+    return (
+        f"What went wrong: {', '.join(told)}."
+        if told
+        else "Nothing went wrong: no node lost, no trial crashed."
+    )
+
+
+def _cards(memoir: RunReport) -> Iterator[Markup]:
+    standing, history = memoir.status.standing, memoir.history
+    for each in (TIME, COST):
+        limit = each.limit(standing.limits)
+        yield card(
+            each.name.capitalize() + (" so far" if standing.ending is None else ""),
+            each.told(standing.actual),
+            *_expectations(standing, each),
+            None if limit is None else f"{each.limit_name} {each.show(limit)}",
+            verdict=each.kept(standing),
+        )
+    best = standing.best
+    yield card(
+        f"Best {standing.metric}",
+        "none" if best is None else f"{best.metric:.5g}",
+        "no trial has a checkpoint"
+        if best is None
+        else f"trial {best.trial}, after {plural(best.iterations, 'iteration')}",
+        None if not history.best else f"found after {format_duration(history.best[-1].at_s)}",
+    )
+    phases = ", ".join(f"{count:,} {phase}" for phase, count in standing.phases.items())
+    yield card("Trials", f"{standing.trials:,}", phases, f"{plural(standing.iterations, 'iteration')} in all")
+    peak = max(nodes for _, nodes in standing.growth)
+    shares = standing.shares
+    trained = None if shares is None else f"{format_percent(shares.training)} of the slot time trained"
+    yield card("Nodes at once", f"{peak}", f"{plural(len(history.nodes), 'node')} in all", trained)
+
+
+def _expectations(standing: RunStatus, each: Measure) -> Iterator[str]:
+    """What was predicted, by how much it was missed, and what had been promised."""
+    if standing.predicted is None:
+        return
+    missed = each.difference(standing)
+    yield f"predicted {each.told(standing.predicted)}" + (f" ({missed})" if missed else "")
+    if standing.promised is not None:
+        yield f"{format_confidence(standing.limits.confidence)} quantile {each.told(standing.promised)}"
+
+
+def _best(standing: RunStatus) -> Markup | None:
+    best = standing.best
+    if best is None or not best.config:
+        return None
+    facts = [(name, tag("code", f"{value!r}")) for name, value in best.config.items()]
+    return section("The best configuration", html_facts(facts))
+
+
+def _table_section(table: Table) -> Markup:
+    return section(table.title, html_table(table))
+
+
+def _hopping(hopping: HoppingFigures) -> Iterator[Content]:
+    """The figures in words, then a line for each round."""
+    yield html_facts(tell_hopping(hopping))
+    rounds = round_table(hopping, _MOST_ROUNDS - 1, 1)
+    yield tag("h3", rounds.title)
+    yield html_table(replace(rounds, notes=(_ROUND_NOTE,)))
+
+
+def _failures(memoir: RunReport) -> Iterator[Content]:
+    """Trials that failed alike, the most frequent first, with the whole error of the first of them."""
+    failures = memoir.status.standing.failures
+    for failure in failures[:_MOST_FAILURES]:
+        crashes = memoir.history.trials[TrialId(failure.trial)].crashes
+        trace = crashes[-1].error.strip() if crashes else failure.error
+        told = f"{plural(failure.trials, 'trial')}, the first is {failure.trial}: "
+        if trace == failure.error:
+            yield tag("p", told, tag("code", failure.error))
+        else:
+            yield tag("details", tag("summary", told, tag("code", failure.error)), tag("pre", trace))
+    if len(failures) > _MOST_FAILURES:
+        yield tag("p", f"{len(failures) - _MOST_FAILURES} more kinds of error are not shown.", class_="muted")
+
+
+def _job_text(memoir: RunReport) -> str:
+    """As YAML, without what was left open."""
+    told = {key: value for key, value in memoir.job.items() if value is not None}
+    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110)

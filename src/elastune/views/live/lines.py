@@ -1,0 +1,219 @@
+"""Sections of the live screen: stages, nodes, trials, what comes, what was; each fits the lines it is given.
+
+A rich table measures every cell before it draws one; a few of them cost more than all the rest of a redraw.
+Here the widths are known: a screen that is drawn over and over is made of bars, sparklines and cells of fixed
+width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from elastune.views.live.snapshot import NodeLine, Snapshot, StageLine, TrialLine, tell_time
+from elastune.views.table import Piece
+from elastune.wording import format_usd
+
+_SPARKS = "▁▂▃▄▅▆▇█"
+_SPARK = 10
+# Of the planned time: what comes less late than this is as planned.
+_LATE = 0.05
+_SHARE = 8
+_MOST_SLOT_MARKS = 8
+_NODE_STYLES = {"up": "green", "boots": "yellow", "leaves": "magenta"}
+_TRIAL_STYLES = {"trains": "green", "starts": "cyan", "saves": "blue", "failed": "red", "waits": "yellow"}
+_TRIAL_STYLES |= {"is evaluated": "blue", "between visits": "green"}
+
+
+def line(*pieces: Piece | str) -> Text:
+    return Text.assemble(*pieces, no_wrap=True, overflow="ellipsis", end="")
+
+
+def cell(text: str, width: int) -> str:
+    """To the left; a negative width means to the right."""
+    cut = text if len(text) <= abs(width) else f"{text[: abs(width) - 1]}…"
+    return cut.rjust(-width) if width < 0 else cut.ljust(width)
+
+
+def bar(share: float, cells: int, style: str, mark: float | None = None) -> list[Piece]:
+    """Filled up to a share; the mark is where something is to be seen, in the filled part or beyond."""
+    filled = round(min(1.0, max(0.0, share)) * cells)
+    pieces = [("━" * filled, style), ("━" * (cells - filled), "bright_black")]
+    if mark is None or not 0.0 <= mark <= 1.0:
+        return pieces
+    at = min(cells - 1, round(mark * cells))
+    whole = "━" * at
+    left = [(whole[:filled], style), (whole[filled:], "bright_black")]
+    right = [("━" * max(0, filled - at - 1), style), ("━" * (cells - max(filled, at + 1)), "bright_black")]
+    return [*left, ("┃", "bold white"), *right]
+
+
+def small_bar(share: float, cells: int, style: str) -> list[Piece]:
+    filled = round(min(1.0, max(0.0, share)) * cells)
+    return [("█" * filled, style), ("░" * (cells - filled), "bright_black")]
+
+
+def spark(values: Sequence[float], cells: int) -> str:
+    """The last values, low to high within themselves."""
+    shown = values[-cells:]
+    low, high = min(shown, default=0.0), max(shown, default=0.0)
+    top, span = len(_SPARKS) - 1, high - low
+    marks = (_SPARKS[round((value - low) / span * top) if span else 0] for value in shown)
+    return "".join(marks).rjust(cells)
+
+
+def heading(title: str, told: str, width: int) -> Text:
+    """A title, what there is to say beside it, and a rule to the edge."""
+    begin = line((title, "bold"), ("  " if told else "", ""), (told, "dim"))
+    begin.append(" ")
+    begin.append("─" * max(0, width - begin.cell_len), "bright_black")
+    return begin
+
+
+def beside(left: Sequence[Text], right: Sequence[Text], width: int, gap: int = 3) -> list[Text]:
+    """Two columns; the left one is so wide."""
+    rows: list[Text] = []
+    for number in range(max(len(left), len(right))):
+        row = left[number].copy() if number < len(left) else line("")
+        row.truncate(width, overflow="ellipsis", pad=True)
+        if number < len(right):
+            row.append(" " * gap)
+            row.append_text(right[number])
+        rows.append(row)
+    return rows
+
+
+def stage_rows(scene: Snapshot, count: int) -> list[Text]:
+    """A head and a window around the present stage."""
+    word = scene.stage_word
+    by_clock = all(stage.iterations is None for stage in scene.stages)
+    iterations = cell("" if by_clock else "iter", -5)
+    head = f"  {cell(word, 5)} {cell('trials', -6)} {iterations} {cell('nodes', -5)} {cell('planned', -8)}"
+    rows = [line((f"{head}  really", "dim"))]
+    stages = _window(scene.stages, count - 1)
+    return [*rows, *(_stage(stage) for stage in stages)]
+
+
+def _window(stages: Sequence[StageLine], count: int) -> Sequence[StageLine]:
+    present = next((n for n, stage in enumerate(stages) if stage.is_present), 0)
+    if all(stage.share >= 1.0 for stage in stages):
+        present = len(stages) - 1
+    begin = max(0, min(present - count // 3, len(stages) - count))
+    return stages[begin : begin + count]
+
+
+def _stage(stage: StageLine) -> Text:
+    is_over = stage.ended_s is not None or stage.share >= 1.0
+    sign, style = ("▶", "bold") if stage.is_present else ("✓", "dim") if is_over else (" ", "dim")
+    iterations = "" if stage.iterations is None else f"{stage.iterations}"
+    pieces: list[Piece] = [
+        (f"{sign} ", "cyan" if stage.is_present else "green"),
+        (f"{cell(stage.name, 5)} {cell(f'{stage.trials}', -6)} {cell(iterations, -5)} ", style),
+        (f"{cell(f'{stage.nodes}', -5)} {cell(tell_time(stage.planned_end_s), -8)}  ", style),
+    ]
+    if stage.is_present:
+        pieces += small_bar(stage.share, _SHARE, "cyan")
+        pieces.append((f" {stage.share:4.0%}", "cyan"))
+    elif stage.ended_s is not None:
+        late = stage.ended_s - stage.planned_end_s > _LATE * max(stage.planned_end_s, 1.0)
+        pieces.append((tell_time(stage.ended_s), "yellow" if late else "green"))
+    return line(*pieces)
+
+
+def node_rows(scene: Snapshot, count: int, width: int) -> list[Text]:
+    """A line for each; if they are too many, a mark for each."""
+    nodes = scene.nodes.lines
+    if not nodes:
+        return [line(("  none", "dim"))]
+    size = scene.nodes.slots_per_node
+    if len(nodes) <= count:
+        return [_node(node, size) for node in nodes]
+    marks = [_mark(node, size) for node in nodes[: count * (width - 2)]]
+    return [line("  ", *marks[begin : begin + width - 2]) for begin in range(0, len(marks), width - 2)]
+
+
+def _node(node: NodeLine, size: int) -> Text:
+    style = _NODE_STYLES[node.doing]
+    slots: list[Piece]
+    if size <= _MOST_SLOT_MARKS:
+        slots = [("■" * node.busy, style), ("□" * (size - node.busy), "bright_black")]
+    else:
+        slots = small_bar(node.busy / size, _MOST_SLOT_MARKS, style)
+    usd = "" if node.usd is None else format_usd(node.usd)
+    held = f"{node.busy} of {size}" if node.partitions is None else cell(f"{node.partitions} parts", 8)
+    return line(
+        f"  {cell(node.name, 9)} ",
+        (cell(node.doing, 7), style),
+        *slots,
+        (f"  {held}  {cell(tell_time(node.age_s), -6)} {cell(usd, -7)}", "dim"),
+    )
+
+
+def _mark(node: NodeLine, size: int) -> Piece:
+    """`░` boots; else the higher, the more of its slots are busy."""
+    if node.doing == "boots":
+        return "░", _NODE_STYLES["boots"]
+    return "▁▂▃▄▅▆▇█"[round(node.busy / size * 7)], _NODE_STYLES[node.doing]
+
+
+def trial_rows(scene: Snapshot, count: int) -> list[Text]:
+    """The best first; where not all fit, those that train before those that do not."""
+    lines = scene.trials.lines
+    if not lines:
+        return [line(("  none has trained yet", "dim"))]
+    rows = count - 1
+    shown = lines
+    if len(lines) > rows:
+        keep = sorted(range(len(lines)), key=lambda n: (not lines[n].is_best, lines[n].slots == 0, n))[:rows]
+        shown = tuple(lines[n] for n in sorted(keep))
+    named = cell(scene.metric, -9)
+    head = f"  {cell('trial', -5)} {cell('iter', -9)} {named} {cell('change', -8)}  {cell('', _SPARK)}  slots"
+    return [line((head, "dim")), *(_trial(trial, scene.rises) for trial in shown)]
+
+
+def _trial(trial: TrialLine, rises: bool) -> Text:
+    value = "" if trial.value is None else f"{trial.value:.5g}"
+    change = trial.change
+    told = "" if change is None else f"{change:+.2g}"
+    better = change is not None and change != 0.0 and (change > 0.0) == rises
+    at = f"{trial.iteration}" if trial.until is None else f"{trial.iteration}/{trial.until}"
+    style = _TRIAL_STYLES.get(trial.doing, "dim")
+    plain = "" if trial.slots else "dim"
+    slots = f"{trial.slots}" if trial.slots else ""
+    return line(
+        ("★ " if trial.is_best else "  ", "bold yellow"),
+        (f"{cell(f'{trial.number}', -5)} {cell(at, -9)} ", plain),
+        (cell(value, -9), "bold" if trial.is_best else plain),
+        (f" {cell(told, -8)}  ", "green" if better else "dim"),
+        (spark(trial.values, _SPARK), style if trial.slots else "dim"),
+        (f"  {cell(slots, -2)} ", plain),
+        (f"{trial.doing} {trial.where}".rstrip(), style),
+    )
+
+
+def coming_rows(scene: Snapshot, count: int) -> list[Text]:
+    rows = []
+    for each in scene.coming[:count]:
+        when = "then" if each.at_s is None else _in(each.at_s - scene.now_s)
+        rows.append(line((f"  {cell(when, -11)}  ", "cyan"), each.text))
+    return rows
+
+
+def _in(seconds: float) -> str:
+    return "now" if seconds < 0.5 else f"in {tell_time(seconds)}"
+
+
+def happened_rows(scene: Snapshot, count: int) -> list[Text]:
+    """The last ones; what was decided and why stays longer than what can be seen elsewhere."""
+    shown = list(scene.happened[-count:])
+    if not any(each.is_note for each in shown):
+        note = next((each for each in reversed(scene.happened) if each.is_note), None)
+        shown = shown if note is None else [note, *shown[1:]]
+    return [
+        line(
+            (f"  {cell(tell_time(each.at_s), -11)}  ", "dim"),
+            (f"{each}", "yellow" if each.is_note else ""),
+        )
+        for each in shown
+    ]

@@ -1,0 +1,266 @@
+"""A scene as a screen: it fills the terminal that there is, and never more.
+
+Sections get their lines by how much they matter; what does not fit is counted, not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+from elastune.views.live.lines import (
+    bar,
+    beside,
+    coming_rows,
+    happened_rows,
+    heading,
+    line,
+    node_rows,
+    stage_rows,
+    trial_rows,
+)
+from elastune.views.live.snapshot import Gauge, Snapshot, StageLine, tell_time
+from elastune.views.table import Piece
+from elastune.wording import format_usd, plural
+
+_LEAST_BAR = 12
+_MOST_BAR = 60
+_WIDE = 112
+_LEFT = 50
+# Below this, blank lines are a luxury.
+_TALL = 36
+_MOST_COMING = 4
+_MOST_HAPPENED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """`rows` draws at most so many lines below the heading; `want` is how many it could use."""
+
+    head: Text
+    want: int
+    rows: Callable[[int], Sequence[Text]]
+    least: int = 1
+
+
+class LivePanel:
+    """The renderable; how large it is, the console says."""
+
+    def __init__(self, scene: Snapshot) -> None:
+        self.scene = scene
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.height or console.height
+        # The last line stays free, or the terminal scrolls.
+        for row in panel_lines(self.scene, options.max_width, height - 1):
+            row.truncate(options.max_width, overflow="ellipsis")
+            yield from row.render(console)
+            yield Segment.line()
+
+
+def panel_lines(scene: Snapshot, width: int, height: int) -> list[Text]:
+    lines = _header(scene, width)
+    room = height - len(lines)
+    if width >= _WIDE:
+        return [*lines, *_wide(scene, width, room)]
+    return [*lines, *_stacked(_sections(scene, width), room, gap=int(height >= _TALL))]
+
+
+def _wide(scene: Snapshot, width: int, room: int) -> list[Text]:
+    """Stages and nodes to the left, trials to the right; below them what comes and what was."""
+    half = _LEFT + (width - _WIDE) // 3
+    stages, nodes, trials = _stages(scene, half), _nodes(scene, half), _trials(scene, width - 3 - half)
+    below = [section for section in (_coming(scene, width), _happened(scene, width)) if section is not None]
+    least_below = sum(2 + min(section.want, 3) for section in below)
+    body = max(4, room - least_below)
+    left = _stacked([section for section in (stages, nodes) if section is not None], body)
+    right = _stacked([trials], body)
+    rows = beside(left, right, half)
+    return [*rows, *_stacked(below, room - len(rows))]
+
+
+def _sections(scene: Snapshot, width: int) -> list[_Section]:
+    found = (
+        _stages(scene, width),
+        _nodes(scene, width),
+        _trials(scene, width),
+        _coming(scene, width),
+        _happened(scene, width),
+    )
+    return [section for section in found if section is not None]
+
+
+def _stacked(sections: Sequence[_Section], room: int, gap: int = 1) -> list[Text]:
+    """One below the other, with so many blank lines before each. The first lines of all come before the last
+    of any."""
+    given = [0] * len(sections)
+    for number, section in enumerate(sections):
+        if room >= gap + 1 + section.least:
+            given[number] = section.least
+            room -= gap + 1 + section.least
+    while room > 0:
+        hungry = [n for n, section in enumerate(sections) if given[n] and given[n] < section.want]
+        if not hungry:
+            break
+        for number in hungry[:room]:
+            given[number] += 1
+        room -= min(room, len(hungry))
+    lines: list[Text] = []
+    for section, count in zip(sections, given, strict=True):
+        if count:
+            lines += [*[line("")] * gap, section.head, *section.rows(count)]
+    return lines
+
+
+def _stages(scene: Snapshot, width: int) -> _Section | None:
+    if not scene.stages:
+        return None
+    title = f"{scene.stage_word.capitalize()}s"
+    return _Section(
+        heading(title, "and when they end", width),
+        len(scene.stages) + 1,
+        lambda count: stage_rows(scene, count),
+        least=2,
+    )
+
+
+def _nodes(scene: Snapshot, width: int) -> _Section:
+    nodes = scene.nodes
+    counts = (
+        (nodes.up, "up"),
+        (nodes.booting, "booting"),
+        (nodes.requested, "asked for"),
+        (nodes.leaving, "leaving"),
+    )
+    parts = [f"{count} {word}" for count, word in counts if count] or ["none"]
+    slots = nodes.slots_per_node * (nodes.up + nodes.booting)
+    if slots:
+        parts.append(f"{nodes.busy} of {plural(slots, 'slot')} busy")
+    want = max(1, len(nodes.lines))
+    return _Section(
+        heading("Nodes", ", ".join(parts), width), want, lambda count: node_rows(scene, count, width)
+    )
+
+
+def _trials(scene: Snapshot, width: int) -> _Section:
+    trials = scene.trials
+    parts = [f"{trials.training} train", f"{trials.waiting} wait", f"{trials.over} over"]
+    if trials.failed:
+        parts[-1] += f", {trials.failed} of them failed"
+    told = f"{trials.drawn:,}: {', '.join(parts)}" if trials.drawn else "none yet"
+    return _Section(
+        heading("Trials", told, width),
+        max(1, len(trials.lines)) + 1,
+        lambda count: trial_rows(scene, count),
+        least=2,
+    )
+
+
+def _coming(scene: Snapshot, width: int) -> _Section | None:
+    if not scene.coming:
+        return None
+    want = min(_MOST_COMING, len(scene.coming))
+    return _Section(heading("Next", "", width), want, lambda count: coming_rows(scene, count))
+
+
+def _happened(scene: Snapshot, width: int) -> _Section | None:
+    if not scene.happened:
+        return None
+    want = min(_MOST_HAPPENED, len(scene.happened))
+    return _Section(heading("So far", "", width), want, lambda count: happened_rows(scene, count))
+
+
+def _header(scene: Snapshot, width: int) -> list[Text]:
+    best: list[Piece] = []
+    if scene.best is not None:
+        best = [
+            ("best ", "dim"),
+            (f"{scene.metric} {scene.best.metric:.5g}", "bold green"),
+            (f" (trial {scene.best.trial}, iteration {scene.best.iteration})", "dim"),
+        ]
+    where = _where(scene)
+    title = line(
+        (scene.name, "bold"), (f" {scene.run}", "dim"), "  ", (scene.doing, "bold cyan"), (where, "cyan")
+    )
+    policy = line((f"policy {scene.policy}", "dim"))
+    told_best = line(*best)
+    if not _put_right(title, told_best, width) and not _put_right(policy, told_best, width):
+        policy = told_best
+    rows = [
+        ("time", scene.time, tell_time, ("behind plan", "ahead of plan"), "done about "),
+        ("money", scene.money, format_usd, ("above plan", "below plan"), "in the end about "),
+    ]
+    told = [_told(gauge, show, words, ends) for _, gauge, show, words, ends in rows]
+    amounts = max(sum(len(text) for text, _ in amount) for amount, _ in told)
+    cells = min(_MOST_BAR, max(_LEAST_BAR, width - 9 - amounts - max(_length(rest) for _, rest in told)))
+    lines = [title, policy, line("")]
+    for (name, gauge, _, _, _), (amount, rest) in zip(rows, told, strict=True):
+        pad = " " * (amounts - _length(amount))
+        mark = gauge.planned_end if name == "time" else gauge.planned_now
+        drawn = bar(
+            _share(gauge.now, gauge), cells, _style(gauge), None if mark is None else _share(mark, gauge)
+        )
+        lines.append(line((f"{name:<6}", "dim"), *drawn, "  ", (pad, ""), *amount, *rest))
+    return lines
+
+
+def _put_right(row: Text, right: Text, width: int) -> bool:
+    """At the edge, if there is room."""
+    gap = width - row.cell_len - right.cell_len
+    if gap < 2:
+        return False
+    row.append(" " * gap)
+    row.append_text(right)
+    return True
+
+
+def _where(scene: Snapshot) -> str:
+    present = [stage for stage in scene.stages if stage.is_present]
+    if scene.is_over:
+        return ""
+    return _tell_stage(scene, present) + "".join(f", {each}" for each in scene.rounds)
+
+
+def _tell_stage(scene: Snapshot, present: Sequence[StageLine]) -> str:
+    if not present:
+        return ""
+    if len(present) == 1 and "." not in present[0].name:
+        return f", {scene.stage_word} {present[0].name} of {len(scene.stages)}"
+    return f", {scene.stage_word}s {', '.join(stage.name for stage in present)}"
+
+
+def _share(value: float, gauge: Gauge) -> float:
+    return value / gauge.full if gauge.full else 0.0
+
+
+def _style(gauge: Gauge) -> str:
+    return "red" if gauge.is_in_danger else "yellow" if (gauge.ahead or 0.0) > 0.0 else "green"
+
+
+def _told(
+    gauge: Gauge, show: Callable[[float], str], words: tuple[str, str], ends: str
+) -> tuple[list[Piece], list[Piece]]:
+    """The amounts, and how that is to be taken."""
+    amount: list[Piece] = [(show(gauge.now), "bold")]
+    if gauge.limit is not None:
+        amount.append((f" of {show(gauge.limit)}", ""))
+    elif gauge.planned_end is not None:
+        amount.append((f" of {show(gauge.planned_end)} quoted", ""))
+    rest: list[Piece] = []
+    ahead = gauge.ahead
+    if ahead is not None:
+        style = _style(gauge) if ahead > 0.0 else "green"
+        told = "as planned" if not ahead else f"{show(abs(ahead))} {words[0] if ahead > 0.0 else words[1]}"
+        rest.append((f"  {told}", style))
+    if gauge.expected_end is not None:
+        style = "bold red" if gauge.is_in_danger else "dim"
+        rest.append((f"{', ' if rest else '  '}{ends}{show(gauge.expected_end)}", style))
+    return amount, rest
+
+
+def _length(pieces: list[Piece]) -> int:
+    return sum(len(text) for text, _ in pieces)

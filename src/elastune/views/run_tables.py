@@ -1,0 +1,317 @@
+"""The tables of one run, for terminals and pages alike: promise, stages, rounds, trials, failures, notes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from elastune.history.gangs import GangLife
+from elastune.history.hopping import HoppingFigures, RoundFigures
+from elastune.history.notes import Failure, RunNote
+from elastune.history.result import Estimate
+from elastune.history.status import RunStatus, Shares, StageStatus, keeps
+from elastune.history.trials import TrialCourse
+from elastune.model.ids import TrialId
+from elastune.model.limits import Limits, Mode
+from elastune.runs.reading import RunReport
+from elastune.views.table import Cell, Column, Piece, Row, Table, Tone, Value, make_table
+from elastune.wording import format_confidence, format_duration, format_usd, plural
+
+Formatter = Callable[[float], str]
+
+_BAR_CELLS = 20
+# Told apart without colours, too.
+_ACTIVITIES = (
+    ("booting", "boot", "▒", "yellow"),
+    ("starting", "start", "▓", "cyan"),
+    ("training", "train", "█", "green"),
+    ("saving", "save", "▞", "blue"),
+    ("idle", "idle", "·", "dim"),
+)
+_MOST_TRIALS = 50
+_MOST_PARAMETERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Time or money: how it is called, written and limited. `key` names it in estimates."""
+
+    name: str
+    key: str
+    show: Formatter
+    limit_name: str
+    limit_key: str
+
+    def of(self, estimate: Estimate | None) -> float | None:
+        return None if estimate is None else getattr(estimate, self.key)
+
+    def told(self, estimate: Estimate | None) -> str:
+        return "" if estimate is None else self.show(getattr(estimate, self.key))
+
+    def limit(self, limits: Limits) -> float | None:
+        limit: float | None = getattr(limits, self.limit_key)
+        return limit
+
+    def told_limit(self, limits: Limits) -> str:
+        limit = self.limit(limits)
+        return "none" if limit is None else self.show(limit)
+
+    def kept(self, standing: RunStatus) -> bool | None:
+        """None: there is no such limit, or the run goes on and has not exceeded it."""
+        kept = keeps(getattr(standing.actual, self.key), self.limit(standing.limits))
+        return kept if standing.ending is not None or kept is False else None
+
+    def difference(self, standing: RunStatus) -> str:
+        """Of the end to what was predicted."""
+        if standing.ending is None:
+            return ""
+        return difference(getattr(standing.actual, self.key), self.of(standing.predicted))
+
+
+TIME = Measure("time", "jct_seconds", format_duration, "deadline", "deadline_s")
+COST = Measure("cost", "cost", format_usd, "budget", "budget_usd")
+
+
+def promise_table(standing: RunStatus, so_far: str) -> Table:
+    """Time and money: predicted, real, and allowed. `so_far` is what the real numbers are called."""
+    limits = standing.limits
+
+    def outcome(each: Measure) -> Value:
+        limit, kept = each.limit(limits), each.kept(standing)
+        if kept is not None:
+            return Cell("kept", Tone.GOOD) if kept else Cell("exceeded", Tone.BAD)
+        return None if limit is None else f"{each.show(limit - getattr(standing.actual, each.key))} left"
+
+    columns: list[Column[Measure]] = [
+        Column("", lambda each: each.name, is_text=True),
+        Column("predicted", lambda each: each.told(standing.predicted)),
+        Column(f"{format_confidence(limits.confidence)} quantile", lambda each: each.told(standing.promised)),
+        Column(so_far, lambda each: each.told(standing.actual), tone=Tone.STRONG),
+        Column("difference", lambda each: each.difference(standing)),
+        Column("limit", lambda each: each.told_limit(limits)),
+        Column(" ", outcome, is_text=True),
+    ]
+    return make_table(columns, (TIME, COST))
+
+
+def difference(real: float, expected: float | None) -> str:
+    return "" if not expected else f"{real / expected - 1:+.1%}".replace("-0.0%", "+0.0%")
+
+
+def stage_name(stage: StageStatus, brackets: Sequence[str], *, long: bool = False) -> str:
+    """`2`, or `3.2` for the second stage of bracket 3; `long`: `stage 2`. A stage that goes on has a mark."""
+    number = f"{stage.stage + 1}" if stage.is_over else f"{stage.stage + 1}…"
+    if stage.bracket < len(brackets) and len(brackets) > 1:
+        number = f"{brackets[stage.bracket].removeprefix('bracket ')}.{number}"
+    elif stage.bracket:
+        number = f"{stage.bracket}.{number}"
+    return f"stage {number}" if long else number
+
+
+def stage_table(standing: RunStatus) -> Table:
+    """Planned against real, and what became of the slot time."""
+    brackets, stages = standing.brackets, standing.stages
+    actual, predicted = standing.actual, standing.predicted
+    columns: list[Column[StageStatus]] = [
+        Column("stage", lambda each: stage_name(each, brackets), total="all", min_width=5),
+        Column("nodes", lambda each: each.nodes, min_width=5),
+        Column(
+            "time", lambda each: each.actual.jct_seconds, format_duration, actual.jct_seconds, min_width=7
+        ),
+        Column(
+            "planned",
+            lambda each: None if each.planned is None else each.planned.seconds,
+            format_duration,
+            None if predicted is None else predicted.jct_seconds,
+            min_width=7,
+        ),
+        Column("cost", lambda each: each.actual.cost, format_usd, actual.cost, min_width=7),
+        Column(
+            "planned",
+            lambda each: None if each.planned is None else each.planned.cost,
+            format_usd,
+            None if predicted is None else predicted.cost,
+            min_width=7,
+        ),
+        *(_share_column(name, title, standing.shares) for name, title, _, _ in _ACTIVITIES),
+        Column(
+            "slot time",
+            lambda each: _share_bar(each.shares),
+            total=_share_bar(standing.shares),
+            is_text=True,
+            leaves=1,
+            is_drawn=True,
+        ),
+    ]
+    is_planned = any(stage.planned is not None for stage in stages)
+    return make_table(
+        [column for column in columns if is_planned or column.title != "planned"],
+        stages,
+        has_total=len(stages) > 1,
+        title="Stages" if len(brackets) < 2 else "Stages, as bracket.stage",
+        gap=1,
+    )
+
+
+def _share_column(name: str, title: str, all_shares: Shares | None) -> Column[StageStatus]:
+    def share(shares: Shares | None) -> str:
+        value = 0.0 if shares is None else getattr(shares, name)
+        return "" if shares is None else f"{value:.0%}" if value >= 0.005 else "-"
+
+    return Column(title, lambda each: share(each.shares), total=share(all_shares), min_width=5)
+
+
+def _share_bar(shares: Shares | None) -> Cell | None:
+    """Characters by cumulated rounding, so that they always fill the bar."""
+    if shares is None:
+        return None
+    pieces: list[Piece] = [(" ", "")]
+    sum_, filled = 0.0, 0
+    for name, _, glyph, style in _ACTIVITIES:
+        sum_ += getattr(shares, name)
+        upto = round(sum_ * _BAR_CELLS)
+        pieces.append((glyph * (upto - filled), style))
+        filled = upto
+    return Cell("", pieces=tuple(pieces))
+
+
+def round_table(hopping: HoppingFigures, first: int, last: int) -> Table:
+    """Of many rounds the first and the last ones."""
+    columns: list[Column[tuple[int, RoundFigures]]] = [
+        Column("round", lambda each: f"{each[0]}"),
+        Column("epoch", lambda each: _epochs(each[1])),
+        Column("trials", lambda each: each[1].trials),
+        Column("workers", lambda each: each[1].workers),
+        Column("time", lambda each: each[1].seconds, format_duration),
+        Column("busy", lambda each: each[1].utilisation, lambda share: f"{share:.0%}"),
+        Column("above bound", lambda each: each[1].gap, lambda gap: f"{max(0.0, gap):.1%}"),
+        Column("visits", lambda each: each[1].visits if each[1].manner == "hopping" else each[1].manner),
+        Column("repeated", lambda each: each[1].repeated or None),
+    ]
+    rounds = list(enumerate(hopping.rounds, 1))
+    more = len(rounds) - first - last
+    if more <= 0:
+        return make_table(columns, rounds, title="Rounds", gap=1)
+    table = make_table(columns, [*rounds[:first], *rounds[len(rounds) - last :]], gap=1)
+    rows = (*table.rows[:first], Row((Cell("…"),)), *table.rows[first:])
+    return replace(table, rows=rows, title=f"Rounds, {more:,} of {len(rounds):,} left out")
+
+
+def _epochs(each: RoundFigures) -> str:
+    first, last = each.first_iteration, each.last_iteration
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedTrial:
+    """A trial with its best value and the gangs that it had."""
+
+    course: TrialCourse
+    best: float | None
+    gangs: tuple[GangLife, ...]
+
+    @property
+    def last(self) -> float | None:
+        return self.course.kept[-1] if self.course.kept else None
+
+    @property
+    def slot_s(self) -> float:
+        return sum((gang.until_s - gang.from_s) * len(gang.gang) for gang in self.gangs)
+
+    @property
+    def most_slots(self) -> int:
+        return max((len(gang.gang) for gang in self.gangs), default=0)
+
+
+def trial_table(memoir: RunReport) -> Table:
+    """The best first; how many are left out is told."""
+    ranked = _ranked(memoir)
+    shown = ranked[:_MOST_TRIALS]
+    standing = memoir.status.standing
+    best = None if standing.best is None else standing.best.trial
+    names = list(dict.fromkeys(name for each in shown for name in each.course.config))
+    columns: list[Column[RankedTrial]] = [
+        Column("trial", lambda each: _trial_cell(each.course.trial, best), is_text=True),
+        Column(f"best {standing.metric}", lambda each: each.best, format_metric),
+        Column("last", lambda each: each.last, format_metric),
+        Column("iterations", lambda each: len(each.course.kept)),
+        Column("slot time", lambda each: each.slot_s, format_duration),
+        Column("gangs" if standing.hopping is None else "visits", lambda each: len(each.gangs)),
+        Column("most slots", lambda each: each.most_slots),
+        *(_parameter_column(name) for name in names[:_MOST_PARAMETERS]),
+        Column(
+            "crashes", lambda each: Cell(f"{len(each.course.crashes) or ''}", number=len(each.course.crashes))
+        ),
+    ]
+    if any(each.course.parent is not None for each in shown):
+        columns.append(Column("forked from", lambda each: _parent_cell(each.course)))
+    notes = []
+    if len(ranked) > len(shown):
+        notes.append(f"{len(ranked) - len(shown):,} more trials are not shown.")
+    if len(names) > _MOST_PARAMETERS:
+        notes.append(f"{plural(len(names) - _MOST_PARAMETERS, 'more hyperparameter')} not shown.")
+    return make_table(columns, shown, title="Trials", notes=tuple(notes), is_sortable=True)
+
+
+def _ranked(memoir: RunReport) -> list[RankedTrial]:
+    gangs: dict[TrialId, list[GangLife]] = defaultdict(list)
+    for gang in memoir.history.gangs:
+        gangs[gang.trial].append(gang)
+    choose, sign = (max, -1.0) if memoir.terms.mode is Mode.MAX else (min, 1.0)
+    trials = [
+        RankedTrial(
+            course=course, best=choose(course.kept) if course.kept else None, gangs=tuple(gangs[number])
+        )
+        for number, course in memoir.history.trials.items()
+    ]
+    return sorted(trials, key=lambda each: (each.best is None, sign * (each.best or 0.0), each.course.trial))
+
+
+def format_metric(value: float) -> str:
+    return f"{value:.5g}"
+
+
+def _trial_cell(trial: int, best: int | None) -> Cell:
+    return Cell(f"{trial} ★", Tone.BEST, trial) if trial == best else Cell(f"{trial}", number=trial)
+
+
+def _parent_cell(course: TrialCourse) -> Cell | None:
+    if course.parent is None:
+        return None
+    return Cell(f"{course.parent} after {course.inherited:,}", number=course.parent)
+
+
+def _parameter_column(name: str) -> Column[RankedTrial]:
+    def value(each: RankedTrial) -> Value:
+        found = each.course.config.get(name, "")
+        return str(found) if isinstance(found, bool) or not isinstance(found, int | float) else found
+
+    return Column(name, value, lambda found: f"{found:.4g}" if isinstance(found, float) else f"{found}")
+
+
+def failure_table(failures: Sequence[Failure], most: int) -> Table:
+    """Trials that failed alike, the most frequent first."""
+    columns: list[Column[Failure]] = [
+        Column("trials", lambda each: each.trials),
+        Column("first", lambda each: f"{each.trial}"),
+        Column("error", lambda each: each.error, is_text=True, wraps=True),
+    ]
+    more = len(failures) - most
+    title = f"Failed: {plural(sum(failure.trials for failure in failures), 'trial')}"
+    return make_table(
+        columns, failures[:most], title=f"{title} ({more} more kinds of error)" if more > 0 else title
+    )
+
+
+def note_table(remarks: Sequence[RunNote], most: int, *, last: bool = False) -> Table:
+    """The first, or the `last`, of the notes."""
+    columns: list[Column[RunNote]] = [
+        Column("time", lambda each: each.at_s, format_duration, tone=Tone.MUTED),
+        Column("about", lambda each: each.topic, is_text=True),
+        Column("what", lambda each: each.text, is_text=True, wraps=True),
+    ]
+    title = "Notes"
+    if len(remarks) > most:
+        title = f"Notes, the {'last' if last else 'first'} {most} of {len(remarks):,}"
+    return make_table(columns, remarks[-most:] if last else remarks[:most], title=title, has_head=False)

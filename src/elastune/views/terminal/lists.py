@@ -1,0 +1,282 @@
+"""What there is: the list of runs, and that of nodes that are alive.
+
+Runs that were started together, over seeds or policies, share a line. Nodes that are orphans stand out.
+
+What was measured about a training.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from elastune.journal.run_folders import BrokenFolder
+from elastune.providers.protocol import LiveInstance
+from elastune.runs.orphans import LiveNode, NodeList, Swept, Unseen
+from elastune.runs.profiling import Profiled
+from elastune.runs.run_list import RunLine, RunList, RunState
+from elastune.views.table import Cell, Column, Table, Tone, fact_table, make_table, stacked, terminal_table
+from elastune.wording import format_duration, format_usd, plural, several
+
+_TONES = {
+    RunState.COMPLETE: Tone.GOOD,
+    RunState.TARGET: Tone.GOOD,
+    RunState.RUNNING: Tone.ACTIVE,
+    RunState.FAILED: Tone.BAD,
+    RunState.INTERRUPTED: Tone.WARN,
+    RunState.RESTING: Tone.WARN,
+}
+Group = Sequence[RunLine]
+"""Runs in one line, the newest first."""
+
+
+def render_runs(listing: RunList, *, apart: bool, now_utc: datetime) -> RenderableType:
+    """`apart`: a line for each run, also for those that were started together."""
+    parts: list[RenderableType] = []
+    if listing.runs:
+        parts.append(_table(listing, apart=apart, now_utc=now_utc))
+    if listing.broken:
+        parts.append(terminal_table(_broken_table(listing.broken)))
+    if not parts:
+        parts.append(Text(f"no runs in {listing.root} yet; `elastune simulate job.yaml` makes one"))
+    return stacked(parts)
+
+
+def _table(listing: RunList, *, apart: bool, now_utc: datetime) -> RenderableType:
+    groups = list(_groups(listing.runs, apart=apart))
+    table = terminal_table(run_table(groups, now_utc))
+    if all(len(group) == 1 for group in groups):
+        return table
+    hint = "Runs started together share a line with the means of time, cost and best; --all shows each."
+    return stacked([table, Text(hint, "dim")])
+
+
+def run_table(groups: Sequence[Group], now_utc: datetime) -> Table:
+    """Faults are a column only if there are any."""
+    columns: list[Column[Group]] = [
+        Column("run", _ids, is_text=True, tone=Tone.STRONG),
+        Column(
+            "name", lambda runs: runs[-1].record.name, is_text=True, leaves=5, max_width=30, narrow_width=10
+        ),
+        Column("when", lambda runs: _age(runs, now_utc), is_text=True, tone=Tone.MUTED, leaves=2),
+        Column("body", lambda runs: runs[-1].record.body.value, is_text=True, leaves=1),
+        Column("policy", _policies, is_text=True),
+        Column("seed", _seeds, leaves=3),
+        Column("faults", _faults, is_text=True, leaves=4, max_width=30, narrow_width=10),
+        Column("state", _state, is_text=True),
+        Column("events", lambda runs: sum(run.events for run in runs), leaves=1),
+        Column("time", lambda runs: statistics.fmean(run.seconds for run in runs), format_duration),
+        Column("cost", lambda runs: _mean([run.cost for run in runs]), format_usd),
+        Column("best", lambda runs: _mean([run.best for run in runs]), lambda best: f"{best:.4g}"),
+    ]
+    is_calm = not any(_faults(runs[i : i + 1]) for runs in groups for i in range(len(runs)))
+    return make_table([column for column in columns if not (is_calm and column.title == "faults")], groups)
+
+
+def _groups(runs: Sequence[RunLine], *, apart: bool) -> Iterator[list[RunLine]]:
+    if apart:
+        yield from ([line] for line in runs)
+        return
+    by_folder: dict[Path, list[RunLine]] = {}
+    for line in runs:
+        by_folder.setdefault(line.folder.path, []).append(line)
+    yield from by_folder.values()
+
+
+def _ids(runs: Group) -> str:
+    first, last = runs[-1].record.run, runs[0].record.run
+    return first if first == last else f"{first}-{last.rpartition('.')[2]}"
+
+
+def _age(runs: Group, now_utc: datetime) -> str:
+    return format_age((now_utc - runs[-1].record.created_utc).total_seconds())
+
+
+def _policies(runs: Group) -> str:
+    policies = {run.record.policy for run in runs}
+    return runs[-1].record.policy if len(policies) == 1 else f"{len(policies)} policies"
+
+
+def _seeds(runs: Group) -> str:
+    seeds = sorted({run.record.seed for run in runs})
+    return f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
+
+
+def _faults(runs: Group) -> str:
+    faults = runs[-1].faults
+    return "" if faults in (None, "none") else str(faults)
+
+
+def _state(runs: Group) -> Cell:
+    state, count = Counter(run.state for run in runs).most_common(1)[0]
+    told = state.value if count == len(runs) else f"{count}/{len(runs)} {state.value}"
+    return Cell(told, _TONES.get(state, Tone.PLAIN))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None where one is not known: the others would be taken for all."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None
+
+
+def format_age(seconds: float) -> str:
+    """`3m ago`, in one unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit} ago"
+    return "now"
+
+
+def _broken_table(broken: Sequence[BrokenFolder]) -> Table:
+    """A folder once, however many of its runs cannot be read."""
+    reasons: dict[Path, dict[str, None]] = {}
+    for each in broken:
+        path = each.folder.path
+        reason = each.reason.replace(f"{path.absolute()}/", "").replace(f"{path}/", "")
+        reasons.setdefault(path, {})[reason] = None
+    columns: list[Column[Path]] = [
+        Column("folder", lambda path: path.name, is_text=True, wraps=True),
+        Column("why", lambda path: several(reasons[path], most=3), is_text=True, wraps=True),
+    ]
+    return make_table(columns, reasons, title=f"{plural(len(reasons), 'folder')} cannot be read")
+
+
+def render_nodes(found: NodeList) -> RenderableType:
+    parts: list[RenderableType] = []
+    if found.nodes:
+        parts.append(terminal_table(node_table(found.nodes, found.at)))
+    parts.append(Text(_summed_up(found)))
+    if found.orphans:
+        parts.append(orphan_list(found.orphans))
+    parts += unseen_lines(found.unseen)
+    return stacked(parts)
+
+
+def render_swept(swept: Swept) -> RenderableType:
+    """What came of ending the orphans, by a new listing."""
+    left = swept.left
+    told = f"{plural(len(swept.ended), 'orphan')} ended"
+    if not left.nodes and not left.unseen:
+        return Text(f"{told}; a new listing shows nothing of it", "green")
+    parts: list[RenderableType] = [Text(f"{told}, {len(left.nodes)} still alive", "bold red")]
+    if left.nodes:
+        parts.append(terminal_table(node_table(left.nodes, left.at)))
+    parts += unseen_lines(left.unseen)
+    parts.append(Text("look again in a minute: elastune nodes --sweep"))
+    return stacked(parts)
+
+
+def node_table(nodes: Sequence[LiveNode], now: float) -> Table:
+    columns: list[Column[LiveNode]] = [
+        Column("provider", lambda node: node.sighting.provider, is_text=True),
+        Column("node", lambda node: node.sighting.node, is_text=True, tone=Tone.STRONG),
+        Column("run", lambda node: node.sighting.run or "none", is_text=True),
+        Column("job", lambda node: node.sighting.job, is_text=True, leaves=1),
+        Column("owner", lambda node: node.sighting.owner, is_text=True, leaves=2),
+        Column("kind", lambda node: node.sighting.kind, is_text=True),
+        Column("state", lambda node: node.sighting.state, is_text=True, leaves=3),
+        Column("age", lambda node: node.age_s, format_duration),
+        Column("$/h", lambda node: node.sighting.usd_per_hour, format_usd, leaves=3),
+        Column("so far", lambda node: node.cost, format_usd),
+        Column("lease", lambda node: _lease(node.sighting, now)),
+        Column("", lambda node: "" if node.orphan is None else "orphan", is_text=True, tone=Tone.WARN),
+    ]
+    return make_table(columns, nodes)
+
+
+def orphan_list(orphans: Sequence[LiveNode]) -> RenderableType:
+    lines = Text()
+    for node in orphans:
+        lines.append(f"orphan {node.sighting.node}: {node.orphan}\n", "yellow")
+    lines.append("`elastune nodes --sweep` ends these, and nothing else")
+    return lines
+
+
+def unseen_lines(unseen: Sequence[Unseen]) -> list[RenderableType]:
+    """One line each, however much there is to say."""
+    lines: list[RenderableType] = []
+    for each in unseen:
+        style = "dim" if each.is_absent else "bold yellow"
+        line = Text(f"{each.provider} was not looked at: {each.reason}", style)
+        line.no_wrap, line.overflow = True, "ignore"
+        lines.append(line)
+    return lines
+
+
+def _lease(seen: LiveInstance, now: float) -> str:
+    if seen.expires is None:
+        return "" if seen.is_kept is not None else "none"
+    return format_duration(seen.expires - now) if seen.expires > now else "over"
+
+
+def _summed_up(found: NodeList) -> str:
+    if not found.nodes:
+        return "nothing is alive" + (", where it was looked" if found.unseen else "")
+    told = f"{plural(len(found.nodes), 'node')} alive"
+    rate = sum(node.sighting.usd_per_hour or 0.0 for node in found.nodes)
+    if rate:
+        told += f", {format_usd(rate)} per hour"
+    if found.orphans:
+        wasted = sum(node.sighting.usd_per_hour or 0.0 for node in found.orphans)
+        told += f"; {plural(len(found.orphans), 'orphan')}" + (
+            f", {format_usd(wasted)} per hour" if wasted else ""
+        )
+    return told
+
+
+def render_profiled(taken: Profiled, job: Path) -> RenderableType:
+    return stacked(_parts(taken, job))
+
+
+def _parts(taken: Profiled, job: Path) -> Iterator[RenderableType]:
+    measured = taken.measurements
+    yield Text.assemble((job.stem, "bold"), f", measured in {format_duration(taken.took.jct_seconds)}")
+    columns: list[Column[tuple[int, list[float]]]] = [
+        Column("slots", lambda each: each[0]),
+        Column("iteration", lambda each: statistics.fmean(each[1]), format_duration),
+        Column("sd", lambda each: _sd(each[1])),
+        Column("speed-up", lambda each: taken.profile.speedup.at(each[0]), lambda ratio: f"{ratio:.2f}"),
+        Column("efficiency", lambda each: f"{taken.profile.speedup.at(each[0]) / each[0]:.0%}"),
+        Column("measured", lambda each: plural(len(each[1]), "iteration")),
+    ]
+    yield terminal_table(make_table(columns, measured.typical().items()))
+    boots = [
+        (f"boot of {plural(count, 'node')}", _told(times)) for count, times in sorted(measured.boot.items())
+    ]
+    yield fact_table(
+        [
+            ("configurations", f"differ in speed by {measured.spread:.1%}"),
+            ("start-up", _told(measured.startup)),
+            ("save", _told(measured.save)),
+            *boots,
+            ("it cost", format_usd(taken.took.cost)),
+        ]
+    )
+    hint = Text.assemble(
+        f"written to {taken.path}; plan with it by ", (f"profile: {taken.path.name}", "bold")
+    )
+    seconds = [each for times in measured.boot.values() for each in times]
+    if seconds:
+        hint.append(f" and, in cluster, init: {statistics.fmean(seconds):.1f}s")
+    yield hint
+
+
+def _told(values: Sequence[float]) -> str:
+    if not values:
+        return "not measured"
+    told = format_duration(statistics.fmean(values))
+    return (
+        f"{told}, {format_duration(min(values))} to {format_duration(max(values))}"
+        if len(values) > 1
+        else told
+    )
+
+
+def _sd(values: Sequence[float]) -> str:
+    return format_duration(statistics.stdev(values)) if len(values) > 1 else ""

@@ -1,0 +1,227 @@
+"""A quote for the terminal: stage table, totals, how sure and how good it is, and the alternatives.
+
+Every number says whether it is a mean or a quantile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from elastune.hopping.partitions import Hopping
+from elastune.model.billing import bills_nodes
+from elastune.model.limits import Objective
+from elastune.plan.quote import BracketQuote, Forecast, FrontierPoint, Quote, StageQuote
+from elastune.views.table import Column, Table, Tone, fact_table, make_table, stacked, terminal_table
+from elastune.views.terminal.policy import kind_table, tell_minimum_charge, tell_price, tell_risk
+from elastune.wording import format_confidence, format_duration, format_percent, format_usd, plural
+
+MOST_FRONTIER_ROWS = 20
+
+
+def render_quote(quote: Quote) -> RenderableType:
+    """Everything that was asked for, top to bottom."""
+    parts: list[RenderableType] = [_headline(quote)]
+    parts += map(terminal_table, quoted_stage_tables(quote))
+    parts.append(fact_table(_totals(quote)))
+    if quote.kinds:
+        parts.append(terminal_table(kind_table(quote.kinds)))
+    if quote.comparison is not None:
+        parts.append(terminal_table(_planner_table(quote, quote.comparison)))
+    if quote.frontier is not None:
+        parts.append(terminal_table(_frontier_table(quote, quote.frontier)))
+    return stacked(parts)
+
+
+def _headline(quote: Quote) -> Text:
+    limits = quote.problem.limits
+    what = "Cheapest plan" if quote.objective is Objective.COST else "Fastest plan"
+    text = Text(what, style="bold")
+    if limits.deadline_s is not None:
+        text.append(f" by a deadline of {format_duration(limits.deadline_s)}")
+    if limits.budget_usd is not None:
+        text.append(f" {'and' if limits.deadline_s else 'for'} a budget of {format_usd(limits.budget_usd)}")
+    if limits.deadline_s is not None or limits.budget_usd is not None:
+        text.append(f", {format_confidence(limits.confidence)} sure")
+    else:
+        text.append(" (no deadline and no budget: nothing is promised)")
+    text.append(f"  [{quote.planner}]", style="dim")
+    if quote.why:
+        text.append(f"\n{quote.why}", style="dim")
+    price = tell_price(quote.problem.cluster)
+    if price is not None:
+        text.append(f"\n{price}", style="dim")
+    return text
+
+
+def quoted_stage_table(bracket: BracketQuote, *, title: str = "") -> Table:
+    hops = bracket.stages[0].manner is not None
+    iterations, each_has, slots = (
+        ("epochs", "trials are", "workers") if hops else ("iterations", "slots/trial", "slots")
+    )
+    columns: list[Column[tuple[int, StageQuote]]] = [
+        Column("stage", lambda each: each[0], total="all"),
+        Column("trials", lambda each: each[1].trials),
+        Column(iterations, lambda each: each[1].iterations),
+        Column(each_has, lambda each: each[1].manner or each[1].slots_per_trial),
+        Column(slots, lambda each: each[1].slots),
+        Column("nodes", lambda each: _tell_nodes(each[1])),
+        Column("mean time", lambda each: each[1].seconds, format_duration, total=bracket.jct_seconds),
+        Column("mean cost", lambda each: each[1].cost, format_usd, total=bracket.cost),
+    ]
+    return make_table(columns, enumerate(bracket.stages, start=1), has_total=True, title=title)
+
+
+def quoted_stage_tables(quote: Quote) -> Iterator[Table]:
+    """One for each bracket, under its name where there are several."""
+    for bracket in quote.brackets:
+        yield quoted_stage_table(bracket, title=bracket.name if len(quote.brackets) > 1 else "")
+
+
+def _tell_nodes(stage: StageQuote) -> str:
+    return f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
+
+
+def _tell_data(hopping: Hopping) -> str:
+    parts = plural(hopping.partitions, "partition")
+    if hopping.replicas > 1:
+        parts += f", each on {hopping.replicas} workers"
+    return f"{parts}; they stay on the workers and the models hop"
+
+
+def _totals(quote: Quote) -> Iterator[tuple[str, str | Text]]:
+    limits = quote.problem.limits
+    level = format_confidence(limits.confidence)
+    late = format_duration(quote.jct_quantile_seconds)
+    finish = f"mean {format_duration(quote.jct_seconds)}, {level} quantile {late}"
+    if limits.deadline_s is not None:
+        finish += f" (deadline {format_duration(limits.deadline_s)})"
+    cost = f"mean {format_usd(quote.cost)}, {level} quantile {format_usd(quote.cost_quantile)}"
+    if limits.budget_usd is not None:
+        cost += f" (budget {format_usd(limits.budget_usd)})"
+    yield "finish", finish
+    yield "cost", cost
+    minimum_s = quote.problem.cluster.minimum_charge_s
+    if minimum_s > quote.jct_seconds and bills_nodes(quote.problem.cluster):
+        yield "charges", tell_minimum_charge(minimum_s)
+    if quote.risk is not None:
+        limited = limits.deadline_s is not None or limits.budget_usd is not None
+        yield "spot", tell_risk(quote.risk, limited=limited)
+        if limited and quote.risk.share_kept < quote.problem.limits.confidence:
+            sure = format_confidence(quote.problem.limits.confidence)
+            told = f"with interruptions the limits are kept less often than {sure}: the plan above has none"
+            yield "beware", Text(told, "bold yellow")
+    if quote.stop_when is not None:
+        yield "or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that"
+    if quote.problem.hopping is not None:
+        yield "data", _tell_data(quote.problem.hopping)
+    yield "nodes", f"at most {quote.peak_nodes} at once"
+    yield "how good", _how_good(quote)
+    if quote.planner != "static":
+        yield "against static", _against_static(quote)
+    if quote.is_thinly_sampled:
+        enough = math.ceil(10 / (1 - limits.confidence) - 1e-3)
+        yield "beware", f"{quote.samples:,} samples say little about {level}: use --samples {enough}"
+
+
+def _how_good(quote: Quote) -> str:
+    better = "cheaper" if quote.objective is Objective.COST else "faster"
+    limited = quote.problem.limits.deadline_s is not None or quote.problem.limits.budget_usd is not None
+    no_plan = "no plan that keeps the limits" if limited else "no plan"
+    if quote.optimal:
+        return f"optimal: {no_plan} is {better} (latencies are constant)"
+    if quote.gap is None or quote.lower_bound is None:
+        return "nothing is proven about how far from the optimum it is"
+    show = format_usd if quote.objective is Objective.COST else format_duration
+    bound = f"{no_plan} has a mean below {show(quote.lower_bound)}"
+    return f"within {format_percent(quote.gap)} of the optimum: {bound}" if quote.gap >= 5e-4 else bound
+
+
+def _against_static(quote: Quote) -> str:
+    static = quote.static
+    if static is None:
+        return "no cluster of fixed size keeps the limits"
+    nodes = plural(static.peak_nodes, "node")
+    where = (
+        f"{nodes} throughout" if len(quote.brackets) == 1 else f"a fixed cluster per bracket, {nodes} in all"
+    )
+    described = f"{where}: mean {format_usd(static.cost)} in {format_duration(static.jct_seconds)}"
+    by_cost = quote.objective is Objective.COST
+    here, there = (quote.cost, static.cost) if by_cost else (quote.jct_seconds, static.jct_seconds)
+    gain = 1 - here / there if there else 0.0
+    if abs(gain) < 5e-4:
+        return described
+    better = (
+        f"this plan saves {format_percent(gain)}"
+        if by_cost
+        else f"this plan is {format_percent(gain)} faster"
+    )
+    return f"{described}; {better}"
+
+
+def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> Table:
+    level = format_confidence(quote.problem.limits.confidence)
+    by_cost = quote.objective is Objective.COST
+    chosen = quote.cost if by_cost else quote.jct_seconds
+
+    def of(show: Callable[[Forecast], str]) -> Callable[[tuple[str, Forecast | None]], str]:
+        return lambda each: "none" if each[1] is None else show(each[1])
+
+    def ratio(plan: Forecast) -> str:
+        value = plan.cost if by_cost else plan.jct_seconds
+        return f"{value / chosen:.2f}x" if chosen else ""
+
+    columns: list[Column[tuple[str, Forecast | None]]] = [
+        Column("planner", lambda each: each[0], is_text=True),
+        Column("mean time", of(lambda plan: format_duration(plan.jct_seconds))),
+        Column(f"{level} time", of(lambda plan: format_duration(plan.jct_quantile_seconds))),
+        Column("mean cost", of(lambda plan: format_usd(plan.cost))),
+        Column(f"{level} cost", of(lambda plan: format_usd(plan.cost_quantile))),
+        Column("cost ratio" if by_cost else "time ratio", of(ratio)),
+        Column("most nodes", of(lambda plan: f"{plan.peak_nodes}")),
+    ]
+    tones = {name: Tone.MUTED if plan is None else Tone.PLAIN for name, plan in comparison.items()}
+    tones[quote.planner] = Tone.STRONG
+    none = "; none: it finds no plan that keeps them" if None in comparison.values() else ""
+    return make_table(
+        columns,
+        comparison.items(),
+        tone=lambda each: tones[each[0]],
+        title=f"All planners under the same limits{none}",
+    )
+
+
+def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
+    shown = list(_thinned(frontier, quote))
+    title = f"Time against money: {plural(len(frontier), 'plan')} that no other beats in both"
+    if len(frontier) > len(shown):
+        title += f" ({len(frontier) - len(shown):,} between these are left out; --json has all)"
+    columns: list[Column[FrontierPoint]] = [
+        Column("mean time", lambda point: point.jct_seconds, format_duration),
+        Column("mean cost", lambda point: point.cost, format_usd),
+        Column("most nodes", lambda point: point.peak_nodes),
+        Column("", lambda point: "chosen" if _is_chosen(point, quote) else ""),
+    ]
+    return make_table(
+        columns,
+        shown,
+        tone=lambda point: Tone.STRONG if _is_chosen(point, quote) else Tone.PLAIN,
+        title=title,
+    )
+
+
+def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[FrontierPoint]:
+    """At most so many points, both ends and the chosen one among them."""
+    last = len(frontier) - 1
+    steps = min(MOST_FRONTIER_ROWS - 1, last)
+    picked = {round(i * last / steps) for i in range(steps + 1)} if steps else {0}
+    for index, point in enumerate(frontier):
+        if index in picked or _is_chosen(point, quote):
+            yield point
+
+
+def _is_chosen(point: FrontierPoint, quote: Quote) -> bool:
+    return (point.jct_seconds, point.cost) == (quote.jct_seconds, quote.cost)

@@ -1,0 +1,198 @@
+"""One run in words and tables for a terminal, whether it is over or not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from elastune.core.commands import Ending
+from elastune.core.events import Config
+from elastune.history.hopping import HoppingFigures
+from elastune.history.result import BestTrial
+from elastune.history.status import RunStatus
+from elastune.job.job import Job
+from elastune.job.policy_choice import choose, choose_policy
+from elastune.providers.ray_cluster import FinalCheck
+from elastune.views.run_tables import failure_table, note_table, promise_table, round_table, stage_table
+from elastune.views.table import fact_table, terminal_table
+from elastune.wording import format_duration, format_percent, plural, several
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_SPARK_CELLS = 48
+_MOST_FAILURES = 5
+_MOST_NOTES = 8
+_FIRST_ROUNDS, _LAST_ROUNDS = 4, 8
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_ENDINGS = {
+    Ending.COMPLETE: "complete",
+    Ending.TARGET: "reached the target",
+    Ending.DEADLINE: "stopped at the deadline",
+    Ending.BUDGET: "stopped at the budget",
+    Ending.STOPPED: "stopped by request",
+    Ending.FAILED: "failed: no trial is left, or no node could be had",
+}
+
+
+def account(standing: RunStatus, so_far: str, *, last_notes: bool = False) -> Iterator[RenderableType]:
+    """All about one run below its headline. `so_far` is what the real numbers are called; of many notes the
+    first are shown, or the last."""
+    yield terminal_table(promise_table(standing, so_far))
+    if standing.conceded:
+        yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
+    yield fact_table(_facts(standing))
+    if standing.ending is None:
+        yield fact_table([("nodes now", _tell_nodes(standing))])
+    yield from hopping_parts(standing)
+    if standing.stages:
+        yield terminal_table(stage_table(standing))
+    if standing.failures:
+        yield terminal_table(failure_table(standing.failures, _MOST_FAILURES))
+    if standing.remarks:
+        yield terminal_table(note_table(standing.remarks, _MOST_NOTES, last=last_notes))
+
+
+def _facts(standing: RunStatus) -> Iterator[tuple[str, str | Text]]:
+    """The best model, the trials, the cluster."""
+    yield "best", tell_best(standing.best, standing.metric)
+    trials = ", ".join(f"{count:,} {phase}" for phase, count in standing.phases.items())
+    told = f"{standing.trials:,}" + (f": {trials}" if trials else "")
+    yield "trials", f"{told}; {plural(standing.iterations, 'iteration')} in all"
+    peak = max(nodes for _, nodes in standing.growth)
+    if peak:
+        line = Text(sparkline(standing.growth, standing.actual.jct_seconds))
+        line.append(f"  at most {peak} at once")
+        yield "nodes", line
+    if standing.down_s:
+        times = sum(remark.down_s > 0.0 for remark in standing.remarks)
+        down = f"down {plural(times, 'time')}, {format_duration(standing.down_s)} in all"
+        yield "driver", f"{down}; the run's clock stood still, nodes that it held were billed"
+    for warning in standing.warnings:
+        yield "beware", Text(warning, "bold yellow")
+
+
+def tell_best(best: BestTrial | None, metric: str) -> Text:
+    if best is None:
+        return Text("none: no trial has a checkpoint")
+    text = Text.assemble(f"{metric} ", (f"{best.metric:.5g}", "bold green"))
+    text.append(f" after {plural(best.iterations, 'iteration')}: trial {best.trial}")
+    text.append(f" ({tell_config(best.config)})" if best.config else "", "dim")
+    return text
+
+
+def tell_config(config: Config) -> str:
+    def show(value: object) -> str:
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    return ", ".join(f"{name}={show(value)}" for name, value in config.items())
+
+
+def sparkline(growth: Sequence[tuple[float, int]], end_s: float, cells: int = _SPARK_CELLS) -> str:
+    """Nodes over the run, each cell the mean of its span; what is there at all is seen."""
+    peak = max(nodes for _, nodes in growth)
+    if not peak or end_s <= 0.0:
+        return ""
+    held = [0.0] * cells
+    width = end_s / cells
+    for (begin, nodes), (until, _) in itertools.pairwise([*growth, (end_s, 0)]):
+        for cell in range(int(begin / width), min(cells, int(until / width) + 1)):
+            overlap = min(until, (cell + 1) * width) - max(begin, cell * width)
+            held[cell] += max(0.0, overlap) / width * nodes
+    top = len(_BARS) - 1
+    return "".join(_BARS[max(round(each / peak * top), int(each > 0.0))] for each in held)
+
+
+def _tell_nodes(standing: RunStatus) -> str:
+    now = standing.nodes
+    others = ((now.booting, "booting"), (now.requested, "asked for"))
+    return ", ".join([f"{now.ready} up", *(f"{count} {word}" for count, word in others if count)])
+
+
+def hopping_parts(standing: RunStatus) -> Iterator[RenderableType]:
+    """Nothing, where no model hops."""
+    if standing.hopping is not None:
+        yield fact_table(tell_hopping(standing.hopping))
+        yield terminal_table(round_table(standing.hopping, _FIRST_ROUNDS, _LAST_ROUNDS))
+
+
+def tell_hopping(hopping: HoppingFigures) -> Iterator[tuple[str, str]]:
+    """A word and what there is to say about it."""
+    yield "visits", _tell_visits(hopping)
+    if hopping.utilisation is not None:
+        around = (hopping.occupied_s - hopping.training_s) / hopping.up_s
+        busy = f"{format_percent(hopping.utilisation)} of the time for which they were up"
+        busy += f", {around:.1%} went to bringing and saving models" if around > 0.0 else ""
+        yield "workers", f"trained {busy}{_tell_gap(hopping)}"
+    moved = f"{plural(hopping.hops, 'time')} a model came from another worker"
+    if hopping.moved_bytes is not None and hopping.formula_bytes is not None:
+        moved += (
+            f", {tell_bytes(hopping.moved_bytes)} in all; {tell_bytes(hopping.formula_bytes)} if every visit "
+            "were a hop"
+        )
+    yield "hops", moved
+    if hopping.loads:
+        loads = f"partitions read {plural(hopping.loads, 'time')}, in {format_duration(hopping.load_s)}"
+        yield "data", f"{loads} of the workers' time"
+
+
+def _tell_gap(hopping: HoppingFigures) -> str:
+    """Of rounds that were disturbed nobody knows what they must take."""
+    if hopping.gap is None:
+        return ""
+    known = sum(each.bound_s is not None for each in hopping.rounds)
+    which = "rounds" if known == len(hopping.rounds) else plural(known, "undisturbed round")
+    return f"; {which} took {max(0.0, hopping.gap):.1%} more than they must"
+
+
+def _tell_visits(hopping: HoppingFigures) -> str:
+    rounds = sum(each.manner == "hopping" for each in hopping.rounds)
+    told = f"{hopping.visits:,} to {plural(hopping.partitions, 'partition')} in {plural(rounds, 'round')}"
+    if hopping.validation_partitions:
+        told = (
+            f"{hopping.visits:,} in {plural(rounds, 'round')}: {hopping.visits - hopping.evaluations:,} to "
+            f"{plural(hopping.partitions, 'partition')}, {hopping.evaluations:,} to "
+            f"{hopping.validation_partitions:,} of the validation data"
+        )
+    together = len(hopping.rounds) - rounds
+    told += f"; {plural(together, 'time')} one model on all workers" if together else ""
+    if hopping.repeated:
+        told += f"; {hopping.repeated:,} begun again after a loss or a crash"
+    return told
+
+
+def tell_bytes(count: float) -> str:
+    """`812 B`, `1.23 MB`: powers of ten, three digits."""
+    for unit in _UNITS[:-1]:
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000.0
+    return f"{count:.3g} {_UNITS[-1]}"
+
+
+def policy_reason(job: Job, policy: str) -> str:
+    return str(choose(job, None if policy == choose_policy(job) else policy))
+
+
+def tell_ending(ending: Ending) -> str:
+    return _ENDINGS[ending]
+
+
+def tell_faults(faults: str | None, within: str = ", {}") -> str:
+    """Nothing if there were none; `within` has a place for the words."""
+    if faults in (None, "none"):
+        return ""
+    return within.format(f"faults {faults}" if "=" in str(faults) else f"{faults} faults")
+
+
+def tell_farewell(farewell: FinalCheck) -> Text:
+    """Quiet if all is well."""
+    return Text(farewell_words(farewell), "bold red" if farewell.left else "")
+
+
+def farewell_words(farewell: FinalCheck) -> str:
+    if not farewell.left:
+        return f"nothing of it is alive ({farewell.how})"
+    left = f"{plural(len(farewell.left), 'node')} may be alive and cost money"
+    return f"{left}: {several(farewell.left)} ({farewell.how}); `elastune nodes --sweep` ends what is left"

@@ -1,0 +1,185 @@
+"""Where one run stands, what came of it, and where the runs of a simulated campaign stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from elastune.journal.codec import Deviation
+from elastune.runs.campaign_status import CampaignStatus, Unfinished
+from elastune.runs.reopening import Audit, ReopenedRun
+from elastune.runs.run_files import repeating
+from elastune.runs.run_list import RunState
+from elastune.views.table import Column, Table, fact_table, make_table, stacked, terminal_table, titled
+from elastune.views.terminal.policy import tell_prices
+from elastune.views.terminal.run import account, policy_reason, tell_ending, tell_farewell, tell_faults
+from elastune.views.terminal.simulation import render_overview, where_several
+from elastune.wording import format_duration, plural
+
+if TYPE_CHECKING:
+    from elastune.runs.real import FinishedRun
+
+
+# Whose nodes die with their driver, or never lived.
+_AT_HOME = ("local", "simulated")
+_LINE_AT_MOST = 300
+_MOST_UNFINISHED = 8
+
+
+def render_status(status: ReopenedRun) -> RenderableType:
+    if status.audit is not None and status.audit.deviation is not None:
+        return stacked([_headline(status), _deviation(status.audit.deviation, status.audit.agreed)])
+    return stacked(_parts(status))
+
+
+def render_campaign_status(status: CampaignStatus) -> RenderableType:
+    """As `simulate` showed it, and what is not complete."""
+    overview = status.overview
+    parts: list[RenderableType] = []
+    if overview.runs:
+        parts += render_overview(overview)
+    else:
+        parts.append(Text(f"{overview.name}, simulated: none of {plural(overview.asked, 'run')} is complete"))
+    if status.unfinished:
+        parts.append(terminal_table(_unfinished_table(status.unfinished)))
+    facts = list(where_several(overview)) if overview.runs else []
+    if status.intent is not None and overview.folder is not None:
+        facts.append(("repeat", repeating(overview.folder, status.intent)))
+    parts.append(fact_table(facts))
+    return stacked(parts)
+
+
+def _unfinished_table(runs: Sequence[Unfinished]) -> Table:
+    columns: list[Column[Unfinished]] = [
+        Column("run", lambda each: each.run, is_text=True),
+        Column("policy", lambda each: each.policy, is_text=True),
+        Column("seed", lambda each: f"{each.seed}"),
+        Column("state", lambda each: each.state.value, is_text=True),
+        Column("time", lambda each: each.seconds, format_duration),
+    ]
+    more = len(runs) - _MOST_UNFINISHED
+    title = "Not complete" + (f" ({more:,} more)" if more > 0 else "")
+    return make_table(columns, runs[:_MOST_UNFINISHED], title=title)
+
+
+def _parts(status: ReopenedRun) -> Iterator[RenderableType]:
+    standing = status.standing
+    yield _headline(status)
+    so_far = "so far" if standing.ending is None else "in the end"
+    yield from account(standing, so_far, last_notes=True)
+    yield fact_table(_where(status))
+    if status.audit is not None:
+        yield _agreement(status.audit)
+
+
+def _headline(status: ReopenedRun) -> Text:
+    record, standing = status.record, status.standing
+    text = Text.assemble((f"{record.run} {record.name}", "bold"), f", {record.body.value}: ")
+    text.append(_tell_state(status), "bold")
+    text.append(f"  [seed {record.seed}{tell_faults(status.faults)}]", "dim")
+    text.append(f"\npolicy {policy_reason(status.job, standing.policy)}")
+    return text
+
+
+def _tell_state(status: ReopenedRun) -> str:
+    match status.state:
+        case RunState.RUNNING:
+            return f"running ({status.writer})"
+        case RunState.RESTING:
+            return "resting; `elastune resume` goes on with it"
+        case RunState.INTERRUPTED:
+            return f"interrupted after {plural(status.standing.events, 'event')}"
+        case _:
+            ending = status.standing.ending
+            return status.state.value if ending is None else tell_ending(ending)
+
+
+def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
+    yield "started", f"{status.record.created_utc:%Y-%m-%d %H:%M:%S} UTC"
+    yield "events", f"{status.standing.events:,}"
+    yield "folder", f"{status.folder.path}"
+    if status.standing.prices is not None:
+        yield "price", tell_prices(status.standing.prices)
+    if status.farewell is not None:
+        yield "machines", tell_farewell(status.farewell)
+    elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _AT_HOME:
+        yield "machines", Text("nobody has looked: `elastune nodes` shows what is alive", "yellow")
+    if status.intent is not None:
+        yield "repeat", repeating(status.folder, status.intent)
+
+
+def _agreement(audit: Audit) -> Text:
+    if not audit.is_clean:
+        return Text(
+            f"audit: the journal says that {plural(audit.stored.events, 'event')} with the hash "
+            f"{audit.stored.sha256[:12]} were written, but {audit.found.events:,} with "
+            f"{audit.found.sha256[:12]} are there: lines were changed or lost; restore it from a copy",
+            "bold red",
+        )
+    agreed = plural(audit.agreed, "event")
+    return Text(f"audit: all {agreed} agree with a replay, command by command, and with their hash", "green")
+
+
+def _deviation(deviation: Deviation, agreed: int) -> RenderableType:
+    sides = (
+        ("journal", deviation.journalled, deviation.replayed),
+        ("replay", deviation.replayed, deviation.journalled),
+    )
+    facts = [("event", _cut(deviation.event))]
+    for word, commands, others in sides:
+        differing = "\n".join(_cut(line) for line in commands if line not in others)
+        facts.append((word, differing or f"nothing else ({plural(len(commands), 'command')})"))
+    title = (
+        f"audit: {plural(agreed, 'event')} agree; in a replay event {deviation.number} causes other commands"
+    )
+    return titled(title, fact_table(facts))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LINE_AT_MOST else f"{line[:_LINE_AT_MOST]}…"
+
+
+def render_finished(finished: FinishedRun) -> RenderableType:
+    return stacked(_finished_parts(finished))
+
+
+def _finished_parts(finished: FinishedRun) -> Iterator[RenderableType]:
+    result, standing, job = finished.result, finished.standing, finished.offer.setup.job
+    headline = Text.assemble((job.name, "bold"), ": ", (_outcome(finished), "bold"))
+    headline.append(f"  [run {result.run}]", "dim")
+    headline.append(f"\npolicy {policy_reason(job, result.policy)}")
+    yield headline
+    yield from account(standing, "actual")
+    yield fact_table(_kept(finished))
+    if result.best is not None and result.best.checkpoint is not None:  # on one line, to be copied
+        model = Text.assemble(("the best model: ", "bold"), result.best.checkpoint)
+        model.no_wrap, model.overflow = True, "ignore"
+        yield model
+
+
+def _kept(finished: FinishedRun) -> Iterator[tuple[str, str | Text]]:
+    standing, run = finished.standing, finished.result.run
+    yield "kept in", f"{finished.folder.path}"
+    if standing.failures:
+        yield "tracebacks", f"{finished.folder.logs}, a file for each trial"
+    yield "look at it", f"elastune report {run}"
+    if standing.prices is not None:
+        yield "price", tell_prices(standing.prices)
+    if finished.farewell is not None:
+        yield "machines", tell_farewell(finished.farewell)
+
+
+def _outcome(finished: FinishedRun) -> str:
+    """How it ended; if nothing came of it, why."""
+    standing = finished.standing
+    if standing.has_failed and standing.failures:
+        first = standing.failures[0]
+        return f"failed, {first.trials} of {standing.trials} trials with {_last_line(first.error)}"
+    return tell_ending(finished.result.ending)
+
+
+def _last_line(error: str) -> str:
+    return error.strip().splitlines()[-1] if error.strip() else "an error"

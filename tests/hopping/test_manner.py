@@ -1,0 +1,122 @@
+"""What an epoch takes in each manner, which manner is chosen, and that real schedules agree."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elastune.errors import InvariantError
+from elastune.hopping.epoch import Epoch, PartitionId, WorkerId
+from elastune.hopping.layout import WorkerPlace, lay_out
+from elastune.hopping.lower_bound import lower_bound_s
+from elastune.hopping.partitions import (
+    TrainingMode,
+    busiest_part,
+    choose_manner,
+    hopping_share,
+    measured_speedup,
+    together_share,
+    useful_workers,
+)
+from elastune.hopping.schedulers import make_scheduler
+from elastune.hopping.simulation import simulate
+from elastune.model.ids import TrialId
+from elastune.model.profile import Speedup
+from tests.hopping.epochs import worker
+
+LINEAR = Speedup.of({2: 2.0, 4: 4.0, 8: 8.0})
+
+
+def alike(trials: int, workers: int, partitions: int, replicas: int = 1) -> Epoch:
+    """Trials that take one second each, on workers that share the data as in a run."""
+    places = [WorkerPlace(WorkerId(f"w{w}"), f"n{w}") for w in range(workers)]
+    numbers = tuple(PartitionId(p) for p in range(partitions))
+    layout = lay_out(places, dict.fromkeys(numbers, 1.0), replicas=replicas)
+    return Epoch(
+        trials=tuple(TrialId(t) for t in range(trials)),
+        partitions=numbers,
+        workers=tuple(
+            worker(name, sorted(held), dict.fromkeys(range(trials), 1.0 / partitions))
+            for name, held in layout.items()
+        ),
+    )
+
+
+shapes = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6))
+
+
+@given(shapes)
+@settings(max_examples=60)
+def test_alike_trials_take_the_open_shop_bound_and_a_schedule_keeps_it(shape: tuple[int, int, int]) -> None:
+    trials, workers, partitions = shape
+    epoch = alike(trials, min(workers, partitions), partitions)
+    share = hopping_share(*shape)
+    assert lower_bound_s(epoch) == pytest.approx(share)
+    assert simulate(epoch, make_scheduler("list")).makespan_s == pytest.approx(share)
+
+
+@given(shapes, st.integers(2, 3))
+@settings(max_examples=60)
+def test_with_replicas_a_schedule_is_at_least_as_fast_as_promised(
+    shape: tuple[int, int, int], replicas: int
+) -> None:
+    epoch = alike(*shape, replicas)
+    share = hopping_share(*shape, replicas)
+    assert lower_bound_s(epoch) <= share * (1 + 1e-6)
+    assert simulate(epoch, make_scheduler("list")).makespan_s <= share * (1 + 1e-6)
+
+
+@given(shapes, st.integers(1, 3))
+def test_more_workers_never_take_longer(shape: tuple[int, int, int], replicas: int) -> None:
+    trials, workers, partitions = shape
+    here = hopping_share(trials, workers, partitions, replicas)
+    assert hopping_share(trials, workers + 1, partitions, replicas) <= here
+
+
+def test_the_shares_by_hand() -> None:
+    assert hopping_share(8, 4, 4) == 2.0
+    assert hopping_share(2, 4, 4) == 1.0  # the longest trial
+    assert hopping_share(8, 4, 6) == pytest.approx(8 * 2 / 6)  # two workers hold two of six partitions
+    assert hopping_share(8, 4, 6, replicas=2) == 2.0  # three halves each: replicas even that out
+    assert hopping_share(8, 9, 4) == 2.0  # five workers hold nothing
+    assert hopping_share(9, 8, 4, replicas=2) == 5 / 4  # nine units on two holders: one does five
+    assert busiest_part(8, 4, 4) == 0.25
+    assert together_share(2, 4, LINEAR) == 0.5
+
+
+def test_slots_beyond_the_copies_of_the_data_are_of_no_use() -> None:
+    assert useful_workers(10, 4) == 4
+    assert useful_workers(10, 4, 2) == 8
+    assert useful_workers(3, 4) == 3
+    with pytest.raises(InvariantError, match="no epoch has 0 workers"):
+        useful_workers(0, 4)
+
+
+def test_few_trials_train_together_where_that_is_faster() -> None:
+    assert choose_manner(2, 8, 8, LINEAR.at(8)) is TrainingMode.TOGETHER
+    assert choose_manner(8, 8, 8, LINEAR.at(8)) is TrainingMode.HOPPING  # as fast, and nothing to synchronise
+    assert choose_manner(2, 8, 8, 1.5) is TrainingMode.HOPPING
+
+
+def test_without_a_measured_gain_it_is_half_as_many_trials_as_workers_or_partitions() -> None:
+    assert measured_speedup(Speedup.of({}), 8) is None
+    assert measured_speedup(LINEAR, 4) == 4.0
+    assert [choose_manner(trials, 8, 8, None) for trials in (3, 4)] == [
+        TrainingMode.TOGETHER,
+        TrainingMode.HOPPING,
+    ]
+    assert choose_manner(1, 2, 8, None) is TrainingMode.HOPPING
+
+
+def test_a_trial_that_may_not_have_all_workers_hops() -> None:
+    assert choose_manner(1, 8, 8, 8.0, most_slots=4) is TrainingMode.HOPPING
+    assert choose_manner(1, 8, 8, 8.0, most_slots=8) is TrainingMode.TOGETHER
+    assert choose_manner(1, 1, 8, 1.0) is TrainingMode.HOPPING
+
+
+def test_workers_with_unequal_data_cannot_train_together() -> None:
+    assert choose_manner(1, 4, 6, 4.0) is TrainingMode.HOPPING
+    assert choose_manner(1, 6, 4, 6.0) is TrainingMode.HOPPING
+    assert choose_manner(1, 4, 8, 4.0) is TrainingMode.TOGETHER
+    assert choose_manner(1, 4, 8, 4.0, replicas=2) is TrainingMode.HOPPING

@@ -1,0 +1,91 @@
+"""A crew of slot processes by itself, without Ray, and the news it tells."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from elastune.checkpoints.store import Store
+from elastune.core.checkpoint_rule import CheckpointRule
+from elastune.model.limits import Mode
+from elastune.runtime.ray.messages import CodeReference, Form, GangId, GangTerms, News, SlotReady, WorkerSpec
+from elastune.runtime.ray.slot_processes import SlotProcesses
+from tests.waiting import PATIENCE_S
+
+TRAINABLES = Path(__file__).parent / "trainables.py"
+
+T = TypeVar("T")
+
+
+class Watched:
+    """The crew, and its news one by one."""
+
+    def __init__(self, manual: WorkerSpec, slots: int) -> None:
+        self.news: queue.Queue[News] = queue.Queue()
+        self.crew = SlotProcesses(manual.seal(), slots, self.news.put)
+
+    def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True) -> T:
+        """The next news of a kind; others before it are dropped."""
+        until = time.monotonic() + PATIENCE_S
+        seen: list[News] = []
+        while time.monotonic() < until:
+            try:
+                news = self.news.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            seen.append(news)
+            if isinstance(news, kind) and is_it(news):
+                return news
+        raise AssertionError(f"no {kind.__name__} came, but {seen}")
+
+
+@contextmanager
+def crew_of(
+    name: str, folder: Path, *, slots: int = 1, preload: tuple[str, ...] = (), logs: bool = False
+) -> Iterator[Watched]:
+    manual = WorkerSpec(
+        script=CodeReference(name=name, metric="score", reference=f"{TRAINABLES}:{name}"),
+        store=Store.open(folder),
+        checkpoints=CheckpointRule(mode=Mode.MAX),
+        pickles=False,
+        threads=1,
+        logs=str(folder) if logs else None,
+        host="127.0.0.1",
+        preload=preload,
+        paths=(str(TRAINABLES.parents[3]),),
+    )
+    watched = Watched(manual, slots)
+    try:
+        for _ in range(slots):
+            watched.wait_for(SlotReady)
+        yield watched
+    finally:
+        watched.crew.close()
+
+
+def form(
+    trial: int = 0,
+    *,
+    generation: int = 1,
+    rank: int = 0,
+    size: int = 1,
+    after: int = 0,
+    until: int = 5,
+    until_s: float | None = None,
+    **config: float | str,
+) -> Form:
+    return Form(
+        gang=GangId(trial, generation),
+        rank=rank,
+        size=size,
+        config={"x": 0.5, **config},
+        seed=7,
+        after_iteration=after,
+        origin=trial,
+        expected_s=0.1,
+        terms=GangTerms(until_iteration=until, until=until_s, keep_above=None),
+    )

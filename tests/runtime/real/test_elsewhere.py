@@ -1,0 +1,234 @@
+"""Nodes on another machine: the user's code comes to them, and leaves with them.
+
+The other machine is this one under another name, with another working folder, and the folder of the driver is
+taken away as soon as it is packed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elastune.api.running import run_offer
+from elastune.api.simulating import new_id, now_utc
+from elastune.api.tuning import offer_run
+from elastune.checkpoints.store import load_checkpoint
+from elastune.core.commands import Ending
+from elastune.core.state import State
+from elastune.errors import JobError
+from elastune.journal.records import RunRecord, RuntimeKind
+from elastune.journal.run_folders import RunFolder
+from elastune.journal.store import Journal
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.attached import AttachedProvider, _spreads
+from elastune.providers.local.provider import LocalProvider
+from elastune.providers.protocol import MachineState, ProviderSetting
+from elastune.runs.real import RealRun, RunResources
+from elastune.runtime.ray.agent import MACHINE
+from elastune.runtime.ray.fleet import RunClock
+from tests.aws import served_aws
+from tests.runtime.real.runs import Watch, assert_undisturbed, job_of, kill, our_processes
+from tests.waiting import wait_until
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+SLOTS = 2
+BUCKET = "far-away"
+TRAIN = """
+import os
+import sys
+from pathlib import Path
+
+import helper
+from deep.down import WORD
+
+
+def train(config, worker, state):
+    done = state["done"] if state else 0
+    while True:
+        done += 1
+        if config["how"] == "raise" and done == 2:
+            print("the last words", flush=True)
+            raise ValueError("as was to be expected")
+        if config["how"] == "die" and done == 2:
+            print("no word of farewell", flush=True)
+            os._exit(7)
+        yield {"score": float(done)}, lambda: {
+            "done": done, "helper": helper.__file__, "file": __file__, "cwd": os.getcwd(), "word": WORD,
+            "text": Path("words.txt").read_text(), "first": sys.path[0],
+        }
+
+
+train.most_slots = 1
+"""
+
+
+class Elsewhere(AttachedProvider):
+    @property
+    def is_elsewhere(self) -> bool:
+        return True
+
+
+@contextlib.contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """In an S3 that this machine and the other one reach."""
+    boto3 = pytest.importorskip("boto3")
+    s3fs = pytest.importorskip("s3fs")
+    with served_aws() as aws, _environment(aws):
+        boto3.client("s3").create_bucket(Bucket=BUCKET)
+        yield BUCKET
+        s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture(scope="module")
+def cluster(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalProvider]:
+    terms = ClusterTerms(slots_per_node=SLOTS, max_nodes=1, price_per_hour=3.6)
+    fleet = LocalProvider(ProviderSetting(run="r", terms=terms, clock=time.monotonic))
+    with _environment({MACHINE: "the other one"}), contextlib.chdir(tmp_path_factory.mktemp("there")):
+        fleet.open()
+    os.environ.pop(MACHINE, None)  # which the connection to Ray has put back
+    try:
+        fleet.request("pool", 1)
+        wait_until(lambda: any(machine.state is MachineState.READY for machine in fleet.survey().machines))
+        yield fleet
+    finally:
+        fleet.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "code" / "deep").mkdir(parents=True)
+    (folder / "code" / "train.py").write_text(TRAIN)
+    (folder / "code" / "helper.py").write_text("")
+    (folder / "code" / "deep" / "down.py").write_text("WORD = 'hello'")
+    (folder / "words.txt").write_text("from afar")
+    return folder
+
+
+def run_elsewhere(project: Path, tmp_path: Path, how: str, storage: str | None) -> RealRun:
+    with contextlib.chdir(project):
+        job = job_of(
+            trainable="code/train.py:train",
+            space={"how": {"choice": [how]}},
+            search={"algorithm": "sha", "trials": 2, "min_iterations": 2, "max_iterations": 4, "eta": 2},
+            cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6},
+            storage=storage,
+        )
+        offer, run = offer_run(job, address="auto"), new_id()
+        folder = RunFolder.create(tmp_path / "runs", name="far", now_utc=now_utc(), run=run)
+        record = RunRecord(
+            run=run,
+            name="far",
+            created_utc=now_utc(),
+            body=RuntimeKind.RAY,
+            policy=offer.setup.policy,
+            seed=0,
+        )
+        clock = RunClock.starting_at()
+        provider = Elsewhere(
+            ProviderSetting(run=run, terms=offer.setup.terms.cluster, clock=clock), "auto", slot_cpus=1
+        )
+        with provider:
+            real = RealRun(
+                offer.setup,
+                RunResources(provider=provider, shipment=offer.shipment, clock=clock),
+                journal=Journal.open(folder.journal),
+                record=record,
+                folder=folder,
+            )
+            project.rename(tmp_path / "gone")
+            real.run(real.beginning())
+        return real
+
+
+@pytest.mark.parametrize("storage", ["shared", f"s3://{BUCKET}/runs"])
+def test_the_working_folder_comes_along_and_goes_with_the_agent(
+    cluster: LocalProvider, project: Path, tmp_path: Path, storage: str
+) -> None:
+    where = storage if "://" in storage else str(tmp_path / storage)
+    real = run_elsewhere(project, tmp_path, "well", where)
+    assert real.store.path(0, 1).startswith(where)
+    state = real.core.state
+    assert state.ended is Ending.COMPLETE
+    (trial, iteration) = real.store.list()[-1]
+    told = load_checkpoint(real.store.path(trial, iteration))
+    home = Path(told["cwd"])
+    assert home.parent.name.startswith("elastune-work-")
+    assert told["first"] == str(home)
+    assert told["helper"] == str(home / "code" / "helper.py")
+    assert told["file"] == str(home / "code" / "train.py")
+    assert (told["word"], told["text"]) == ("hello", "from afar")
+    wait_until(lambda: not home.parent.exists(), "the working folder was left behind")
+
+
+@pytest.mark.parametrize(("how", "words"), [("raise", "the last words"), ("die", "no word of farewell")])
+def test_the_last_lines_of_a_trial_that_broke_come_home(
+    cluster: LocalProvider, project: Path, tmp_path: Path, how: str, words: str
+) -> None:
+    real = run_elsewhere(project, tmp_path, how, str(tmp_path / "shared"))
+    assert {trial.phase.value for trial in real.core.state.trials.values()} == {"failed"}
+    for trial in real.core.state.trials:
+        log = (real.folder.logs / f"trial-{trial:05d}.log").read_text()
+        assert words in log
+        assert ("ValueError: as was to be expected" in log) == (how == "raise")
+
+
+def test_without_a_storage_that_all_reach_it_is_refused(
+    cluster: LocalProvider, project: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(JobError, match=r"storage is missing: .* expected storage: s3://bucket/prefix, or a"):
+        run_elsewhere(project, tmp_path, "well", None)
+
+
+def test_an_attached_cluster_is_elsewhere_if_one_of_its_machines_is() -> None:
+    here = {"NodeManagerAddress": "10.0.0.1", "NodeManagerHostname": "a"}
+    there = {"NodeManagerAddress": "10.0.0.2", "NodeManagerHostname": "b"}
+    assert not _spreads([here, dict(here)])
+    assert _spreads([here, there])
+
+
+def test_an_attached_cluster_on_this_machine_is_not_elsewhere(cluster: LocalProvider) -> None:
+    terms = ClusterTerms(slots_per_node=SLOTS, max_nodes=1, price_per_hour=3.6)
+    with AttachedProvider(ProviderSetting(run="r", terms=terms, clock=time.monotonic), "auto") as provider:
+        assert not provider.is_elsewhere
+        assert provider.farewell() is None
+
+
+class _KillWorker(Watch):
+    """A slot process is younger than the zygote that forked it."""
+
+    def is_time(self, state: State) -> bool:
+        return state.iterations >= 3
+
+    def act(self) -> None:
+        kill(
+            [max(pid for pid, line in our_processes().items() if "zygote" in line)]
+        )  # a slot process: younger than the zygote that forked it
+
+
+def test_a_slot_of_a_node_that_is_lost_costs_time_and_nothing_else(
+    cluster: LocalProvider, tmp_path: Path
+) -> None:
+    watch = _KillWorker()
+    job = job_of(cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6})
+    finished = run_offer(offer_run(job, address="auto"), folder=tmp_path, watch=watch)
+    assert watch.acted
+    assert_undisturbed(finished, job)
