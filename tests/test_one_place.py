@@ -13,11 +13,10 @@ SOURCE = Path(elastune.__file__).parent
 # Who may name a kind of billing: its definition, the rule, the job's key and the provider's terms with their
 # defaults; and the meter of the simulated provider, an independent second opinion.
 BILLING = {
-    "cluster/terms.py",
-    "cluster/billing.py",
+    "model/cluster.py",
+    "model/billing.py",
     "job/cluster.py",
-    "providers/prices.py",
-    "providers/meter.py",
+    "providers/simulated.py",
 }
 
 

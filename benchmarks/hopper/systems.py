@@ -14,8 +14,8 @@ from pathlib import Path
 
 from benchmarks.hopper.journals import Course
 from benchmarks.runtime.journals import Timeline
-from elastune.api.running import run_offer
-from elastune.api.tuning import offer_run
+from elastune.api.running import carry_out_run
+from elastune.api.tuning import prepare_to_run
 from elastune.runs.real import Watch
 
 _ROOT = Path(__file__).parents[2]
@@ -144,7 +144,7 @@ def carry_out(workload: Workload, system: System, *, watch: Watch | None = None,
     with tempfile.TemporaryDirectory(prefix="hopper-") as name, _importable():
         folder, notes = Path(name) / "runs", Path(name) / "notes"
         notes.mkdir()
-        run_offer(offer_run(workload.job(system, str(notes)), seed=seed), folder=folder, watch=watch)
+        carry_out_run(prepare_to_run(workload.job(system, str(notes)), seed=seed), folder=folder, watch=watch)
         return Outcome(course=Course.of(Timeline.read(folder)), memory=Memory.read(notes))
 
 

@@ -14,7 +14,7 @@ from elastune.core.trials import Phase, Trial
 from elastune.errors import InfeasibleError
 from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup, SetupPurpose, prepare
 

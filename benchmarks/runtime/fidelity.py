@@ -18,7 +18,7 @@ from benchmarks.runtime.calibration import SLOTS_PER_NODE, TRAINABLE, Calibratio
 from benchmarks.runtime.journals import Timeline
 from benchmarks.runtime.trainables import curve
 from elastune.api.simulating import simulate
-from elastune.api.tuning import offer_run, tune
+from elastune.api.tuning import prepare_to_run, tune
 from elastune.plan.quote import Quote
 
 SCALING = 0.9
@@ -106,7 +106,7 @@ def _fair_job(case: Case, known: dict[tuple[int, ...], Calibration], repeats: in
         if at_once not in known:
             known[at_once] = calibrate(at_once, repeats=repeats)
         job = case.job(known[at_once])
-        quote = offer_run(job).quote
+        quote = prepare_to_run(job).quote
         asked = _asked(quote) if isinstance(quote, Quote) else at_once
         if asked == at_once:
             break

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.runtime.journals import Timeline
 from benchmarks.runtime.pace import Numbers, pace
 from benchmarks.runtime.seesaw import with_see_saw
-from elastune.api.running import run_offer
-from elastune.api.tuning import offer_run, tune
+from elastune.api.running import carry_out_run
+from elastune.api.tuning import prepare_to_run, tune
 
 HERE = Path(__file__).parent
 TICK = f"{HERE / 'trainables.py'}:tick"
@@ -80,8 +80,8 @@ def _resize(what: Mapping[str, object], sizes: list[int], gangs: int, slots: int
         "cluster": {"slots_per_node": slots, "nodes": 1, "price_per_hour": 1.0},
     }
     with tempfile.TemporaryDirectory() as folder:
-        offer = offer_run(job, address="auto")
-        run_offer(with_see_saw(offer, tuple(sizes), gangs=gangs, iterations=5), folder=folder)
+        offer = prepare_to_run(job, address="auto")
+        carry_out_run(with_see_saw(offer, tuple(sizes), gangs=gangs, iterations=5), folder=folder)
         found = Timeline.read(Path(folder)).resizes()
     return {
         "gap_s": statistics.median(each.gap_s for each in found),

@@ -14,8 +14,8 @@ from benchmarks.reporting import Cell, Report, Table, Track, silently
 from benchmarks.runtime.calibration import SLOTS_PER_NODE, TRAINABLE
 from benchmarks.runtime.journals import Timeline
 from elastune.api.profiling import profile, with_measurements
-from elastune.api.running import run_offer
-from elastune.api.tuning import offer_run
+from elastune.api.running import carry_out_run
+from elastune.api.tuning import prepare_to_run
 from elastune.job.job import Job, load_job
 
 _DIGITS = Path(__file__).parents[2] / "examples" / "digits.yaml"
@@ -58,8 +58,8 @@ def _report(name: str, job: Job, track: Track) -> Report:
 def _row(name: str, job: Job) -> tuple[Cell, ...]:
     with tempfile.TemporaryDirectory() as folder:
         measured = profile(job, folder=folder)
-        offer = offer_run(with_measurements(job, measured.path))
-        finished = run_offer(offer, folder=Path(folder) / "run")
+        offer = prepare_to_run(with_measurements(job, measured.path))
+        finished = carry_out_run(offer, folder=Path(folder) / "run")
         nodes = Timeline.read(Path(folder) / "run").nodes()
     promised, came = finished.result.predicted, finished.result.actual
     return (

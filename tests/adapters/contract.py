@@ -13,8 +13,8 @@ import pytest
 
 from elastune.checkpoints.encoding import decode, encode
 from elastune.checkpoints.store import Store
-from elastune.core.checkpoint_rule import CheckpointRule
-from elastune.model.limits import Mode
+from elastune.model.checkpoint_rule import CheckpointRule
+from elastune.model.metric import Mode
 from elastune.runtime.ray.messages import CodeReference, SlotReady, WorkerSpec
 from elastune.training.groups import Solo
 from elastune.training.recipe import load, open_recipe
@@ -120,4 +120,4 @@ def slot_of(case: Case, folder: Path) -> Iterator[Watched]:
         watched.wait_for(SlotReady)
         yield watched
     finally:
-        watched.crew.close()
+        watched.processes.close()

@@ -49,11 +49,11 @@ def test_it_can_be_sent_to_workers_from_python(case: Case) -> None:
 def test_a_slot_process_trains_it_pauses_it_and_goes_on(case: Case, tmp_path: Path) -> None:
     rows, _ = train(case.user(), case.config, 1, 4)
     with slot_of(case, tmp_path) as slot:
-        slot.crew.order(0, _form(case, after=0, generation=1))
+        slot.processes.order(0, _form(case, after=0, generation=1))
         assert _metrics(slot, case) == pytest.approx([row[case.metric] for row in rows[:2]])
-        slot.crew.order(0, Keep(gang=GangId(0, 1)))
+        slot.processes.order(0, Keep(gang=GangId(0, 1)))
         slot.wait_for(Kept)
-        slot.crew.order(0, _form(case, after=2, generation=2))
+        slot.processes.order(0, _form(case, after=2, generation=2))
         assert _metrics(slot, case) == pytest.approx([row[case.metric] for row in rows[2:]])
 
 

@@ -125,7 +125,7 @@ def test_a_place_that_takes_no_files_is_told_before_the_run() -> None:
 
 LIMITED = """
 import resource, sys
-from elastune.checkpoints import Store
+from elastune.checkpoints.store import Store
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     Store.open(sys.argv[1]).write(1, 1, b"new" * 1000)
@@ -195,7 +195,7 @@ def test_a_bucket_that_was_misspelled_is_told_and_not_made(bucket: str) -> None:
 
 IN_ANOTHER_PROCESS = """
 import sys
-from elastune.checkpoints import Store
+from elastune.checkpoints.store import Store
 store = Store.open(sys.argv[1])
 store.write(2, 1, store.read(1, 1) + b" and back")
 """

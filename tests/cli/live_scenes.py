@@ -97,8 +97,8 @@ def scene_at(stage: Stage, at_s: float) -> Snapshot:
     return stage.view.look(stage.state)
 
 
-def drawn(scene: Snapshot, width: int = 120, height: int = 40) -> list[str]:
+def drawn(snapshot: Snapshot, width: int = 120, height: int = 40) -> list[str]:
     console = Console(width=width, height=height, color_system=None)
     with console.capture() as capture:
-        console.print(LivePanel(scene))
+        console.print(LivePanel(snapshot))
     return capture.get().splitlines()

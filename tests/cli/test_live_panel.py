@@ -19,18 +19,18 @@ def stage(tmp_path: Path) -> Stage:
 
 
 def test_the_screen_has_time_money_stages_nodes_trials_what_comes_and_what_was(stage: Stage) -> None:
-    scene = scene_at(stage, 60.0)
-    text = "\n".join(drawn(scene))
+    snapshot = scene_at(stage, 60.0)
+    text = "\n".join(drawn(snapshot))
     assert f"sphere {stage.record.run}  trains, stage {present(stage)} of 5" in text
     assert "1m00s of 1m40s  " in text
     assert "quoted  as planned, in the end about $" in text
-    assert scene.best is not None
-    assert f"best score {scene.best.metric:.5g} (trial {scene.best.trial}" in text
+    assert snapshot.best is not None
+    assert f"best score {snapshot.best.metric:.5g} (trial {snapshot.best.trial}" in text
     for title in ("Stages", "Nodes", "Trials", "Next", "So far"):
         assert title in text
     assert f"▶ {present(stage)}" in text
     assert "✓ 1" in text
-    assert f"★ {cell(str(scene.best.trial), -5)}" in text
+    assert f"★ {cell(str(snapshot.best.trial), -5)}" in text
     assert "stage 2 begins: 8 trials for 2 iterations; stage 1 took" in text
 
 
@@ -39,14 +39,14 @@ def present(stage: Stage) -> int:
 
 
 def test_a_small_terminal_keeps_what_matters_and_a_large_one_shows_both_columns(stage: Stage) -> None:
-    scene = scene_at(stage, 60.0)
-    small = drawn(scene, 60, 12)
+    snapshot = scene_at(stage, 60.0)
+    small = drawn(snapshot, 60, 12)
     assert len(small) <= 11
     assert any("time" in line for line in small)
     assert any("▶" in line for line in small)
-    wide = drawn(scene, 140, 40)
+    wide = drawn(snapshot, 140, 40)
     assert any("Stages" in line and "Trials" in line for line in wide)
-    assert not any("Stages" in line and "Trials" in line for line in drawn(scene, 100, 40))
+    assert not any("Stages" in line and "Trials" in line for line in drawn(snapshot, 100, 40))
 
 
 def test_many_nodes_become_a_mark_each(tmp_path: Path) -> None:
@@ -54,9 +54,9 @@ def test_many_nodes_become_a_mark_each(tmp_path: Path) -> None:
     search = {"algorithm": "sha", "trials": 64, "max_iterations": 8, "eta": 2}
     job = {**SHA, "cluster": cluster, "search": search}
     stage = Stage(tmp_path, job)
-    scene = scene_at(stage, 20.0)
-    assert len(scene.nodes.lines) == 12
-    assert "  ████████▁▁▁▁" in drawn(scene, 80, 24)
+    snapshot = scene_at(stage, 20.0)
+    assert len(snapshot.nodes.lines) == 12
+    assert "  ████████▁▁▁▁" in drawn(snapshot, 80, 24)
 
 
 def test_bars_cells_and_sparklines_have_the_width_that_was_asked_for() -> None:

@@ -25,7 +25,7 @@ class Brokered:
         terms: ClusterTerms,
         world: VirtualEc2,
         cloud: Ec2Calls,
-        wares: Sequence[Offering],
+        offerings: Sequence[Offering],
         *,
         clock: Callable[[], float],
         run: str,
@@ -33,7 +33,7 @@ class Brokered:
         self.terms = terms
         self.world = world
         self.cloud = cloud
-        self.wares = wares
+        self.offerings = offerings
         self.clock = clock
         self.run = run
         self.luck = Random(f"broker {run}")
@@ -55,7 +55,7 @@ class Brokered:
             CallPurpose(
                 run=self.run,
                 job="fire",
-                wares=self.wares,
+                offerings=self.offerings,
                 max_nodes=self.terms.max_nodes,
                 usd_per_hour=self.terms.price_per_hour,
                 user_data=lambda expires: f"#!/bin/bash\n# until {expires:.0f}\n",
@@ -105,7 +105,7 @@ class Brokered:
         known = self.broker.fleet.billed_s(node)
         if known is not None:
             return known
-        until_s = min(self.clock(), self._died_s + LEASE_S + self.terms.parting_s)
+        until_s = min(self.clock(), self._died_s + LEASE_S + self.terms.shutdown_s)
         box = self.world.boxes.get(node)
         return 0.0 if box is None else until_s + EPOCH - box.launched
 

@@ -122,7 +122,7 @@ def _launch(arguments: dict[str, str]) -> Launch:
     return Launch(
         client_token=arguments["ClientToken"],
         count=int(arguments["MaxCount"]),
-        ware=Offering(
+        offering=Offering(
             instance_type=arguments["InstanceType"],
             market=Market.SPOT if spot else Market.ON_DEMAND,
             subnet=None,

@@ -173,7 +173,7 @@ def make_setup(luck: random.Random) -> RunSetup:
         cluster = replace(
             setup.terms.cluster,
             most_price_per_hour=ON_DEMAND_USD,
-            parting_s=PARTING_S,
+            shutdown_s=PARTING_S,
             least_life_s=BILLING_RULES["ec2"].least_life_s,
         )
         return replace(setup, terms=replace(setup.terms, cluster=cluster))

@@ -83,7 +83,7 @@ class Box:
 
     def usd(self, at: float) -> float:
         seconds = max(MINIMUM_S, min(at, self.ended) - self.launched)
-        return seconds * self.launch.ware.usd_per_hour / 3600.0
+        return seconds * self.launch.offering.usd_per_hour / 3600.0
 
     def told(self, at: float) -> Instance:
         """As a listing of that moment shows it."""
@@ -101,8 +101,8 @@ class Box:
             id=self.id,
             phase=phase,
             launched=math.floor(self.launched),
-            instance_type=self.launch.ware.instance_type,
-            market=self.launch.ware.market,
+            instance_type=self.launch.offering.instance_type,
+            market=self.launch.offering.market,
             tags=tags,
             client_token=self.launch.client_token,
             reason=self.reason,
@@ -235,7 +235,7 @@ class VirtualEc2:
         now, misfortune = self.wall(), self.misfortune
         ends = now + self._wait(misfortune.lost_per_hour)
         noticed = math.inf
-        if launch.ware.market is Market.SPOT:
+        if launch.offering.market is Market.SPOT:
             noticed = now + self._wait(misfortune.noticed_per_hour)
             ends = min(ends, noticed + 120.0)
         boots = self.luck.random() >= misfortune.boot_failure

@@ -14,7 +14,7 @@ from tests.core.theatre import gang
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 
 
-def board(*nodes: NodeId, slots: int = 4) -> FreeSlots:
+def free_slots(*nodes: NodeId, slots: int = 4) -> FreeSlots:
     made = FreeSlots(slots)
     for node in nodes:
         made.open(node)
@@ -29,38 +29,38 @@ def taken(on: FreeSlots, slots: int) -> Gang:
 
 
 def test_a_gang_goes_to_the_fullest_node_that_holds_it() -> None:
-    cluster = board(A, B)
+    cluster = free_slots(A, B)
     taken(cluster, 3)
     assert cluster.seat(1) == gang("a", 3)
     assert cluster.seat(2) == gang("b", 0, 1)
 
 
 def test_slots_of_a_node_are_taken_from_the_lowest_number() -> None:
-    cluster = board(A)
+    cluster = free_slots(A)
     assert taken(cluster, 2) == gang("a", 0, 1)
     assert taken(cluster, 2) == gang("a", 2, 3)
 
 
 def test_the_node_that_was_opened_first_wins_a_tie() -> None:
-    assert board(B, A).seat(2) == gang("b", 0, 1)
+    assert free_slots(B, A).seat(2) == gang("b", 0, 1)
 
 
 def test_a_gang_larger_than_a_node_takes_whole_nodes() -> None:
-    cluster = board(A, B, C)
+    cluster = free_slots(A, B, C)
     assert taken(cluster, 6) == (*gang("a", 0, 1, 2, 3), *gang("b", 0, 1))
     assert cluster.free_slots == 4, "the rest of the last node is nobody's"
     assert cluster.seat(2) == gang("c", 0, 1)
 
 
 def test_a_large_gang_waits_for_empty_nodes() -> None:
-    cluster = board(A, B)
+    cluster = free_slots(A, B)
     taken(cluster, 1)
     assert cluster.seat(8) is None
     assert cluster.seat(5) is None
 
 
 def test_a_gang_does_not_scatter_over_what_is_left_of_two_nodes() -> None:
-    cluster = board(A, B)
+    cluster = free_slots(A, B)
     taken(cluster, 3)
     taken(cluster, 3)
     assert cluster.free_slots == 2
@@ -68,7 +68,7 @@ def test_a_gang_does_not_scatter_over_what_is_left_of_two_nodes() -> None:
 
 
 def test_what_is_given_back_is_free_again() -> None:
-    cluster = board(A, B)
+    cluster = free_slots(A, B)
     first = taken(cluster, 6)
     cluster.give(first)
     assert cluster.free_slots == 8
@@ -77,7 +77,7 @@ def test_what_is_given_back_is_free_again() -> None:
 
 
 def test_a_closed_node_takes_nothing_and_forgets_what_returns() -> None:
-    cluster = board(A, B)
+    cluster = free_slots(A, B)
     seats = taken(cluster, 2)
     cluster.close(A)
     cluster.give(seats)
@@ -93,7 +93,7 @@ def test_a_node_can_be_opened_with_slots_in_use() -> None:
 
 
 def test_a_slot_that_is_taken_twice_is_a_bug() -> None:
-    cluster = board(A)
+    cluster = free_slots(A)
     cluster.take((Slot(A, 0),))
     with pytest.raises(InvariantError, match="slot 0 of a is taken twice"):
         cluster.take((Slot(A, 0),))
@@ -106,7 +106,7 @@ def test_a_slot_that_is_taken_twice_is_a_bug() -> None:
 )
 def test_seats_are_free_together_and_counted(size: int, nodes: int, steps: list[tuple[bool, int]]) -> None:
     """A count of our own, slot by slot, agrees with the board after any takes and gives."""
-    cluster = board(*(NodeId(f"n{i}") for i in range(nodes)), slots=size)
+    cluster = free_slots(*(NodeId(f"n{i}") for i in range(nodes)), slots=size)
     held: list[Gang] = []
     for takes, number in steps:
         if takes:

@@ -15,29 +15,31 @@ PROFILE = Profile(
 
 
 def after(*spells: TrainingSpell) -> ObservedSpeed:
-    experience = ObservedSpeed()
+    observed_speed = ObservedSpeed()
     for spell in spells:
-        experience.trained(spell)
-    return experience
+        observed_speed.trained(spell)
+    return observed_speed
 
 
 def test_without_experience_the_profile_stands() -> None:
-    lesson = ObservedSpeed().lesson(PROFILE)
-    assert lesson.profile(PROFILE) == PROFILE
-    assert lesson.slowdown == 1.0
+    observation = ObservedSpeed().observation(PROFILE)
+    assert observation.profile(PROFILE) == PROFILE
+    assert observation.slowdown == 1.0
 
 
 def test_what_is_as_believed_changes_nothing() -> None:
-    learned = after(TrainingSpell(1, 20, 200.0), TrainingSpell(2, 18, 100.0)).lesson(PROFILE).profile(PROFILE)
+    learned = (
+        after(TrainingSpell(1, 20, 200.0), TrainingSpell(2, 18, 100.0)).observation(PROFILE).profile(PROFILE)
+    )
     assert learned.iteration.mean == pytest.approx(10.0)
     assert learned.speedup.at(2) == pytest.approx(1.8)
     assert learned.speedup.at(4) == pytest.approx(3.0)
 
 
 def test_many_slow_iterations_are_believed() -> None:
-    lesson = after(TrainingSpell(1, 50, 750.0), TrainingSpell(1, 50, 750.0)).lesson(PROFILE)
-    assert lesson.slowdown == pytest.approx(1.5, rel=0.01)
-    learned = lesson.profile(PROFILE)
+    observation = after(TrainingSpell(1, 50, 750.0), TrainingSpell(1, 50, 750.0)).observation(PROFILE)
+    assert observation.slowdown == pytest.approx(1.5, rel=0.01)
+    learned = observation.profile(PROFILE)
     assert learned.iteration.mean == pytest.approx(15.0, rel=0.01)
     assert learned.speedup.at(4) == pytest.approx(3.0, rel=0.01)  # slower at every number of slots
 
@@ -45,44 +47,44 @@ def test_many_slow_iterations_are_believed() -> None:
 def test_a_gang_that_scales_worse_is_told_from_a_slow_machine() -> None:
     """One slot is as fast as was measured, four are no faster than two."""
     spells = [TrainingSpell(1, 20, 200.0)] * 10 + [TrainingSpell(4, 20, 200.0 / 1.8)] * 10
-    learned = after(*spells).lesson(PROFILE).profile(PROFILE)
+    learned = after(*spells).observation(PROFILE).profile(PROFILE)
     assert learned.iteration.mean == pytest.approx(10.0, rel=0.03)
     assert learned.speedup.at(4) == pytest.approx(1.8, rel=0.05)
 
 
 def test_a_size_that_nobody_measured_is_learnt() -> None:
-    learned = after(*[TrainingSpell(8, 20, 200.0 / 5.0)] * 20).lesson(PROFILE).profile(PROFILE)
+    learned = after(*[TrainingSpell(8, 20, 200.0 / 5.0)] * 20).observation(PROFILE).profile(PROFILE)
     assert learned.iteration.mean / learned.speedup.at(8) == pytest.approx(2.0, rel=0.05)
 
 
 def test_where_configurations_differ_much_a_few_of_them_tell_little() -> None:
     wide = Profile(iteration=Constant(10.0), speedup=PROFILE.speedup, spread=0.5)
-    one = after(TrainingSpell(1, 100, 1500.0)).lesson(wide)
-    many = after(*[TrainingSpell(1, 100, 1500.0)] * 100).lesson(wide)
+    one = after(TrainingSpell(1, 100, 1500.0)).observation(wide)
+    many = after(*[TrainingSpell(1, 100, 1500.0)] * 100).observation(wide)
     assert one.slowdown == pytest.approx(1.1, abs=0.05)
     assert many.slowdown == pytest.approx(1.5, abs=0.05)
     assert one.luck > many.luck
 
 
 def test_gangs_that_still_train_count() -> None:
-    experience = after(TrainingSpell(1, 10, 100.0))
-    lesson = experience.lesson(PROFILE, running=[TrainingSpell(1, 90.0, 1800.0)])
-    assert lesson.slowdown > 1.8
-    assert experience.lesson(PROFILE).slowdown == 1.0  # and are not remembered
+    observed_speed = after(TrainingSpell(1, 10, 100.0))
+    observation = observed_speed.observation(PROFILE, running=[TrainingSpell(1, 90.0, 1800.0)])
+    assert observation.slowdown > 1.8
+    assert observed_speed.observation(PROFILE).slowdown == 1.0  # and are not remembered
 
 
 def test_latencies_that_come_once_move_towards_what_is_seen() -> None:
-    experience = ObservedSpeed()
+    observed_speed = ObservedSpeed()
     for _ in range(9):
-        experience.startup.add(6.0)
-        experience.save.add(4.0)
-        experience.boot.add(40.0)
-    lesson = experience.lesson(PROFILE)
-    learned = lesson.profile(PROFILE)
+        observed_speed.startup.add(6.0)
+        observed_speed.save.add(4.0)
+        observed_speed.boot.add(40.0)
+    observation = observed_speed.observation(PROFILE)
+    learned = observation.profile(PROFILE)
     assert learned.startup == Constant(5.0)  # three of 2 s, nine of 6 s
     assert learned.save == Constant(3.0)
     terms = ClusterTerms(slots_per_node=1, max_nodes=1, price_per_hour=1.0, init=LogNormal(20.0, 5.0))
-    init = lesson.cluster(terms).init
+    init = observation.cluster(terms).init
     assert init.mean == pytest.approx(35.0)
     assert init.sd / init.mean == pytest.approx(0.25)
 
@@ -92,6 +94,6 @@ def test_latencies_that_come_once_move_towards_what_is_seen() -> None:
 )
 def test_noise_stays_what_it_is_in_relation(iteration: LogNormal) -> None:
     profile = Profile(iteration=iteration, speedup=PROFILE.speedup)
-    learned = after(*[TrainingSpell(1, 100, 2000.0)] * 10).lesson(profile).profile(profile).iteration
+    learned = after(*[TrainingSpell(1, 100, 2000.0)] * 10).observation(profile).profile(profile).iteration
     assert learned.mean == pytest.approx(2 * iteration.mean, rel=0.02)
     assert learned.sd / learned.mean == pytest.approx(iteration.sd / iteration.mean, rel=1e-6)

@@ -155,7 +155,7 @@ class TestDeadline:
             do.Revoke(trial=T1, generation=1),
             do.Stop(trial=TrialId(2), generation=1),  # it had not begun
         ]
-        assert theatre.state.closing is Ending.DEADLINE
+        assert theatre.state.shutdown is Ending.DEADLINE
         assert theatre.at(91.0).lease_ended(0, 0.4) == [do.Pause(trial=T0, generation=1)]
         assert theatre.lease_ended(1, 0.6) == [do.Pause(trial=T1, generation=1)]
         assert theatre.at(99.0).paused(0) == []
@@ -213,13 +213,13 @@ class TestBudget:
         assert theatre.state.money_call_s == pytest.approx(140.0)
         (again,) = theatre.at(90.0).ring(guards.BUDGET)
         assert again == do.SetTimer(timer=guards.BUDGET, at_s=pytest.approx(140.0))  # type: ignore[arg-type]
-        assert theatre.state.closing is None
+        assert theatre.state.shutdown is None
 
     def test_the_last_call_winds_up_within_the_budget(self) -> None:
         theatre = self.running()
         call = theatre.at(190.0).ring(guards.BUDGET)
         assert kinds(call)[0] == "Revoke"
-        assert theatre.state.closing is Ending.BUDGET
+        assert theatre.state.shutdown is Ending.BUDGET
         theatre.at(195.0).lease_ended(0, 0.7)
         theatre.at(200.0).paused(0)
         assert theatre.state.ended is Ending.BUDGET

@@ -365,7 +365,7 @@ class TestLimits:
                 stage.ends(trial)
         assert stage.iterations() == {0: 2, 1: 2}
         assert stage.visits() == {}
-        assert stage.state.closing is not None or stage.state.ended is not None
+        assert stage.state.shutdown is not None or stage.state.ended is not None
 
     def test_the_best_trials_take_part_where_there_is_no_time_for_all(self) -> None:
         stage = Stage("n0", trials=3, rows=(1.0,) * 2, deadline_s=25.0)

@@ -16,7 +16,7 @@ from elastune.core.trials import Phase
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InvariantError
 from elastune.model.ids import NodeId, TrialId
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from tests.core.theatre import Theatre, kinds, make_terms, notes, only, open_stage, released
 from tests.fire.portrait import portrait
 

@@ -43,7 +43,7 @@ def test_a_run_rests_and_goes_on(policy: str, steps: int) -> None:
     for _ in range(steps):
         run.step()
     state = run.core.state
-    if state.closing is not None:
+    if state.shutdown is not None:
         pytest.skip("this policy is done by then")
     said = _rest(run)
     if not any(isinstance(command, do.EndRun) for command in said):

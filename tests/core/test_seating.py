@@ -36,7 +36,7 @@ class TestSteadyWishes:
         theatre = open_stage(trials=3)
         theatre.wish(Wish(T[2], 2, FAR), Wish(T[0], 2, FAR), Wish(T[1], 2, FAR), nodes=1)
         assert gangs_of(theatre) == {2: gang("n0", 0, 1), 0: gang("n0", 2, 3)}
-        assert list(theatre.state.rooms[0].queue) == [1]
+        assert list(theatre.state.pools[0].queue) == [1]
 
     def test_a_gang_that_finds_no_room_is_not_overtaken_by_a_smaller_one(self) -> None:
         theatre = open_stage(trials=3)

@@ -10,7 +10,7 @@ from elastune.core.commands import Ending
 from elastune.core.terms import RunTerms
 from elastune.core.wishes import Wish
 from elastune.model.ids import NodeId, TrialId
-from elastune.model.limits import Inequality, Mode, Target
+from elastune.model.metric import Inequality, Mode, Target
 from tests.core.theatre import Theatre, make_terms, notes, only, open_stage, released
 
 T0, T1 = TrialId(0), TrialId(1)
@@ -39,7 +39,7 @@ def test_the_run_winds_up_when_a_model_that_is_good_enough_is_durable() -> None:
         do.Revoke(trial=T0, generation=1),
         do.Revoke(trial=T1, generation=1),
     ]
-    assert theatre.state.closing is Ending.TARGET
+    assert theatre.state.shutdown is Ending.TARGET
     for number in (0, 1):
         theatre.at(20.0).lease_ended(number, 0.1, reason=ev.LeaseEnd.REVOKED)
     theatre.at(21.0).paused(0)
@@ -52,7 +52,7 @@ def test_the_run_winds_up_when_a_model_that_is_good_enough_is_durable() -> None:
 def test_a_pause_makes_a_model_durable_too() -> None:
     theatre = running(terms())
     theatre.at(10.0).lease_ended(0, 0.95)
-    assert theatre.state.closing is None
+    assert theatre.state.shutdown is None
     theatre.wish(nodes=1)
     (note, release, end) = theatre.at(11.0).paused(0)
     assert isinstance(note, do.Note)
@@ -64,7 +64,7 @@ def test_a_model_that_is_lost_before_it_was_saved_is_not_good_enough() -> None:
     theatre = running(terms())
     theatre.at(10.0).progressed(0, 0.95)
     theatre.at(11.0).lost("n0")
-    assert theatre.state.closing is None
+    assert theatre.state.shutdown is None
 
 
 def test_the_policy_is_not_asked_once_it_is_enough() -> None:
@@ -87,9 +87,9 @@ def test_what_is_good_is_small_where_the_mode_is_min() -> None:
     few = Target(metric="score", comparison=Inequality.BELOW, value=0.1)
     theatre = running(terms(mode=Mode.MIN, target=few))
     theatre.at(10.0).progressed(0, 0.5, 0.1, saved=(1, 2))
-    assert theatre.state.closing is None
+    assert theatre.state.shutdown is None
     theatre.at(20.0).progressed(0, 0.09, saved=(3,))
-    assert theatre.state.closing is Ending.TARGET
+    assert theatre.state.shutdown is Ending.TARGET
 
 
 def test_without_a_target_nothing_is_ever_good_enough() -> None:

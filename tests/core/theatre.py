@@ -18,7 +18,8 @@ from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.cluster import Billing, ClusterTerms
 from elastune.model.distributions import Constant
 from elastune.model.ids import NodeId, TrialId
-from elastune.model.limits import Limits, Mode
+from elastune.model.limits import Limits
+from elastune.model.metric import Mode
 from elastune.model.profile import Profile, Speedup
 
 CUE = "cue"

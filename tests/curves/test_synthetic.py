@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from elastune.curves.opening import open_trainable
 from elastune.curves.source import CurveSource
 from elastune.errors import JobError
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.space.plain_samplers import RandomSampler
 from tests.curves.contract import assert_is_a_curve
 

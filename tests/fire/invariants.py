@@ -177,8 +177,8 @@ class Witness:
     def _check_target(self, state: State) -> None:
         target, best = state.terms.target, state.best
         reached = target is not None and best is not None and target.is_reached_by(best.metric)
-        assert not reached or state.closing is not None, f"the run goes on though {best} is enough: {target}"
-        assert reached or state.closing is not do.Ending.TARGET, f"{best} does not reach {target}"
+        assert not reached or state.shutdown is not None, f"the run goes on though {best} is enough: {target}"
+        assert reached or state.shutdown is not do.Ending.TARGET, f"{best} does not reach {target}"
 
     def _check_end(self, state: State) -> None:
         deadline = state.terms.limits.deadline_s

@@ -20,8 +20,8 @@ from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
-from elastune.views.live.progress import course_of
-from elastune.views.live.snapshot import Snapshot, tell_scene, tidings
+from elastune.views.live.progress import promise_of
+from elastune.views.live.snapshot import Snapshot, changes, summary_line
 from elastune.views.live.taking import Subject, take
 from tests.history.test_history import check_against_the_state, check_shape, terms_of
 from tests.runs.rehearsal import job_of
@@ -115,18 +115,18 @@ def test_on_one_worker_a_round_is_not_taken_for_many() -> None:
 
 def test_brackets_have_rounds_of_their_own() -> None:
     simulation = simulated(HYPERBAND)
-    rooms = simulation.core.state.rooms
+    pools = simulation.core.state.pools
     hopped = hopping(simulation)
-    assert len(rooms) > 1
+    assert len(pools) > 1
     assert sum(each.manner == "hopping" for each in hopped.rounds) == sum(
-        room.hall.rounds for room in rooms.values()
+        pool_state.hop_state.rounds for pool_state in pools.values()
     )
 
 
 @pytest.mark.parametrize("search", [RANDOM, ASHA, SHA])
 def test_rounds_are_those_of_the_core(search: object) -> None:
     simulation = simulated(search, VALIDATED)
-    rounds = simulation.core.state.rooms[0].hall.rounds
+    rounds = simulation.core.state.pools[0].hop_state.rounds
     assert sum(each.manner == "hopping" for each in hopping(simulation).rounds) == rounds
 
 
@@ -202,8 +202,8 @@ def test_a_job_without_partitions_has_no_hopping() -> None:
 def scenes(simulation: Simulation) -> list[Snapshot]:
     """One after every event of a replay."""
     setup = simulation.setup
-    course = course_of(setup, None)
-    subject = Subject(name="job", run="1", policy=setup.policy, course=course)
+    course = promise_of(setup, None)
+    subject = Subject(name="job", run="1", policy=setup.policy, promise=course)
     core = setup.make_core(0)
     found = []
     for entry in simulation.journal.read(simulation.record.run):
@@ -222,7 +222,7 @@ def test_who_waits_between_two_visits_counts_as_training() -> None:
     assert max(scene.trials.training for scene in hopped) == 9 > max(scene.nodes.busy for scene in hopped)
     first = hopped[0]
     assert str(first.rounds[0]) == "epoch 1 of 9: 0 of 36 visits"
-    assert "epoch 1 of 9: 0 of 36 visits" in tell_scene(first)
+    assert "epoch 1 of 9: 0 of 36 visits" in summary_line(first)
     assert {scene.rounds[0].evaluates for scene in hopped} == {False, True}
     assert {line.partitions for line in first.nodes.lines} == {8}
     assert {line.where.partition(" ")[0] for scene in hopped for line in scene.trials.lines} == {"", "on"}
@@ -243,7 +243,7 @@ def test_visits_go_up_within_a_round_and_stages_with_them() -> None:
 
 def test_that_all_workers_take_one_model_is_told_once() -> None:
     seen = scenes(simulated(SHA, cluster__max_nodes=2))
-    told = [each.text for pair in itertools.pairwise(seen) for each in tidings(*pair)]
+    told = [each.text for pair in itertools.pairwise(seen) for each in changes(*pair)]
     together = [text for text in told if "on all workers at once" in text]
     assert together
     assert any(scene.together for scene in seen)
@@ -258,7 +258,7 @@ def test_an_exported_trial_has_the_time_of_its_visits_and_runs_between_them() ->
     for entry in simulation.journal.read(simulation.record.run):
         event = event_of(entry)
         recorder.take(event, core.handle(event))
-        now = core.state.rooms[0].hall.round if core.state.rooms else None
+        now = core.state.pools[0].hop_state.round if core.state.pools else None
         statuses |= {
             trial_line(recorder, core.state, core.state.trials[number]).status
             for number in (now.open if now else ())

@@ -17,7 +17,7 @@ from elastune.job.job import Job, load_job
 from elastune.job.search import PluginSearch
 from elastune.job.search_options import AshaSearch
 from elastune.model.distributions import Constant
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.space.given_configurations import TableSampler
 from elastune.space.plain_samplers import GridSampler, RandomSampler
 from elastune.space.space import Space

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from elastune.errors import JobError
 from elastune.job.job import Job
-from elastune.model.limits import Inequality, Target
+from elastune.model.metric import Inequality, Target
 from tests.job.example_jobs import job_data
 
 WRITTEN = "a metric compared with a number, such as accuracy >= 0.97 or loss < 0.1"

@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 ENDLESS = """
 import itertools, sys
-from elastune.journal import Journal
+from elastune.journal.store import Journal
 from tests.journal.examples import entry, record
 with Journal.open(sys.argv[1]).start(record(), batch=40) as writer:
     for number in itertools.count(1):

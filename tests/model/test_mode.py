@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 
 
 def test_better_is_strict_and_follows_the_mode() -> None:

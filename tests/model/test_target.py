@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.model.limits import Inequality, Mode, Target
+from elastune.model.metric import Inequality, Mode, Target
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 

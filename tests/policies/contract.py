@@ -20,7 +20,7 @@ from elastune.core.commands import Ending
 from elastune.core.policy import Progress
 from elastune.core.trials import Phase
 from elastune.job.job import Job
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
@@ -228,9 +228,9 @@ class PolicyContract:
 def checks_progress(run: Rehearsal, before: Progress | None) -> Progress:
     """Present stages never go back; what is to come is in order and ahead."""
     state = run.core.state
-    pools = tuple(state.rooms)
+    pools = tuple(state.pools)
     progress = run.core.policy.progress(state)
-    assert tuple(state.rooms) == pools
+    assert tuple(state.pools) == pools
     names = [stage.name for track in progress.tracks for stage in track.stages]
     assert len(set(names)) == len(names)
     for track in progress.tracks:

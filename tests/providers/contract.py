@@ -36,22 +36,22 @@ def nodes(survey: Survey) -> list[NodeId]:
     return [machine.node for machine in survey.machines]
 
 
-def fate(survey: Survey, token: str) -> RequestStatus:
-    (found,) = [fate for fate in survey.fates if fate.token == token]
+def status(survey: Survey, token: str) -> RequestStatus:
+    (found,) = [status for status in survey.requests if status.token == token]
     return found
 
 
 class ProviderContract:
     def test_a_new_run_has_nothing(self, stage: Stage) -> None:
         survey = stage.provider().survey()
-        assert (survey.machines, survey.fates) == ((), ())
+        assert (survey.machines, survey.requests) == ((), ())
 
     def test_a_request_yields_exactly_so_many_nodes(self, stage: Stage) -> None:
         provider = stage.provider()
         provider.request("a", 2)
         survey = stage.settle(provider)
         assert len(set(nodes(survey))) == 2
-        assert fate(survey, "a") == RequestStatus(token="a", asked=2, granted=tuple(nodes(survey)))
+        assert status(survey, "a") == RequestStatus(token="a", asked=2, granted=tuple(nodes(survey)))
         assert {machine.state for machine in survey.machines} == {MachineState.READY}
 
     def test_machines_tell_their_token(self, stage: Stage) -> None:
@@ -61,7 +61,7 @@ class ProviderContract:
         survey = stage.settle(provider)
         assert sorted(machine.token for machine in survey.machines) == ["a", "b", "b"]
         for machine in survey.machines:
-            assert machine.node in fate(survey, machine.token).granted
+            assert machine.node in status(survey, machine.token).granted
 
     def test_times_are_in_order_and_not_in_the_future(self, stage: Stage) -> None:
         provider = stage.provider()
@@ -79,7 +79,7 @@ class ProviderContract:
         provider.request("b", 1)
         later = stage.settle(provider)
         assert later.machines[:1] == survey.machines
-        assert fate(later, "a") == fate(survey, "a")
+        assert status(later, "a") == status(survey, "a")
 
     def test_the_same_token_again_brings_no_new_nodes(self, stage: Stage) -> None:
         provider = stage.provider()
@@ -120,7 +120,7 @@ class ProviderContract:
         provider.request("a", 1)
         before = stage.settle(provider)
         provider.release(nodes(before))
-        assert fate(provider.survey(), "a") == fate(before, "a")
+        assert status(provider.survey(), "a") == status(before, "a")
 
     def test_releasing_twice_or_what_never_was_is_harmless(self, stage: Stage) -> None:
         provider = stage.provider()
@@ -161,7 +161,7 @@ class ProviderContract:
         before = stage.settle(provider)
         provider.request("b", 1)
         survey = stage.settle(provider)
-        refusal = fate(survey, "b")
+        refusal = status(survey, "b")
         assert (refusal.granted, refusal.refused) == ((), 1)
         assert refusal.reason
         assert survey.machines == before.machines
@@ -171,7 +171,7 @@ class ProviderContract:
         provider = stage.provider(room=2)
         provider.request("a", 3)
         survey = stage.settle(provider)
-        answer = fate(survey, "a")
+        answer = status(survey, "a")
         assert answer.refused >= 1
         assert answer.reason
         assert answer.open == 0

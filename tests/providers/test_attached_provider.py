@@ -21,7 +21,7 @@ from elastune.providers.local.processes import NODE, tagged
 from elastune.providers.local.provider import LocalProvider
 from elastune.providers.protocol import MachineState, Provider, ProviderSetting, Survey
 from elastune.providers.ray_cluster import refuse_unreachable
-from tests.providers.contract import ProviderContract, fate, nodes
+from tests.providers.contract import ProviderContract, nodes, status
 from tests.waiting import PATIENCE_S, wait_until
 
 ray = pytest.importorskip("ray")
@@ -84,7 +84,7 @@ def test_it_grants_the_nodes_that_are_free_and_says_what_there_is(cluster: Local
     provider = attached(room=9)
     provider.request("a", 3)
     provider.request("b", 3)
-    answer = fate(provider.survey(), "b")
+    answer = status(provider.survey(), "b")
     assert (len(answer.granted), answer.refused) == (1, 2)
     assert answer.reason == "the Ray cluster has 4 nodes of at least 2 CPUs, 3 of them taken"
     assert len({provider.ray_node(node) for node in nodes(provider.survey())}) == 4
@@ -93,7 +93,7 @@ def test_it_grants_the_nodes_that_are_free_and_says_what_there_is(cluster: Local
 def test_nodes_that_are_too_small_do_not_count(cluster: LocalProvider) -> None:
     provider = attached(slots_per_node=2, slot_gpus=1)
     provider.request("a", 1)
-    reason = fate(provider.survey(), "a").reason
+    reason = status(provider.survey(), "a").reason
     assert reason == "the Ray cluster has 0 nodes of at least 2 CPUs and 2 GPUs, 0 of them taken"
 
 
@@ -105,7 +105,7 @@ def test_a_ray_node_that_is_granted_again_has_a_new_name(cluster: LocalProvider)
     provider.release(before[:1])
     assert provider.ray_node(before[0]) is None
     provider.request("b", 1)
-    (again,) = fate(provider.survey(), "b").granted
+    (again,) = status(provider.survey(), "b").granted
     assert again not in before
     assert {provider.ray_node(node) for node in nodes(provider.survey())} == of_ray
 

@@ -18,7 +18,7 @@ from elastune.providers.local.provider import LocalProvider
 from elastune.providers.protocol import MachineState, ProviderSetting
 from elastune.providers.ray_cluster import draining_nodes, noticed_nodes, ray_nodes_by_instance
 from elastune.providers.watcher import Watcher
-from tests.providers.contract import fate, nodes
+from tests.providers.contract import nodes, status
 from tests.waiting import PATIENCE_S, wait_until
 
 ray = pytest.importorskip("ray")
@@ -102,7 +102,7 @@ def test_a_drained_node_is_under_notice_and_not_granted_again(
 
     provider.release([taken, kept])
     provider.request("b", 2)
-    answer = fate(provider.survey(), "b")
+    answer = status(provider.survey(), "b")
     assert (len(answer.granted), answer.refused) == (1, 1)
     assert answer.reason == "the Ray cluster has 1 nodes of at least 2 CPUs, 0 of them taken"
     assert [provider.ray_node(node) for node in answer.granted] != [ray_node]

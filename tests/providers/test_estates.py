@@ -78,7 +78,7 @@ def instance(name: str, phase: InstancePhase = InstancePhase.RUNNING, **tags: st
 def test_an_instance_is_told_with_all_that_its_tags_say() -> None:
     tags = {RUN: "3fa2c1", JOB: "digits", OWNER: "me", PRICE: "0.25", EXPIRY: "5000"}
     estate = Ec2Inventory(VirtualCloud(replace(instance("i-1"), tags=tags)))
-    assert estate.sightings() == (
+    assert estate.instances() == (
         LiveInstance(
             provider="ec2",
             node="i-1",
@@ -97,9 +97,9 @@ def test_an_instance_is_told_with_all_that_its_tags_say() -> None:
 def test_only_what_is_alive_is_told_and_exactly_that_is_ended() -> None:
     cloud = VirtualCloud(*(instance(f"i-{phase.value}", phase) for phase in InstancePhase))
     estate = Ec2Inventory(cloud)
-    assert [each.node for each in estate.sightings()] == ["i-ending", "i-pending", "i-running", "i-stopped"]
+    assert [each.node for each in estate.instances()] == ["i-ending", "i-pending", "i-running", "i-stopped"]
     estate.end(["i-pending", "i-never-was"])
-    assert [each.node for each in estate.sightings()] == ["i-ending", "i-running", "i-stopped"]
+    assert [each.node for each in estate.instances()] == ["i-ending", "i-running", "i-stopped"]
 
 
 def test_what_ec2_refuses_is_unseen_and_a_bug_is_a_bug() -> None:
@@ -107,11 +107,11 @@ def test_what_ec2_refuses_is_unseen_and_a_bug_is_a_bug() -> None:
     estate = Ec2Inventory(cloud)
     cloud.error = BusyError("too many calls")
     with pytest.raises(UnseenError, match="too many calls") as caught:
-        estate.sightings()
+        estate.instances()
     assert not caught.value.is_absent
     cloud.error = ZeroDivisionError("ours")
     with pytest.raises(ZeroDivisionError):
-        estate.sightings()
+        estate.instances()
 
 
 def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_p
         load_inventory("ec2")(InventoryScope())
     assert caught.value.is_absent
     with pytest.raises(UnseenError, match="Unable to locate credentials") as caught:
-        load_inventory("ec2")(InventoryScope(region="us-east-1")).sightings()
+        load_inventory("ec2")(InventoryScope(region="us-east-1")).instances()
     assert caught.value.is_absent
 
 
@@ -170,7 +170,7 @@ class TestOnThisMachine:
     def seen(self, run: str) -> dict[str, LiveInstance]:
         """By the last part of their names."""
         return {
-            each.node.rpartition("/")[2]: each for each in LocalInventory().sightings() if each.run == run
+            each.node.rpartition("/")[2]: each for each in LocalInventory().instances() if each.run == run
         }
 
     def test_nodes_are_seen_ended_one_by_one_and_gone_after_the_end(self, fleet: LocalProvider) -> None:
@@ -184,10 +184,10 @@ class TestOnThisMachine:
         assert set(self.seen("abc123")) == {"head", second}
         fleet.close()
         assert not self.seen("abc123")
-        farewell = fleet.farewell()
-        assert farewell is not None
-        assert farewell.left == ()
-        assert farewell.how.startswith("processes of this machine at ")
+        final_check = fleet.final_check()
+        assert final_check is not None
+        assert final_check.left == ()
+        assert final_check.how.startswith("processes of this machine at ")
 
     def test_a_fleet_ends_with_its_head(self) -> None:
         """In a process of its own: Ray may end the driver too."""

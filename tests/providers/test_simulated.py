@@ -22,7 +22,7 @@ def test_nodes_queue_then_boot_then_are_ready() -> None:
     )
     late = here.at(100.0).survey()
     assert [machine.ready_s for machine in late.machines] == [35.0, 35.0]
-    assert late.fates == (RequestStatus(token="a", asked=2, granted=(NodeId("n0"), NodeId("n1"))),)
+    assert late.requests == (RequestStatus(token="a", asked=2, granted=(NodeId("n0"), NodeId("n1"))),)
 
 
 def test_a_request_queues_once_and_its_nodes_boot_each_at_its_own_pace() -> None:
@@ -37,9 +37,9 @@ def test_nodes_are_numbered_in_order_of_grant_not_of_request() -> None:
     here = cloud(terms(queue=Empirical((1.0, 100.0))))
     for token in "abcdef":
         here.provider.request(token, 1)
-    fates = here.at(200.0).survey().fates
-    assert [fate.granted for fate in fates] == [(f"n{number}",) for number in range(6)]
-    assert [fate.token for fate in fates] != sorted(fate.token for fate in fates)
+    requests = here.at(200.0).survey().requests
+    assert [status.granted for status in requests] == [(f"n{number}",) for number in range(6)]
+    assert [status.token for status in requests] != sorted(status.token for status in requests)
 
 
 def test_changes_are_announced_one_by_one() -> None:
@@ -73,15 +73,19 @@ def test_no_more_nodes_than_the_job_allows() -> None:
     here = cloud(terms(max_nodes=3))
     here.provider.request("a", 2)
     here.provider.request("b", 4)
-    fate = here.at(10.0).survey().fates[1]
-    assert (fate.granted, fate.refused, fate.reason) == (("n2",), 3, "at most 3 nodes")
+    status = here.at(10.0).survey().requests[1]
+    assert (status.granted, status.refused, status.reason) == (("n2",), 3, "at most 3 nodes")
 
 
 def test_no_more_nodes_than_the_provider_has() -> None:
     here = cloud(faults=NodeFaults(capacity=1))
     here.provider.request("a", 2)
-    fate = here.at(10.0).survey().fates[0]
-    assert (fate.granted, fate.refused, fate.reason) == (("n0",), 1, "the provider has no more than 1 nodes")
+    status = here.at(10.0).survey().requests[0]
+    assert (status.granted, status.refused, status.reason) == (
+        ("n0",),
+        1,
+        "the provider has no more than 1 nodes",
+    )
 
 
 def test_room_is_counted_when_the_request_is_answered() -> None:
@@ -89,14 +93,14 @@ def test_room_is_counted_when_the_request_is_answered() -> None:
     here.provider.request("a", 1)
     here.at(12.0).request("b", 1)
     here.at(20.0).release([NodeId("n0")])
-    assert here.at(22.0).survey().fates[1].granted == ("n1",)
+    assert here.at(22.0).survey().requests[1].granted == ("n1",)
 
 
 def test_refusals_are_half_of_the_time_partial() -> None:
     here = cloud(terms(max_nodes=10_000, queue=0.0), faults=NodeFaults(refused=0.5))
     for number in range(1_000):
         here.provider.request(f"r{number}", 4)
-    granted = [len(fate.granted) for fate in here.provider.survey().fates]
+    granted = [len(status.granted) for status in here.provider.survey().requests]
     assert granted.count(4) == pytest.approx(500, abs=60)
     assert granted.count(0) == pytest.approx(250, abs=50)
     for part in (1, 2, 3):
@@ -107,7 +111,7 @@ def test_a_single_node_is_refused_as_often_as_a_request() -> None:
     here = cloud(terms(max_nodes=10_000, queue=0.0), faults=NodeFaults(refused=0.2))
     for number in range(1_000):
         here.provider.request(f"r{number}", 1)
-    assert sum(fate.refused for fate in here.provider.survey().fates) == pytest.approx(200, abs=45)
+    assert sum(status.refused for status in here.provider.survey().requests) == pytest.approx(200, abs=45)
 
 
 def test_a_node_that_fails_to_boot_stays_booting_and_is_billed() -> None:

@@ -17,8 +17,8 @@ def machine(
     return Machine(node=node, token="1", since_s=since_s, ready_s=ready_s, until_s=until_s)
 
 
-def survey(at_s: float, *machines: Machine, fates: tuple[RequestStatus, ...] = ()) -> Survey:
-    return Survey(at_s=at_s, machines=machines, fates=fates)
+def survey(at_s: float, *machines: Machine, requests: tuple[RequestStatus, ...] = ()) -> Survey:
+    return Survey(at_s=at_s, machines=machines, requests=requests)
 
 
 def watcher(*machines: Machine) -> Watcher:
@@ -55,7 +55,7 @@ def test_one_late_survey_tells_everything_in_order_of_time() -> None:
         machine(A, ready_s=20.0),
         machine(B, ready_s=15.0, until_s=60.0),
         machine(C, since_s=18.0, ready_s=20.0),
-        fates=(RequestStatus(token="1", asked=4, granted=(A, B, C), refused=1, reason="full"),),
+        requests=(RequestStatus(token="1", asked=4, granted=(A, B, C), refused=1, reason="full"),),
     )
     assert watcher(machine(NodeId("z"))).observe(late) == (
         NodesGranted(at_s=50.0, request=1, nodes=(A, B), billed_s=40.0),
@@ -90,8 +90,8 @@ def test_a_lost_node_that_comes_back_is_an_orphan() -> None:
 
 
 def test_a_machine_of_an_unknown_token_is_an_orphan_and_its_fate_is_not_told() -> None:
-    fates = (RequestStatus(token="1", asked=2, granted=(A,), refused=1, reason="full"),)
-    assert Watcher().observe(survey(20.0, machine(A), fates=fates)) == (
+    requests = (RequestStatus(token="1", asked=2, granted=(A,), refused=1, reason="full"),)
+    assert Watcher().observe(survey(20.0, machine(A), requests=requests)) == (
         NodeFound(at_s=20.0, node=A, billed_s=10.0),
     )
 
@@ -100,25 +100,25 @@ def test_refusals_that_come_in_parts_are_told_in_parts() -> None:
     watching = watcher()
     some = RequestStatus(token="1", asked=5, refused=2, reason="full")
     more = RequestStatus(token="1", asked=5, refused=5, reason="still full")
-    assert watching.observe(survey(1.0, fates=(some,))) == (
+    assert watching.observe(survey(1.0, requests=(some,))) == (
         NodesRefused(at_s=1.0, request=1, count=2, reason="full"),
     )
-    assert watching.observe(survey(2.0, fates=(some,))) == ()
-    assert watching.observe(survey(3.0, fates=(more,))) == (
+    assert watching.observe(survey(2.0, requests=(some,))) == ()
+    assert watching.observe(survey(3.0, requests=(more,))) == (
         NodesRefused(at_s=3.0, request=1, count=3, reason="still full"),
     )
 
 
 def test_a_node_that_came_and_went_between_two_surveys_is_granted_and_lost() -> None:
     watching = watcher()
-    fates = (RequestStatus(token="1", asked=2, granted=(A, B)),)
-    events = watching.observe(survey(50.0, machine(B), fates=fates))
+    requests = (RequestStatus(token="1", asked=2, granted=(A, B)),)
+    events = watching.observe(survey(50.0, machine(B), requests=requests))
     assert events == (
         NodesGranted(at_s=50.0, request=1, nodes=(B,), billed_s=40.0),
         NodesGranted(at_s=50.0, request=1, nodes=(A,)),
         NodeLost(at_s=50.0, node=A),
     )
-    assert watching.observe(survey(51.0, machine(B), fates=fates)) == ()
+    assert watching.observe(survey(51.0, machine(B), requests=requests)) == ()
 
 
 def test_what_was_told_is_not_taken_back() -> None:
@@ -140,7 +140,7 @@ def test_a_resumed_run_learns_what_happened_while_it_was_away() -> None:
     new = Machine(node=C, token="2", since_s=40.0, ready_s=45.0)
     there = survey(
         100.0, machine(A), stranger, new,
-        fates=(
+        requests=(
             RequestStatus(token="1", asked=3, granted=(A, B), refused=1, reason="full"),
             RequestStatus(token="2", asked=1, granted=(C,)),
         ),
@@ -157,8 +157,8 @@ def test_a_resumed_run_learns_what_happened_while_it_was_away() -> None:
 def test_a_provider_that_knows_the_bill_is_believed() -> None:
     """It saw the loss late, or the driver was away; the run's own watch would bill too much."""
     watching = Watcher(Belief(machines=(machine(A),), requests=frozenset({1})), billed_s=BILLED_S.get)
-    fates = (RequestStatus(token="1", asked=4, granted=(A, B, C)),)
-    assert watching.observe(survey(90.0, machine(B), fates=fates), now_s=91.0) == (
+    requests = (RequestStatus(token="1", asked=4, granted=(A, B, C)),)
+    assert watching.observe(survey(90.0, machine(B), requests=requests), now_s=91.0) == (
         NodesGranted(at_s=91.0, request=1, nodes=(B,), billed_s=81.0),
         NodesGranted(at_s=91.0, request=1, nodes=(C,), billed_s=3.0),
         NodeLost(at_s=91.0, node=A, billed_s=25.0),
@@ -168,8 +168,8 @@ def test_a_provider_that_knows_the_bill_is_believed() -> None:
 
 def test_nodes_of_one_grant_that_are_billed_otherwise_are_told_apart() -> None:
     watching = Watcher(billed_s=BILLED_S.get)
-    fates = (RequestStatus(token=watching.expect(2), asked=3, granted=(A, C, B), prices={B: 1.0}),)
-    assert watching.observe(survey(50.0, fates=fates)) == (
+    requests = (RequestStatus(token=watching.expect(2), asked=3, granted=(A, C, B), prices={B: 1.0}),)
+    assert watching.observe(survey(50.0, requests=requests)) == (
         NodesGranted(at_s=50.0, request=2, nodes=(A,), billed_s=25.0),
         NodesGranted(at_s=50.0, request=2, nodes=(C,), billed_s=3.0),
         NodesGranted(at_s=50.0, request=2, nodes=(B,), usd_per_hour=1.0),

@@ -144,7 +144,7 @@ class World(RuleBasedStateMachine):
         assert replace(between, at_s=before.at_s) == before
         self.watched.clock.now_s = change_s
         after = self.look()
-        assert (after.machines, after.fates) != (before.machines, before.fates)
+        assert (after.machines, after.requests) != (before.machines, before.requests)
 
     @rule()
     def look_at_the_unwatched(self) -> None:
@@ -172,9 +172,9 @@ class World(RuleBasedStateMachine):
         assert self.watcher.belief.machines == tuple(self.held.values()) == survey.machines
         assert self.watched.provider.live() == tuple(machine.node for machine in survey.machines)
         assert len(survey.machines) <= self.most
-        for fate in survey.fates:
-            assert fate.asked == self.asked[int(fate.token)] == len(fate.granted) + fate.refused
-            assert fate.refused == self.refused.get(int(fate.token), 0)
+        for status in survey.requests:
+            assert status.asked == self.asked[int(status.token)] == len(status.granted) + status.refused
+            assert status.refused == self.refused.get(int(status.token), 0)
 
     @invariant()
     def the_bill_is_what_a_bookkeeper_finds(self) -> None:

@@ -193,7 +193,7 @@ def test_the_deadline_is_told_to_whoever_watches() -> None:
         [0],
         faults=NO_FAULTS,
         journal=None,
-        christening=RunNaming(run=RunId("ab"), now_utc=lambda: datetime(2026, 1, 1, tzinfo=UTC)),
+        naming=RunNaming(run=RunId("ab"), now_utc=lambda: datetime(2026, 1, 1, tzinfo=UTC)),
         watch=told.append,
     )
     assert {progress.deadline_s for progress in told} == {600.0}

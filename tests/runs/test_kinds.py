@@ -180,8 +180,8 @@ def test_an_offer_is_made_with_the_best_kind() -> None:
     job = job_of(
         FAST, CHEAP, trainable=train, metric="accuracy", space={"lr": {"float": [0.0, 1.0]}}
     )  # fmt: skip
-    offer = prepare_run(job, policy=None, seed=0, address=None)
-    assert chosen(offer.quote) == "cheap"
-    assert offer.setup.job.cluster.kinds == ()
-    assert offer.setup.terms.cluster.price_per_hour == 3.0
-    assert offer.setup.job.to_dict()["cluster"] == job.of_kind(job.cluster.kinds[1]).to_dict()["cluster"]
+    prepared = prepare_run(job, policy=None, seed=0, address=None)
+    assert chosen(prepared.quote) == "cheap"
+    assert prepared.setup.job.cluster.kinds == ()
+    assert prepared.setup.terms.cluster.price_per_hour == 3.0
+    assert prepared.setup.job.to_dict()["cluster"] == job.of_kind(job.cluster.kinds[1]).to_dict()["cluster"]

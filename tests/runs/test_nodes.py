@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elastune.api.nodes import Lookouts
+from elastune.api.nodes import Supervision
 from elastune.core.commands import Ending, EndRun
 from elastune.core.events import RunStarted
 from elastune.errors import JobError
@@ -76,14 +76,16 @@ def cloud() -> VirtualCloud:
     )
 
 
-def wardens(cloud: VirtualCloud, runs: Path, clock: Clock | None = None) -> Lookouts:
+def wardens(cloud: VirtualCloud, runs: Path, clock: Clock | None = None) -> Supervision:
     clock = clock or Clock()
-    return Lookouts(estates={"ec2": Ec2Inventory(cloud)}, runs_folder=runs, clock=clock, sleep=clock.sleep)
+    return Supervision(
+        inventories={"ec2": Ec2Inventory(cloud)}, runs_folder=runs, clock=clock, sleep=clock.sleep
+    )
 
 
 def test_every_node_is_told_with_its_reason(cloud: VirtualCloud, runs: Path) -> None:
     found = wardens(cloud, runs).look()
-    assert {node.sighting.node: node.orphan for node in found.nodes} == {
+    assert {node.instance.node: node.orphan for node in found.nodes} == {
         "i-alive": None,
         "i-broken": "run b0b0b0 is driven by nobody any more",
         "i-ended": "run e0e0e0 has ended (complete)",
@@ -92,7 +94,7 @@ def test_every_node_is_told_with_its_reason(cloud: VirtualCloud, runs: Path) -> 
         "i-without": "it has no lease: no driver ever said how long it is needed",
         "i-nobody": "it has no lease: no driver ever said how long it is needed",
     }
-    (alive,) = (node for node in found.nodes if node.sighting.node == "i-alive")
+    (alive,) = (node for node in found.nodes if node.instance.node == "i-alive")
     assert alive.age_s == 9000.0
     assert alive.cost == pytest.approx(9.0)
     assert alive.to_dict(found.at)["lease_seconds"] == 600.0
@@ -100,7 +102,7 @@ def test_every_node_is_told_with_its_reason(cloud: VirtualCloud, runs: Path) -> 
 
 def test_where_no_run_is_known_only_leases_count(cloud: VirtualCloud, tmp_path: Path) -> None:
     found = wardens(cloud, tmp_path / "none").look()
-    assert {node.sighting.node for node in found.orphans} == {"i-over", "i-without", "i-nobody"}
+    assert {node.instance.node for node in found.orphans} == {"i-over", "i-without", "i-nobody"}
 
 
 def test_a_sweep_ends_the_orphans_and_nobody_else(cloud: VirtualCloud, runs: Path) -> None:
@@ -108,7 +110,7 @@ def test_a_sweep_ends_the_orphans_and_nobody_else(cloud: VirtualCloud, runs: Pat
     swept = these.end(these.look().orphans)
     assert swept.ended == ("i-broken", "i-ended", "i-nobody", "i-over", "i-without")
     assert (swept.left.nodes, swept.left.unseen) == ((), ())
-    assert [node.sighting.node for node in these.look().nodes] == ["i-alive", "i-foreign"]
+    assert [node.instance.node for node in these.look().nodes] == ["i-alive", "i-foreign"]
 
 
 def test_of_one_run_only(cloud: VirtualCloud, runs: Path) -> None:
@@ -132,7 +134,7 @@ def test_what_does_not_end_is_told(cloud: VirtualCloud, runs: Path) -> None:
     clock = Clock()
     these = wardens(cloud, runs, clock)
     swept = these.end(these.look().orphans)
-    assert [node.sighting.node for node in swept.left.nodes] == ["i-over"]
+    assert [node.instance.node for node in swept.left.nodes] == ["i-over"]
     assert len(swept.ended) == 4
     assert clock.now > NOW
 
@@ -149,7 +151,7 @@ def test_a_cloud_that_does_not_answer_is_no_empty_cloud(cloud: VirtualCloud, run
 
 def test_a_provider_that_nobody_knows_is_refused() -> None:
     with pytest.raises(JobError, match="provider is 'moon', whose nodes cannot be listed; expected "):
-        Lookouts(provider="moon")
+        Supervision(provider="moon")
 
 
 def test_where_the_provider_sees_the_driver_no_lease_is_needed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from elastune.history.result import Estimate
-from elastune.history.status import NodePrices, standing_of
+from elastune.history.status import NodePrices, status_of
 from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
 from elastune.providers.simulated_faults import NodeFaults
@@ -51,7 +51,7 @@ def test_the_bill_tells_the_price_its_source_and_who_cost_something_else() -> No
     run.run()
     state = run.core.state
     nodes = len(state.ledger.nodes)
-    standing = standing_of(setup, state, seed=1, predicted=None)
+    standing = status_of(setup, state, seed=1, predicted=None)
     assert standing.prices == NodePrices(usd_per_hour=4.0, source=source, others=((12.24, nodes),))
     told = tell_prices(standing.prices)
     assert told == f"$4.00 per node-hour ({source}), {nodes} nodes at $12.24"

@@ -134,7 +134,7 @@ def test_without_aws_there_is_still_a_quote(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_installed_provider_may_know_its_prices(site: Path) -> None:
     (site / "acme.py").write_text(
-        "from elastune.providers.registry import Quotation\n"
+        "from elastune.model.billing import Quotation\n"
         "from elastune.providers.registry import simulate\n"
         "def make(setting): return simulate(setting)\n"
         "make.quote_price = lambda options: Quotation(\n"

@@ -11,7 +11,7 @@ import pytest
 from elastune.curves.source import UnknownSource
 from elastune.errors import JobError
 from elastune.job.job import Job, load_job
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.runs.policy_quote import predict
 from elastune.setup.run_setup import SetupPurpose, prepare
 from tests.cli.commands import elastune

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from elastune.core.checkpoint_rule import CheckpointRule
 from elastune.curves.table import TableCurve
-from elastune.model.limits import Inequality, Mode, Target
+from elastune.model.checkpoint_rule import CheckpointRule
+from elastune.model.metric import Inequality, Mode, Target
 from elastune.runtime.ray.messages import CodeReference, Form, GangId, GangTerms, WorkerSpec
 from elastune.runtime.ray.slot_io import Reporter, Saver
 from elastune.runtime.simulated.gang import SimulatedGang
@@ -40,7 +40,7 @@ class RealGang:
         self.written_s: float | None = None
         self.may_end = threading.Semaphore(0)
         parts = cast("Any", self)
-        manual = WorkerSpec(
+        worker_spec = WorkerSpec(
             script=CodeReference(name="train", metric="score"),
             store=parts,
             checkpoints=rule,
@@ -48,7 +48,7 @@ class RealGang:
             threads=1,
             logs=None,
         )
-        self.saver = Saver(manual, FORM, parts, Reporter(parts), clock=lambda: self.now_s)
+        self.saver = Saver(worker_spec, FORM, parts, Reporter(parts), clock=lambda: self.now_s)
 
     def save(self) -> dict[str, int]:
         self.saved.append(self.iteration)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from elastune.core import commands as do
-from elastune.core.checkpoint_rule import CheckpointRule
 from elastune.hopping.partitions import DataTerms
-from elastune.model.limits import Mode
+from elastune.model.checkpoint_rule import CheckpointRule
+from elastune.model.metric import Mode
 from elastune.runtime.simulated.latency import Visits
 from tests.core.theatre import make_terms
 from tests.runtime.workshop import T0, Workshop, falling, lease, profile

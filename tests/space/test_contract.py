@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.space.given_configurations import StartingSampler, TableSampler
 from elastune.space.model_sampler import ModelSampler
 from elastune.space.parsing import parse_space

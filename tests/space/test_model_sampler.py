@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastune.errors import JobError
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.space.function_space import FunctionSpace, SuggestingTrial
 from elastune.space.model_sampler import Evidence, Model, ModelSampler
 from elastune.space.parsing import parse_space

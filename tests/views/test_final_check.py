@@ -8,35 +8,35 @@ from pathlib import Path
 from elastune.journal.records import RunId
 from elastune.journal.run_folders import RunFolder
 from elastune.providers.ray_cluster import FinalCheck
-from elastune.runs.run_files import read_farewell, write_farewell
-from elastune.views.terminal.run import farewell_words, tell_farewell
+from elastune.runs.run_files import read_final_check, write_final_check
+from elastune.views.terminal.run import describe_final_check, final_check_words
 
 GONE = FinalCheck(at="2026-11-16T12:03:11+00:00", how="listing of EC2 at 12:03:11 UTC")
 LEFT = FinalCheck(left=("i-1", "i-2"), at=GONE.at, how=GONE.how)
 
 
 def test_that_nothing_is_left_is_told_with_who_looked() -> None:
-    assert farewell_words(GONE) == "nothing of it is alive (listing of EC2 at 12:03:11 UTC)"
-    assert not tell_farewell(GONE).style
+    assert final_check_words(GONE) == "nothing of it is alive (listing of EC2 at 12:03:11 UTC)"
+    assert not describe_final_check(GONE).style
 
 
 def test_what_is_left_is_told_loudly_and_with_what_to_do() -> None:
-    words = farewell_words(LEFT)
+    words = final_check_words(LEFT)
     assert words.startswith(
         "2 nodes may be alive and cost money: i-1, i-2 (listing of EC2 at 12:03:11 UTC); "
     )
     assert "`elastune nodes --sweep`" in words
-    assert tell_farewell(LEFT).style == "bold red"
+    assert describe_final_check(LEFT).style == "bold red"
 
 
 def test_it_is_kept_in_the_folder_of_the_run_until_the_run_goes_on(tmp_path: Path) -> None:
     now = datetime(2026, 11, 16, tzinfo=UTC)
     folder = RunFolder.create(tmp_path, name="job", now_utc=now, run=RunId("3fa2c1"))
-    assert read_farewell(folder) is None
-    for farewell in (LEFT, GONE):
-        write_farewell(folder, farewell)
-        assert read_farewell(folder) == farewell
-    write_farewell(folder, None)
-    assert read_farewell(folder) is None
+    assert read_final_check(folder) is None
+    for final_check in (LEFT, GONE):
+        write_final_check(folder, final_check)
+        assert read_final_check(folder) == final_check
+    write_final_check(folder, None)
+    assert read_final_check(folder) is None
     (folder.report / "farewell.json").write_text("{}")
-    assert read_farewell(folder) is None
+    assert read_final_check(folder) is None

@@ -85,10 +85,12 @@ def test_what_is_evaluated_and_what_trains_together_is_in_the_key(together: Camp
 
 
 def test_every_visit_has_a_bar_and_no_two_overlap(lossy: Campaign) -> None:
-    memoir = memoir_of(lossy)
-    layout = lay_out(memoir.history, 2)
+    run_report = memoir_of(lossy)
+    layout = lay_out(run_report.history, 2)
     assert layout.hops
-    visits = [gang for gang in memoir.history.gangs if gang.visit is not None and gang.until_s > gang.from_s]
+    visits = [
+        gang for gang in run_report.history.gangs if gang.visit is not None and gang.until_s > gang.from_s
+    ]
     assert len(layout.boxes) == len(visits)
     assert all(box.slots == 1 and box.activity is Activity.TRAINING for box in layout.boxes)
     by_row = sorted((box.top, box.from_s, box.until_s) for box in layout.boxes)
@@ -96,19 +98,19 @@ def test_every_visit_has_a_bar_and_no_two_overlap(lossy: Campaign) -> None:
 
 
 def test_a_gang_of_all_workers_is_as_high_as_they_are(together: Campaign) -> None:
-    memoir = memoir_of(together)
-    layout = lay_out(memoir.history, 2)
+    run_report = memoir_of(together)
+    layout = lay_out(run_report.history, 2)
     assert max(box.slots for box in layout.boxes) > 1
     assert {box.evaluates for box in layout.boxes} == {False, True}
 
 
 def test_reading_data_is_marked_where_it_took_time(lossy: Campaign) -> None:
-    memoir = memoir_of(lossy)
+    run_report = memoir_of(lossy)
     gangs = tuple(
         replace(gang, visit=replace(gang.visit, load_s=0.5)) if gang.visit is not None else gang
-        for gang in memoir.history.gangs
+        for gang in run_report.history.gangs
     )
-    read = replace(memoir, history=replace(memoir.history, gangs=gangs))
+    read = replace(run_report, history=replace(run_report.history, gangs=gangs))
     assert all(box.loads_until_s == box.from_s + 0.5 for box in lay_out(read.history, 2).boxes)
     figure = draw_round(read)
     assert figure is not None
@@ -158,7 +160,9 @@ def test_status_and_simulate_have_the_same_figures_for_programs(lossy: Campaign)
 
 
 def test_the_screen_tells_the_epoch_who_trains_where_and_who_holds_what() -> None:
-    seen = [scene for scene in scenes(simulated(SHA, VALIDATED, cluster__max_nodes=1)) if scene.rounds]
+    seen = [
+        snapshot for snapshot in scenes(simulated(SHA, VALIDATED, cluster__max_nodes=1)) if snapshot.rounds
+    ]
     text = "\n".join(row.plain for row in panel_lines(seen[5], 120, 40))
     assert f"stage 1 of 3, {seen[5].rounds[0]}" in text
     assert "9: 9 train, 0 wait, 0 over" in text
@@ -168,6 +172,6 @@ def test_the_screen_tells_the_epoch_who_trains_where_and_who_holds_what() -> Non
 
 def test_the_screen_has_room_for_losses() -> None:
     seen = scenes(simulated(faults=LOSSES))
-    for scene in seen[::7]:
+    for snapshot in seen[::7]:
         for width, height in ((60, 12), (80, 24), (160, 50)):
-            assert len(panel_lines(scene, width, height)) <= height
+            assert len(panel_lines(snapshot, width, height)) <= height

@@ -171,13 +171,13 @@ def test_brackets_and_metrics_to_minimise_are_drawn(tmp_path: Path) -> None:
 
 
 def test_the_plan_is_drawn_as_it_was_quoted(harsh: Campaign) -> None:
-    memoir = memoir_of(harsh)
+    run_report = memoir_of(harsh)
     quote = elastune.plan(SYNTHETIC)
-    steps = planned_nodes(memoir.plan)
+    steps = planned_nodes(run_report.plan)
     assert steps[-1][0] == pytest.approx(quote.jct_seconds)
     assert steps[-1][1] == 0
     assert max(nodes for _, nodes in steps) == quote.peak_nodes
-    assert planned_money(memoir.plan)[-1] == pytest.approx((quote.jct_seconds, quote.cost))
+    assert planned_money(run_report.plan)[-1] == pytest.approx((quote.jct_seconds, quote.cost))
 
 
 def test_a_policy_without_a_plan_has_none(several: Campaign) -> None:
@@ -201,10 +201,10 @@ def test_nodes_over_time_are_those_of_the_ledger(harsh: Campaign) -> None:
 
 
 def test_lanes_are_shared_and_boxes_never_overlap(harsh: Campaign) -> None:
-    memoir = memoir_of(harsh)
-    layout = lay_out(memoir.history, 4)
+    run_report = memoir_of(harsh)
+    layout = lay_out(run_report.history, 4)
     assert layout.left_out == 0
-    assert len(layout.lanes) == max(each.held for each in node_counts(memoir.history))
+    assert len(layout.lanes) == max(each.held for each in node_counts(run_report.history))
     for lives in layout.lanes:
         assert all(a.until_s(1e9) <= b.born_s for a, b in itertools.pairwise(lives))
     rows: dict[int, list[tuple[float, float]]] = {}

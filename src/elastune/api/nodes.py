@@ -18,8 +18,8 @@ _PATIENCE_S = 180.0
 _LOOK_S = 2.0
 
 
-class Lookouts:
-    """Whoever can list and end nodes, by name. `estates` that are given take the place of those by name."""
+class Supervision:
+    """The inventories to look at, by name. `inventories` replaces them."""
 
     def __init__(
         self,
@@ -27,11 +27,11 @@ class Lookouts:
         provider: str | None = None,
         region: str | None = None,
         runs_folder: str | Path = RUNS_FOLDER,
-        estates: Mapping[str, Inventory] | None = None,
+        inventories: Mapping[str, Inventory] | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        known = known_inventories() if estates is None else tuple(estates)
+        known = known_inventories() if inventories is None else tuple(inventories)
         if provider is not None and provider not in known:
             raise JobError(
                 f"provider is {provider!r}, whose nodes cannot be listed; expected {either(known)}"
@@ -39,7 +39,7 @@ class Lookouts:
         self._names = known if provider is None else (provider,)
         self._outlook = InventoryScope(region=region)
         self._root = Path(runs_folder)
-        self._estates = dict(estates or {})
+        self._inventories = dict(inventories or {})
         self._clock = clock
         self._sleep = sleep
 
@@ -63,7 +63,7 @@ class Lookouts:
         while True:
             seen = self._look(names)
             left = tuple(node for node in seen.nodes if node.key in doomed)
-            if self._clock() >= until or all(refused[node.sighting.provider] for node in left):
+            if self._clock() >= until or all(refused[node.instance.provider] for node in left):
                 break
             self._sleep(_LOOK_S)
         unseen = {each.provider: each for each in seen.unseen}
@@ -78,25 +78,25 @@ class Lookouts:
         """Why it could not."""
         try:
             if nodes:
-                self._estate(name).end(nodes)
+                self._inventory(name).end(nodes)
         except UnseenError as error:
             return _unseen(name, error)
         return None
 
     def _look(self, names: Iterable[str], run: str | None = None) -> NodeList:
-        sightings: list[LiveInstance] = []
+        instances: list[LiveInstance] = []
         unseen: list[Unseen] = []
         for name in names:
             try:
-                sightings += self._estate(name).sightings()
+                instances += self._inventory(name).instances()
             except UnseenError as error:
                 unseen.append(_unseen(name, error))
         now = self._clock()
-        wanted = [each for each in sightings if run is None or (each.run or "").startswith(run)]
+        wanted = [each for each in instances if run is None or (each.run or "").startswith(run)]
         states = known_states(self._root, {each.run for each in wanted if each.run is not None})
         nodes = (
             LiveNode(
-                sighting=each,
+                instance=each,
                 age_s=max(0.0, now - each.since),
                 orphan=why_orphaned(each, now, states),
             )
@@ -104,10 +104,10 @@ class Lookouts:
         )
         return NodeList(at=now, nodes=tuple(nodes), unseen=tuple(unseen))
 
-    def _estate(self, name: str) -> Inventory:
-        if name not in self._estates:
-            self._estates[name] = load_inventory(name)(self._outlook)
-        return self._estates[name]
+    def _inventory(self, name: str) -> Inventory:
+        if name not in self._inventories:
+            self._inventories[name] = load_inventory(name)(self._outlook)
+        return self._inventories[name]
 
 
 def _unseen(name: str, error: UnseenError) -> Unseen:

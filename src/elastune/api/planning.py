@@ -89,7 +89,7 @@ def _cheapest(given: Job, quote_kind: Callable[[Job], AnyQuote]) -> AnyQuote:
     from elastune.runs.prepared_run import choose_kind  # noqa: PLC0415  loads all that a run needs
 
     chosen = choose_kind(given, quote_kind, lambda quote: quote)
-    return replace(chosen.offer, kinds=chosen.kinds)
+    return replace(chosen.prepared, kinds=chosen.kinds)
 
 
 def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elastune.api.caller import AnyJob, as_job
-from elastune.api.running import Nudge, run_offer
+from elastune.api.running import Nudge, carry_out_run
 from elastune.api.simulating import RUNS_FOLDER
 from elastune.errors import ExecutionError, InfeasibleError
 from elastune.history.measured import measure
@@ -20,7 +20,7 @@ from elastune.journal.run_folders import run_folders
 from elastune.journal.store import Journal
 from elastune.model.distributions import Constant, Normal
 from elastune.runs.code_bundle import ship
-from elastune.runs.profiling import Effort, Profiled, keep, key_of, offer_profiling
+from elastune.runs.profiling import Effort, Profiled, keep, key_of, prepare_profiling
 from elastune.runs.real import Watch
 from elastune.wording import format_duration, format_usd
 
@@ -46,11 +46,11 @@ def profile(
     `folder`, and in the file `out`, which a job can name as its `profile`.
     """
     given = as_job(job)
-    offer = offer_profiling(given, effort or Effort(), seed=given.seed, address=address)
-    finished = run_offer(offer, folder=folder, watch=watch, nudge=nudge)
+    prepared = prepare_profiling(given, effort or Effort(), seed=given.seed, address=address)
+    finished = carry_out_run(prepared, folder=folder, watch=watch, nudge=nudge)
     journal = Journal.open(finished.folder.journal, read_only=True)
     measurements = measure(journal.read(finished.record.run))
-    key = key_of(given, offer.shipment)
+    key = key_of(given, prepared.shipment)
     if not measurements.iterations and finished.standing.failures:
         error = finished.standing.failures[0].error
         raise ExecutionError(

@@ -105,7 +105,7 @@ def _home(root: Path, found: Sequence[FoundRun]) -> Path:
 
 def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
     tell("reading the journal")
-    memoir = remember(found)
+    run_report = remember(found)
     drawers: dict[str, Callable[[RunReport], Figure | None]] = {
         "nodes": draw_nodes,
         "gantt": draw_gantt,
@@ -113,16 +113,16 @@ def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
         "curves": draw_curves,
         "cost": draw_cost,
     }
-    captions = _RUN_CAPTIONS | (_HOPPING_CAPTIONS if memoir.status.standing.hopping is not None else {})
+    captions = _RUN_CAPTIONS | (_HOPPING_CAPTIONS if run_report.status.standing.hopping is not None else {})
     shown: dict[str, Markup] = {}
     pictures: dict[str, Path] = {}
     for name, draw in drawers.items():
         tell(f"drawing {name}")
-        figure = draw(memoir)
+        figure = draw(run_report)
         if figure is not None:
             shown[name], pictures[name] = _publish(figure, name, captions[name], into)
-    page = _write(into / "index.html", run_page(memoir, shown).encode())
-    return Report(page=page, pictures=pictures, figures=_run_figures(memoir))
+    page = _write(into / "index.html", run_page(run_report, shown).encode())
+    return Report(page=page, pictures=pictures, figures=_run_figures(run_report))
 
 
 def _report_comparison(found: Sequence[FoundRun], into: Path, tell: Tell) -> Report:
@@ -154,15 +154,15 @@ def _write(path: Path, data: bytes) -> Path:
     return path
 
 
-def _run_figures(memoir: RunReport) -> dict[str, object]:
+def _run_figures(run_report: RunReport) -> dict[str, object]:
     """Named as in `status --json`."""
-    record, standing, history = memoir.found.record, memoir.status.standing, memoir.history
+    record, standing, history = run_report.found.record, run_report.status.standing, run_report.history
     return {
         "run": record.run,
         "name": record.name,
         "policy": standing.policy,
         "seed": record.seed,
-        "state": memoir.status.state.value,
+        "state": run_report.status.state.value,
         "metric": standing.metric,
         "predicted": None if standing.predicted is None else asdict(standing.predicted),
         "actual": asdict(standing.actual),

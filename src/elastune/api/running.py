@@ -22,7 +22,13 @@ from elastune.providers.registry import load_provider
 from elastune.runs.prepared_run import PreparedRun
 from elastune.runs.real import FinishedRun, NodeLease, RealRun, RunResources, Watch
 from elastune.runs.resuming import Continuation
-from elastune.runs.run_files import StopFile, read_farewell, write_farewell, write_offer, write_real_result
+from elastune.runs.run_files import (
+    StopFile,
+    read_final_check,
+    write_final_check,
+    write_prepared,
+    write_real_result,
+)
 from elastune.runtime.ray.fleet import RunClock
 from elastune.views.live.spectator import Opening, introduce
 from elastune.wording import format_duration, format_usd
@@ -30,37 +36,37 @@ from elastune.wording import format_duration, format_usd
 Nudge = Callable[[], str | None]
 
 
-def run_offer(
-    offer: PreparedRun,
+def carry_out_run(
+    prepared: PreparedRun,
     *,
     folder: str | Path = RUNS_FOLDER,
     watch: Watch | None = None,
     nudge: Nudge = lambda: None,
 ) -> FinishedRun:
     """Carry an offer out. Raises `RunInterrupted` if it was nudged to rest."""
-    setup, run = offer.setup, new_id()
+    setup, run = prepared.setup, new_id()
     kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=now_utc(), run=run)
-    write_offer(kept, setup.job, offer.quote, setup.policy, offer.predicted)
+    write_prepared(kept, setup.job, prepared.quote, setup.policy, prepared.predicted)
     record = RunRecord(
         run=run,
         name=setup.job.name,
         created_utc=now_utc(),
         body=RuntimeKind.RAY,
         policy=setup.policy,
-        seed=offer.seed,
+        seed=prepared.seed,
     )
     clock = RunClock.starting_at()
     with ExitStack() as stack:
         stack.callback(_leave_no_empty_folder, kept)
         lease = NodeLease()
-        provider = open_provider(offer, record, clock, lease)
+        provider = open_provider(prepared, record, clock, lease)
         stack.callback(_take_leave, kept, provider)
         stack.callback(provider.close)
         provider.open()
         clock.restart()
         real = RealRun(
             setup,
-            RunResources(provider=provider, shipment=offer.shipment, clock=clock, lease=lease),
+            RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease),
             journal=Journal.open(kept.journal),
             record=record,
             folder=kept,
@@ -70,14 +76,14 @@ def run_offer(
             Opening(
                 record=record,
                 setup=setup,
-                predicted=offer.predicted,
+                predicted=prepared.predicted,
                 journal=real.journal,
                 policy=real.core.policy,
             ),
         )
         real.run(real.beginning(), watch, stop=StopFile(kept).reason, rest=nudge)
-        result = real.result(offer.predicted)
-    return _finished(real, result, offer, offer.predicted)
+        result = real.result(prepared.predicted)
+    return _finished(real, result, prepared, prepared.predicted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +127,7 @@ def run_on(
     nudge: Nudge = lambda: None,
 ) -> FinishedRun:
     """Carry a continuation out."""
-    found, offer, core = continuation.found, continuation.offer, continuation.core
+    found, prepared, core = continuation.found, continuation.prepared, continuation.core
     limits.check(core.state)
     StopFile(found.folder).clear()
     clock = RunClock.starting_at(core.state.now_s)
@@ -136,15 +142,15 @@ def run_on(
                 f"{found.record.run}`, and resume it again if it still rests"
             )
         lease = NodeLease()
-        provider = open_provider(offer, found.record, clock, lease, down_s=continuation.down_s)
-        write_farewell(found.folder, None)
+        provider = open_provider(prepared, found.record, clock, lease, down_s=continuation.down_s)
+        write_final_check(found.folder, None)
         stack.callback(_take_leave, found.folder, provider)
         stack.callback(provider.close)
         provider.open()
         clock.restart(core.state.now_s)
         real = RealRun(
-            offer.setup,
-            RunResources(provider=provider, shipment=offer.shipment, clock=clock, lease=lease),
+            prepared.setup,
+            RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease),
             journal=journal,
             record=found.record,
             folder=found.folder,
@@ -154,7 +160,7 @@ def run_on(
             watch,
             Opening(
                 record=found.record,
-                setup=offer.setup,
+                setup=prepared.setup,
                 predicted=continuation.predicted,
                 journal=real.journal,
                 policy=core.policy,
@@ -166,18 +172,18 @@ def run_on(
         )
         real.run(first, watch, stop=StopFile(found.folder).reason, rest=nudge)
         result = real.result(continuation.predicted)
-    return _finished(real, result, offer, continuation.predicted)
+    return _finished(real, result, prepared, continuation.predicted)
 
 
-def _finished(real: RealRun, result: RunResult, offer: PreparedRun, predicted: Estimate) -> FinishedRun:
+def _finished(real: RealRun, result: RunResult, prepared: PreparedRun, predicted: Estimate) -> FinishedRun:
     """A run whose provider is closed, put on record."""
     finished = FinishedRun(
         result=result,
         standing=real.standing(predicted),
-        offer=offer,
+        prepared=prepared,
         folder=real.folder,
         record=real.record,
-        farewell=read_farewell(real.folder),
+        final_check=read_final_check(real.folder),
     )
     write_real_result(real.folder, finished.to_dict())
     return finished
@@ -186,7 +192,7 @@ def _finished(real: RealRun, result: RunResult, offer: PreparedRun, predicted: E
 def _take_leave(folder: RunFolder, provider: RayProvider) -> None:
     """However the run ended: is anything of it still alive?"""
     if folder.journal.exists():
-        write_farewell(folder, provider.farewell())
+        write_final_check(folder, provider.final_check())
 
 
 def _leave_no_empty_folder(folder: RunFolder) -> None:
@@ -196,26 +202,31 @@ def _leave_no_empty_folder(folder: RunFolder) -> None:
 
 
 def open_provider(
-    offer: PreparedRun, record: RunRecord, clock: RunClock, lease: NodeLease, *, down_s: float | None = None
+    prepared: PreparedRun,
+    record: RunRecord,
+    clock: RunClock,
+    lease: NodeLease,
+    *,
+    down_s: float | None = None,
 ) -> RayProvider:
     """The provider of the job, or the cluster at the address. Nothing is started yet. `down_s`: how long ago
     the driver before this one went down, if there was one."""
-    job = offer.setup.job
+    job = prepared.setup.job
     slot: Mapping[str, int] = {"slot_gpus": job.slot.gpus or 0, "slot_cpus": job.slot.cpus or 1}
     setting = ProviderSetting(
         run=record.run,
         job=record.name,
-        terms=offer.setup.terms.cluster,
+        terms=prepared.setup.terms.cluster,
         clock=clock,
         seed=record.seed,
         lease=lease,
         down_s=down_s,
         options={**job.cluster.options, **slot},
     )
-    if offer.address is not None:
+    if prepared.address is not None:
         from elastune.providers.attached import AttachedProvider  # noqa: PLC0415
 
-        return AttachedProvider(setting, address=offer.address, **slot)
+        return AttachedProvider(setting, address=prepared.address, **slot)
     provider = load_provider(job.cluster.provider)(setting)
     if not is_for_ray(provider):
         raise JobError(

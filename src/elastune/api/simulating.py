@@ -157,10 +157,8 @@ def _run(
     run: RunId,
     watch: Watch | None = None,
 ) -> Campaign:
-    christening = RunNaming(run=run, now_utc=now_utc, clock=time.monotonic)
-    return simulate_all(
-        contestants, seeds, faults=faults, journal=journal, christening=christening, watch=watch
-    )
+    naming = RunNaming(run=run, now_utc=now_utc, clock=time.monotonic)
+    return simulate_all(contestants, seeds, faults=faults, journal=journal, naming=naming, watch=watch)
 
 
 def _kept(campaign: Campaign, folder: RunFolder) -> Campaign:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elastune.api.caller import AnyJob, Interrupts, as_job, said, watching, whole
-from elastune.api.running import NewLimits, run_offer, run_on
+from elastune.api.running import NewLimits, carry_out_run, run_on
 from elastune.api.simulating import MOST_SEED, RUNS_FOLDER
 from elastune.curves.source import Reference
 from elastune.errors import JobError
@@ -59,12 +59,12 @@ def tune(
         planned, how = measured(given, address=address, folder=folder, watch=watch, nudge=interrupts.reason)
         if how is not None:
             say(tell_measured(how))
-        offer = offer_run(planned, policy=policy, seed=seed, address=address)
-        say(f"expected: {offer.predicted}")
-        return run_offer(offer, folder=folder, watch=watch, nudge=interrupts.reason).result
+        prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
+        say(f"expected: {prepared.predicted}")
+        return carry_out_run(prepared, folder=folder, watch=watch, nudge=interrupts.reason).result
 
 
-def offer_run(
+def prepare_to_run(
     job: AnyJob, *, policy: str | None = None, seed: int | None = None, address: str | None = None
 ) -> PreparedRun:
     """Everything that can be known and checked before a real run begins. Nothing is started."""

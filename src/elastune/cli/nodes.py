@@ -12,7 +12,7 @@ from elastune.cli.terminal import DEFAULT_FOLDER, RunsFolder, errors_as_json, sh
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
-    from elastune.api.nodes import Lookouts
+    from elastune.api.nodes import Supervision
     from elastune.runs.orphans import NodeList
 
 
@@ -40,9 +40,9 @@ def nodes_command(
     Nodes of runs that are unknown here are not touched while their lease is valid.
     """
     with errors_as_json(as_json):
-        from elastune.api.nodes import Lookouts  # noqa: PLC0415
+        from elastune.api.nodes import Supervision  # noqa: PLC0415
 
-        wardens = Lookouts(provider=provider, region=region, runs_folder=runs_folder)
+        wardens = Supervision(provider=provider, region=region, runs_folder=runs_folder)
         found = wardens.look(run)
         if sweep:
             _sweep(wardens, found, yes=yes, as_json=as_json, named=provider is not None)
@@ -57,7 +57,7 @@ def nodes_command(
         raise typer.Exit(ExecutionError.exit_code)
 
 
-def _sweep(wardens: Lookouts, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
+def _sweep(wardens: Supervision, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
     from elastune.views.terminal.lists import render_nodes, render_swept  # noqa: PLC0415
 
     orphans = found.orphans

@@ -64,8 +64,8 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
     """
     meter_of = partial(open_meter, quiet=quiet, plain=plain)
     with errors_as_json(as_json):
-        from elastune.api.running import run_offer  # noqa: PLC0415
-        from elastune.api.tuning import offer_run  # noqa: PLC0415
+        from elastune.api.running import carry_out_run  # noqa: PLC0415
+        from elastune.api.tuning import prepare_to_run  # noqa: PLC0415
 
         # What a trainable prints when it is imported is not part of our output.
         with contextlib.redirect_stdout(sys.stderr):
@@ -77,12 +77,12 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
                 yes=yes,
                 meter_of=meter_of,
             )
-            offer = offer_run(planned, policy=policy, seed=seed, address=address)
+            prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
         if not as_json:
-            _show_quote(offer)
-        _ask(offer, yes=yes, as_json=as_json)
+            _show_quote(prepared)
+        _ask(prepared, yes=yes, as_json=as_json)
         finished = carry_out(
-            lambda meter, nudge: run_offer(offer, folder=runs_folder, watch=meter, nudge=nudge),
+            lambda meter, nudge: carry_out_run(prepared, folder=runs_folder, watch=meter, nudge=nudge),
             as_json=as_json,
             meter_of=meter_of,
         )
@@ -127,7 +127,7 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
             continuation = take_up(found, trainable=trainable, address=address)
         if not as_json:
             _tell_where_it_stands(continuation)
-        _ask(continuation.offer, yes=yes, as_json=as_json)
+        _ask(continuation.prepared, yes=yes, as_json=as_json)
         meter_of = partial(open_meter, quiet=quiet, plain=plain)
         finished = carry_out(
             lambda meter, nudge: run_on(continuation, limits, watch=meter, nudge=nudge),
@@ -221,18 +221,18 @@ def stop_command(
         typer.echo(f"run {stopped} was asked to stop; `elastune status {stopped}` shows how far it is")
 
 
-def _show_quote(offer: PreparedRun) -> None:
+def _show_quote(prepared: PreparedRun) -> None:
     from elastune.plan.quote import Quote  # noqa: PLC0415
 
-    if isinstance(offer.quote, Quote):
+    if isinstance(prepared.quote, Quote):
         from elastune.views.terminal.plan import render_quote  # noqa: PLC0415
 
-        show(render_quote(offer.quote))
+        show(render_quote(prepared.quote))
     else:
         from elastune.views.terminal.policy import render_policy_quote  # noqa: PLC0415
 
-        show(render_policy_quote(offer.quote))
-    if offer.address is None and not offer.setup.terms.cluster.init.mean:
+        show(render_policy_quote(prepared.quote))
+    if prepared.address is None and not prepared.setup.terms.cluster.init.mean:
         typer.echo(
             "beware: the job does not say how long nodes take to boot (cluster.init), so the quote has no "
             "time for it; on one machine that is some seconds, and `elastune profile` measures it"
@@ -241,9 +241,9 @@ def _show_quote(offer: PreparedRun) -> None:
     sys.stdout.flush()
 
 
-def _ask(offer: PreparedRun, *, yes: bool, as_json: bool) -> None:
+def _ask(prepared: PreparedRun, *, yes: bool, as_json: bool) -> None:
     """Before money is spent."""
-    if offer.spends_money:
+    if prepared.spends_money:
         _confirm("this run spends money", "Start?", yes=yes, as_json=as_json)
 
 
@@ -276,21 +276,21 @@ def _print(finished: FinishedRun, *, as_json: bool) -> None:
         from elastune.views.terminal.status import render_finished  # noqa: PLC0415
 
         show(render_finished(finished))
-    if finished.standing.has_failed or (finished.farewell is not None and finished.farewell.left):
+    if finished.standing.has_failed or (finished.final_check is not None and finished.final_check.left):
         raise typer.Exit(ExecutionError.exit_code)
 
 
 def _tell_where_it_stands(continuation: Continuation) -> None:
-    from elastune.views.live.progress import course_of  # noqa: PLC0415
-    from elastune.views.live.snapshot import tell_scene  # noqa: PLC0415
+    from elastune.views.live.progress import promise_of  # noqa: PLC0415
+    from elastune.views.live.snapshot import summary_line  # noqa: PLC0415
     from elastune.views.live.taking import Subject, take  # noqa: PLC0415
     from elastune.wording import format_duration  # noqa: PLC0415
 
-    state, record, setup = continuation.core.state, continuation.found.record, continuation.offer.setup
-    course = course_of(setup, continuation.predicted)
-    subject = Subject(name=record.name, run=record.run, policy=setup.policy, course=course)
+    state, record, setup = continuation.core.state, continuation.found.record, continuation.prepared.setup
+    promise = promise_of(setup, continuation.predicted)
+    subject = Subject(name=record.name, run=record.run, policy=setup.policy, promise=promise)
     down = format_duration(continuation.down_s)
-    told = tell_scene(take(subject, state, continuation.core.policy.progress(state), now_s=state.now_s))
+    told = summary_line(take(subject, state, continuation.core.policy.progress(state), now_s=state.now_s))
     typer.echo(f"run {record.run} goes on after {down}: {told}")
     sys.stdout.flush()
 
@@ -310,8 +310,8 @@ def _say_how_to_go_on(interrupted: RunInterrupted, again: str | None, *, as_json
 
 
 def _tell_machines(folder: RunFolder) -> str:
-    from elastune.runs.run_files import read_farewell  # noqa: PLC0415
-    from elastune.views.terminal.run import farewell_words  # noqa: PLC0415
+    from elastune.runs.run_files import read_final_check  # noqa: PLC0415
+    from elastune.views.terminal.run import final_check_words  # noqa: PLC0415
 
-    farewell = read_farewell(folder)
-    return "all nodes were given back" if farewell is None else farewell_words(farewell)
+    final_check = read_final_check(folder)
+    return "all nodes were given back" if final_check is None else final_check_words(final_check)

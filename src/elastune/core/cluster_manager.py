@@ -29,20 +29,20 @@ def upcoming(state: State) -> Iterator[Upcoming]:
             yield Upcoming(at_s=at_s, text="more nodes are asked for once more")
 
 
-def reconcile(turn: Step) -> list[Vetoed]:
+def reconcile(step: Step) -> list[Vetoed]:
     """Bring what is coming in line with what is wanted; returns what the guards refused."""
-    state = turn.state
+    state = step.state
     vetoes = []
-    for room in state.rooms.values():
-        pool = room.pool
-        pool.wanted = 0 if state.closing or state.resting else _wanted(state, pool)
+    for pool_state in state.pools.values():
+        pool = pool_state.pool
+        pool.wanted = 0 if state.shutdown or state.suspended else _wanted(state, pool)
         if pool.leaving or pool.coming > pool.wanted:
-            _release_surplus(turn, room)
+            _release_surplus(step, pool_state)
         if pool.coming < pool.wanted:
             if pool.retry_s is not None and state.now_s < pool.retry_s:
                 continue
             pool.retry_s = None
-            veto = _request(turn, pool, pool.wanted - pool.coming)
+            veto = _request(step, pool, pool.wanted - pool.coming)
             if veto is not None:
                 vetoes.append(veto)
     return vetoes
@@ -57,78 +57,80 @@ def _wanted(state: State, pool: PoolNodes) -> int:
     return max(wanted, min(least, state.terms.cluster.max_nodes))
 
 
-def back_off(turn: Step, pool: PoolNodes) -> None:
+def back_off(step: Step, pool: PoolNodes) -> None:
     """The provider has no node to give: ask again later, and ever less often."""
     wait = min(_LAST_RETRY_S, _FIRST_RETRY_S * 2 ** min(pool.refusals, _DOUBLINGS))
     pool.refusals += 1
-    pool.retry_s = turn.state.now_s + wait
-    turn.set_timer(f"{RETRY}{pool.number}", pool.retry_s)
+    pool.retry_s = step.state.now_s + wait
+    step.set_timer(f"{RETRY}{pool.number}", pool.retry_s)
 
 
-def _request(turn: Step, pool: PoolNodes, count: int) -> Vetoed | None:
-    state = turn.state
+def _request(step: Step, pool: PoolNodes, count: int) -> Vetoed | None:
+    state = step.state
     allowed, why = guards.allowed_nodes(state, count)
     if allowed:
         state.requests += 1
         pool.requested[state.requests] = pool.asked[state.requests] = allowed
-        turn.tell(RequestNodes(request=state.requests, count=allowed))
+        step.tell(RequestNodes(request=state.requests, count=allowed))
     if allowed == count:
         return None
     veto = Vetoed(at_s=state.now_s, pool=pool.number, wanted=pool.wanted, allowed=pool.coming, why=why)
     if state.vetoed.get(pool.number) != (pool.wanted, pool.coming):
         state.vetoed[pool.number] = (pool.wanted, pool.coming)
-        turn.note("veto", f"{count - allowed} of {count} more nodes refused: {why}")
+        step.note("veto", f"{count - allowed} of {count} more nodes refused: {why}")
         return veto
     return None
 
 
-def _release_surplus(turn: Step, room: PoolState) -> None:
+def _release_surplus(step: Step, pool_state: PoolState) -> None:
     """Those that are leaving anyway go, then those that still boot, then empty ones, oldest first."""
-    pool = room.pool
-    if room.hall.round is not None:  # everybody has data, and perhaps a model, that this round needs
+    pool = pool_state.pool
+    if (
+        pool_state.hop_state.round is not None
+    ):  # everybody has data, and perhaps a model, that this round needs
         return
     surplus = max(0, pool.coming - pool.wanted)
-    needed = {tour.at for tour in turn.state.tours.values() if tour.stowing is not None}
+    needed = {tour.at for tour in step.state.tours.values() if tour.stowing is not None}
     empty = [
         node
         for node in pool.nodes.values()
-        if not room.occupants.get(node.number) and node.number not in needed
+        if not pool_state.occupants.get(node.number) and node.number not in needed
     ]
     gone = [node for node in empty if node.leaving]
     staying = sorted((node for node in empty if not node.leaving), key=lambda node: node.ready_s is not None)
-    release(turn, room, gone + staying[:surplus])
+    release(step, pool_state, gone + staying[:surplus])
 
 
-def release(turn: Step, room: PoolState, nodes: list[Node]) -> None:
+def release(step: Step, pool_state: PoolState, nodes: list[Node]) -> None:
     if not nodes:
         return
     for node in nodes:
-        forget(turn, room, node.number)
-        turn.state.ledger.end(node.number, turn.state.now_s)
-    turn.tell(ReleaseNodes(nodes=tuple(node.number for node in nodes)))
+        forget(step, pool_state, node.number)
+        step.state.ledger.end(node.number, step.state.now_s)
+    step.tell(ReleaseNodes(nodes=tuple(node.number for node in nodes)))
 
 
-def forget(turn: Step, room: PoolState, number: NodeId) -> None:
+def forget(step: Step, pool_state: PoolState, number: NodeId) -> None:
     """The node is no longer part of the cluster. Gangs on it must be gone."""
-    room.stirred = room.hall.stale = True
-    state = turn.state
+    pool_state.stirred = pool_state.hop_state.stale = True
+    state = step.state
     if state.tours:
         forget_node(state.tours, (trial for trial in state.tours if trial not in state.held), number)
-    node = room.pool.nodes.pop(number)
-    del turn.state.where[number]
-    room.pool.ready -= node.ready_s is not None and not node.leaving
-    room.pool.leaving -= node.leaving
-    room.occupants.pop(number, None)
-    if number in room.board:
-        room.board.close(number)
+    node = pool_state.pool.nodes.pop(number)
+    del step.state.where[number]
+    pool_state.pool.ready -= node.ready_s is not None and not node.leaving
+    pool_state.pool.leaving -= node.leaving
+    pool_state.occupants.pop(number, None)
+    if number in pool_state.free_slots:
+        pool_state.free_slots.close(number)
 
 
-def retire(room: PoolState, node: Node) -> None:
+def retire(pool_state: PoolState, node: Node) -> None:
     """The node takes nothing new and goes when it is empty."""
     if node.leaving:
         return
-    node.leaving = room.stirred = room.hall.stale = True
-    room.pool.leaving += 1
-    room.pool.ready -= node.ready_s is not None
-    if node.number in room.board:
-        room.board.close(node.number)
+    node.leaving = pool_state.stirred = pool_state.hop_state.stale = True
+    pool_state.pool.leaving += 1
+    pool_state.pool.ready -= node.ready_s is not None
+    if node.number in pool_state.free_slots:
+        pool_state.free_slots.close(node.number)

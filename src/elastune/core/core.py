@@ -58,10 +58,10 @@ from elastune.core.shutdown import (
     end_run,
     last_call,
     rest,
-    rest_if_quiet,
     run_out,
     stop_if_hopeless,
     stop_if_reached,
+    suspend_if_quiet,
 )
 from elastune.core.state import State, Step
 from elastune.core.terms import RunTerms
@@ -90,134 +90,134 @@ class Core:
             raise InvariantError(f"{event} lies before the present, {state.now_s}")
         state.now_s = event.at_s
         state.events += 1
-        turn = Step(state)
-        concerned = self._happens(turn, event)
+        step = Step(state)
+        concerned = self._happens(step, event)
         if state.ended is not None:
-            return turn.commands
-        stop_if_reached(turn)
-        stop_if_hopeless(turn)
-        self._ask_policy(turn, event, concerned)
-        return turn.commands
+            return step.commands
+        stop_if_reached(step)
+        stop_if_hopeless(step)
+        self._ask_policy(step, event, concerned)
+        return step.commands
 
-    def _ask_policy(self, turn: Step, event: AnyEvent, concerned: Trial | None) -> None:
+    def _ask_policy(self, step: Step, event: AnyEvent, concerned: Trial | None) -> None:
         state = self.state
         advice: Advice | None = None
-        if state.closing is None:
+        if state.shutdown is None:
             started = isinstance(event, RunStarted)
             advice = self.policy.start(state) if started else self.policy.handle(event, state)
-        if advice is None and concerned is None and type(event) in _QUIET and not turn.commands:
+        if advice is None and concerned is None and type(event) in _QUIET and not step.commands:
             return
-        vetoes = self._enact(turn, advice, concerned)
+        vetoes = self._enact(step, advice, concerned)
         for _ in range(_MOST_ANSWERS_TO_VETOES):
-            if not vetoes or state.closing is not None:
+            if not vetoes or state.shutdown is not None:
                 break
-            vetoes = [more for veto in vetoes for more in self._answer(turn, veto)]
-        if state.closing is None and _is_barred(state):
-            close(turn, Ending.BUDGET if state.limits.budget_usd is not None else Ending.FAILED)
-            end_run(turn, Ending.BUDGET)
+            vetoes = [more for veto in vetoes for more in self._answer(step, veto)]
+        if state.shutdown is None and _is_barred(state):
+            close(step, Ending.BUDGET if state.limits.budget_usd is not None else Ending.FAILED)
+            end_run(step, Ending.BUDGET)
 
-    def _answer(self, turn: Step, veto: Vetoed) -> list[Vetoed]:
-        advice = self.policy.handle(veto, self.state) if self.state.closing is None else None
-        return [] if advice is None else self._enact(turn, advice, None)
+    def _answer(self, step: Step, veto: Vetoed) -> list[Vetoed]:
+        advice = self.policy.handle(veto, self.state) if self.state.shutdown is None else None
+        return [] if advice is None else self._enact(step, advice, None)
 
-    def _enact(self, turn: Step, advice: Advice | None, concerned: Trial | None) -> list[Vetoed]:
+    def _enact(self, step: Step, advice: Advice | None, concerned: Trial | None) -> list[Vetoed]:
         state = self.state
         if advice is not None:
-            self._take_advice(turn, advice)
+            self._take_advice(step, advice)
         if concerned is not None:
-            seating.settle(turn, concerned)
-        vetoes = manager.reconcile(turn)  # surplus nodes go, oldest first, before gangs sit down on them
-        seating.fill(turn)
-        if state.unreachable is not None and state.closing is None:
-            turn.note("data", state.unreachable)
-            close(turn, Ending.FAILED)
+            seating.settle(step, concerned)
+        vetoes = manager.reconcile(step)  # surplus nodes go, oldest first, before gangs sit down on them
+        seating.fill(step)
+        if state.unreachable is not None and state.shutdown is None:
+            step.note("data", state.unreachable)
+            close(step, Ending.FAILED)
         if not state.wishes.steady:
-            vetoes += manager.reconcile(turn)  # packing may have emptied nodes
+            vetoes += manager.reconcile(step)  # packing may have emptied nodes
         if advice is not None and advice.done is not None:
-            close(turn, advice.done)
-        if state.closing is None and not state.resting and _is_stuck(state):
-            run_out(turn, Limit.DEADLINE)
-        if state.closing is not None and not state.held:
-            end_run(turn, state.closing)
+            close(step, advice.done)
+        if state.shutdown is None and not state.suspended and _is_stuck(state):
+            run_out(step, Limit.DEADLINE)
+        if state.shutdown is not None and not state.held:
+            end_run(step, state.shutdown)
             return []
-        guards.watch_money(turn)
-        rest_if_quiet(turn)
+        guards.watch_money(step)
+        suspend_if_quiet(step)
         return vetoes
 
-    def _take_advice(self, turn: Step, advice: Advice) -> None:
+    def _take_advice(self, step: Step, advice: Advice) -> None:
         state = self.state
         for topic, text in advice.notes:
-            turn.note(topic, text)
+            step.note(topic, text)
         if advice.concede is not None:
-            guards.concede(turn, advice.concede)
+            guards.concede(step, advice.concede)
         if advice.stop:
-            self._stop(turn, advice.stop)
+            self._stop(step, advice.stop)
         for timer, at_s in advice.timers.items():
-            turn.set_timer(timer, at_s)
+            step.set_timer(timer, at_s)
         for timer, at_s in advice.reviews.items():
-            turn.set_timer(timer, at_s, fresh=True)
+            step.set_timer(timer, at_s, fresh=True)
         for pool, stage in advice.barriers:
             state.barriers[pool, stage] = None
-            turn.tell(Barrier(pool=pool, stage=stage))
-        training.ask_for(turn, advice.sample, advice.fork)
+            step.tell(Barrier(pool=pool, stage=stage))
+        training.ask_for(step, advice.sample, advice.fork)
         if advice.wishes is not None:
-            seating.adopt(turn, advice.wishes)
+            seating.adopt(step, advice.wishes)
 
-    def _stop(self, turn: Step, trials: Sequence[TrialId]) -> None:
+    def _stop(self, step: Step, trials: Sequence[TrialId]) -> None:
         for number in trials:
             trial = self.state.trial(number)
             if not trial.phase.is_over:
                 trial.step(Phase.STOPPED)
             if trial.activity is not None:
-                gangs.stop(turn, trial)
-        hopping.leave_out(turn)
+                gangs.stop(step, trial)
+        hopping.leave_out(step)
 
-    def _happens(self, turn: Step, event: AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
+    def _happens(self, step: Step, event: AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
         """Make the event part of the state; returns the trial whose gang may have to be told what to do."""
         match event:
             case Progressed():  # and LeaseEnded, TrialCrashed
-                return training.progressed(turn, event)
+                return training.progressed(step, event)
             case GangStarted():
-                training.started(turn, event)
+                training.started(step, event)
             case TrialPaused():
-                training.paused(turn, event)
+                training.paused(step, event)
             case TrialsSampled():
-                training.sampled(turn, event)
+                training.sampled(step, event)
             case ModelStowed():
-                stowing.stowed(turn, event)
+                stowing.stowed(step, event)
             case NodesGranted():
-                membership.granted(turn, event)
+                membership.granted(step, event)
             case NodesRefused():
-                membership.refused(turn, event)
+                membership.refused(step, event)
             case NodesReady():
-                membership.ready(turn, event)
+                membership.ready(step, event)
             case NodeNoticed():
-                membership.noticed(turn, event)
+                membership.noticed(step, event)
             case NodeLost():
-                membership.lost(turn, event.node, event.billed_s)
+                membership.lost(step, event.node, event.billed_s)
             case NodeFound():
-                membership.found(turn, event)
+                membership.found(step, event)
             case TimerFired():
-                self._timer_fired(turn, event)
+                self._timer_fired(step, event)
             case BarrierPassed():
                 self.state.barriers.pop((event.pool, event.stage), None)
                 self.state.pool(event.pool).stage = event.stage + 1
                 self.state.ledger.open_stage(event.pool, event.stage + 1, event.at_s)
             case StopAsked():
-                if self.state.closing is None and self.state.ended is None:
-                    turn.note("stop", event.reason)
-                    close(turn, Ending.STOPPED)
+                if self.state.shutdown is None and self.state.ended is None:
+                    step.note("stop", event.reason)
+                    close(step, Ending.STOPPED)
             case RestAsked():
-                if self.state.closing is None and not self.state.resting:
-                    turn.note("rest", event.reason)
-                    rest(turn)
+                if self.state.shutdown is None and not self.state.suspended:
+                    step.note("rest", event.reason)
+                    rest(step)
             case Resumed():
-                self._resumed(turn, event)
+                self._resumed(step, event)
             case RunStarted():
-                guards.set_deadline(turn)
+                guards.set_deadline(step)
         return None
 
-    def _timer_fired(self, turn: Step, event: TimerFired) -> None:
+    def _timer_fired(self, step: Step, event: TimerFired) -> None:
         state = self.state
         if state.timers.get(event.timer, float("inf")) > event.at_s:
             return  # it was moved or cancelled while its ring was on the way
@@ -225,49 +225,49 @@ class Core:
         state.fresh.pop(event.timer, None)
         match event.timer:
             case guards.DEADLINE_CALL:
-                last_call(turn, Limit.DEADLINE)
+                last_call(step, Limit.DEADLINE)
             case guards.DEADLINE_END:
-                end_run(turn, Ending.DEADLINE)
+                end_run(step, Ending.DEADLINE)
             case guards.BUDGET if guards.is_spent(state):
-                if state.closing is None and not state.called:
-                    last_call(turn, Limit.BUDGET)
+                if state.shutdown is None and not state.called:
+                    last_call(step, Limit.BUDGET)
                 else:
-                    end_run(turn, Ending.BUDGET)
+                    end_run(step, Ending.BUDGET)
             case timer if timer.startswith(membership.BOOT):
-                membership.give_up_booting(turn, int(timer.removeprefix(membership.BOOT)))
+                membership.give_up_booting(step, int(timer.removeprefix(membership.BOOT)))
 
-    def _resumed(self, turn: Step, event: Resumed) -> None:
+    def _resumed(self, step: Step, event: Resumed) -> None:
         """No gang survived the driver. Whatever was asked for and not answered is asked for again."""
         state = self.state
         state.ledger.down(event.down_s)
-        state.resting = False
-        guards.renegotiate(turn, event.deadline_s, event.budget_usd)
+        state.suspended = False
+        guards.renegotiate(step, event.deadline_s, event.budget_usd)
         for number in tuple(state.held):
-            gangs.dissolve(turn, state.trials[number])
-            seating.wait_again(turn, state.trials[number])
+            gangs.dissolve(step, state.trials[number])
+            seating.wait_again(step, state.trials[number])
         hopping.come_back(state)
         for node, billed_s in event.lost:
             if node in state.where:
-                membership.lost(turn, node, billed_s)
+                membership.lost(step, node, billed_s)
             else:  # its release was commanded and not carried out
                 state.ledger.found(node, event.at_s, billed_s)
-        for room in state.rooms.values():
-            for request, count in room.pool.asked.items():
-                turn.tell(RequestNodes(request=request, count=count))
+        for pool_state in state.pools.values():
+            for request, count in pool_state.pool.asked.items():
+                step.tell(RequestNodes(request=request, count=count))
         fresh = tuple(number for number in state.sampling if number not in state.forks)
         if fresh:
-            turn.tell(Sample(trials=fresh))
+            step.tell(Sample(trials=fresh))
         for number, (parent, iteration) in state.forks.items():
-            turn.tell(Fork(trial=number, parent=parent, iteration=iteration))
+            step.tell(Fork(trial=number, parent=parent, iteration=iteration))
         for pool, stage in state.barriers:
-            turn.tell(Barrier(pool=pool, stage=stage))
+            step.tell(Barrier(pool=pool, stage=stage))
         for timer, at_s in state.timers.items():
-            turn.tell(SetTimer(timer=timer, at_s=max(at_s, state.now_s), fresh=timer in state.fresh))
+            step.tell(SetTimer(timer=timer, at_s=max(at_s, state.now_s), fresh=timer in state.fresh))
 
 
 def _is_barred(state: State) -> bool:
     """Nodes are wanted, none is there or under way, and the guards allow none."""
-    pools = [room.pool for room in state.rooms.values()]
+    pools = [pool_state.pool for pool_state in state.pools.values()]
     if state.where or not any(pool.wanted for pool in pools):
         return False
     return not any(pool.outstanding or (pool.retry_s or 0.0) > state.now_s for pool in pools)
@@ -278,8 +278,8 @@ def _is_stuck(state: State) -> bool:
     if state.held or state.barriers or state.sampling or not state.wished:
         return False
     if any(
-        room.queue or room.pool.outstanding or room.pool.ready < room.pool.staying
-        for room in state.rooms.values()
+        pool_state.queue or pool_state.pool.outstanding or pool_state.pool.ready < pool_state.pool.staying
+        for pool_state in state.pools.values()
     ):
         return False
     waiting = (state.trials[wish.trial] for wish in state.wished.values())

@@ -16,7 +16,7 @@ from elastune.model.ids import Gang, Slot, TrialId
 
 
 def start(
-    turn: Step,
+    step: Step,
     trial: Trial,
     gang: Gang,
     wish: Wish,
@@ -26,12 +26,12 @@ def start(
     then: TrialId | None = None,
 ) -> None:
     """A new gang takes free slots and loads the last checkpoint; with a `visit`, for that only."""
-    state = turn.state
-    room = state.room(wish.pool)
-    room.board.take(gang)
-    room.gangs += 1
+    state = step.state
+    pool_state = state.pool_state(wish.pool)
+    pool_state.free_slots.take(gang)
+    pool_state.gangs += 1
     for slot in gang:
-        room.occupants[slot.node][trial.number] = None
+        pool_state.occupants[slot.node][trial.number] = None
     trial.step(Phase.STARTING)
     trial.generation += 1
     trial.gang, trial.pool = gang, wish.pool
@@ -43,20 +43,20 @@ def start(
         trial.activity, trial.begun_at = Activity.TRAINING, trial.iteration
         trial.step(Phase.RUNNING)
     state.ledger.gang_begins(gang, wish.pool, trial.activity, state.now_s)
-    lend(turn, trial, wish, then)
+    lend(step, trial, wish, then)
 
 
-def lend(turn: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> None:
+def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> None:
     """A lease for the present gang; a revocation that has not acted yet is taken back."""
-    state = turn.state
+    state = step.state
     until_s = guards.deadline_call_s(state)
     trial.lease = Lease(wish.until_iteration, until_s, wish.final)
     trial.revoked = False
     if trial.activity is Activity.WAITING:
-        turn_to(turn, trial, Activity.TRAINING)
+        turn_to(step, trial, Activity.TRAINING)
     if trial.phase is Phase.RESIZING:
         trial.step(Phase.RUNNING)
-    turn.tell(
+    step.tell(
         Train(
             trial=trial.number,
             generation=trial.generation,
@@ -73,7 +73,7 @@ def lend(turn: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
     )
 
 
-def revoke(turn: Step, trial: Trial, *, resizing: bool = False) -> None:
+def revoke(step: Step, trial: Trial, *, resizing: bool = False) -> None:
     """Take the slots back in order.
 
     After the present iteration, with a save. What has not begun just stops.
@@ -82,47 +82,47 @@ def revoke(turn: Step, trial: Trial, *, resizing: bool = False) -> None:
         trial.step(Phase.RESIZING)
     match trial.activity:
         case Activity.STARTING:
-            stop(turn, trial)
+            stop(step, trial)
         case Activity.TRAINING if trial.visit is not None:
-            stop(turn, trial)
+            stop(step, trial)
         case Activity.TRAINING:
             if not trial.revoked:
                 trial.revoked = True
-                turn.tell(Revoke(trial=trial.number, generation=trial.generation))
+                step.tell(Revoke(trial=trial.number, generation=trial.generation))
         case Activity.WAITING:
-            pause(turn, trial)
+            pause(step, trial)
         case Activity.SAVING:
             pass
         case None:
             raise InvariantError(f"trial {trial.number} has no gang to revoke")
 
 
-def pause(turn: Step, trial: Trial) -> None:
+def pause(step: Step, trial: Trial) -> None:
     """The gang waits: save, then free the slots."""
-    turn_to(turn, trial, Activity.SAVING)
-    turn.tell(Pause(trial=trial.number, generation=trial.generation))
+    turn_to(step, trial, Activity.SAVING)
+    step.tell(Pause(trial=trial.number, generation=trial.generation))
 
 
-def stop(turn: Step, trial: Trial) -> None:
+def stop(step: Step, trial: Trial) -> None:
     """Drop the gang at once; work since the last checkpoint is forgotten."""
-    turn.tell(Stop(trial=trial.number, generation=trial.generation))
-    dissolve(turn, trial)
+    step.tell(Stop(trial=trial.number, generation=trial.generation))
+    dissolve(step, trial)
 
 
-def dissolve(turn: Step, trial: Trial) -> None:
+def dissolve(step: Step, trial: Trial) -> None:
     """The gang is no more. What was not saved is lost."""
-    state = turn.state
+    state = step.state
     if trial.activity is None:
         raise InvariantError(f"trial {trial.number} has no gang to dissolve")
     gang, activity, now = trial.gang, trial.activity, state.now_s
     state.ledger.gang_used(trial.number, gang, activity, now - trial.since_s)
     state.ledger.gang_ends(gang, trial.pool, activity, trial.formed_s, now)
-    room = state.room(trial.pool)
-    room.board.give(gang)
-    room.gangs -= 1
-    room.stirred = True
+    pool_state = state.pool_state(trial.pool)
+    pool_state.free_slots.give(gang)
+    pool_state.gangs -= 1
+    pool_state.stirred = True
     for slot in gang:
-        occupants = room.occupants.get(slot.node)
+        occupants = pool_state.occupants.get(slot.node)
         if occupants is not None:
             occupants.pop(trial.number, None)
     del state.held[trial.number]
@@ -138,43 +138,43 @@ def dissolve(turn: Step, trial: Trial) -> None:
         if trial.saved and (trial.returned or is_final):
             trial.step(Phase.FINISHED)
     if visit is not None:
-        _come_back(turn, trial, gang[0])
+        _come_back(step, trial, gang[0])
 
 
-def _come_back(turn: Step, trial: Trial, slot: Slot) -> None:
+def _come_back(step: Step, trial: Trial, slot: Slot) -> None:
     """A visit came to nothing: it is to be made again, from a state that is still there."""
-    state = turn.state
-    tour, hall = state.tours.get(trial.number), state.room(trial.pool).hall
+    state = step.state
+    tour, hop_state = state.tours.get(trial.number), state.pool_state(trial.pool).hop_state
     if tour is not None and tour.at is None and tour.fall_back():
-        hall.stale = True
-    now = hall.round
+        hop_state.stale = True
+    now = hop_state.round
     if now is not None:
         now.put_back(trial.number, slot, state.now_s)
         if trial.phase.is_over:
             now.drop(trial.number, state.now_s)
 
 
-def turn_to(turn: Step, trial: Trial, activity: Activity) -> None:
+def turn_to(step: Step, trial: Trial, activity: Activity) -> None:
     """The gang does something else from now on."""
-    now = turn.state.now_s
+    now = step.state.now_s
     before = trial.activity
     if before is None:
         raise InvariantError(f"trial {trial.number} has no gang")
-    turn.state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
-    turn.state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
-    _learn(turn, trial, before, now - trial.since_s)
+    step.state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
+    step.state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
+    _learn(step, trial, before, now - trial.since_s)
     if activity is Activity.TRAINING:
         trial.begun_at = trial.iteration
     trial.activity, trial.since_s = activity, now
 
 
-def _learn(turn: Step, trial: Trial, did: Activity, seconds: float) -> None:
+def _learn(step: Step, trial: Trial, did: Activity, seconds: float) -> None:
     """What the gang has done came to its end in good order: that tells how fast it is."""
-    experience = turn.state.experience
+    observed_speed = step.state.observed_speed
     match did:
         case Activity.STARTING:
-            experience.startup.add(seconds)
+            observed_speed.startup.add(seconds)
         case Activity.TRAINING if trial.iteration > trial.begun_at:
-            experience.trained(TrainingSpell(len(trial.gang), trial.iteration - trial.begun_at, seconds))
+            observed_speed.trained(TrainingSpell(len(trial.gang), trial.iteration - trial.begun_at, seconds))
         case _:
             pass

@@ -20,21 +20,21 @@ from elastune.hopping.partitions import DataTerms, TrainingMode, choose_manner, 
 from elastune.model.ids import Gang, NodeId, Slot, TrialId
 
 
-def epoch_of(state: State, room: PoolState, trials: list[TrialId], *, evaluates: bool) -> Epoch:
+def epoch_of(state: State, pool_state: PoolState, trials: list[TrialId], *, evaluates: bool) -> Epoch:
     data, paces = state.data, state.paces[evaluates]
     partitions = data.numbers(validation=evaluates)
     usual = state.terms.profile.iteration.mean / data.partitions
     pace = {trial: paces.trial_s(trial, usual) or usual for trial in trials}
-    busy = _busy(state, room, trials)
+    busy = _busy(state, pool_state, trials)
     workers = tuple(
         HopWorker(
             id=worker_id(slot),
-            partitions=room.hall.layout.get(worker_id(slot), frozenset()),
+            partitions=pool_state.hop_state.layout.get(worker_id(slot), frozenset()),
             unit_s={trial: pace[trial] * paces.node_factor(slot.node) for trial in trials},
         )
-        for slot in dict.fromkeys([*room.hall.roster, *(each.gang[0] for each in busy)])
+        for slot in dict.fromkeys([*pool_state.hop_state.roster, *(each.gang[0] for each in busy)])
     )
-    known = {slot.node: worker_id(slot) for slot in room.hall.roster}
+    known = {slot.node: worker_id(slot) for slot in pool_state.hop_state.roster}
     at = {trial: state.tours[trial].at for trial in trials}
     wanted = frozenset(partitions)
     sizes = data.sizes(validation=evaluates)
@@ -57,9 +57,9 @@ def epoch_of(state: State, room: PoolState, trials: list[TrialId], *, evaluates:
     )
 
 
-def _busy(state: State, room: PoolState, trials: list[TrialId]) -> list[Trial]:
+def _busy(state: State, pool_state: PoolState, trials: list[TrialId]) -> list[Trial]:
     held = (state.trials[number] for number in trials if number in state.held)
-    return [trial for trial in held if trial.visit is not None and trial.pool == room.pool.number]
+    return [trial for trial in held if trial.visit is not None and trial.pool == pool_state.pool.number]
 
 
 def _underway(state: State, trial: Trial, pace_s: float, sizes: dict[PartitionId, float]) -> Underway:
@@ -102,21 +102,23 @@ def _epoch_s(state: State, trial: Trial) -> float:
     return total
 
 
-def workers_of(state: State, room: PoolState) -> tuple[Slot, ...]:
+def workers_of(state: State, pool_state: PoolState) -> tuple[Slot, ...]:
     """Every slot of the nodes that stay, oldest node first."""
     nodes = (
-        node.number for node in room.pool.nodes.values() if node.ready_s is not None and not node.leaving
+        node.number
+        for node in pool_state.pool.nodes.values()
+        if node.ready_s is not None and not node.leaving
     )
     return tuple(Slot(node, n) for node in nodes for n in range(state.terms.cluster.slots_per_node))
 
 
-def lay_out_data(turn: Step, room: PoolState, workers: tuple[Slot, ...]) -> None:
-    data, hall = turn.state.data, room.hall
-    if workers == hall.roster and hall.layout:
+def lay_out_data(step: Step, pool_state: PoolState, workers: tuple[Slot, ...]) -> None:
+    data, hop_state = step.state.data, pool_state.hop_state
+    if workers == hop_state.roster and hop_state.layout:
         return
-    nodes = turn.state.where
+    nodes = step.state.where
     places = [WorkerPlace(worker_id(slot), slot.node, nodes[slot.node].hosts) for slot in workers]
-    before = hall.layout
+    before = hop_state.layout
     layout = {place.worker: frozenset[PartitionId]() for place in places}
     for validation in (False, True):
         sizes = data.sizes(validation=validation)
@@ -127,16 +129,16 @@ def lay_out_data(turn: Step, room: PoolState, workers: tuple[Slot, ...]) -> None
         layout = {worker: layout[worker] | held for worker, held in some.items()}
     moved = sum(len(held - before.get(worker, frozenset())) for worker, held in layout.items())
     if before and moved:
-        turn.note("data", f"{len(workers)} workers now: {moved} partitions are loaded where they were not")
-    hall.layout, hall.roster = layout, workers
+        step.note("data", f"{len(workers)} workers now: {moved} partitions are loaded where they were not")
+    hop_state.layout, hop_state.roster = layout, workers
     held = frozenset[PartitionId]().union(*layout.values())
     missing = [
         n for validation in (False, True) for n in data.numbers(validation=validation) if n not in held
     ]
-    is_whole = not room.pool.outstanding and room.pool.ready == room.pool.staying
+    is_whole = not pool_state.pool.outstanding and pool_state.pool.ready == pool_state.pool.staying
     if missing and workers and is_whole:
         few, hosts = len(workers) < data.least_workers, _wanted_hosts(data, missing[0])
-        turn.state.unreachable = (
+        step.state.unreachable = (
             f"the data need {data.least_workers} workers to hold them, and there are {len(workers)}"
             if few
             else f"partition {missing[0]} is on none of the machines that are there{hosts}"
@@ -148,10 +150,10 @@ def _wanted_hosts(data: DataTerms, partition: int) -> str:
     return f"; data.hosts has it on {', '.join(sorted(hosts))}" if hosts else ""
 
 
-def gang_of_all(state: State, room: PoolState, workers: tuple[Slot, ...], trials: int) -> Gang | None:
+def gang_of_all(state: State, pool_state: PoolState, workers: tuple[Slot, ...], trials: int) -> Gang | None:
     """The gang of all workers, if that is how so few trials train best; None: they hop."""
     data, terms = state.data, state.terms
-    if not workers or any(len(room.hall.layout.get(worker_id(slot), ())) == 0 for slot in workers):
+    if not workers or any(len(pool_state.hop_state.layout.get(worker_id(slot), ())) == 0 for slot in workers):
         return None
     manner = choose_manner(
         trials,
@@ -162,22 +164,22 @@ def gang_of_all(state: State, room: PoolState, workers: tuple[Slot, ...], trials
         most_slots=terms.gangs.max_slots,
     )
     is_faster = manner is TrainingMode.TOGETHER if state.wishes.together is None else state.wishes.together
-    held = [room.hall.layout[worker_id(slot)] for slot in workers]
+    held = [pool_state.hop_state.layout[worker_id(slot)] for slot in workers]
     # All have to take as many steps: they add up their gradients in each.
     shapes = {(len(each), sum(number < data.partitions for number in each)) for each in held}
     even = data.replicas == 1 and len(shapes) == 1
     return workers if is_faster and even and len(workers) > 1 else None
 
 
-def stow(turn: Step, node: NodeId | None = None) -> None:
+def stow(step: Step, node: NodeId | None = None) -> None:
     """Models at rest amid an iteration are made durable; those on one node, or all."""
-    for number, tour in turn.state.tours.items():
-        if tour.at is None or node not in (None, tour.at) or number in turn.state.held:
+    for number, tour in step.state.tours.items():
+        if tour.at is None or node not in (None, tour.at) or number in step.state.held:
             continue
-        trial = turn.state.trials[number]
+        trial = step.state.trials[number]
         if len(tour.seen) > tour.safe and tour.stowing is None and not trial.phase.is_over:
             tour.stowing = trial.generation
-            turn.tell(
+            step.tell(
                 Stow(
                     trial=number,
                     generation=trial.generation,
@@ -187,15 +189,15 @@ def stow(turn: Step, node: NodeId | None = None) -> None:
             )
 
 
-def stowed(turn: Step, event: ModelStowed) -> None:
-    tour = turn.state.tours.get(event.trial)
+def stowed(step: Step, event: ModelStowed) -> None:
+    tour = step.state.tours.get(event.trial)
     if tour is None or tour.iteration != event.iteration or tour.stowing != event.generation:
         return
     tour.stowing = None
     if event.error is None and tour.safe < event.visits <= len(tour.seen):
         tour.safe = event.visits
     elif event.error is not None:
-        turn.note("stow", f"the model of trial {event.trial} could not be saved: {event.error}")
+        step.note("stow", f"the model of trial {event.trial} could not be saved: {event.error}")
 
 
 def lose_model(state: State, trial: Trial) -> None:

@@ -122,13 +122,13 @@ def worker_id(slot: Slot) -> WorkerId:
     return WorkerId(f"{slot.node}:{slot.number}")
 
 
-def forget_node(tours: dict[TrialId, HopProgress], resting: Iterable[TrialId], node: NodeId) -> int:
+def forget_node(tours: dict[TrialId, HopProgress], suspended: Iterable[TrialId], node: NodeId) -> int:
     """The models that lay there are gone; returns how many visits of trials at rest that costs.
 
     A trial on its way elsewhere may have its model already: `HopProgress.at` says that there is no
     other copy, in case its visit fails.
     """
-    idle = set(resting)
+    idle = set(suspended)
     lost = 0
     for trial, tour in tours.items():
         if tour.at == node:

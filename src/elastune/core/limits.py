@@ -51,12 +51,12 @@ def _last_call_s(state: State) -> float:
     return min((call for call in calls if call is not None), default=math.inf)
 
 
-def set_deadline(turn: Step) -> None:
+def set_deadline(step: Step) -> None:
     """Timers for the last call and for the end."""
-    deadline, call = turn.state.limits.deadline_s, deadline_call_s(turn.state)
+    deadline, call = step.state.limits.deadline_s, deadline_call_s(step.state)
     if deadline is not None and call is not None:
-        turn.set_timer(DEADLINE_CALL, call)
-        turn.set_timer(DEADLINE_END, deadline)
+        step.set_timer(DEADLINE_CALL, call)
+        step.set_timer(DEADLINE_END, deadline)
 
 
 def committed_usd(state: State) -> float:
@@ -77,22 +77,22 @@ def committed_usd(state: State) -> float:
 
 
 def _allowance_s(state: State) -> float:
-    if state.closing or state.called:
+    if state.shutdown or state.called:
         return 0.0
-    return state.terms.winding_up_s + state.terms.cluster.parting_s
+    return state.terms.winding_up_s + state.terms.cluster.shutdown_s
 
 
 def _asked_usd(state: State, lasting_s: float) -> float:
-    asked = sum(room.pool.outstanding for room in state.rooms.values())
+    asked = sum(pool_state.pool.outstanding for pool_state in state.pools.values())
     return asked * state.ledger.node_usd(lasting_s)
 
 
-def watch_money(turn: Step) -> None:
+def watch_money(step: Step) -> None:
     """Set the last call for money by the nodes of now; after it, the end.
 
     A timer that rings early is set again: it counts a whole save for everybody, which is quick to reckon.
     """
-    state = turn.state
+    state = step.state
     budget = state.limits.budget_usd
     if budget is None:
         return
@@ -104,11 +104,11 @@ def watch_money(turn: Step) -> None:
         # While gangs save, what is committed stands still: look again now and then, not all the time.
         step_s = max(left_usd / state.ledger.burn_usd_per_s, allowance / 50)
         call = min(state.now_s + step_s, max(state.now_s, until_s or state.now_s))
-    if not (state.closing or state.called):
+    if not (state.shutdown or state.called):
         state.money_call_s = call
     armed = state.timers.get(BUDGET)
     if call is not None and (armed is None or call < armed):
-        turn.set_timer(BUDGET, call)
+        step.set_timer(BUDGET, call)
 
 
 def is_spent(state: State) -> bool:
@@ -122,7 +122,7 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
 
     The one way by which a node can come to be: budget, `max_nodes` and expiry are checked here and only here.
     """
-    if state.closing is not None:
+    if state.shutdown is not None:
         return 0, "the run is winding up"
     if state.now_s >= _last_call_s(state):
         return 0, "the last call has passed"
@@ -157,7 +157,7 @@ def _within_rate(state: State) -> int | None:
     left = most * (1 + ROUNDING) / SECONDS_PER_HOUR
     if not bills_nodes(state.terms.cluster):  # all slots may be in use
         return math.floor(left / dearest) - state.nodes_committed
-    asked = sum(room.pool.outstanding for room in state.rooms.values())
+    asked = sum(pool_state.pool.outstanding for pool_state in state.pools.values())
     return math.floor((left - state.ledger.burn_usd_per_s) / dearest) - asked
 
 
@@ -171,41 +171,41 @@ def may_live_until_s(state: State, more: int = 0) -> float:
     budget = state.limits.budget_usd
     if budget is None or not bills_nodes(state.terms.cluster):
         return math.inf
-    asked = sum(room.pool.outstanding for room in state.rooms.values()) + more
+    asked = sum(pool_state.pool.outstanding for pool_state in state.pools.values()) + more
     until_s = state.ledger.lasts_until_s(budget, asked=asked, at_s=state.now_s)
-    return math.inf if until_s is None else until_s - state.terms.cluster.parting_s
+    return math.inf if until_s is None else until_s - state.terms.cluster.shutdown_s
 
 
-def renegotiate(turn: Step, deadline_s: float | None, budget_usd: float | None) -> None:
+def renegotiate(step: Step, deadline_s: float | None, budget_usd: float | None) -> None:
     """New limits for a run that is resumed; those that are None stay."""
-    state = turn.state
+    state = step.state
     if deadline_s is not None:
         state.limits = replace(state.limits, deadline_s=deadline_s)
-        set_deadline(turn)
+        set_deadline(step)
         for trial in state.trials.values():
             trial.late_after_s = None
     if budget_usd is not None:
         state.limits = replace(state.limits, budget_usd=budget_usd)
     if deadline_s is not None or budget_usd is not None:
-        turn.note("limits", f"from now on {tell_limits(state.limits) or 'no limit'}")
+        step.note("limits", f"from now on {tell_limits(state.limits) or 'no limit'}")
 
 
-def concede(turn: Step, limit: Limit) -> None:
+def concede(step: Step, limit: Limit) -> None:
     """Give a limit up, if the job says that it may yield."""
-    state = turn.state
+    state = step.state
     if state.terms.yields is not limit:
-        turn.note("veto", f"the {limit.value} does not yield")
+        step.note("veto", f"the {limit.value} does not yield")
         return
     if limit is Limit.DEADLINE:
         state.limits = state.limits.without_deadline()
-        turn.cancel_timer(DEADLINE_CALL)
-        turn.cancel_timer(DEADLINE_END)
+        step.cancel_timer(DEADLINE_CALL)
+        step.cancel_timer(DEADLINE_END)
     elif limit is Limit.BUDGET:
         state.limits = state.limits.without_budget()
         state.money_call_s = None
-        turn.cancel_timer(BUDGET)
+        step.cancel_timer(BUDGET)
     state.conceded |= {limit}
-    turn.note("conceded", f"the {limit.value} gives way")
+    step.note("conceded", f"the {limit.value} gives way")
 
 
 def is_open(state: State, trial: Trial, wish: Wish) -> bool:

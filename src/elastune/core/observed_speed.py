@@ -56,7 +56,7 @@ class ObservedSpeed:
         self.spells[spell.slots] = self.spells.get(spell.slots, 0) + 1
         self.training.setdefault(spell.slots, SpeedTally()).add(spell.seconds, spell.iterations)
 
-    def lesson(self, profile: Profile, running: Iterable[TrainingSpell] = ()) -> SpeedObservation:
+    def observation(self, profile: Profile, running: Iterable[TrainingSpell] = ()) -> SpeedObservation:
         """What follows for a profile, with what gangs have done so far that still train."""
         all_ = ObservedSpeed(
             dict(self.spells), {slots: replace(tally) for slots, tally in self.training.items()}

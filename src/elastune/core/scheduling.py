@@ -22,139 +22,139 @@ from elastune.placement.controller import pack, place
 from elastune.placement.request import PlacementNodes, PlacementRequest, SlotWish
 
 
-def adopt(turn: Step, wishes: Wishes) -> None:
+def adopt(step: Step, wishes: Wishes) -> None:
     """New wishes replace the old ones."""
-    state = turn.state
+    state = step.state
     before, was_steady = state.wished, state.wishes.steady
     if state.terms.data is not None:  # nothing is placed: models go where the data are
         wishes = replace(wishes, steady=True)
     state.wishes = wishes
     state.wished = {wish.trial: wish for wish in wishes.trials}
     for number in wishes.nodes:
-        state.room(number)
-    for room in state.rooms.values():
-        room.queue = deque()
-        room.targets = None
-        room.stirred = True
-    hopping.leave_out(turn)
+        state.pool_state(number)
+    for pool_state in state.pools.values():
+        pool_state.queue = deque()
+        pool_state.targets = None
+        pool_state.stirred = True
+    hopping.leave_out(step)
     for wish in wishes.trials:
         trial = state.trial(wish.trial)
         if state.terms.data is None and trial.activity is None and guards.is_open(state, trial, wish):
-            state.room(wish.pool).queue.append(wish.trial)
+            state.pool_state(wish.pool).queue.append(wish.trial)
     if wishes.steady:
         for number in tuple(state.held):
             if not was_steady or state.wished.get(number) is not before.get(number):
-                settle(turn, state.trials[number])
+                settle(step, state.trials[number])
 
 
-def settle(turn: Step, trial: Trial) -> None:
+def settle(step: Step, trial: Trial) -> None:
     """Compare a trial's gang with what is wished for it, and act on the difference."""
-    state = turn.state
+    state = step.state
     wish = state.wished.get(trial.number)
     if trial.activity is None or trial.activity is Activity.SAVING:
         return
     if trial.visit is not None:
-        hopping.settle_hops(turn, trial)
-    elif wish is None or state.closing or not guards.is_open(state, trial, wish):
-        gangs.revoke(turn, trial)
-    elif state.resting or not _is_in_place(state, trial, wish):
-        give_way(turn, trial)
+        hopping.settle_hops(step, trial)
+    elif wish is None or state.shutdown or not guards.is_open(state, trial, wish):
+        gangs.revoke(step, trial)
+    elif state.suspended or not _is_in_place(state, trial, wish):
+        give_way(step, trial)
     elif (
         trial.activity is Activity.WAITING
         or trial.revoked
         or trial.lease is None
         or trial.lease.until_iteration != wish.until_iteration
     ):
-        gangs.lend(turn, trial, wish)
+        gangs.lend(step, trial, wish)
 
 
-def give_way(turn: Step, trial: Trial) -> None:
+def give_way(step: Step, trial: Trial) -> None:
     """The gang leaves its slots, to come back elsewhere."""
-    gangs.revoke(turn, trial, resizing=True)
-    if trial.number not in turn.state.held and turn.state.wishes.steady:
-        wait_again(turn, trial)  # it had just begun and had nothing to save
+    gangs.revoke(step, trial, resizing=True)
+    if trial.number not in step.state.held and step.state.wishes.steady:
+        wait_again(step, trial)  # it had just begun and had nothing to save
 
 
-def fill(turn: Step) -> None:
+def fill(step: Step) -> None:
     """Give free slots to those that wait for them, best first."""
-    state = turn.state
-    if state.closing or state.resting:
+    state = step.state
+    if state.shutdown or state.suspended:
         return
-    for room in state.rooms.values():
+    for pool_state in state.pools.values():
         if state.terms.data is not None:
-            hopping.fill_hops(turn, room)
+            hopping.fill_hops(step, pool_state)
         elif not state.wishes.steady:
-            if room.stirred:
-                room.stirred = False
-                _rearrange(turn, room)
-        elif room.queue:
-            _fill_steadily(turn, room)
+            if pool_state.stirred:
+                pool_state.stirred = False
+                _rearrange(step, pool_state)
+        elif pool_state.queue:
+            _fill_steadily(step, pool_state)
 
 
-def wait_again(turn: Step, trial: Trial) -> None:
+def wait_again(step: Step, trial: Trial) -> None:
     """The trial lost its gang. If it is still wished for, it is the first to get the next free slots."""
-    wish = turn.state.wished.get(trial.number)
-    if turn.state.terms.data is None and wish is not None and guards.is_open(turn.state, trial, wish):
-        turn.state.rooms[wish.pool].queue.appendleft(trial.number)
+    wish = step.state.wished.get(trial.number)
+    if step.state.terms.data is None and wish is not None and guards.is_open(step.state, trial, wish):
+        step.state.pools[wish.pool].queue.appendleft(trial.number)
 
 
-def _fill_steadily(turn: Step, room: PoolState) -> None:
-    state = turn.state
-    at_once = state.wishes.at_once.get(room.pool.number)
-    while room.queue and (at_once is None or room.gangs < at_once):
-        trial = state.trials[room.queue[0]]
+def _fill_steadily(step: Step, pool_state: PoolState) -> None:
+    state = step.state
+    at_once = state.wishes.at_once.get(pool_state.pool.number)
+    while pool_state.queue and (at_once is None or pool_state.gangs < at_once):
+        trial = state.trials[pool_state.queue[0]]
         wish = state.wished.get(trial.number)
         if wish is None or trial.activity is not None or not guards.is_open(state, trial, wish):
-            room.queue.popleft()
+            pool_state.queue.popleft()
             continue
-        gang = room.board.seat(wish.slots)
+        gang = pool_state.free_slots.seat(wish.slots)
         if gang is None:
             return
-        room.queue.popleft()
-        gangs.start(turn, trial, gang, wish)
+        pool_state.queue.popleft()
+        gangs.start(step, trial, gang, wish)
 
 
 def _is_in_place(state: State, trial: Trial, wish: Wish) -> bool:
-    room = state.room(wish.pool)
+    pool_state = state.pool_state(wish.pool)
     if state.terms.data is not None:
         return trial.pool == wish.pool and hopping.is_in_place(state, trial)
-    if room.targets is not None and not state.wishes.steady:
-        return set(room.targets.get(trial.number, ())) == set(trial.gang)
+    if pool_state.targets is not None and not state.wishes.steady:
+        return set(pool_state.targets.get(trial.number, ())) == set(trial.gang)
     if trial.pool != wish.pool or len(trial.gang) != wish.slots:
         return False
     return not any(state.where[slot.node].leaving for slot in trial.gang)
 
 
-def _rearrange(turn: Step, room: PoolState) -> None:
+def _rearrange(step: Step, pool_state: PoolState) -> None:
     """One epoch of placement, then whatever of it can be done at once."""
-    state, pool = turn.state, room.pool
-    request = _request(state, room)
+    state, pool = step.state, pool_state.pool
+    request = _request(state, pool_state)
     kept = state.wishes.nodes.get(pool.number, 0)
     if kept < len(request.cluster.staying):
         packing = pack(request, nodes_kept=kept)
         placement = packing.placement
         for empty in packing.release:
-            manager.retire(room, pool.nodes[empty])
+            manager.retire(pool_state, pool.nodes[empty])
     else:
         placement = place(request)
-    room.targets = dict(placement.gangs)
+    pool_state.targets = dict(placement.gangs)
     for number in tuple(state.held):
         trial = state.trials[number]
         if trial.pool == pool.number:
-            settle(turn, trial)
+            settle(step, trial)
     for wish in state.wishes.trials:
-        target = room.targets.get(wish.trial) if wish.pool == pool.number else None
+        target = pool_state.targets.get(wish.trial) if wish.pool == pool.number else None
         trial = state.trials[wish.trial]
-        if target and trial.activity is None and room.board.holds(target):
-            gangs.start(turn, trial, target, wish)
+        if target and trial.activity is None and pool_state.free_slots.holds(target):
+            gangs.start(step, trial, target, wish)
 
 
-def _request(state: State, room: PoolState) -> PlacementRequest:
-    nodes = [node for node in room.pool.nodes.values() if node.ready_s is not None]
+def _request(state: State, pool_state: PoolState) -> PlacementRequest:
+    nodes = [node for node in pool_state.pool.nodes.values() if node.ready_s is not None]
     wishes = [
         SlotWish(trial=wish.trial, slots=wish.slots)
         for wish in state.wishes.trials
-        if wish.pool == room.pool.number and guards.is_open(state, state.trials[wish.trial], wish)
+        if wish.pool == pool_state.pool.number and guards.is_open(state, state.trials[wish.trial], wish)
     ]
     return PlacementRequest(
         cluster=PlacementNodes(
@@ -163,15 +163,15 @@ def _request(state: State, room: PoolState) -> PlacementRequest:
             leaving=frozenset(node.number for node in nodes if node.leaving),
         ),
         wishes=tuple(wishes),
-        present=_present(state, room),
+        present=_present(state, pool_state),
         min_slots=state.terms.gangs.min_slots,
     )
 
 
-def _present(state: State, room: PoolState) -> dict[TrialId, Gang]:
+def _present(state: State, pool_state: PoolState) -> dict[TrialId, Gang]:
     """Where the gangs are or, for those on the move, where they are going."""
-    present = room.targets
+    present = pool_state.targets
     if present is None:
         held = (state.trials[number] for number in state.held)
-        present = {trial.number: trial.gang for trial in held if trial.pool == room.pool.number}
+        present = {trial.number: trial.gang for trial in held if trial.pool == pool_state.pool.number}
     return {number: gang for number, gang in present.items() if number in state.wished}

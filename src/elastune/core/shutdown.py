@@ -59,55 +59,55 @@ def gist(error: str) -> str:
 _MOST_FAILURES_ALIKE = 5
 
 
-def close(turn: Step, ending: Ending) -> None:
+def close(step: Step, ending: Ending) -> None:
     """Wind up. The first reason counts."""
-    state = turn.state
-    if state.closing is not None or state.ended is not None:
+    state = step.state
+    if state.shutdown is not None or state.ended is not None:
         return
-    state.closing = ending
+    state.shutdown = ending
     state.wishes, state.wished = Wishes(), {}
     hopping.end_rounds(state)
-    for room in state.rooms.values():
-        room.queue.clear()
-        room.targets = None
+    for pool_state in state.pools.values():
+        pool_state.queue.clear()
+        pool_state.targets = None
     for number in tuple(state.held):
-        gangs.revoke(turn, state.trials[number])
+        gangs.revoke(step, state.trials[number])
 
 
-def rest(turn: Step) -> None:
+def rest(step: Step) -> None:
     """Save what runs. Unlike at the end, all that is wished for stays."""
-    state = turn.state
-    state.resting = True
+    state = step.state
+    state.suspended = True
     hopping.end_rounds(state)
     for number in tuple(state.held):
         if state.trials[number].activity is not Activity.SAVING:
-            seating.give_way(turn, state.trials[number])
-    stowing.stow(turn)
+            seating.give_way(step, state.trials[number])
+    stowing.stow(step)
 
 
-def rest_if_quiet(turn: Step) -> None:
+def suspend_if_quiet(step: Step) -> None:
     """Once everything is saved and the last node is given back, the driver may go."""
-    state = turn.state
-    if state.resting and not (state.held or state.nodes_committed or state.barriers or state.sampling):
-        turn.tell(Rest())
+    state = step.state
+    if state.suspended and not (state.held or state.nodes_committed or state.barriers or state.sampling):
+        step.tell(Rest())
 
 
-def stop_if_reached(turn: Step) -> None:
+def stop_if_reached(step: Step) -> None:
     """Wind up once the best model, whose checkpoint is durable, is as good as was asked for."""
-    state = turn.state
+    state = step.state
     target, best = state.terms.target, state.best
-    if target is None or best is None or state.closing is not None:
+    if target is None or best is None or state.shutdown is not None:
         return
     if target.is_reached_by(best.metric):
         reached = f"trial {best.trial} has {best.metric:g} after iteration {best.iteration}"
-        turn.note("target", f"{target}: {reached}")
-        close(turn, Ending.TARGET)
+        step.note("target", f"{target}: {reached}")
+        close(step, Ending.TARGET)
 
 
-def stop_if_hopeless(turn: Step) -> None:
+def stop_if_hopeless(step: Step) -> None:
     """Wind up when the first trials all failed alike before anybody had a value: so will the rest."""
-    state = turn.state
-    if state.iterations or state.closing is not None:
+    state = step.state
+    if state.iterations or state.shutdown is not None:
         return
     first = [state.trials.get(TrialId(number)) for number in range(_MOST_FAILURES_ALIKE)]
     failed = [trial for trial in first if trial is not None and trial.error is not None]
@@ -115,8 +115,8 @@ def stop_if_hopeless(turn: Step) -> None:
         return  # one that fails late may be about to have a value
     if any(DIVERGED in (trial.error or "") for trial in failed) or not _differ(failed, state.trials.values()):
         return
-    turn.note("hopeless", f"the first {len(failed)} trials all failed alike, so the others are not tried")
-    close(turn, Ending.FAILED)
+    step.note("hopeless", f"the first {len(failed)} trials all failed alike, so the others are not tried")
+    close(step, Ending.FAILED)
 
 
 def _differ(failed: Sequence[Trial], all_: Iterable[Trial]) -> bool:
@@ -133,43 +133,43 @@ def _differ(failed: Sequence[Trial], all_: Iterable[Trial]) -> bool:
     return varied(all_) == varied(failed)
 
 
-def last_call(turn: Step, limit: Limit) -> None:
+def last_call(step: Step, limit: Limit) -> None:
     """No iteration that begins now would end in time.
 
     Where all have saved or are about to, the run may still end well: it goes on to the limit itself.
     """
-    state = turn.state
+    state = step.state
     saving = all(state.trials[number].activity is Activity.SAVING for number in state.held)
     if saving and (state.held or state.barriers) and state.terms.yields is not limit:
         state.called = True
     else:
-        run_out(turn, limit)
+        run_out(step, limit)
 
 
-def run_out(turn: Step, limit: Limit) -> None:
+def run_out(step: Step, limit: Limit) -> None:
     """Time or money has run out: wind up, unless that limit yields."""
-    if turn.state.terms.yields is limit:
-        guards.concede(turn, limit)
-        seating.adopt(turn, turn.state.wishes)
-        seating.fill(turn)
+    if step.state.terms.yields is limit:
+        guards.concede(step, limit)
+        seating.adopt(step, step.state.wishes)
+        seating.fill(step)
     else:
-        close(turn, Ending.DEADLINE if limit is Limit.DEADLINE else Ending.BUDGET)
+        close(step, Ending.DEADLINE if limit is Limit.DEADLINE else Ending.BUDGET)
 
 
-def end_run(turn: Step, ending: Ending) -> None:
+def end_run(step: Step, ending: Ending) -> None:
     """Everything ends now: gangs, nodes, timers."""
-    state = turn.state
+    state = step.state
     if state.ended is not None:
         return
-    close(turn, ending)
+    close(step, ending)
     for number in tuple(state.held):
-        gangs.stop(turn, state.trials[number])
+        gangs.stop(step, state.trials[number])
     for trial in state.living():
         trial.step(Phase.STOPPED)
-    for room in state.rooms.values():
-        manager.release(turn, room, list(room.pool.nodes.values()))
+    for pool_state in state.pools.values():
+        manager.release(step, pool_state, list(pool_state.pool.nodes.values()))
     for timer in tuple(state.timers):
-        turn.cancel_timer(timer)
-    state.ended, state.ended_s = state.closing, state.now_s
+        step.cancel_timer(timer)
+    state.ended, state.ended_s = state.shutdown, state.now_s
     state.ledger.close(state.now_s)
-    turn.tell(EndRun(reason=state.closing or ending, best=state.best))
+    step.tell(EndRun(reason=state.shutdown or ending, best=state.best))

@@ -20,7 +20,8 @@ from elastune.core.wishes import Wish, Wishes
 from elastune.errors import InvariantError
 from elastune.hopping.partitions import DataTerms
 from elastune.model.ids import Gang, NodeId, TrialId
-from elastune.model.limits import Limit, Mode
+from elastune.model.limits import Limit
+from elastune.model.metric import Mode
 
 # Iterations of a gang that still trains, before they tell something.
 _TELLING = 3
@@ -31,7 +32,7 @@ class PoolState:
     """A pool with its free slots and the gangs on it."""
 
     pool: PoolNodes
-    board: FreeSlots
+    free_slots: FreeSlots
     occupants: dict[NodeId, dict[TrialId, None]] = field(default_factory=dict)
     """Trials on each node that is up."""
     gangs: int = 0
@@ -41,7 +42,7 @@ class PoolState:
     """Where placement wants every gang; None while wishes are steady."""
     stirred: bool = True
     """Something changed since placement was last asked."""
-    hall: HopState = field(default_factory=HopState)
+    hop_state: HopState = field(default_factory=HopState)
     """For models that hop."""
 
 
@@ -61,7 +62,7 @@ class State:
         self.forks: dict[TrialId, tuple[TrialId, int]] = {}
         """Of those, forks: the parent and the iteration of its checkpoint."""
         self.exhausted = False
-        self.rooms: dict[int, PoolState] = {}
+        self.pools: dict[int, PoolState] = {}
         self.where: dict[NodeId, Node] = {}
         self.requests = 0
         self.refused: dict[int, int] = {}
@@ -74,7 +75,7 @@ class State:
         self.barriers: dict[tuple[int, int], None] = {}
         """Barriers that have been called and not passed."""
         self.ledger = Ledger(terms.cluster)
-        self.experience = ObservedSpeed()
+        self.observed_speed = ObservedSpeed()
         self.tours: dict[TrialId, HopProgress] = {}
         """Where models hop: trials amid an iteration."""
         self.unreachable: str | None = None
@@ -82,9 +83,9 @@ class State:
         self.paces = (VisitPaces(), VisitPaces())
         """How long visits take: of training, and of evaluation."""
         self.best: Best | None = None
-        self.closing: Ending | None = None
+        self.shutdown: Ending | None = None
         """The run winds up: nothing new starts, what runs is saved."""
-        self.resting = False
+        self.suspended = False
         """Nothing starts until the run is resumed; what runs is saved, and all nodes go."""
         self.called = False
         """The last call has come, but all that is left is to save and to meet: that may still end well."""
@@ -112,10 +113,10 @@ class State:
         budget = self.limits.budget_usd
         if budget is None:
             return None
-        kept_usd = self.terms.cluster.parting_s * self.ledger.burn_usd_per_s
+        kept_usd = self.terms.cluster.shutdown_s * self.ledger.burn_usd_per_s
         return budget - self.ledger.spent_usd(self.now_s) - kept_usd
 
-    def lesson(self) -> SpeedObservation:
+    def observation(self) -> SpeedObservation:
         """What was seen of speed so far. A gang that trains is, on average, in the middle of an iteration."""
         training = (self.trials[trial] for trial in self.held)
         running = (
@@ -123,10 +124,10 @@ class State:
             for t in training
             if t.activity is Activity.TRAINING and t.iteration - t.begun_at >= _TELLING
         )
-        return self.experience.lesson(self.terms.profile, running)
+        return self.observed_speed.observation(self.terms.profile, running)
 
     def pool(self, number: int = 0) -> PoolNodes:
-        return self.room(number).pool
+        return self.pool_state(number).pool
 
     def living(self) -> Iterator[Trial]:
         return (trial for trial in self.trials.values() if not trial.phase.is_over)
@@ -148,11 +149,11 @@ class State:
             raise InvariantError("only a job with partitioned data hops")
         return self.terms.data
 
-    def room(self, pool: int) -> PoolState:
-        if pool not in self.rooms:
-            self.rooms[pool] = PoolState(PoolNodes(pool), FreeSlots(self.terms.cluster.slots_per_node))
+    def pool_state(self, pool: int) -> PoolState:
+        if pool not in self.pools:
+            self.pools[pool] = PoolState(PoolNodes(pool), FreeSlots(self.terms.cluster.slots_per_node))
             self.ledger.open_stage(pool, 0, self.now_s)
-        return self.rooms[pool]
+        return self.pools[pool]
 
     def trial(self, number: TrialId) -> Trial:
         try:
@@ -163,7 +164,7 @@ class State:
     @property
     def nodes_committed(self) -> int:
         """Nodes alive or asked for, in all pools."""
-        return len(self.where) + sum(room.pool.outstanding for room in self.rooms.values())
+        return len(self.where) + sum(pool_state.pool.outstanding for pool_state in self.pools.values())
 
 
 class Step:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from elastune.core.checkpoint_rule import DEFAULT_INTERVAL_S, CheckpointRule
 from elastune.hopping.partitions import DataTerms
+from elastune.model.checkpoint_rule import DEFAULT_INTERVAL_S, CheckpointRule
 from elastune.model.cluster import ClusterTerms
-from elastune.model.limits import GangLimits, Limit, Limits, Mode, Target
+from elastune.model.limits import GangLimits, Limit, Limits
+from elastune.model.metric import Mode, Target
 from elastune.model.profile import Profile
 
 # Saves are short beside the run they end; three standard deviations cost little and are seldom too few.

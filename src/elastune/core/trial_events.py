@@ -83,8 +83,8 @@ _RETURNED_AT_ONCE = "the trainable returned before its first iteration"
 MOST_KILLS = 3
 
 
-def sampled(turn: Step, event: TrialsSampled) -> None:
-    state = turn.state
+def sampled(step: Step, event: TrialsSampled) -> None:
+    state = step.state
     for number, config in event.trials:
         if number in state.trials:
             raise InvariantError(f"trial {number} is sampled twice")
@@ -100,27 +100,27 @@ def sampled(turn: Step, event: TrialsSampled) -> None:
         state.forks.clear()
 
 
-def ask_for(turn: Step, fresh: int, parents: tuple[TrialId, ...]) -> None:
+def ask_for(step: Step, fresh: int, parents: tuple[TrialId, ...]) -> None:
     """Have new trials drawn: fresh ones, and one forked from each of the parents."""
-    state = turn.state
+    state = step.state
     if fresh:
         first = len(state.trials) + len(state.sampling)
         asked = tuple(TrialId(first + i) for i in range(fresh))
         state.sampling.update(dict.fromkeys(asked))
-        turn.tell(Sample(trials=asked))
+        step.tell(Sample(trials=asked))
     for parent in parents:
-        _fork(turn, state.trial(parent))
+        _fork(step, state.trial(parent))
 
 
-def _fork(turn: Step, parent: Trial) -> None:
+def _fork(step: Step, parent: Trial) -> None:
     """A new trial that goes on from the parent's last checkpoint."""
-    state = turn.state
+    state = step.state
     if not parent.saved:
         raise InvariantError(f"trial {parent.number} has no checkpoint to fork from")
     number = TrialId(len(state.trials) + len(state.sampling))
     state.sampling[number] = None
     state.forks[number] = parent.number, parent.saved
-    turn.tell(Fork(trial=number, parent=parent.number, iteration=parent.saved))
+    step.tell(Fork(trial=number, parent=parent.number, iteration=parent.saved))
 
 
 def _inherit(state: State, trial: Trial, parent: TrialId, iteration: int) -> None:
@@ -129,63 +129,63 @@ def _inherit(state: State, trial: Trial, parent: TrialId, iteration: int) -> Non
     trial.saved = iteration
 
 
-def started(turn: Step, event: GangStarted) -> None:
-    trial = _present(turn.state, event.trial, event.generation)
+def started(step: Step, event: GangStarted) -> None:
+    trial = _present(step.state, event.trial, event.generation)
     if trial is not None:
-        gangs.turn_to(turn, trial, Activity.TRAINING)
+        gangs.turn_to(step, trial, Activity.TRAINING)
         trial.step(Phase.RUNNING)
 
 
-def progressed(turn: Step, event: Progressed) -> Trial | None:
+def progressed(step: Step, event: Progressed) -> Trial | None:
     """Returns the trial if its gang waits to be told what to do."""
-    trial = _present(turn.state, event.trial, event.generation)
+    trial = _present(step.state, event.trial, event.generation)
     if trial is None:
         return None
-    error = count(turn.state, trial, event)
+    error = count(step.state, trial, event)
     match event:
         case TrialCrashed():
-            _crashed(turn, trial, error or event.error)
+            _crashed(step, trial, error or event.error)
         case GangLost():
-            _lost(turn, trial, error or event.error, model_lost=event.model_lost)
+            _lost(step, trial, error or event.error, model_lost=event.model_lost)
         case _ if error is not None:
-            _fail(turn, trial, error)
-            gangs.stop(turn, trial)
+            _fail(step, trial, error)
+            gangs.stop(step, trial)
         case VisitEnded():
-            hopping.visited(turn, trial, event)
+            hopping.visited(step, trial, event)
         case LeaseEnded() if trial.visit is not None:
-            _returned_on_visit(turn, trial)
+            _returned_on_visit(step, trial)
         case LeaseEnded():
-            _wait(turn, trial, event.reason)
+            _wait(step, trial, event.reason)
             return trial
     return None
 
 
-def _wait(turn: Step, trial: Trial, reason: LeaseEnd) -> None:
-    gangs.turn_to(turn, trial, Activity.WAITING)
+def _wait(step: Step, trial: Trial, reason: LeaseEnd) -> None:
+    gangs.turn_to(step, trial, Activity.WAITING)
     if reason is LeaseEnd.RETURNED:
         trial.returned = True
     elif reason is LeaseEnd.TIME and trial.lease is not None:
         trial.late_after_s = trial.lease.until_s
 
 
-def _returned_on_visit(turn: Step, trial: Trial) -> None:
+def _returned_on_visit(step: Step, trial: Trial) -> None:
     """There is nothing left to learn. What was begun of this iteration does not count."""
     trial.returned = True
     if not trial.values:
-        _fail(turn, trial, _RETURNED_AT_ONCE)
-    gangs.stop(turn, trial)
+        _fail(step, trial, _RETURNED_AT_ONCE)
+    gangs.stop(step, trial)
 
 
-def paused(turn: Step, event: TrialPaused) -> None:
-    trial = _present(turn.state, event.trial, event.generation)
+def paused(step: Step, event: TrialPaused) -> None:
+    trial = _present(step.state, event.trial, event.generation)
     if trial is None:
         return
-    save(turn.state, trial, trial.iteration)
-    turn.state.experience.save.add(turn.state.now_s - trial.since_s)
-    gangs.dissolve(turn, trial)
+    save(step.state, trial, trial.iteration)
+    step.state.observed_speed.save.add(step.state.now_s - trial.since_s)
+    gangs.dissolve(step, trial)
     if trial.returned and not trial.values:
-        _fail(turn, trial, _RETURNED_AT_ONCE)
-    seating.wait_again(turn, trial)
+        _fail(step, trial, _RETURNED_AT_ONCE)
+    seating.wait_again(step, trial)
 
 
 def _present(state: State, number: TrialId, generation: int) -> Trial | None:
@@ -194,30 +194,30 @@ def _present(state: State, number: TrialId, generation: int) -> Trial | None:
     return trial if trial.generation == generation and trial.activity is not None else None
 
 
-def _lost(turn: Step, trial: Trial, error: str, *, model_lost: bool) -> None:
+def _lost(step: Step, trial: Trial, error: str, *, model_lost: bool) -> None:
     """Not the trial's fault, unless it happens to this trial again and again: some need too much memory. A
     model that went with its node says nothing about the trial."""
     if model_lost:
-        stowing.lose_model(turn.state, trial)
+        stowing.lose_model(step.state, trial)
     else:
         trial.killed += 1
     if trial.killed > MOST_KILLS:
-        _crashed(turn, trial, error)
+        _crashed(step, trial, error)
         return
-    turn.note("worker", f"trial {trial.number} goes on from iteration {trial.saved}: {error}")
-    gangs.dissolve(turn, trial)
-    seating.wait_again(turn, trial)
+    step.note("worker", f"trial {trial.number} goes on from iteration {trial.saved}: {error}")
+    gangs.dissolve(step, trial)
+    seating.wait_again(step, trial)
 
 
-def _crashed(turn: Step, trial: Trial, error: str) -> None:
+def _crashed(step: Step, trial: Trial, error: str) -> None:
     trial.crashes += 1
-    if trial.crashes > turn.state.terms.retries:
-        _fail(turn, trial, error)
-    gangs.dissolve(turn, trial)
-    seating.wait_again(turn, trial)
+    if trial.crashes > step.state.terms.retries:
+        _fail(step, trial, error)
+    gangs.dissolve(step, trial)
+    seating.wait_again(step, trial)
 
 
-def _fail(turn: Step, trial: Trial, error: str) -> None:
+def _fail(step: Step, trial: Trial, error: str) -> None:
     trial.step(Phase.FAILED)
     trial.error = error
-    turn.note("failed", f"trial {trial.number}: {error}")
+    step.note("failed", f"trial {trial.number}: {error}")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from elastune.errors import JobError
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.model.profile import Profile
 from elastune.space.parsing import parse_space
 from elastune.space.sampler import Configuration

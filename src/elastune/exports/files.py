@@ -37,7 +37,7 @@ from elastune.history.trial_tables import (
     uniform,
 )
 from elastune.history.trials import RowEntry, TrialEntry
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.wording import without_secrets
 
 if TYPE_CHECKING:

@@ -37,30 +37,30 @@ class Failure:
     trials: int
 
 
-def remark_on(event: Resumed) -> RunNote:
+def note_on(event: Resumed) -> RunNote:
     """That the driver was down."""
     text = f"Elastune was down for {format_duration(event.down_s)} and came back by its journal"
     return RunNote(at_s=event.at_s, topic="driver", text=text, down_s=event.down_s)
 
 
-def remarks_of(note: Note, at_s: float) -> Iterator[RunNote]:
+def notes_of(note: Note, at_s: float) -> Iterator[RunNote]:
     """None, if the note is about a trial that failed."""
     if note.topic != _TOLD_ELSEWHERE:
         yield RunNote(at_s=at_s, topic=note.topic, text=note.text)
 
 
-def remarks_in(entry: Entry) -> Iterator[RunNote]:
+def notes_in(entry: Entry) -> Iterator[RunNote]:
     """What the recorder notes of one event; but no other line is decoded, so a replay is not slowed down."""
     for event in select((entry.event_line,), Resumed):
-        yield remark_on(event)
+        yield note_on(event)
     for note in select(entry.command_lines, Note):
-        yield from remarks_of(note, time_of(entry.event_line))
+        yield from notes_of(note, time_of(entry.event_line))
 
 
 def overheard(entries: Iterable[Entry], remarks: list[RunNote]) -> Iterator[Entry]:
     """The same entries; their notes are gathered on the way."""
     for entry in entries:
-        remarks.extend(remarks_in(entry))
+        remarks.extend(notes_in(entry))
         yield entry
 
 

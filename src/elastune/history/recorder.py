@@ -18,8 +18,8 @@ from elastune.core.commands import CancelTimer, Ending, SetTimer
 from elastune.core.events import AnyEvent
 from elastune.history.gangs import GangBook, GangLife
 from elastune.history.nodes import NodeBook, NodeLife, Refusal
-from elastune.history.notes import RunNote, remark_on, remarks_of
-from elastune.history.trials import BestStep, HistoryTerms, RowBook, TrialBook, TrialCourse
+from elastune.history.notes import RunNote, note_on, notes_of
+from elastune.history.trials import BestStep, HistoryTerms, RowBook, TrialBook, TrialHistory
 from elastune.journal.codec import Message, decode, event_of, mentions
 from elastune.journal.records import Entry
 from elastune.model.ids import NodeId, TrialId
@@ -119,7 +119,7 @@ class Recorder:
             case do.Fork():
                 self.trials.forked(command)
             case do.Note():
-                self.remarks.extend(remarks_of(command, self.now_s))
+                self.remarks.extend(notes_of(command, self.now_s))
             case do.EndRun():
                 self.ending, self.ended_s = command.reason, self.now_s
 
@@ -162,7 +162,7 @@ class Recorder:
 
     def _resumed(self, event: ev.Resumed) -> None:
         self.outages.append(Outage(at_s=event.at_s, down_s=event.down_s))
-        self.remarks.append(remark_on(event))
+        self.remarks.append(note_on(event))
         self.nodes.down(event.down_s)
         for trial in self.gangs.present():
             self._dissolve(trial, "lost")
@@ -187,7 +187,7 @@ class Recorder:
 class History:
     nodes: tuple[NodeLife, ...]
     gangs: tuple[GangLife, ...]
-    trials: Mapping[TrialId, TrialCourse]
+    trials: Mapping[TrialId, TrialHistory]
     money: tuple[tuple[float, float], ...]
     """What had accrued at each of these times, minimum charges included; straight lines between them."""
     best: tuple[BestStep, ...]

@@ -125,8 +125,8 @@ def phase_of(state: State, trial: Trial) -> Phase:
 def is_amid_round(state: State, trial: Trial) -> bool:
     """Whether it takes part in an epoch that goes on, and is not through."""
     wish = state.wished.get(trial.number)
-    room = None if wish is None else state.rooms.get(wish.pool)
-    now = None if room is None else room.hall.round
+    pool_state = None if wish is None else state.pools.get(wish.pool)
+    now = None if pool_state is None else pool_state.hop_state.round
     return now is not None and trial.number in now.open
 
 

@@ -169,7 +169,7 @@ def promise_of(quote: Quote | None) -> Estimate | None:
     return Estimate(jct_seconds=quote.jct_quantile_seconds, cost=quote.cost_quantile)
 
 
-def standing_of(
+def status_of(
     setup: RunSetup,
     state: State,
     *,
@@ -297,7 +297,7 @@ def _shares(accounts: Sequence[StageAccount], slots_per_node: int) -> Shares | N
 
 def _nodes_now(state: State) -> NodeCounts:
     booting = sum(node.ready_s is None for node in state.where.values())
-    requested = sum(room.pool.outstanding for room in state.rooms.values())
+    requested = sum(pool_state.pool.outstanding for pool_state in state.pools.values())
     return NodeCounts(ready=len(state.where) - booting, booting=booting, requested=requested)
 
 

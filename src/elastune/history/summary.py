@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 
 from elastune.history.result import Estimate
 from elastune.history.status import RunStatus, keeps, promise_of
-from elastune.model.limits import Limits, Mode
+from elastune.model.limits import Limits
+from elastune.model.metric import Mode
 from elastune.setup.run_setup import RunSetup
 
 

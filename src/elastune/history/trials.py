@@ -17,7 +17,7 @@ from elastune.core.events import Config, Progressed, TrialCrashed, TrialsSampled
 from elastune.core.terms import RunTerms
 from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import TrialId
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class BestStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialCourse:
+class TrialHistory:
     trial: TrialId
     config: Config
     points: tuple[MetricPoint, ...]
@@ -267,9 +267,9 @@ class TrialBook:
         trial = self._trials[number]
         del trial.values[trial.saved :]
 
-    def courses(self) -> dict[TrialId, TrialCourse]:
+    def courses(self) -> dict[TrialId, TrialHistory]:
         return {
-            number: TrialCourse(
+            number: TrialHistory(
                 trial=number,
                 config=trial.config,
                 points=tuple(trial.points),

@@ -268,6 +268,6 @@ class ClusterSection(Section):
             price_source=self.price_source or JOBS_PRICE,
             most_price_per_hour=self.most_price_per_hour,
             most_usd_per_hour=self.most_spend_per_hour,
-            parting_s=rule.parting_s,
+            shutdown_s=rule.shutdown_s,
             least_life_s=rule.least_life_s,
         )

@@ -47,7 +47,8 @@ from elastune.job.tuning import (
     unopened_tuning,
 )
 from elastune.model.distributions import Constant
-from elastune.model.limits import Limits, Mode, Target
+from elastune.model.limits import Limits
+from elastune.model.metric import Mode, Target
 from elastune.model.profile import Profile, Speedup
 from elastune.model.quantities import (
     Count,

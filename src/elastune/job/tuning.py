@@ -24,7 +24,7 @@ from elastune.curves.source import CurveFile, CurveSource, Reference, UnknownSou
 from elastune.errors import JobError
 from elastune.job.section import MisfitError, Section
 from elastune.job.trainable import SpaceReference, open_space
-from elastune.model.limits import Inequality, Mode, Target
+from elastune.model.metric import Inequality, Mode, Target
 from elastune.model.quantities import Count, ExpectedError, Flag, one_of, parse_number, word
 from elastune.space.given_configurations import StartingSampler, TableSampler
 from elastune.space.model_sampler import ModelSampler

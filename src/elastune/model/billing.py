@@ -129,7 +129,7 @@ class BillingRule:
     minimum_charge_s: float = 60.0
     increment_s: float = 1.0
     """A node is charged for whole ones of these."""
-    parting_s: float = 0.0
+    shutdown_s: float = 0.0
     """A node that has to end by itself may go on costing money for so long."""
     least_life_s: float = 0.0
     """It is not worth asking for a node that may not live for so long."""
@@ -139,7 +139,7 @@ USUAL_BILLING = BillingRule()
 BILLING_RULES: Mapping[str, BillingRule] = {
     # https://aws.amazon.com/ec2/pricing/on-demand: by the second, a minute at least (Linux).
     # A node looks at its lease every few seconds; to shut down takes the rest.
-    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, parting_s=60.0, least_life_s=120.0),
+    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, shutdown_s=60.0, least_life_s=120.0),
 }
 
 

@@ -40,7 +40,7 @@ class ClusterTerms:
     """Where the price comes from and of when it is, for people."""
     most_price_per_hour: float | None = None
     """Of the dearest node that a request may bring; None: all cost the same."""
-    parting_s: float = 0.0
+    shutdown_s: float = 0.0
     """How long a node may go on costing money after the instant at which it has to end by itself."""
     least_life_s: float = 0.0
     """A node that the budget does not let live for so long, even unwatched, is not asked for."""

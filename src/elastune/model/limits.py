@@ -1,75 +1,17 @@
-"""Which way a metric is good.
+"""Limits of time, money and gang sizes, and the outcome of a plan that has to keep them.
 
-When a model is good enough: what a run may stop at before its search is through.
-
-What a plan leads to: samples of its completion time and its cost, and their summary.
+An outcome is samples of the job completion time and the cost, and their summary.
 """
 
 from __future__ import annotations
 
 import enum
-import math
-import operator
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from elastune.model.distributions import Array
 from elastune.wording import format_duration, format_usd
-
-
-class Mode(enum.StrEnum):
-    """Whether the best value of the metric is the largest or the smallest."""
-
-    MAX = "max"
-    MIN = "min"
-
-    def better(self, a: float, b: float) -> bool:
-        """Whether `a` is strictly better than `b`. Any number is better than NaN, and NaN beats nothing."""
-        if math.isnan(b):
-            return not math.isnan(a)
-        return a > b if self is Mode.MAX else a < b
-
-
-class Inequality(enum.StrEnum):
-    AT_LEAST = ">="
-    ABOVE = ">"
-    AT_MOST = "<="
-    BELOW = "<"
-
-    @property
-    def mode(self) -> Mode:
-        """Which way a metric is good that is compared so."""
-        return Mode.MAX if self in (Inequality.AT_LEAST, Inequality.ABOVE) else Mode.MIN
-
-
-_HOLDS: Mapping[Inequality, Callable[[float, float], bool]] = {
-    Inequality.AT_LEAST: operator.ge,
-    Inequality.ABOVE: operator.gt,
-    Inequality.AT_MOST: operator.le,
-    Inequality.BELOW: operator.lt,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """`accuracy >= 0.97`. What is better than a value that reaches it reaches it, too."""
-
-    metric: str
-    comparison: Inequality
-    value: float
-
-    def is_reached_by(self, value: float) -> bool:
-        return _HOLDS[self.comparison](value, self.value)
-
-    @property
-    def mode(self) -> Mode:
-        return self.comparison.mode
-
-    def __str__(self) -> str:
-        """As it is written in a job, without loss."""
-        return f"{self.metric} {self.comparison} {repr(self.value).removesuffix('.0')}"
 
 
 @dataclass(frozen=True, slots=True)

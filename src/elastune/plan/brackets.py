@@ -48,7 +48,7 @@ class BracketOptions:
     complete: bool
 
 
-def write_menu(planner: Planner, case: Case, *, shared: bool = True) -> BracketOptions:
+def write_options(planner: Planner, case: Case, *, shared: bool = True) -> BracketOptions:
     """The planner's plans for the whole cluster and, if it is shared, for some shares of it."""
     sizes = {option.allocation.nodes for options in case.options for option in options}
     whole = planner.plans(case)
@@ -83,16 +83,16 @@ def _undominated(points: Sequence[BracketOption]) -> list[BracketOption]:
 
 
 def choose(
-    menus: Sequence[BracketOptions], admits: Callable[[BracketOption], bool], max_nodes: float
+    options: Sequence[BracketOptions], admits: Callable[[BracketOption], bool], max_nodes: float
 ) -> tuple[BracketOption, ...] | None:
     """The cheapest choice of one admitted point per menu whose peaks together fit; None if there is none.
 
     A knapsack: `best` maps nodes taken so far to the least cost and the choice that leads there.
     """
     best: dict[int, tuple[float, tuple[BracketOption, ...]]] = {0: (0.0, ())}
-    for menu in menus:
+    for option in options:
         by_peak: dict[int, BracketOption] = {}
-        for point in menu.points:
+        for point in option.points:
             rival = by_peak.get(point.peak_nodes)
             if admits(point) and (rival is None or point.cost_usd < rival.cost_usd):
                 by_peak[point.peak_nodes] = point
@@ -172,8 +172,8 @@ def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
     if fits:
         answer = Answer(brackets=tuple(alone), outcome=together(cases, alone))
     else:
-        menus = [write_menu(planner, case) for case in cases]
-        points = choose(menus, lambda point: each.keep_deadline(point.outcome), cases[0].max_nodes)
+        options = [write_options(planner, case) for case in cases]
+        points = choose(options, lambda point: each.keep_deadline(point.outcome), cases[0].max_nodes)
         if points is None:
             return None
         answer = _answer(cases, points)
@@ -200,11 +200,11 @@ def _bound(
 
 def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
     """The first moment by which brackets that keep the limits could all have ended."""
-    menus = [write_menu(planner, case) for case in cases]
-    moments = moments_of(menus)
+    options = [write_options(planner, case) for case in cases]
+    moments = moments_of(options)
 
     def by(moment: float) -> Answer | None:
-        points = choose(menus, functools.partial(_ends_by, moment), cases[0].max_nodes)
+        points = choose(options, functools.partial(_ends_by, moment), cases[0].max_nodes)
         answer = None if points is None else _answer(cases, points)
         return answer if answer is not None and limits.keep(answer.outcome) else None
 
@@ -216,17 +216,17 @@ def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
     answer = by(moments[low]) if low < len(moments) else None
     if answer is None:
         return None
-    proven = _is_proven_soonest(menus, cases, moments[low], answer)
+    proven = _is_proven_soonest(options, cases, moments[low], answer)
     return replace(answer, optimal=proven, lower_bound=answer.outcome.mean_jct_s if proven else None)
 
 
 def _is_proven_soonest(
-    menus: Sequence[BracketOptions], cases: Sequence[Case], moment: float, answer: Answer
+    options: Sequence[BracketOptions], cases: Sequence[Case], moment: float, answer: Answer
 ) -> bool:
     """Menus are complete for the whole cluster, so where nodes do not bind nothing better exists."""
     workload = cases[0].evaluator.workload
-    complete = all(menu.complete for menu in menus) and workload.is_deterministic
-    freely = choose(menus, functools.partial(_ends_by, moment), math.inf)
+    complete = all(option.complete for option in options) and workload.is_deterministic
+    freely = choose(options, functools.partial(_ends_by, moment), math.inf)
     unbound = freely is not None and all(
         point.plan == solution.plan for point, solution in zip(freely, answer.brackets, strict=True)
     )
@@ -235,13 +235,13 @@ def _is_proven_soonest(
 
 def trade_offs(planner: Planner, cases: Sequence[Case]) -> list[Answer]:
     """The undominated answers, fastest first; limits aside, but within the cluster."""
-    menus = [write_menu(planner, case, shared=len(cases) > 1) for case in cases]
-    if len(menus) == 1:
-        chosen: list[tuple[BracketOption, ...]] = [(point,) for point in menus[0].points]
+    options = [write_options(planner, case, shared=len(cases) > 1) for case in cases]
+    if len(options) == 1:
+        chosen: list[tuple[BracketOption, ...]] = [(point,) for point in options[0].points]
     else:
-        moments = moments_of(menus)
+        moments = moments_of(options)
         picked = moments[:: max(1, len(moments) // MAX_MOMENTS)]
-        by = [choose(menus, functools.partial(_ends_by, moment), cases[0].max_nodes) for moment in picked]
+        by = [choose(options, functools.partial(_ends_by, moment), cases[0].max_nodes) for moment in picked]
         chosen = [points for points in by if points is not None]
     frontier: list[Answer] = []
     for points in chosen:
@@ -260,12 +260,12 @@ def _answer(cases: Sequence[Case], points: Sequence[BracketOption]) -> Answer:
     return Answer(brackets=brackets, outcome=together(cases, brackets))
 
 
-def moments_of(menus: Sequence[BracketOptions]) -> list[float]:
+def moments_of(options: Sequence[BracketOptions]) -> list[float]:
     """When some bracket can have ended, from the first time at which all can."""
-    if not all(menu.points for menu in menus):
+    if not all(option.points for option in options):
         return []
-    first = max(min(point.jct_s for point in menu.points) for menu in menus)
-    return sorted({point.jct_s for menu in menus for point in menu.points if point.jct_s >= first})
+    first = max(min(point.jct_s for point in option.points) for option in options)
+    return sorted({point.jct_s for option in options for point in option.points if point.jct_s >= first})
 
 
 def _each(limits: Limits, cases: Sequence[Case]) -> float:

@@ -82,7 +82,7 @@ class _Quoting:
     def _kept_usd(self) -> float:
         """For each node."""
         cluster = self.problem.cluster
-        return cluster.parting_s * node_rate(cluster)
+        return cluster.shutdown_s * node_rate(cluster)
 
     def quote(self) -> Quote:
         quote = self.try_quote()

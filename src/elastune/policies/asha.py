@@ -19,7 +19,7 @@ from elastune.core.state import State
 from elastune.core.trials import Phase, Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.model.quantities import Count
 from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.registry import PolicySetup

@@ -209,7 +209,7 @@ def money_for(state: State, tariff: RoundCosts, rest: Sequence[Sequence[RoundCos
     return left_usd - owed_s * node_rate(cluster)
 
 
-class Purse:
+class Leftovers:
     """What is left for a round, and what of it a change of its gangs would cost."""
 
     def __init__(self, legs: Sequence[RoundCost], state: State) -> None:

@@ -38,7 +38,7 @@ from elastune.core.state import State
 from elastune.core.trials import Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.model.quantities import Count, Eta, ExpectedError, Flag, Iterations, Natural, ParsedBy, fraction
 from elastune.policies.costs import RoundCosts, nodes_at_hand, steady_nodes
 from elastune.policies.registry import PolicySetup

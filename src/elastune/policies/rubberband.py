@@ -176,9 +176,9 @@ class RubberBand(Policy):
     def _overrun(self, bracket: Bracket, state: State) -> str | None:
         """What is left of the plan, with its margin, against what is left of the limits."""
         rest, limits = self._rest(bracket, bracket.stage), state.limits
-        lesson = state.lesson()
-        change = lesson.slowdown / self.slowdown - 1.0
-        if abs(change) > max(_SURPRISE, _SURPRISE_SDS * lesson.luck):
+        observation = state.observation()
+        change = observation.slowdown / self.slowdown - 1.0
+        if abs(change) > max(_SURPRISE, _SURPRISE_SDS * observation.luck):
             return f"iterations take {abs(change):.0%} {'more' if change > 0.0 else 'less'} time than planned"
         if limits.deadline_s is not None:
             late = state.now_s + rest.seconds + rest.margin_s - limits.deadline_s
@@ -236,19 +236,19 @@ class RubberBand(Policy):
             text = f"{why}; now {nodes}, {left}"
             break
         self.planned_for = self._situation(state)
-        self.slowdown = state.lesson().slowdown
+        self.slowdown = state.observation().slowdown
         return replace(advice or Advice(), notes=(("replan", text),), concede=conceded)
 
     def _problem(self, running: list[Bracket], state: State) -> Problem:
-        lesson = state.lesson()
-        cluster = lesson.cluster(self.problem.cluster)
+        observation = state.observation()
+        cluster = observation.cluster(self.problem.cluster)
         most = cluster.max_nodes if self.cap is None else min(self.cap, cluster.max_nodes)
         return replace(
             self.problem,
             specs=tuple(bracket.spec for bracket in running),
             starts=tuple(bracket.start_state(state) for bracket in running),
             limits=limits_left(state),
-            profile=lesson.profile(self.problem.profile),
+            profile=observation.profile(self.problem.profile),
             cluster=replace(cluster, max_nodes=most),
         )
 

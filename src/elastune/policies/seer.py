@@ -29,7 +29,7 @@ from elastune.core.trials import Trial
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.model.limits import tell_limits
 from elastune.model.quantities import Eta, Flag, Iterations, ParsedBy, PositiveDuration, one_of
-from elastune.policies.costs import Purse, RoundCost, RoundCosts, affords, largest
+from elastune.policies.costs import Leftovers, RoundCost, RoundCosts, affords, largest
 from elastune.policies.outline import BracketOutline, Outline, outline_of
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rounds import Cut, Rounds, RoundSchedule, RoundTrack
@@ -153,9 +153,13 @@ class Seer:
         if not self.spend_leftover or self.by_bracket:  # other gangs than its own would leave the bracket
             return Cut(kept=kept, gangs=gangs)
         others = [trial for trial in ranked if trial not in kept]
-        purse = Purse(track.legs, state)
-        extra = largest(min(len(others), len(gangs)), lambda count: purse.pays(purse.joined(gangs, count)))
-        return Cut(kept=kept + others[:extra], gangs=purse.widened(purse.joined(gangs, extra), self.nu))
+        leftovers = Leftovers(track.legs, state)
+        extra = largest(
+            min(len(others), len(gangs)), lambda count: leftovers.pays(leftovers.joined(gangs, count))
+        )
+        return Cut(
+            kept=kept + others[:extra], gangs=leftovers.widened(leftovers.joined(gangs, extra), self.nu)
+        )
 
     def _best_by_bracket(self, track: RoundTrack, ranked: list[Trial]) -> list[Trial]:
         """The letter of Algorithm 1, line 9: each bracket keeps the best of its own."""

@@ -113,7 +113,7 @@ class AttachedProvider:
         home = ray.get_runtime_context().get_node_id()
         return _spreads([node for node in ray.nodes() if node["NodeID"] in {*self._fitting, home}])
 
-    def farewell(self) -> FinalCheck | None:
+    def final_check(self) -> FinalCheck | None:
         """Nothing was started, so nothing has to end."""
         return None
 

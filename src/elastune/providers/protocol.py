@@ -85,7 +85,7 @@ class Survey:
 
     at_s: float
     machines: tuple[Machine, ...] = ()
-    fates: tuple[RequestStatus, ...] = ()
+    requests: tuple[RequestStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ class UnseenError(Exception):
 class Inventory(Protocol):
     """Both raise `UnseenError`."""
 
-    def sightings(self) -> tuple[LiveInstance, ...]:
+    def instances(self) -> tuple[LiveInstance, ...]:
         """All that is alive, of every run and owner that this account can see."""
         ...
 

@@ -153,7 +153,7 @@ class RayProvider(Provider, Protocol):
         be asked only while the provider is open."""
         ...
 
-    def farewell(self) -> FinalCheck | None:
+    def final_check(self) -> FinalCheck | None:
         """After `close`: is anything of this run still alive? None: nothing was started, or nobody can tell.
 
         Never raises. Where the look itself fails, `how` says so and `left` has what was not seen to end.

@@ -130,7 +130,7 @@ class SimulatedProvider:
         self._agenda: list[tuple[float, int, _Due]] = []
         self._entries = itertools.count()
         self._orders: dict[str, _Order] = {}
-        self._fates: dict[str, RequestStatus] = {}
+        self._requests: dict[str, RequestStatus] = {}
         self._live: dict[NodeId, Machine] = {}
         self._slowdowns: dict[NodeId, float] = {}
         self._unseen = False
@@ -153,7 +153,9 @@ class SimulatedProvider:
     def survey(self) -> Survey:
         now_s = self._catch_up()
         self._unseen = False
-        return Survey(at_s=now_s, machines=tuple(self._live.values()), fates=tuple(self._fates.values()))
+        return Survey(
+            at_s=now_s, machines=tuple(self._live.values()), requests=tuple(self._requests.values())
+        )
 
     def release(self, nodes: Collection[NodeId]) -> None:
         now_s = self._catch_up()
@@ -236,7 +238,7 @@ class SimulatedProvider:
     def _answer(self, order: _Order, at_s: float) -> None:
         count, reason = min(self._ceilings(order), key=lambda ceiling: ceiling[0])
         nodes = tuple(self._start(order.token, at_s) for _ in range(count))
-        self._fates[order.token] = RequestStatus(
+        self._requests[order.token] = RequestStatus(
             token=order.token,
             asked=order.count,
             granted=nodes,

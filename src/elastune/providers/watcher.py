@@ -80,7 +80,7 @@ class Watcher:
         now_s = survey.at_s if now_s is None else now_s
         if self._orphans:  # one that was gone in between is told again
             self._orphans &= {machine.node for machine in survey.machines}
-        news = [*self._read_machines(survey, now_s), *self._read_fates(survey, now_s)]
+        news = [*self._read_machines(survey, now_s), *self._read_requests(survey, now_s)]
         return tuple(event for _, event in sorted(news, key=_chronology))
 
     def _read_machines(self, survey: Survey, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
@@ -111,30 +111,30 @@ class Watcher:
             listed = {machine.node for machine in survey.machines}
             yield from self._lose([node for node in self._held if node not in listed], survey.at_s, now_s)
 
-    def _read_fates(self, survey: Survey, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
-        ours = (fate for fate in survey.fates if fate.token in self._requests)
-        news = [fate for fate in ours if fate != self._read.get(fate.token)]
+    def _read_requests(self, survey: Survey, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
+        ours = (status for status in survey.requests if status.token in self._requests)
+        news = [status for status in ours if status != self._read.get(status.token)]
         if not news:
             return
         known = {machine.node for machine in survey.machines} | self._held.keys() | self._gone
-        for fate in news:
-            self._read[fate.token] = fate
-            request = self._requests[fate.token]
-            count = fate.refused - self._refused.get(request, 0)
+        for status in news:
+            self._read[status.token] = status
+            request = self._requests[status.token]
+            count = status.refused - self._refused.get(request, 0)
             if count > 0:
-                self._refused[request] = fate.refused
-                refused = NodesRefused(at_s=now_s, request=request, count=count, reason=fate.reason)
+                self._refused[request] = status.refused
+                refused = NodesRefused(at_s=now_s, request=request, count=count, reason=status.reason)
                 yield survey.at_s, refused
-            missed = [node for node in fate.granted if node not in known]
-            for event in self._miss(fate, missed, now_s):
+            missed = [node for node in status.granted if node not in known]
+            for event in self._miss(status, missed, now_s):
                 yield survey.at_s, event
             yield from self._lose(missed, survey.at_s, now_s)
 
-    def _miss(self, fate: RequestStatus, nodes: list[NodeId], now_s: float) -> Iterator[NodeEvent]:
+    def _miss(self, status: RequestStatus, nodes: list[NodeId], now_s: float) -> Iterator[NodeEvent]:
         """Nodes that came and went between two surveys. They are told, because they were paid for."""
-        for usd, alike in _grouped(nodes, fate.prices.get).items():
+        for usd, alike in _grouped(nodes, status.prices.get).items():
             for billed_s, some in _grouped(alike, self._billed_s).items():
-                yield self._grant(fate.token, some, billed_s or 0.0, usd, now_s)
+                yield self._grant(status.token, some, billed_s or 0.0, usd, now_s)
 
     def _grant(
         self, token: str, nodes: Iterable[NodeId], billed_s: float, usd: float | None, now_s: float

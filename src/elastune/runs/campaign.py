@@ -11,7 +11,7 @@ from elastune.errors import JobError
 from elastune.history.hopping import recall_hopping
 from elastune.history.notes import RunNote, overheard
 from elastune.history.result import Estimate, RunResult
-from elastune.history.status import RunStatus, standing_of
+from elastune.history.status import RunStatus, status_of
 from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
 from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.run_folders import RunFolder
@@ -159,7 +159,7 @@ def simulate_all(
     *,
     faults: Faults,
     journal: AnyJournal | None,
-    christening: RunNaming,
+    naming: RunNaming,
     watch: Watch | None = None,
 ) -> Campaign:
     """Every policy on every seed. Without a journal nothing is kept.
@@ -178,9 +178,9 @@ def simulate_all(
                 simulation = None
                 tell = _teller(watch, len(runs), count, each)
                 record = RunRecord(
-                    run=RunId(f"{christening.run}.{len(runs) + 1}" if count > 1 else christening.run),
+                    run=RunId(f"{naming.run}.{len(runs) + 1}" if count > 1 else naming.run),
                     name=each.setup.job.name,
-                    created_utc=christening.now_utc(),
+                    created_utc=naming.now_utc(),
                     body=RuntimeKind.SIMULATED,
                     policy=each.setup.policy,
                     seed=seed,
@@ -188,7 +188,7 @@ def simulate_all(
                 simulation = Simulation(
                     each.setup, seed=seed, journal=journal or MemoryJournal(), record=record, faults=faults
                 )
-                simulation.run(tell, clock=christening.clock)
+                simulation.run(tell, clock=naming.clock)
                 runs.append(_simulated(simulation, each.predicted))
     except KeyboardInterrupt as interrupt:
         cut = None if simulation is None else _cut(simulation)
@@ -219,7 +219,7 @@ def _simulated(simulation: Simulation, predicted: Estimate) -> SimulatedRun:
     for _ in overheard(simulation.journal.read(simulation.record.run), remarks):
         pass
     hopping = recall_hopping(simulation.journal.read(simulation.record.run), simulation.setup.terms)
-    standing = standing_of(
+    standing = status_of(
         simulation.setup,
         simulation.core.state,
         seed=simulation.seed,

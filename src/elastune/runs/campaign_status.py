@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from elastune.history.notes import RunNote, overheard
-from elastune.history.status import standing_of
+from elastune.history.status import status_of
 from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
 from elastune.journal.run_folders import FoundRun, RunFolder
 from elastune.journal.store import Journal
@@ -121,7 +121,7 @@ def _replayed(found: FoundRun, journal: Journal, setup: RunSetup, sha256: str) -
     entries = overheard(journal.read(record.run), remarks)
     core, _ = taken_in(setup.make_core(record.seed), entries, record.run, audited=False)
     predicted = predicted_for(setup, found.folder)
-    standing = standing_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=remarks)
+    standing = status_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=remarks)
     return digest_of(record.run, standing, sha256)
 
 

@@ -14,7 +14,8 @@ from elastune.history.status import keeps
 from elastune.history.trials import HistoryTerms
 from elastune.journal.records import RunRecord
 from elastune.journal.run_folders import FoundRun
-from elastune.model.limits import Limits, Mode
+from elastune.model.limits import Limits
+from elastune.model.metric import Mode
 from elastune.runs.reading import recall, terms_of
 from elastune.runs.reopening import ReopenedRun, reopen
 

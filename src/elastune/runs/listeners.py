@@ -104,7 +104,7 @@ class RunLogger:
         self._living: set[TrialId] = set()
         self._written: dict[int, int] = {}
         """The last iteration of each trial that was handed over."""
-        self._scribes = [
+        self._threads = [
             WriterThread(name, opener, run=run.head.run, now=lambda: state.now_s)
             for name, opener in sinks.items()
         ]
@@ -120,11 +120,11 @@ class RunLogger:
     def close(self) -> None:
         ended = self._state.ended
         self._hand_over(None if ended is None else ended.value)
-        for scribe in self._scribes:
-            scribe.close()
+        for thread in self._threads:
+            thread.close()
 
     def remarks(self) -> Sequence[RunNote]:
-        return [scribe.complaint for scribe in self._scribes if scribe.complaint is not None]
+        return [thread.complaint for thread in self._threads if thread.complaint is not None]
 
     def _hand_over(self, ending: str | None) -> None:
         rows = self._fresh(self._record.rows.fresh())
@@ -133,8 +133,8 @@ class RunLogger:
             return
         best = None if self._state.best is None else self._line(self._state.best.trial)
         news = RunNews(trials=trials, rows=rows, ending=ending, best=best)
-        for scribe in self._scribes:
-            scribe.tell(news)
+        for thread in self._threads:
+            thread.tell(news)
 
     def _fresh(self, rows: list[RowEntry]) -> tuple[RowEntry, ...]:
         """An iteration that was lost and trained again has been told already; none is told twice."""

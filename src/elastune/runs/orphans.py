@@ -20,19 +20,19 @@ from elastune.runs.run_list import RunState, find_end, state_of
 from elastune.wording import format_duration
 
 
-def why_orphaned(sighting: LiveInstance, now: float, runs: Mapping[str, RunState]) -> str | None:
+def why_orphaned(instance: LiveInstance, now: float, runs: Mapping[str, RunState]) -> str | None:
     """None: it is not, as far as can be told from here. `runs`: those that are known here."""
-    if sighting.is_kept is not None:
-        return None if sighting.is_kept else "its driver is gone"
-    if sighting.expires is None:
+    if instance.is_kept is not None:
+        return None if instance.is_kept else "its driver is gone"
+    if instance.expires is None:
         return "it has no lease: no driver ever said how long it is needed"
-    if sighting.expires <= now:
-        return f"its lease ended {format_duration(now - sighting.expires)} ago"
-    state = None if sighting.run is None else runs.get(sighting.run)
+    if instance.expires <= now:
+        return f"its lease ended {format_duration(now - instance.expires)} ago"
+    state = None if instance.run is None else runs.get(instance.run)
     if state is None or state is RunState.RUNNING:
         return None
     told = {RunState.INTERRUPTED: "is driven by nobody any more", RunState.RESTING: "rests, without nodes"}
-    return f"run {sighting.run} {told.get(state, f'has ended ({state.value})')}"
+    return f"run {instance.run} {told.get(state, f'has ended ({state.value})')}"
 
 
 def known_states(root: Path, runs: Iterable[str]) -> dict[str, RunState]:
@@ -58,22 +58,22 @@ def known_states(root: Path, runs: Iterable[str]) -> dict[str, RunState]:
 class LiveNode:
     """`orphan`: why nobody looks after it; None: somebody does, or may."""
 
-    sighting: LiveInstance
+    instance: LiveInstance
     age_s: float
     orphan: str | None
 
     @property
     def key(self) -> tuple[str, str]:
-        return self.sighting.provider, self.sighting.node
+        return self.instance.provider, self.instance.node
 
     @property
     def cost(self) -> float | None:
         """So far, by the price at which it was started; None: nobody sends a bill."""
-        price = self.sighting.usd_per_hour
+        price = self.instance.usd_per_hour
         return None if price is None else price * self.age_s / SECONDS_PER_HOUR
 
     def to_dict(self, now: float) -> dict[str, object]:
-        seen = self.sighting
+        seen = self.instance
         return {
             "provider": seen.provider,
             "node": seen.node,

@@ -38,24 +38,24 @@ _ABOUT = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen(Generic[T]):
-    """`job` is a plain one; `offer` is what was made of it; `kinds` compares them all."""
+    """`job` is a plain one; `prepared` is what was made of it; `kinds` compares them all."""
 
     job: Job
-    offer: T
+    prepared: T
     kinds: tuple[KindQuote, ...]
 
 
 def choose_kind(
-    job: Job, offer: Callable[[Job], T], quote_of: Callable[[T], Quote | PolicyQuote]
+    job: Job, prepare: Callable[[Job], T], quote_of: Callable[[T], Quote | PolicyQuote]
 ) -> Chosen[T]:
-    """`offer` quotes a plain job, or raises `InfeasibleError`; so does this if no kind keeps the limits."""
+    """`prepare` prepares a job of one kind. Raises `InfeasibleError` if no kind keeps the limits."""
     compared: list[KindQuote] = []
     offers: dict[str, tuple[Job, T]] = {}
     by_time = job.deadline is None and job.budget is not None
     for kind in job.cluster.kinds:
         plain = with_price(job.of_kind(kind))
         try:
-            made = offer(plain)
+            made = prepare(plain)
         except InfeasibleError as error:
             compared.append(_infeasible(kind.name, plain, error))
             continue
@@ -69,7 +69,7 @@ def choose_kind(
     best = min(_worthwhile(quoted), key=lambda each: _rank(each, by_time=by_time))
     plain, made = offers[best.name]
     kinds = tuple(replace(each, chosen=each is best) for each in compared)
-    return Chosen(job=plain, offer=made, kinds=kinds)
+    return Chosen(job=plain, prepared=made, kinds=kinds)
 
 
 def _worthwhile(kinds: Sequence[KindQuote]) -> Sequence[KindQuote]:
@@ -211,9 +211,9 @@ def _best_of_kinds(job: Job, *, policy: str | None, seed: int, address: str | No
     chosen = choose_kind(
         job,
         lambda each: prepare_run(each, policy=policy, seed=seed, address=address),
-        lambda offer: offer.quote,
+        lambda prepared: prepared.quote,
     )
-    return replace(chosen.offer, quote=replace(chosen.offer.quote, kinds=chosen.kinds))
+    return replace(chosen.prepared, quote=replace(chosen.prepared.quote, kinds=chosen.kinds))
 
 
 def quote_setup(setup: RunSetup) -> Quote | PolicyQuote:
@@ -244,4 +244,4 @@ def prepare_best_kind(job: Job, policy: str | None = None) -> RunSetup:
     chosen = choose_kind(
         job, lambda each: prepare(each, policy), lambda setup: with_risk(quote_setup(setup), setup)
     )
-    return chosen.offer
+    return chosen.prepared

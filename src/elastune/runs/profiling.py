@@ -63,21 +63,21 @@ class Profiled:
         }
 
 
-def offer_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> PreparedRun:
+def prepare_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> PreparedRun:
     """A run that measures, within the job's own limits and the effort."""
     deadline = effort.most_s if job.deadline is None else min(effort.most_s, job.deadline)
     bounds: dict[str, object] = {"deadline": deadline, "yields": None, "stop_when": None}
     if spends_money(job) and address is None:
         bounds["budget"] = most_usd(job, effort)
     bounded = job.model_copy(update={**bounds, "start_configurations": ()})
-    offer = prepare_run(bounded, policy=MEASURING, seed=seed, address=address)
-    return replace(offer, setup=replace(offer.setup, measuring=effort.to_options()))
+    prepared = prepare_run(bounded, policy=MEASURING, seed=seed, address=address)
+    return replace(prepared, setup=replace(prepared.setup, measuring=effort.to_options()))
 
 
 def most_usd(job: Job, effort: Effort) -> float:
     """What measuring may cost: as many nodes as there may be, the dearest, for all the time it may take."""
     terms = with_price(job).cluster.to_terms()
-    seconds = charged_s(terms, effort.most_s) + terms.parting_s
+    seconds = charged_s(terms, effort.most_s) + terms.shutdown_s
     usd = terms.max_nodes * (terms.dearest_usd_per_s * seconds + ingress_usd(terms, 1))
     return usd if job.budget is None else min(usd, job.budget)
 

@@ -23,7 +23,7 @@ from elastune.errors import ExecutionError, InvariantError
 from elastune.history.hopping import HoppingFigures, recall_hopping
 from elastune.history.notes import RunNote, overheard
 from elastune.history.result import Estimate, RunResult, best_of, count_phases
-from elastune.history.status import RunStatus, standing_of
+from elastune.history.status import RunStatus, status_of
 from elastune.job.job import Job
 from elastune.journal.records import RunRecord
 from elastune.journal.run_folders import RunFolder
@@ -113,10 +113,10 @@ class RealRun:
         self.record = record
         self.folder = folder
         self.means = means
-        luggage = None
+        bundle = None
         if means.provider.is_elsewhere:
             refuse_unshared(setup.job, folder)
-            luggage = pack_up(means.shipment, runs=folder.path.parent)
+            bundle = pack_up(means.shipment, runs=folder.path.parent)
         self.store = open_store(setup.job, folder)
         self.store.check()
         core = setup.make_core(record.seed) if going_on is None else going_on[0]
@@ -125,7 +125,7 @@ class RealRun:
             setup.terms,
             machines=ProviderNodes(means.provider, means.clock, belief_of(core.state)),
             sampler=setup.tuning.make_sampler(record.seed),
-            manual=replace(_manual(setup, means.shipment, self.store, folder), luggage=luggage),
+            worker_spec=replace(_worker_spec(setup, means.shipment, self.store, folder), bundle=bundle),
             seed=record.seed,
             clock=means.clock,
             hang_after_s=setup.job.hang_after,
@@ -185,12 +185,12 @@ class RealRun:
         if (reason := stop()) is not None:
             self.body.ask_to_stop(reason)
         elif (reason := rest()) is not None:
-            self.body.ask_to_rest(reason)
+            self.body.ask_to_suspend(reason)
         return reason is not None
 
     def result(self, predicted: Estimate) -> RunResult:
         state = self.core.state
-        if state.ended is None and state.resting:
+        if state.ended is None and state.suspended:
             raise RunInterrupted(self.record.run, self.folder)
         if state.ended is None or state.ended_s is None:
             raise InvariantError("the run has not ended")
@@ -226,7 +226,7 @@ class RealRun:
         for _ in overheard(self.journal.read(self.record.run), remarks):
             pass
         remarks += self.listeners.remarks()
-        return standing_of(
+        return status_of(
             self.setup,
             self.core.state,
             seed=self.record.seed,
@@ -271,7 +271,7 @@ class RealRun:
         return ended_s is not None and self.body.now_s > ended_s + _LEAVE_TAKING_S
 
 
-def _manual(setup: RunSetup, shipment: CodeShipment, store: Store, folder: RunFolder) -> WorkerSpec:
+def _worker_spec(setup: RunSetup, shipment: CodeShipment, store: Store, folder: RunFolder) -> WorkerSpec:
     job = setup.job
     return WorkerSpec(
         script=shipment.script,
@@ -316,12 +316,12 @@ class FinishedRun:
 
     result: RunResult
     standing: RunStatus
-    offer: PreparedRun
+    prepared: PreparedRun
     folder: RunFolder
     record: RunRecord
-    farewell: FinalCheck | None = None
+    final_check: FinalCheck | None = None
     """What a last look at its machines found; None: nobody looked."""
 
     def to_dict(self) -> dict[str, object]:
-        farewell = None if self.farewell is None else asdict(self.farewell)
-        return {**self.result.to_dict(), "farewell": farewell}
+        final_check = None if self.final_check is None else asdict(self.final_check)
+        return {**self.result.to_dict(), "farewell": final_check}

@@ -16,7 +16,7 @@ from elastune.curves.opening import SYNTHETIC
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
 from elastune.history.notes import RunNote, overheard
 from elastune.history.result import Estimate
-from elastune.history.status import RunStatus, standing_of
+from elastune.history.status import RunStatus, status_of
 from elastune.job.job import Job
 from elastune.journal.codec import Deviation, audit, event_of, has_rows, replay
 from elastune.journal.records import Entry, JournalHead, RunRecord, RuntimeKind, Summary, hash_entries
@@ -26,7 +26,7 @@ from elastune.providers.ray_cluster import FinalCheck
 from elastune.runs.run_files import (
     RunIntent,
     open_store,
-    read_farewell,
+    read_final_check,
     read_intent,
     read_predicted,
     repeating,
@@ -65,7 +65,7 @@ class ReopenedRun:
     """None: nobody asked."""
     intent: RunIntent | None = None
     """With which seed, policy and faults this run was asked for; None: nobody wrote it down."""
-    farewell: FinalCheck | None = None
+    final_check: FinalCheck | None = None
     """What a last look at its machines found; None: it goes on, or nobody looked."""
 
     @property
@@ -85,7 +85,7 @@ class ReopenedRun:
             "folder": str(self.folder.path),
             "faults": self.faults,
             "repeat": None if self.intent is None else repeating(self.folder, self.intent),
-            "farewell": None if self.farewell is None else asdict(self.farewell),
+            "farewell": None if self.final_check is None else asdict(self.final_check),
             **self.standing.to_dict(),
         }
         if found is not None:
@@ -131,7 +131,7 @@ def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
         standing=_with_checkpoint(
             found,
             setup.job,
-            standing_of(
+            status_of(
                 setup,
                 core.state,
                 seed=found.record.seed,
@@ -145,7 +145,7 @@ def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
         if audited
         else None,
         intent=_intent(found),
-        farewell=read_farewell(found.folder) if summary.writer is None else None,
+        final_check=read_final_check(found.folder) if summary.writer is None else None,
     )
 
 

@@ -25,7 +25,7 @@ class Continuation:
     """`core` is as the journal left it."""
 
     found: FoundRun
-    offer: PreparedRun
+    prepared: PreparedRun
     core: Core
     predicted: Estimate
     down_s: float
@@ -64,12 +64,12 @@ def take_up(
         raise JobError(
             f"run {record.run} has come to its end ({core.state.ended.value}): there is nothing to resume"
         )
-    offer = PreparedRun(
+    prepared = PreparedRun(
         setup=setup, shipment=shipment, quote=quote_setup(setup), seed=record.seed, address=address
     )
-    predicted = read_predicted(found.folder, setup.policy) or offer.predicted
+    predicted = read_predicted(found.folder, setup.policy) or prepared.predicted
     down_s = max(0.0, time.time() - found.folder.journal.stat().st_mtime)
-    return Continuation(found=found, offer=offer, core=core, predicted=predicted, down_s=down_s)
+    return Continuation(found=found, prepared=prepared, core=core, predicted=predicted, down_s=down_s)
 
 
 def at_home(job: Job, found: FoundRun) -> Job:

@@ -11,7 +11,7 @@ from elastune.core.state import State
 from elastune.core.trials import Trial
 from elastune.errors import ExecutionError
 from elastune.model.ids import TrialId
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 
 
 class Retention:

@@ -65,7 +65,7 @@ def write_intent(
     _write(folder.report / _PREDICTED, _json(estimates))
 
 
-def write_offer(
+def write_prepared(
     folder: RunFolder, job: Job, quote: Quote | PolicyQuote, policy: str, predicted: Estimate
 ) -> None:
     """Before a real run: what was asked for, planned and predicted."""
@@ -84,15 +84,15 @@ def write_real_result(folder: RunFolder, result: Mapping[str, object]) -> None:
     _write(folder.report / _RESULT, _json(result))
 
 
-def write_farewell(folder: RunFolder, farewell: FinalCheck | None) -> None:
+def write_final_check(folder: RunFolder, final_check: FinalCheck | None) -> None:
     """When all was given back: what a last look found. None: what an earlier one found holds no more."""
-    if farewell is None:
+    if final_check is None:
         (folder.report / _FAREWELL).unlink(missing_ok=True)
     else:
-        _write(folder.report / _FAREWELL, _json(asdict(farewell)))
+        _write(folder.report / _FAREWELL, _json(asdict(final_check)))
 
 
-def read_farewell(folder: RunFolder) -> FinalCheck | None:
+def read_final_check(folder: RunFolder) -> FinalCheck | None:
     """None: nobody looked."""
     match _read(folder.report / _FAREWELL):
         case {"left": [*left], "at": str(at), "how": str(how)}:

@@ -37,7 +37,7 @@ from elastune.training.worker import trial_seed
 
 
 @dataclass(frozen=True, slots=True)
-class EpochWay:
+class EpochVisits:
     """The visits of one iteration that counted, in their order; none: all workers trained it at once."""
 
     iteration: int
@@ -50,7 +50,7 @@ class TrialVisitOrder:
 
     config: Config
     parent: tuple[TrialId, int] | None
-    epochs: tuple[EpochWay, ...]
+    epochs: tuple[EpochVisits, ...]
 
 
 def read_itineraries(entries: Iterable[Entry]) -> dict[TrialId, TrialVisitOrder]:
@@ -69,9 +69,9 @@ def read_itineraries(entries: Iterable[Entry]) -> dict[TrialId, TrialVisitOrder]
     }
 
 
-def _epochs(gangs: Sequence[GangLife]) -> list[EpochWay]:
+def _epochs(gangs: Sequence[GangLife]) -> list[EpochVisits]:
     """Of one trial; its gangs followed each other."""
-    epochs: list[EpochWay] = []
+    epochs: list[EpochVisits] = []
     seen: list[VisitLife] = []
     for gang in gangs:
         del seen[0 if gang.visit is None else gang.visit.done :]
@@ -79,7 +79,7 @@ def _epochs(gangs: Sequence[GangLife]) -> list[EpochWay]:
             seen.append(gang.visit)
         for iteration in range(gang.first_iteration, gang.first_iteration + gang.rows):
             done = (epoch for epoch in epochs if epoch.iteration < iteration)
-            epochs = [*done, EpochWay(iteration, tuple(seen))]
+            epochs = [*done, EpochVisits(iteration, tuple(seen))]
             seen = []
     return epochs
 
@@ -115,7 +115,7 @@ def retrace(
     told: Told | None = None,
 ) -> ReplayedTrial:
     """`trial`: the best, unless another is named. `iteration`: that of its newest checkpoint."""
-    scene = _Scene.of(found)
+    scene = _Replay.of(found)
     kept = scene.kept()
     number, of_best = scene.best() if trial is None else (TrialId(trial), None)
     if number not in scene.ways:
@@ -145,7 +145,7 @@ def retrace(
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _Replay:
     found: FoundRun
     job: Job
     shipment: CodeShipment
@@ -153,7 +153,7 @@ class _Scene:
     shelves: SlotPartitions
 
     @classmethod
-    def of(cls, found: FoundRun) -> _Scene:
+    def of(cls, found: FoundRun) -> _Replay:
         record = found.record
         if record.body is not RuntimeKind.RAY:
             raise JobError(f"run {record.run} is simulated: nothing was trained that could be retraced")
@@ -184,10 +184,10 @@ class _Scene:
             raise ExecutionError(f"run {self.found.record.run} has no best model yet; name a trial")
         return TrialId(best.trial), best.iterations
 
-    def epochs(self, trial: TrialId, last: int) -> list[tuple[TrialId, EpochWay]]:
+    def epochs(self, trial: TrialId, last: int) -> list[tuple[TrialId, EpochVisits]]:
         """From the very beginning, which for a fork is that of its parent."""
         way = self.ways[trial]
-        before: list[tuple[TrialId, EpochWay]] = []
+        before: list[tuple[TrialId, EpochVisits]] = []
         if way.parent is not None:
             parent, inherited = way.parent
             before = self.epochs(parent, min(inherited, last))

@@ -19,7 +19,8 @@ from elastune.job.policy_choice import PolicyChoice, choose
 from elastune.job.search import SEARCHES, search_for
 from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch
 from elastune.job.tuning import SamplerSection, Tuning, is_code, misfit
-from elastune.model.limits import Limit, Limits, Mode, Objective, Target
+from elastune.model.limits import Limit, Limits, Objective
+from elastune.model.metric import Mode, Target
 from elastune.plan.problem import Problem
 from elastune.plan.quote import Quote
 from elastune.plan.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote, try_quote

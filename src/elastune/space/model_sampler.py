@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.space.plain_samplers import RandomSampler
 from elastune.space.sampler import AnySpace, Configuration, SpaceSampler, completed
 from elastune.space.space import Distribution, Draw, Scalar, Space

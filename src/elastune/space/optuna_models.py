@@ -17,7 +17,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from elastune.errors import JobError
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.space.space import Distribution, Draw, Scalar
 from elastune.space.values import fitted
 

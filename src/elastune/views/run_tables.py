@@ -11,9 +11,10 @@ from elastune.history.hopping import HoppingFigures, RoundFigures
 from elastune.history.notes import Failure, RunNote
 from elastune.history.result import Estimate
 from elastune.history.status import RunStatus, Shares, StageStatus, keeps
-from elastune.history.trials import TrialCourse
+from elastune.history.trials import TrialHistory
 from elastune.model.ids import TrialId
-from elastune.model.limits import Limits, Mode
+from elastune.model.limits import Limits
+from elastune.model.metric import Mode
 from elastune.runs.reading import RunReport
 from elastune.views.table import Cell, Column, Piece, Row, Table, Tone, Value, make_table
 from elastune.wording import format_confidence, format_duration, format_usd, plural
@@ -207,7 +208,7 @@ def _epochs(each: RoundFigures) -> str:
 class RankedTrial:
     """A trial with its best value and the gangs that it had."""
 
-    course: TrialCourse
+    course: TrialHistory
     best: float | None
     gangs: tuple[GangLife, ...]
 
@@ -224,11 +225,11 @@ class RankedTrial:
         return max((len(gang.gang) for gang in self.gangs), default=0)
 
 
-def trial_table(memoir: RunReport) -> Table:
+def trial_table(run_report: RunReport) -> Table:
     """The best first; how many are left out is told."""
-    ranked = _ranked(memoir)
+    ranked = _ranked(run_report)
     shown = ranked[:_MOST_TRIALS]
-    standing = memoir.status.standing
+    standing = run_report.status.standing
     best = None if standing.best is None else standing.best.trial
     names = list(dict.fromkeys(name for each in shown for name in each.course.config))
     columns: list[Column[RankedTrial]] = [
@@ -254,16 +255,16 @@ def trial_table(memoir: RunReport) -> Table:
     return make_table(columns, shown, title="Trials", notes=tuple(notes), is_sortable=True)
 
 
-def _ranked(memoir: RunReport) -> list[RankedTrial]:
+def _ranked(run_report: RunReport) -> list[RankedTrial]:
     gangs: dict[TrialId, list[GangLife]] = defaultdict(list)
-    for gang in memoir.history.gangs:
+    for gang in run_report.history.gangs:
         gangs[gang.trial].append(gang)
-    choose, sign = (max, -1.0) if memoir.terms.mode is Mode.MAX else (min, 1.0)
+    choose, sign = (max, -1.0) if run_report.terms.mode is Mode.MAX else (min, 1.0)
     trials = [
         RankedTrial(
             course=course, best=choose(course.kept) if course.kept else None, gangs=tuple(gangs[number])
         )
-        for number, course in memoir.history.trials.items()
+        for number, course in run_report.history.trials.items()
     ]
     return sorted(trials, key=lambda each: (each.best is None, sign * (each.best or 0.0), each.course.trial))
 
@@ -276,7 +277,7 @@ def _trial_cell(trial: int, best: int | None) -> Cell:
     return Cell(f"{trial} ★", Tone.BEST, trial) if trial == best else Cell(f"{trial}", number=trial)
 
 
-def _parent_cell(course: TrialCourse) -> Cell | None:
+def _parent_cell(course: TrialHistory) -> Cell | None:
     if course.parent is None:
         return None
     return Cell(f"{course.parent} after {course.inherited:,}", number=course.parent)

@@ -41,10 +41,14 @@ def api(edge: Edge, **options: Any) -> Ec2Api:
     return made
 
 
-def launch(run: str, token: str = "t", *, count: int = 2, ware: Offering = WARE) -> Launch:
+def launch(run: str, token: str = "t", *, count: int = 2, offering: Offering = WARE) -> Launch:
     tags = {ec2.RUN: run, ec2.REQUEST: "1", ec2.PRICE: "12.24", ec2.EXPIRY: str(int(time.time()) + 600)}
     return Launch(
-        client_token=f"{run}-{token}", count=count, ware=ware, tags=tags, user_data="#!/bin/bash\ntrue\n"
+        client_token=f"{run}-{token}",
+        count=count,
+        offering=offering,
+        tags=tags,
+        user_data="#!/bin/bash\ntrue\n",
     )
 
 
@@ -78,7 +82,7 @@ def test_options_become_words(edge: Edge) -> None:
     cloud = api(edge, key="mine", instance_profile=profile, disk_gb=200, security_group="sg-1")
     edge.fault = lambda action, _: (400, "InsufficientInstanceCapacity") if action == "RunInstances" else None
     with pytest.raises(ec2.NoCapacityError):
-        cloud.launch(launch("words", ware=replace(SPOT, subnet="subnet-1")))
+        cloud.launch(launch("words", offering=replace(SPOT, subnet="subnet-1")))
     _, sent = edge.sent[-1]
     expected = {
         "KeyName": "mine",

@@ -76,7 +76,7 @@ class Stage:
         self.ec2 = Moody(lambda: EPOCH + self.now_s, misfortune or Misfortune())
         self.purpose = CallPurpose(
             run="r",
-            wares=(SPOT, OTHER, DEMAND),
+            offerings=(SPOT, OTHER, DEMAND),
             max_nodes=4,
             usd_per_hour=4.0,
             user_data=lambda expires: f"until {expires:.0f}",
@@ -126,13 +126,13 @@ class Stage:
     def nodes(self) -> list[str]:
         return [machine.node for machine in self.broker.survey().machines]
 
-    def fate(self, token: str) -> RequestStatus:
-        (found,) = [fate for fate in self.broker.survey().fates if fate.token == token]
+    def status(self, token: str) -> RequestStatus:
+        (found,) = [status for status in self.broker.survey().requests if status.token == token]
         return found
 
 
 def kinds(stage: Stage) -> list[tuple[str, str]]:
-    return [(box.launch.ware.instance_type, box.launch.ware.market.value) for box in stage.boxes]
+    return [(box.launch.offering.instance_type, box.launch.offering.market.value) for box in stage.boxes]
 
 
 class TestLaunches:
@@ -141,23 +141,23 @@ class TestLaunches:
         stage.broker.request("1", 3)
         stage.work()
         assert kinds(stage) == [("a", "spot")] * 3
-        assert len(stage.fate("1").granted) == 3
+        assert len(stage.status("1").granted) == 3
 
     def test_what_cannot_be_had_is_bought_elsewhere(self) -> None:
         stage = Stage()
-        stage.fail(ec2.NoCapacityError("none"), of=lambda launch: launch.ware.market is Market.SPOT)
+        stage.fail(ec2.NoCapacityError("none"), of=lambda launch: launch.offering.market is Market.SPOT)
         stage.broker.request("1", 2)
         stage.work()
         assert kinds(stage) == [("a", "on-demand")] * 2
         assert [machine.usd_per_hour for machine in stage.broker.survey().machines] == [12.0, 12.0]
-        assert stage.fate("1").prices == dict.fromkeys(stage.fate("1").granted, 12.0)
+        assert stage.status("1").prices == dict.fromkeys(stage.status("1").granted, 12.0)
 
     def test_the_rest_of_a_part_is_bought_elsewhere(self) -> None:
         stage = Stage(Misfortune(partial=1.0))
         stage.broker.request("1", 4)
         stage.work()
-        fate = stage.fate("1")
-        assert len(fate.granted) + fate.refused == 4
+        status = stage.status("1")
+        assert len(status.granted) + status.refused == 4
         assert len({box.launch.client_token for box in stage.boxes}) > 1
 
     def test_what_nobody_has_is_refused_with_the_reasons(self) -> None:
@@ -165,10 +165,10 @@ class TestLaunches:
         stage.fail(ec2.NoCapacityError("InsufficientInstanceCapacity"))
         stage.broker.request("1", 2)
         stage.work()
-        fate = stage.fate("1")
-        assert (fate.granted, fate.refused) == ((), 2)
-        assert "a spot: InsufficientInstanceCapacity" in fate.reason
-        assert "a on-demand: InsufficientInstanceCapacity" in fate.reason
+        status = stage.status("1")
+        assert (status.granted, status.refused) == ((), 2)
+        assert "a spot: InsufficientInstanceCapacity" in status.reason
+        assert "a on-demand: InsufficientInstanceCapacity" in status.reason
 
     def test_too_many_calls_are_made_again_later_and_later(self) -> None:
         stage, times = Stage(), []
@@ -219,7 +219,7 @@ class TestLaunches:
         stage.work()
         assert stage.broker.broken == "EC2 refuses: UnauthorizedOperation"
         stage.broker.request("2", 1)
-        assert stage.fate("2").refused == 1
+        assert stage.status("2").refused == 1
 
     def test_tags_are_there_from_the_first_moment_on(self) -> None:
         stage = Stage()
@@ -304,7 +304,7 @@ class TestLeases:
         stage.broker.request("1", 1)
         stage.work()
         assert stage.boxes == []
-        assert "what the budget has left" in stage.fate("1").reason
+        assert "what the budget has left" in stage.status("1").reason
 
     def test_before_the_run_has_begun_nothing_is_launched(self) -> None:
         stage = Stage()
@@ -426,7 +426,7 @@ class TestTakingOver:
         stage.broker = stage.hire(down_s=1.0)
         stage.broker.request("1", 2)
         stage.work(SETTLE_S + LAG_S + 10.0)
-        assert sorted(stage.fate("1").granted) == sorted(stage.ec2.boxes)
+        assert sorted(stage.status("1").granted) == sorted(stage.ec2.boxes)
         assert len(stage.boxes) == 2
 
     def test_who_joined_before_it_was_known_is_ready_when_it_is(self) -> None:
@@ -448,7 +448,7 @@ class TestTakingOver:
         stage.broker = stage.hire(down_s=1.0)
         stage.broker.request("1", 1)
         stage.work(SETTLE_S + LAG_S + 10.0)
-        (gone,) = stage.fate("1").granted
+        (gone,) = stage.status("1").granted
         assert gone not in stage.nodes()
         assert (stage.broker.fleet.billed_s(gone) or 0.0) >= LEASE_S
         assert len(stage.boxes) == 1

@@ -76,7 +76,7 @@ class MotoStage:
 
         def settled() -> Survey | None:
             survey = provider.survey()
-            answered = {fate.token for fate in survey.fates if not fate.open}
+            answered = {status.token for status in survey.requests if not status.open}
             ready = all(machine.ready_s is not None for machine in survey.machines)
             return survey if ready and answered >= provider._asked.keys() and not provider._inbox else None
 
@@ -106,7 +106,7 @@ class TestEc2(ProviderContract):
         yield made
         for provider in made.open:
             provider.close()
-            farewell = provider.farewell()
-            assert farewell is not None
-            assert farewell.left == ()
-            assert "listing of EC2" in farewell.how
+            final_check = provider.final_check()
+            assert final_check is not None
+            assert final_check.left == ()
+            assert "listing of EC2" in final_check.how

@@ -9,7 +9,7 @@ import pytest
 from elastune.errors import JobError
 from elastune.model.cluster import JOBS_PRICE, ClusterTerms
 from elastune.providers.ec2.calls import Ec2Options
-from elastune.providers.ec2.offerings import list_wares
+from elastune.providers.ec2.offerings import list_offerings
 from tests.providers.ec2.price_server import Prices, serving, without_aws
 
 
@@ -42,25 +42,25 @@ def terms(*, source: str = "EC2", **prices: float) -> ClusterTerms:
 
 @pytest.mark.usefixtures("aws")
 def test_spot_in_every_zone_comes_before_on_demand() -> None:
-    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.24))
-    told = [(ware.market.value, ware.subnet, ware.usd_per_hour) for ware in wares]
+    offerings = list_offerings(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.24))
+    told = [(offering.market.value, offering.subnet, offering.usd_per_hour) for offering in offerings]
     assert told == [
         ("spot", "subnet-a", 4.0),
         ("spot", "subnet-b", 4.0),
         ("on-demand", "subnet-a", 12.24),
         ("on-demand", "subnet-b", 12.24),
     ]
-    assert {ware.most_usd_per_hour for ware in wares} == {12.24}
+    assert {offering.most_usd_per_hour for offering in offerings} == {12.24}
 
 
 @pytest.mark.usefixtures("aws")
 def test_what_has_become_dearer_than_the_quote_said_is_left_out() -> None:
-    wares = list_wares(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.0))
-    assert {ware.market.value for ware in wares} == {"spot"}
+    offerings = list_offerings(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.0))
+    assert {offering.market.value for offering in offerings} == {"spot"}
     with pytest.raises(JobError, match=r"prices have risen since the quote.*p3.8xlarge spot is \$4 now"):
-        list_wares(OPTIONS, terms(price_per_hour=3.0))
+        list_offerings(OPTIONS, terms(price_per_hour=3.0))
 
 
 def test_a_price_of_the_job_is_that_of_all() -> None:
-    wares = list_wares(OPTIONS, terms(source=JOBS_PRICE, price_per_hour=2.5))
-    assert {(ware.usd_per_hour, ware.most_usd_per_hour) for ware in wares} == {(2.5, None)}
+    offerings = list_offerings(OPTIONS, terms(source=JOBS_PRICE, price_per_hour=2.5))
+    assert {(offering.usd_per_hour, offering.most_usd_per_hour) for offering in offerings} == {(2.5, None)}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from elastune.checkpoints.store import Store
-from elastune.core.checkpoint_rule import CheckpointRule
-from elastune.model.limits import Mode
+from elastune.model.checkpoint_rule import CheckpointRule
+from elastune.model.metric import Mode
 from elastune.runtime.ray.messages import CodeReference, Form, GangId, GangTerms, News, SlotReady, WorkerSpec
 from elastune.runtime.ray.slot_processes import SlotProcesses
 from tests.waiting import PATIENCE_S
@@ -24,9 +24,9 @@ T = TypeVar("T")
 class Watched:
     """The crew, and its news one by one."""
 
-    def __init__(self, manual: WorkerSpec, slots: int) -> None:
+    def __init__(self, worker_spec: WorkerSpec, slots: int) -> None:
         self.news: queue.Queue[News] = queue.Queue()
-        self.crew = SlotProcesses(manual.seal(), slots, self.news.put)
+        self.processes = SlotProcesses(worker_spec.seal(), slots, self.news.put)
 
     def wait_for(self, kind: type[T], is_it: Callable[[T], bool] = lambda _: True) -> T:
         """The next news of a kind; others before it are dropped."""
@@ -47,7 +47,7 @@ class Watched:
 def crew_of(
     name: str, folder: Path, *, slots: int = 1, preload: tuple[str, ...] = (), logs: bool = False
 ) -> Iterator[Watched]:
-    manual = WorkerSpec(
+    worker_spec = WorkerSpec(
         script=CodeReference(name=name, metric="score", reference=f"{TRAINABLES}:{name}"),
         store=Store.open(folder),
         checkpoints=CheckpointRule(mode=Mode.MAX),
@@ -58,13 +58,13 @@ def crew_of(
         preload=preload,
         paths=(str(TRAINABLES.parents[3]),),
     )
-    watched = Watched(manual, slots)
+    watched = Watched(worker_spec, slots)
     try:
         for _ in range(slots):
             watched.wait_for(SlotReady)
         yield watched
     finally:
-        watched.crew.close()
+        watched.processes.close()
 
 
 def form(

@@ -18,8 +18,8 @@ from pathlib import Path
 import yaml
 
 import elastune
-from elastune.api.running import run_offer
-from elastune.api.tuning import offer_run
+from elastune.api.running import carry_out_run
+from elastune.api.tuning import prepare_to_run
 from elastune.core import commands as do
 from elastune.core.commands import AnyCommand
 from elastune.history.result import RunResult
@@ -115,4 +115,4 @@ if __name__ == "__main__":
         if sys.argv[1] == "last":
             elastune.resume("last", folder=sys.argv[2])
         else:
-            run_offer(offer_run(sys.argv[1]), folder=sys.argv[2])
+            carry_out_run(prepare_to_run(sys.argv[1]), folder=sys.argv[2])

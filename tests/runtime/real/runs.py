@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import elastune
-from elastune.api.running import run_offer
-from elastune.api.tuning import offer_run
+from elastune.api.running import carry_out_run
+from elastune.api.tuning import prepare_to_run
 from elastune.core.commands import Ending
 from elastune.core.state import State
 from elastune.job.job import Job
@@ -45,7 +45,7 @@ def job_of(name: str = "count", **changes: object) -> Job:
 
 
 def run(job: Job, folder: Path, watch: Watch | None = None, policy: str | None = None) -> FinishedRun:
-    return run_offer(offer_run(job, policy=policy), folder=folder, watch=watch)
+    return carry_out_run(prepare_to_run(job, policy=policy), folder=folder, watch=watch)
 
 
 def as_function(job: Job) -> Job:

@@ -33,11 +33,11 @@ from tests.waiting import wait_until
 LEASE = GangTerms(until_iteration=9, until=None, keep_above=None)
 
 
-def rows_until(crew: Watched, reason: str) -> list[int]:
+def rows_until(processes: Watched, reason: str) -> list[int]:
     """Iterations that are told until the gang waits for that reason."""
     rows: list[int] = []
     while True:
-        news = crew.wait_for(Trained)
+        news = processes.wait_for(Trained)
         rows += [iteration for iteration, _, _ in news.rows]
         if news.reason is not None:
             assert news.reason == reason
@@ -54,50 +54,50 @@ def is_alive(pid: int) -> bool:
 
 
 def test_a_trial_trains_waits_goes_on_and_is_kept(tmp_path: Path) -> None:
-    with crew_of("count", tmp_path, logs=True) as crew:
+    with crew_of("count", tmp_path, logs=True) as processes:
         gang = GangId(0, 1)
-        crew.crew.order(0, form(until=3))
-        crew.wait_for(GangBegan)
-        assert rows_until(crew, "reached") == [1, 2, 3]
-        crew.crew.order(0, Extend(gang=gang, terms=LEASE))
-        assert rows_until(crew, "reached") == [4, 5, 6, 7, 8, 9]
-        crew.crew.order(0, Keep(gang=gang))
-        crew.wait_for(Kept)
+        processes.processes.order(0, form(until=3))
+        processes.wait_for(GangBegan)
+        assert rows_until(processes, "reached") == [1, 2, 3]
+        processes.processes.order(0, Extend(gang=gang, terms=LEASE))
+        assert rows_until(processes, "reached") == [4, 5, 6, 7, 8, 9]
+        processes.processes.order(0, Keep(gang=gang))
+        processes.wait_for(Kept)
         assert decode((tmp_path / "trial-00000/iteration-000009.ckpt").read_bytes()) == {"done": 9}
-        crew.crew.order(0, form(generation=2, after=9, until=11))
-        assert rows_until(crew, "reached") == [10, 11]
+        processes.processes.order(0, form(generation=2, after=9, until=11))
+        assert rows_until(processes, "reached") == [10, 11]
 
 
 def test_the_end_of_every_lease_is_told(tmp_path: Path) -> None:
     """Also of one that is taken back before the gang has noticed it."""
-    with crew_of("count", tmp_path) as crew:
-        crew.crew.order(0, form(until=1))
-        assert rows_until(crew, "reached") == [1]
+    with crew_of("count", tmp_path) as processes:
+        processes.processes.order(0, form(until=1))
+        assert rows_until(processes, "reached") == [1]
         for _ in range(20):
-            crew.crew.order(0, Extend(gang=GangId(0, 1), terms=LEASE))
-            crew.crew.order(0, Halt(gang=GangId(0, 1)))
-            news = crew.wait_for(Trained, lambda told: told.reason is not None)
+            processes.processes.order(0, Extend(gang=GangId(0, 1), terms=LEASE))
+            processes.processes.order(0, Halt(gang=GangId(0, 1)))
+            news = processes.wait_for(Trained, lambda told: told.reason is not None)
             assert news.reason in {"revoked", "reached"}
 
 
 def test_the_end_of_a_trainable_is_told(tmp_path: Path) -> None:
-    with crew_of("finite", tmp_path) as crew:
-        crew.crew.order(0, form(until=9, length=2))
-        assert rows_until(crew, "returned") == [1, 2]
+    with crew_of("finite", tmp_path) as processes:
+        processes.processes.order(0, form(until=9, length=2))
+        assert rows_until(processes, "returned") == [1, 2]
 
 
 def test_a_halt_acts_after_the_present_iteration(tmp_path: Path) -> None:
-    with crew_of("count", tmp_path) as crew:
-        crew.crew.order(0, form(until=10_000, sleep=0.05))
-        crew.wait_for(Trained)
-        crew.crew.order(0, Halt(gang=GangId(0, 1)))
-        rows_until(crew, "revoked")
+    with crew_of("count", tmp_path) as processes:
+        processes.processes.order(0, form(until=10_000, sleep=0.05))
+        processes.wait_for(Trained)
+        processes.processes.order(0, Halt(gang=GangId(0, 1)))
+        rows_until(processes, "revoked")
 
 
 def test_no_iteration_begins_that_would_end_too_late(tmp_path: Path) -> None:
-    with crew_of("count", tmp_path) as crew:
-        crew.crew.order(0, form(until=10_000, until_s=time.monotonic() + 0.05, sleep=5.0))
-        assert rows_until(crew, "time") == []
+    with crew_of("count", tmp_path) as processes:
+        processes.processes.order(0, form(until=10_000, until_s=time.monotonic() + 0.05, sleep=5.0))
+        assert rows_until(processes, "time") == []
 
 
 @pytest.mark.parametrize(
@@ -110,135 +110,135 @@ def test_no_iteration_begins_that_would_end_too_late(tmp_path: Path) -> None:
     ],
 )
 def test_a_trial_that_breaks_its_process_breaks_nothing_else(tmp_path: Path, how: str, told: str) -> None:
-    with crew_of("misbehave", tmp_path, slots=2) as crew:
-        crew.crew.order(0, form(0, until=9, how=how))
-        broken = crew.wait_for(Broken)
+    with crew_of("misbehave", tmp_path, slots=2) as processes:
+        processes.processes.order(0, form(0, until=9, how=how))
+        broken = processes.wait_for(Broken)
         assert told in broken.error
         assert broken.fault
         assert broken.gang == GangId(0, 1)
-        crew.wait_for(SlotReady)
-        crew.crew.order(0, form(1, until=2, how="nothing"))
-        assert rows_until(crew, "reached") == [1, 2]
+        processes.wait_for(SlotReady)
+        processes.processes.order(0, form(1, until=2, how="nothing"))
+        assert rows_until(processes, "reached") == [1, 2]
 
 
 def test_a_worker_that_is_killed_is_not_the_fault_of_its_trial(tmp_path: Path) -> None:
-    with crew_of("count", tmp_path) as crew:
-        crew.crew.order(0, form(until=10_000, sleep=0.05))
-        crew.wait_for(Trained)
-        _, worker = crew.crew.pids
+    with crew_of("count", tmp_path) as processes:
+        processes.processes.order(0, form(until=10_000, sleep=0.05))
+        processes.wait_for(Trained)
+        _, worker = processes.processes.pids
         os.kill(worker, signal.SIGKILL)
-        broken = crew.wait_for(Broken)
+        broken = processes.wait_for(Broken)
         assert not broken.fault
         assert "SIGKILL" in broken.error
-        assert crew.wait_for(SlotReady).pid != worker
+        assert processes.wait_for(SlotReady).pid != worker
 
 
 def test_a_gang_in_the_middle_of_an_iteration_is_dissolved_at_once(tmp_path: Path) -> None:
-    with crew_of("misbehave", tmp_path) as crew:
+    with crew_of("misbehave", tmp_path) as processes:
         hangs = tmp_path / "hangs"
-        crew.crew.order(0, form(until=9, how="hang", hangs=str(hangs)))
-        crew.wait_for(Trained, lambda news: any(iteration == 2 for iteration, _, _ in news.rows))
+        processes.processes.order(0, form(until=9, how="hang", hangs=str(hangs)))
+        processes.wait_for(Trained, lambda news: any(iteration == 2 for iteration, _, _ in news.rows))
         wait_until(hangs.exists)
-        crew.crew.order(0, Dissolve(gang=GangId(0, 1)))
-        crew.crew.order(0, form(1, until=2, how="nothing"))
-        crew.wait_for(SlotReady)
-        crew.wait_for(GangBegan, lambda started: started.gang == GangId(1, 1))
+        processes.processes.order(0, Dissolve(gang=GangId(0, 1)))
+        processes.processes.order(0, form(1, until=2, how="nothing"))
+        processes.wait_for(SlotReady)
+        processes.wait_for(GangBegan, lambda started: started.gang == GangId(1, 1))
 
 
 def test_a_gang_of_several_is_formed_again_in_the_same_processes(tmp_path: Path) -> None:
-    with crew_of("count", tmp_path, slots=3, preload=("torch",)) as crew:
-        before = crew.crew.pids
+    with crew_of("count", tmp_path, slots=3, preload=("torch",)) as processes:
+        before = processes.processes.pids
         for generation, size in enumerate((2, 3, 1, 3), start=1):
             after = 3 * (generation - 1)
             for rank in range(size):
-                crew.crew.order(
+                processes.processes.order(
                     rank, form(generation=generation, rank=rank, size=size, after=after, until=after + 3)
                 )
             if size > 1:
-                meeting = crew.wait_for(Listening).meeting
+                meeting = processes.wait_for(Listening).meeting
                 for rank in range(1, size):
-                    crew.crew.order(rank, Join(gang=GangId(0, generation), meeting=meeting))
-            assert rows_until(crew, "reached") == [after + 1, after + 2, after + 3]
-            crew.crew.order(0, Keep(gang=GangId(0, generation)))
-            crew.wait_for(Kept)
-        assert crew.crew.pids == before
+                    processes.processes.order(rank, Join(gang=GangId(0, generation), meeting=meeting))
+            assert rows_until(processes, "reached") == [after + 1, after + 2, after + 3]
+            processes.processes.order(0, Keep(gang=GangId(0, generation)))
+            processes.wait_for(Kept)
+        assert processes.processes.pids == before
 
 
 def test_a_gang_with_a_model_is_formed_again_and_again(tmp_path: Path) -> None:
     """Once in a while the end of a group would wait for itself."""
-    with crew_of("linear", tmp_path, slots=2, preload=("torch",)) as crew:
+    with crew_of("linear", tmp_path, slots=2, preload=("torch",)) as processes:
         for generation in range(1, 13):
             after = 2 * (generation - 1)
             for rank in range(2):
-                crew.crew.order(
+                processes.processes.order(
                     rank, form(generation=generation, rank=rank, size=2, after=after, until=after + 2)
                 )
             gang = GangId(0, generation)
-            crew.crew.order(1, Join(gang=gang, meeting=crew.wait_for(Listening).meeting))
-            assert rows_until(crew, "reached") == [after + 1, after + 2]
-            crew.crew.order(0, Keep(gang=gang))
-            crew.wait_for(Kept)
+            processes.processes.order(1, Join(gang=gang, meeting=processes.wait_for(Listening).meeting))
+            assert rows_until(processes, "reached") == [after + 1, after + 2]
+            processes.processes.order(0, Keep(gang=gang))
+            processes.wait_for(Kept)
 
 
 def test_a_rank_that_breaks_is_the_one_that_is_told(tmp_path: Path) -> None:
-    with crew_of("second_rank_raises", tmp_path, slots=2, preload=("torch",)) as crew:
+    with crew_of("second_rank_raises", tmp_path, slots=2, preload=("torch",)) as processes:
         for rank in range(2):
-            crew.crew.order(rank, form(rank=rank, size=2, until=9))
-        crew.crew.order(1, Join(gang=GangId(0, 1), meeting=crew.wait_for(Listening).meeting))
-        assert "only rank 1 knows why" in crew.wait_for(Broken).error
+            processes.processes.order(rank, form(rank=rank, size=2, until=9))
+        processes.processes.order(1, Join(gang=GangId(0, 1), meeting=processes.wait_for(Listening).meeting))
+        assert "only rank 1 knows why" in processes.wait_for(Broken).error
 
 
 def test_a_flush_is_answered_after_all_rows(tmp_path: Path) -> None:
-    with crew_of("count", tmp_path, slots=2) as crew:
-        crew.crew.order(0, form(until=4))
-        crew.wait_for(Trained, lambda news: news.reason == "reached")
-        crew.crew.order(0, Flush(number=1))
-        assert crew.wait_for(Flushed).number == 1
+    with crew_of("count", tmp_path, slots=2) as processes:
+        processes.processes.order(0, form(until=4))
+        processes.wait_for(Trained, lambda news: news.reason == "reached")
+        processes.processes.order(0, Flush(number=1))
+        assert processes.wait_for(Flushed).number == 1
 
 
 def test_what_a_trial_prints_is_in_its_log(tmp_path: Path) -> None:
-    with crew_of("chatty", tmp_path, logs=True) as crew:
+    with crew_of("chatty", tmp_path, logs=True) as processes:
         for trial in (0, 1):
-            crew.crew.order(0, form(trial, until=2))
-            rows_until(crew, "reached")
-            crew.crew.order(0, Keep(gang=GangId(trial, 1)))
-            crew.wait_for(Kept)
+            processes.processes.order(0, form(trial, until=2))
+            rows_until(processes, "reached")
+            processes.processes.order(0, Keep(gang=GangId(trial, 1)))
+            processes.wait_for(Kept)
     assert (tmp_path / "trial-00001.log").read_text().splitlines() == ["hello 1", "hello 2"]
 
 
 def test_every_process_ends_with_the_crew(tmp_path: Path) -> None:
-    with crew_of("misbehave", tmp_path, slots=2) as crew:
-        crew.crew.order(0, form(until=9, how="hang"))
-        crew.wait_for(Trained)
-        pids = crew.crew.pids
+    with crew_of("misbehave", tmp_path, slots=2) as processes:
+        processes.processes.order(0, form(until=9, how="hang"))
+        processes.wait_for(Trained)
+        pids = processes.processes.pids
     wait_until(lambda: not any(map(is_alive, pids)))
 
 
 def test_a_trial_finds_the_surroundings_that_the_first_one_found(tmp_path: Path) -> None:
-    with crew_of("wanders", tmp_path) as crew:
+    with crew_of("wanders", tmp_path) as processes:
         for trial in range(2):
-            crew.crew.order(0, form(trial, until=1))
-            (row,) = crew.wait_for(Trained, lambda news: bool(news.rows)).rows
+            processes.processes.order(0, form(trial, until=1))
+            (row,) = processes.wait_for(Trained, lambda news: bool(news.rows)).rows
             assert row[2] == {"score": 0.0}
-            crew.crew.order(0, Keep(gang=GangId(trial, 1)))
-            crew.wait_for(Kept)
+            processes.processes.order(0, Keep(gang=GangId(trial, 1)))
+            processes.wait_for(Kept)
 
 
 def test_helpers_of_a_dead_process_go_with_it_and_hold_nobody_up(tmp_path: Path) -> None:
-    with crew_of("helped", tmp_path) as crew:
-        crew.crew.order(0, form(until=9))
-        (row,) = crew.wait_for(Trained, lambda news: bool(news.rows)).rows
-        assert "exit code 9" in crew.wait_for(Broken).error
-        crew.wait_for(SlotReady)
+    with crew_of("helped", tmp_path) as processes:
+        processes.processes.order(0, form(until=9))
+        (row,) = processes.wait_for(Trained, lambda news: bool(news.rows)).rows
+        assert "exit code 9" in processes.wait_for(Broken).error
+        processes.wait_for(SlotReady)
         assert not is_alive(int(row[2]["score"]))
 
 
 def test_a_goodbye_that_takes_too_long_is_cut_short(tmp_path: Path) -> None:
-    with crew_of("slow_goodbye", tmp_path) as crew:
-        crew.crew.order(0, form(until=1))
-        rows_until(crew, "reached")
-        crew.crew.order(0, Keep(gang=GangId(0, 1)))
-        crew.wait_for(Kept)
-        crew.crew.order(0, Dissolve(gang=GangId(0, 1), grace_s=0.5))
-        crew.crew.order(0, form(1, until=1))
-        crew.wait_for(GangBegan, lambda started: started.gang == GangId(1, 1))
+    with crew_of("slow_goodbye", tmp_path) as processes:
+        processes.processes.order(0, form(until=1))
+        rows_until(processes, "reached")
+        processes.processes.order(0, Keep(gang=GangId(0, 1)))
+        processes.wait_for(Kept)
+        processes.processes.order(0, Dissolve(gang=GangId(0, 1), grace_s=0.5))
+        processes.processes.order(0, form(1, until=1))
+        processes.wait_for(GangBegan, lambda started: started.gang == GangId(1, 1))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from elastune.api.running import run_offer
+from elastune.api.running import carry_out_run
 from elastune.api.simulating import new_id, now_utc
-from elastune.api.tuning import offer_run
+from elastune.api.tuning import prepare_to_run
 from elastune.checkpoints.store import load_checkpoint
 from elastune.core.commands import Ending
 from elastune.core.state import State
@@ -132,7 +132,7 @@ def run_elsewhere(project: Path, tmp_path: Path, how: str, storage: str | None) 
             cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6},
             storage=storage,
         )
-        offer, run = offer_run(job, address="auto"), new_id()
+        offer, run = prepare_to_run(job, address="auto"), new_id()
         folder = RunFolder.create(tmp_path / "runs", name="far", now_utc=now_utc(), run=run)
         record = RunRecord(
             run=run,
@@ -209,7 +209,7 @@ def test_an_attached_cluster_on_this_machine_is_not_elsewhere(cluster: LocalProv
     terms = ClusterTerms(slots_per_node=SLOTS, max_nodes=1, price_per_hour=3.6)
     with AttachedProvider(ProviderSetting(run="r", terms=terms, clock=time.monotonic), "auto") as provider:
         assert not provider.is_elsewhere
-        assert provider.farewell() is None
+        assert provider.final_check() is None
 
 
 class _KillWorker(Watch):
@@ -229,6 +229,6 @@ def test_a_slot_of_a_node_that_is_lost_costs_time_and_nothing_else(
 ) -> None:
     watch = _KillWorker()
     job = job_of(cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6})
-    finished = run_offer(offer_run(job, address="auto"), folder=tmp_path, watch=watch)
+    finished = carry_out_run(prepare_to_run(job, address="auto"), folder=tmp_path, watch=watch)
     assert watch.acted
     assert_undisturbed(finished, job)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import elastune
-from elastune.api.running import run_offer
-from elastune.api.tuning import offer_run
+from elastune.api.running import carry_out_run
+from elastune.api.tuning import prepare_to_run
 from elastune.core.commands import Ending
 from elastune.core.state import State
 from elastune.runs.real import FinishedRun
@@ -39,7 +39,7 @@ def run_at_home(
 ) -> FinishedRun:
     cluster = {"slots_per_node": CPUS, "nodes": 1, "price_per_hour": 3.6, "minimum_charge": 1}
     job = job_of(name, cluster=cluster, **changes)
-    return run_offer(offer_run(job, address=address), folder=folder, watch=watch)
+    return carry_out_run(prepare_to_run(job, address=address), folder=folder, watch=watch)
 
 
 def slots() -> list[int]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from elastune.api.running import run_offer
-from elastune.api.tuning import offer_run
+from elastune.api.running import carry_out_run
+from elastune.api.tuning import prepare_to_run
 from elastune.core.commands import Ending
 from tests.runtime.real.runs import job_of
 
@@ -52,7 +52,7 @@ def test_a_policy_runs_for_real(name: str, address: str, tmp_path: Path) -> None
         budget=1.0,
         cluster={"slots_per_node": 4, "nodes": 1, "price_per_hour": 3.6, "minimum_charge": 1},
     )
-    finished = run_offer(offer_run(job, address=address), folder=tmp_path)
+    finished = carry_out_run(prepare_to_run(job, address=address), folder=tmp_path)
     assert finished.result.ending in (Ending.COMPLETE, Ending.DEADLINE)
     assert finished.result.best is not None
     assert finished.result.best.checkpoint is not None

@@ -53,10 +53,10 @@ def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Pat
     assert told.audit is not None
     assert told.audit.is_clean
     page = elastune.report(finished.folder.path).page.read_text()
-    assert finished.farewell is not None
-    assert finished.farewell.left == ()
-    assert told.farewell == finished.farewell
-    words = f"nothing of it is alive ({finished.farewell.how})"
+    assert finished.final_check is not None
+    assert finished.final_check.left == ()
+    assert told.final_check == finished.final_check
+    words = f"nothing of it is alive ({finished.final_check.how})"
     assert words in page
     shown = io.StringIO()
     console = rich.console.Console(file=shown, width=200)

@@ -58,8 +58,8 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
     assert told["error"] == "interrupted"
     assert told["resume"] == f"elastune resume {told['run']}"
     rests = elastune.status(folder)
-    assert rests.farewell is not None
-    assert rests.farewell.left == ()
+    assert rests.final_check is not None
+    assert rests.final_check.left == ()
     assert rests.standing.phases.get("running", 0) == 0
     assert rests.standing.nodes.ready == rests.standing.nodes.booting == 0
     assert [line.state for line in elastune.list_runs(tmp_path / "runs").runs] == [RunState.RESTING]
@@ -74,8 +74,8 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
     status = elastune.status("last", folder=tmp_path / "runs")
     assert any(remark.topic == "limits" for remark in status.standing.remarks)
     assert (status.standing.limits.deadline_s, status.standing.limits.budget_usd) == (1200.0, 5.0)
-    assert status.farewell is not None
-    assert status.farewell.left == ()
+    assert status.final_check is not None
+    assert status.final_check.left == ()
     with pytest.raises(JobError, match=r"has come to its end \(complete\): there is nothing to resume"):
         elastune.resume("last", folder=tmp_path / "runs")
 

@@ -41,7 +41,7 @@ from elastune.plan.problem import Case, PlanSet, Solution, best_of, better_of
 MAX_SWEEPS = 4
 
 
-def polish(case: Case, solution: Solution) -> Solution:
+def local_search(case: Case, solution: Solution) -> Solution:
     """Change one stage at a time as long as that helps and the limits are kept."""
     if case.evaluator.workload.cluster.fixed:
         return solution
@@ -88,7 +88,7 @@ def plan_exact(case: Case) -> Solution | None:
     solution = _plan_uncertain(case)
     if solution is None:
         return None
-    solution = polish(case, solution)
+    solution = local_search(case, solution)
     return replace(solution, lower_bound=lower_bound(case, solution.outcome))
 
 

@@ -146,7 +146,7 @@ class Ec2Api:
 
     def _wording(self, launch: Launch) -> dict[str, Any]:
         """The same launch is always worded in the same way, as its client token demands."""
-        options, ware = self._options, launch.ware
+        options, offering = self._options, launch.offering
         if options is None:
             raise JobError("instances are launched with the options of a job; this is for looking only")
         tags = [{"Key": key, "Value": value} for key, value in sorted(launch.tags.items())]
@@ -155,22 +155,22 @@ class Ec2Api:
             "MinCount": 1,
             "MaxCount": launch.count,
             "ImageId": options.image,
-            "InstanceType": ware.instance_type,
+            "InstanceType": offering.instance_type,
             "UserData": launch.user_data,
             "InstanceInitiatedShutdownBehavior": "terminate",
             "MetadataOptions": {"HttpTokens": "required", "InstanceMetadataTags": "enabled"},
             "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume")],
         }
-        if ware.market is Market.SPOT:
+        if offering.market is Market.SPOT:
             wording["InstanceMarketOptions"] = {
                 "MarketType": "spot",
                 "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
             }
-            if ware.most_usd_per_hour is not None:
-                most = f"{ware.most_usd_per_hour:.6f}"
+            if offering.most_usd_per_hour is not None:
+                most = f"{offering.most_usd_per_hour:.6f}"
                 wording["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] = most
-        if ware.subnet is not None:
-            wording["SubnetId"] = ware.subnet
+        if offering.subnet is not None:
+            wording["SubnetId"] = offering.subnet
         if options.security_group:
             wording["SecurityGroupIds"] = list(options.security_group)
         if options.key is not None:

@@ -64,7 +64,7 @@ class CallPurpose:
     """Whom instances are for, as their tags say; what they may be, and what they are told."""
 
     run: str
-    wares: Sequence[Offering]
+    offerings: Sequence[Offering]
     max_nodes: int
     usd_per_hour: float
     """What a node is expected to cost."""
@@ -73,14 +73,14 @@ class CallPurpose:
     job: str = ""
     owner: str = ""
 
-    def tags(self, order: LaunchOrder, ware: Offering, expiry: float) -> dict[str, str]:
+    def tags(self, order: LaunchOrder, offering: Offering, expiry: float) -> dict[str, str]:
         tags = {
             ec2.RUN: self.run,
             ec2.REQUEST: order.token,
             ec2.ASKED: str(order.asked),
             ec2.JOB: self.job,
             ec2.OWNER: self.owner,
-            ec2.PRICE: repr(ware.usd_per_hour),
+            ec2.PRICE: repr(offering.usd_per_hour),
             ec2.EXPIRY: str(int(expiry)),
         }
         return {key: _as_tag(value) for key, value in tags.items() if value}
@@ -162,8 +162,10 @@ class Broker:
             self._end_due = -math.inf
 
     def survey(self) -> Survey:
-        fates = [self._fate(order) for order in self._orders.values() if order.granted or order.refused]
-        fates += [
+        requests = [
+            self._request_status(order) for order in self._orders.values() if order.granted or order.refused
+        ]
+        requests += [
             RequestStatus(
                 token=token, asked=len(ids), granted=tuple(map(NodeId, ids)), prices=self.fleet.prices(ids)
             )
@@ -171,9 +173,9 @@ class Broker:
             if token not in self._orders
         ]
         machines = tuple(self.fleet.machines())
-        return Survey(at_s=self._clocks.run(), machines=machines, fates=tuple(fates))
+        return Survey(at_s=self._clocks.run(), machines=machines, requests=tuple(requests))
 
-    def _fate(self, order: LaunchOrder) -> RequestStatus:
+    def _request_status(self, order: LaunchOrder) -> RequestStatus:
         return RequestStatus(
             token=order.token,
             asked=order.asked,
@@ -202,12 +204,12 @@ class Broker:
 
     def specimen(self) -> Launch:
         """A launch such as there will be, to be checked before anything is paid for."""
-        ware, expiry = self._purpose.wares[0], self._clocks.wall() + LEASE_S
+        offering, expiry = self._purpose.offerings[0], self._clocks.wall() + LEASE_S
         return Launch(
             client_token=f"elastune-{self._purpose.run}-check",
             count=1,
-            ware=ware,
-            tags=self._purpose.tags(LaunchOrder("0", 1), ware, expiry),
+            offering=offering,
+            tags=self._purpose.tags(LaunchOrder("0", 1), offering, expiry),
             user_data=self._purpose.user_data(expiry),
         )
 
@@ -293,7 +295,7 @@ class Broker:
             self.fleet.adopt(instance, began_s=began_s)
             order.grant(instance.id)
         self._look_due = min(self._look_due, self._clocks.wall() + BUSY_LOOK_S)
-        order.advance(f"only {len(instances)} of {launch.ware}" if order.left else "")
+        order.advance(f"only {len(instances)} of {launch.offering}" if order.left else "")
 
     def _still_holds(self, launch: Launch | None) -> bool:
         """Whether a call can be repeated as it was. If not, and it was heard, EC2 says so of its token."""
@@ -305,10 +307,12 @@ class Broker:
 
     def _draft(self, order: LaunchOrder) -> Launch | None:
         """The next call, if there is anything left to try and the budget lasts for it."""
-        while (ware := order.ware(self._purpose.wares)) is not None and self._is_shunned(ware):
-            order.advance(f"{ware}: had none a moment ago")
+        while (offering := order.offering(self._purpose.offerings)) is not None and self._is_shunned(
+            offering
+        ):
+            order.advance(f"{offering}: had none a moment ago")
         expiry = self.leases.expiry()
-        if self._closing or ware is None:
+        if self._closing or offering is None:
             order.refuse(order.left, "the run is over" if self._closing else "nothing else to try")
             return None
         if expiry is None or expiry - self._clocks.wall() < _LEAST_LEASE_S:
@@ -317,20 +321,20 @@ class Broker:
         return Launch(
             client_token=self._client_token(order),
             count=order.left,
-            ware=ware,
-            tags=self._purpose.tags(order, ware, expiry),
+            offering=offering,
+            tags=self._purpose.tags(order, offering, expiry),
             user_data=self._purpose.user_data(expiry),
         )
 
-    def _is_shunned(self, ware: Offering) -> bool:
-        until = self._shunned.get((ware.instance_type, ware.market), -math.inf)
+    def _is_shunned(self, offering: Offering) -> bool:
+        until = self._shunned.get((offering.instance_type, offering.market), -math.inf)
         return self._clocks.wall() < until
 
     def _failed(self, order: LaunchOrder, error: CloudError) -> None:
         now = self._clocks.wall()
         match error:
             case ec2.NoCapacityError():
-                order.advance(f"{order.ware(self._purpose.wares)}: {error}")
+                order.advance(f"{order.offering(self._purpose.offerings)}: {error}")
             case ec2.AlreadyLaunchedError():
                 order.under_way = None
                 order.awaited_until = now + LAG_S
@@ -350,22 +354,26 @@ class Broker:
         """
         expiry = self.leases.expiry()
         life_s = LEASE_S if expiry is None else max(0.0, expiry - self._clocks.wall())
-        ware, now, token = order.ware(self._purpose.wares), self._clocks.wall(), self._client_token(order)
+        offering, now, token = (
+            order.offering(self._purpose.offerings),
+            self._clocks.wall(),
+            self._client_token(order),
+        )
         if (
             self._closing
-            or ware is None
+            or offering is None
             or any(self.fleet[i].instance.client_token == token for i in self.fleet)
         ):
             return  # or a part of it is known, and there was no more
-        ware = max(self._purpose.wares, key=lambda each: each.usd_per_hour)
+        offering = max(self._purpose.offerings, key=lambda each: each.usd_per_hour)
         for number in range(order.left):
             gone = Instance(
                 id=f"{token}-{number}",
                 phase=InstancePhase.ENDED,
                 launched=now - life_s - PARTING_S,
-                instance_type=ware.instance_type,
-                market=ware.market,
-                tags=self._purpose.tags(order, ware, now),
+                instance_type=offering.instance_type,
+                market=offering.market,
+                tags=self._purpose.tags(order, offering, now),
             )
             self.fleet.adopt(gone)
             self.fleet.has_ended([gone.id])

@@ -68,7 +68,7 @@ class Launch:
 
     client_token: str
     count: int
-    ware: Offering
+    offering: Offering
     tags: Mapping[str, str]
     user_data: str
 

@@ -20,7 +20,7 @@ from elastune.model.ids import NodeId
 from elastune.providers.ec2.calls import REQUEST, CloudError, Ec2Calls, Instance, InstancePhase, RefusedError
 from elastune.providers.protocol import Machine
 
-PARTING_S = BILLING_RULES["ec2"].parting_s
+PARTING_S = BILLING_RULES["ec2"].shutdown_s
 LAG_S = 60.0
 """For so long a listing may not show what is there."""
 _LATE_S = 0.5

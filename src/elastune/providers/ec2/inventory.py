@@ -28,7 +28,7 @@ class Ec2Inventory:
     def __init__(self, cloud: Ec2Calls) -> None:
         self._cloud = cloud
 
-    def sightings(self) -> tuple[LiveInstance, ...]:
+    def instances(self) -> tuple[LiveInstance, ...]:
         try:
             found = self._cloud.instances()
         except CloudError as error:

@@ -16,10 +16,10 @@ from elastune.providers.ec2.prices import price_of
 _ROUNDING = 1 + 1e-9
 
 
-def list_wares(options: Ec2Options, terms: ClusterTerms) -> tuple[Offering, ...]:
+def list_offerings(options: Ec2Options, terms: ClusterTerms) -> tuple[Offering, ...]:
     """First every type in every zone on the first market, then on the next. A price that the job names is
     that of all of them. What has become dearer than was reckoned with is left out: the quote did not know."""
-    wares: list[Offering] = []
+    offerings: list[Offering] = []
     dearer: list[str] = []
     most = terms.dearest_usd_per_s * SECONDS_PER_HOUR
     for market in markets_of(options.market):
@@ -30,7 +30,7 @@ def list_wares(options: Ec2Options, terms: ClusterTerms) -> tuple[Offering, ...]
             if usd > most * _ROUNDING:
                 dearer.append(f"{instance_type} {market} is ${usd:g} now")
                 continue
-            wares += [
+            offerings += [
                 Offering(
                     instance_type=instance_type,
                     market=market,
@@ -40,12 +40,12 @@ def list_wares(options: Ec2Options, terms: ClusterTerms) -> tuple[Offering, ...]
                 )
                 for subnet in options.subnet or (None,)
             ]
-    if not wares:
+    if not offerings:
         raise JobError(
             f"prices have risen since the quote, which reckoned with ${most:g} per hour at most: "
             f"{', '.join(dearer)}; ask for another quote, or set cluster.price_per_hour"
         )
-    return tuple(wares)
+    return tuple(offerings)
 
 
 # Tries of the same call are this far apart at first, and at most; by chance up to half as much again.
@@ -81,9 +81,9 @@ class LaunchOrder:
     def left(self) -> int:
         return max(0, self.asked - len(self.granted) - self.refused)
 
-    def ware(self, wares: Sequence[Offering]) -> Offering | None:
+    def offering(self, offerings: Sequence[Offering]) -> Offering | None:
         """What to try next; None: all were tried."""
-        return wares[self.position] if self.position < len(wares) else None
+        return offerings[self.position] if self.position < len(offerings) else None
 
     def grant(self, instance: str) -> None:
         if instance not in self.granted:

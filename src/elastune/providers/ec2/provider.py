@@ -23,7 +23,7 @@ from elastune.providers.ec2.broker import Broker, CallPurpose
 from elastune.providers.ec2.calls import CloudError, Ec2Calls, Ec2Options, RefusedError
 from elastune.providers.ec2.fleet import LEASE_S, PARTING_S, Clocks
 from elastune.providers.ec2.inventory import flee, take_leave
-from elastune.providers.ec2.offerings import list_wares
+from elastune.providers.ec2.offerings import list_offerings
 from elastune.providers.protocol import Price, ProviderSetting, Survey
 from elastune.providers.ray_cluster import FinalCheck, RayMembership, draining_nodes, ray_nodes_by_instance
 from elastune.wording import seen
@@ -42,7 +42,7 @@ _BY_EC2 = "Server."
 """So begins the reason of an instance that did not end by itself."""
 
 
-class Crossing(Protocol):
+class RayLink(Protocol):
     """From instances to Ray nodes, as the head sees them."""
 
     def joined(self) -> Mapping[str, str]:
@@ -54,7 +54,7 @@ class Crossing(Protocol):
         ...
 
 
-class RayCrossing:
+class OpenRayLink:
     def joined(self) -> Mapping[str, str]:
         return ray_nodes_by_instance()
 
@@ -76,7 +76,7 @@ class Ec2Provider:
         slot_gpus: int = 0,
         slot_cpus: int = 1,
         cloud: Ec2Calls | None = None,
-        crossing: Crossing | None = None,
+        crossing: RayLink | None = None,
     ) -> None:
         self._setting = setting
         self._options = Ec2Options.parse(setting.options)
@@ -101,7 +101,7 @@ class Ec2Provider:
         self._broken: str | None = None
         self._ray_nodes: Mapping[str, str] = {}
         self._looked_s: float | None = None
-        self._farewell: FinalCheck | None = None
+        self._final_check: FinalCheck | None = None
         self._told: dict[str, str] = {}
         """Why nodes ended before they were up."""
         self._undo = contextlib.ExitStack()
@@ -116,7 +116,7 @@ class Ec2Provider:
             _refuse_missing_token(self._options)
             self._joining = RayMembership(self._options.head)
             self._undo.enter_context(_ray_does_not_print())
-            self._crossing = RayCrossing()
+            self._crossing = OpenRayLink()
         try:
             self._broker = self._hire()
             self._first_look(self._broker)
@@ -137,17 +137,17 @@ class Ec2Provider:
             if thread is not None:
                 thread.join()
             if broker is not None:
-                self._farewell = take_leave(broker)
+                self._final_check = take_leave(broker)
         except BaseException:  # somebody is in a hurry: at least EC2 is told
             if broker is not None:
-                self._farewell = flee(broker)
+                self._final_check = flee(broker)
             raise
         finally:
             self._broker = self._thread = None
             self._leave_ray()
 
-    def farewell(self) -> FinalCheck | None:
-        return self._farewell
+    def final_check(self) -> FinalCheck | None:
+        return self._final_check
 
     def __enter__(self) -> Self:
         self.open()
@@ -263,7 +263,7 @@ class Ec2Provider:
                     order(broker)
                 due = broker.work()
                 survey = broker.survey()
-                self._tell_stillborn(broker)
+                self._report_failed_start(broker)
             except Exception as error:  # noqa: BLE001  our bug: better a run that rests than one that waits
                 _log.exception("the EC2 provider broke")
                 self._broken = f"the EC2 provider broke: {error!r}"
@@ -287,7 +287,7 @@ class Ec2Provider:
                 run=setting.run,
                 job=setting.job,
                 owner=options.owner or _who(),
-                wares=list_wares(options, setting.terms),
+                offerings=list_offerings(options, setting.terms),
                 max_nodes=setting.terms.max_nodes,
                 usd_per_hour=setting.terms.price_per_hour,
                 user_data=self._user_data(cloud),
@@ -344,7 +344,7 @@ class Ec2Provider:
         except CloudError:
             return  # no capacity now, or too many calls: that may be otherwise later
 
-    def _tell_stillborn(self, broker: Broker) -> None:
+    def _report_failed_start(self, broker: Broker) -> None:
         """Why a node ended while it booted is on its console, as soon as EC2 shows that."""
         for id_ in broker.fleet.stillborn():
             if id_ in self._told or self._api is None:

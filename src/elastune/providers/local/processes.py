@@ -238,7 +238,7 @@ _HEAD = "head"
 class LocalInventory:
     """A node is a group of processes. The head of a fleet, with whatever belongs to no node, is one, too."""
 
-    def sightings(self) -> tuple[LiveInstance, ...]:
+    def instances(self) -> tuple[LiveInstance, ...]:
         if not can_look():
             raise UnseenError("processes cannot be looked into on this system", is_absent=True)
         return tuple(

@@ -66,7 +66,7 @@ class LocalProvider:
         _refuse_if_connected()
         self._folder = FleetFolder.make(self._setting.run)
         try:
-            self._link = self._start_keeper(self._folder)
+            self._link = self._start_supervisor(self._folder)
             _import_ray()  # while the keeper does the same
             address = self._await_head()
             self._connection = Connection(self._folder, address)
@@ -149,7 +149,7 @@ class LocalProvider:
     def is_elsewhere(self) -> bool:
         return False
 
-    def farewell(self) -> FinalCheck | None:
+    def final_check(self) -> FinalCheck | None:
         if self._folder is None or not can_look():
             return None
         now = datetime.now(UTC)
@@ -170,8 +170,8 @@ class LocalProvider:
         if self._folder is None:
             return ()
         found = tagged(FLEET, str(self._folder.path))
-        keeper = self._link.pid if self._link is not None else None
-        return tuple(sorted(found, key=lambda pid: (pid != keeper, pid)))
+        supervisor = self._link.pid if self._link is not None else None
+        return tuple(sorted(found, key=lambda pid: (pid != supervisor, pid)))
 
     def _opened(self) -> SupervisorLink:
         if self._link is None:
@@ -186,7 +186,7 @@ class LocalProvider:
             return 0, self._end_reason
         return most - self._roster.held, f"at most {most} nodes"
 
-    def _start_keeper(self, folder: FleetFolder) -> SupervisorLink:
+    def _start_supervisor(self, folder: FleetFolder) -> SupervisorLink:
         slots = self._setting.terms.slots_per_node
         task = SupervisorTask(
             folder=str(folder.path),

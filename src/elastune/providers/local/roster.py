@@ -26,7 +26,7 @@ class Roster:
         self._asked: dict[str, int] = {}
         self._starting: dict[str, tuple[NodeId, ...]] = {}
         self._begun_s: dict[str, float] = {}
-        self._fates: dict[str, RequestStatus] = {}
+        self._requests: dict[str, RequestStatus] = {}
         self._live: dict[NodeId, Machine] = {}
         self._ray_nodes: dict[NodeId, str] = {}
 
@@ -51,12 +51,12 @@ class Roster:
                 f"request {token!r} asked for {asked} nodes and now for {count}: "
                 "a token stands for one request, take a new one"
             )
-        if token in self._starting or token in self._fates:
+        if token in self._starting or token in self._requests:
             return ()
         granted = max(0, min(count, room))
         refused = count - granted
         if refused:
-            self._fates[token] = RequestStatus(token=token, asked=count, refused=refused, reason=reason)
+            self._requests[token] = RequestStatus(token=token, asked=count, refused=refused, reason=reason)
         if not granted:
             return ()
         names = (NodeId(f"n{next(self._numbers)}-{self._mark}") for _ in range(granted))
@@ -70,12 +70,12 @@ class Roster:
     def start(self, token: str, nodes: Collection[NodeId], *, reason: str = "") -> None:
         """These of the nodes ordered boot; the rest of them will not come, for this reason."""
         missing = len(self._starting.pop(token)) - len(nodes)
-        fate = self._fates.get(token) or RequestStatus(token=token, asked=self._asked[token])
-        reasons = [fate.reason, reason] if missing else [fate.reason]
-        self._fates[token] = replace(
-            fate,
+        status = self._requests.get(token) or RequestStatus(token=token, asked=self._asked[token])
+        reasons = [status.reason, reason] if missing else [status.reason]
+        self._requests[token] = replace(
+            status,
             granted=tuple(nodes),
-            refused=fate.refused + missing,
+            refused=status.refused + missing,
             reason="; ".join(dict.fromkeys(reason for reason in reasons if reason)),
         )
         since_s = self._begun_s.pop(token, math.nan)
@@ -106,4 +106,4 @@ class Roster:
         return next((node for node, name in self._ray_nodes.items() if name == ray_node), None)
 
     def survey(self, at_s: float) -> Survey:
-        return Survey(at_s=at_s, machines=tuple(self._live.values()), fates=tuple(self._fates.values()))
+        return Survey(at_s=at_s, machines=tuple(self._live.values()), requests=tuple(self._requests.values()))

@@ -197,16 +197,16 @@ def keep(task: SupervisorTask, folder: FleetFolder, orders: int, news: int) -> N
         tell(news, Failed(reason=f"{type(error).__name__}: {error}"))
         return
     tell(news, Opened(address=head.address))
-    keeper = Supervisor(task, head, news)
+    supervisor = Supervisor(task, head, news)
     try:
         while True:
-            for line in ears.listen(keeper.pause_s):
-                keeper.obey(line)
-            if reason := keeper.look_round():
+            for line in ears.listen(supervisor.pause_s):
+                supervisor.obey(line)
+            if reason := supervisor.look_round():
                 tell(news, Failed(reason=reason))
                 return
     finally:
-        for pid in keeper.pids:
+        for pid in supervisor.pids:
             kill(pid)
 
 

@@ -55,7 +55,7 @@ class Agent:
 
         self._news: deque[News] = deque()
         self._arrived = threading.Condition()
-        self._crew: SlotProcesses | None = None
+        self._processes: SlotProcesses | None = None
         self._carrier: ModelCarrier | None = None
         try:
             place = _move_in(sealed)
@@ -63,8 +63,8 @@ class Agent:
             self._take(AgentFailed(error=f"the working folder cannot be unpacked there: {error}"))
             return
         host = ray.util.get_node_ip_address()
-        self._crew = SlotProcesses(sealed, slots, self._take, host=host, place=place)
-        self._carrier = ModelCarrier(self._crew, slots, self._take)
+        self._processes = SlotProcesses(sealed, slots, self._take, host=host, place=place)
+        self._carrier = ModelCarrier(self._processes, slots, self._take)
 
     def poll(self) -> list[News]:
         """What is new, as soon as something is."""
@@ -81,7 +81,7 @@ class Agent:
 
     def look(self) -> tuple[float, int, tuple[int, ...]]:
         """The clock here, and whose processes there are."""
-        return time.monotonic(), os.getpid(), self._crew.pids if self._crew is not None else ()
+        return time.monotonic(), os.getpid(), self._processes.pids if self._processes is not None else ()
 
     def _take(self, news: News) -> None:
         news = stow(news)
@@ -92,9 +92,9 @@ class Agent:
 
 def _move_in(sealed: Sealed) -> CodeFolder | None:
     """None: on the driver's machine slots work where its own files are."""
-    if sealed.luggage is None or sealed.luggage.machine == this_machine():
+    if sealed.bundle is None or sealed.bundle.machine == this_machine():
         return None
-    return set_up(sealed.luggage.parcels)
+    return set_up(sealed.bundle.parcels)
 
 
 def agent_class() -> ActorClass:

@@ -240,13 +240,13 @@ class CodeFolder:
     def logs(self) -> str:
         return str(Path(self.folder) / "logs")
 
-    def furnish(self, manual: WorkerSpec) -> WorkerSpec:
+    def furnish(self, worker_spec: WorkerSpec) -> WorkerSpec:
         """The manual, as it reads from here."""
         return replace(
-            manual,
-            script=self._moved_script(manual.script),
-            paths=tuple(dict.fromkeys(self._place(path) for path in manual.paths)),
-            logs=None if manual.logs is None else self.logs,
+            worker_spec,
+            script=self._moved_script(worker_spec.script),
+            paths=tuple(dict.fromkeys(self._place(path) for path in worker_spec.paths)),
+            logs=None if worker_spec.logs is None else self.logs,
         )
 
     def _moved_script(self, script: CodeReference) -> CodeReference:

@@ -26,7 +26,7 @@ from elastune.model.ids import NodeId, Slot, TrialId
 from elastune.providers.ray_cluster import RayProvider
 from elastune.providers.watcher import Belief, NodeEvent, Watcher
 from elastune.runtime.ray.messages import Bring, GangId, Model, News, Order, Sealed
-from elastune.runtime.ray.node_connections import Inbox, NodeConnection, Outcome, SlotShare, open_post
+from elastune.runtime.ray.node_connections import Inbox, NodeConnection, Outcome, SlotShare, connect
 
 # Three times what a poll takes at most.
 _SILENCE_S = 90.0
@@ -46,38 +46,38 @@ class NodeFleet:
 
     def __init__(self, share: SlotShare) -> None:
         self._share = share
-        self._posts: dict[NodeId, NodeConnection] = {}
+        self._connections: dict[NodeId, NodeConnection] = {}
         self._orders: dict[NodeId, list[tuple[int, Order | Bring]]] = {}
         self._inbox = Inbox()
         self._looked = time.monotonic()
 
     def __contains__(self, node: NodeId) -> bool:
-        return node in self._posts
+        return node in self._connections
 
     def start(self, node: NodeId, ray_node: str, sealed: Sealed) -> None:
         """Start the slots of that node. They tell when they are ready."""
-        self._posts[node] = open_post(node, ray_node, sealed, self._share, self._inbox)
+        self._connections[node] = connect(node, ray_node, sealed, self._share, self._inbox)
 
     def stop(self, node: NodeId) -> None:
         """End all processes there."""
-        post = self._forget(node)
-        if post is not None:
-            post.stop()
+        connection = self._forget(node)
+        if connection is not None:
+            connection.stop()
 
     def close(self) -> None:
         """End all that is left, whatever state Ray is in: slots at home would outlive its connection."""
-        for node in tuple(self._posts):
+        for node in tuple(self._connections):
             with contextlib.suppress(Exception):
                 self.stop(node)
 
     def order(self, slot: Slot, order: Order | Bring) -> None:
         """Goes out with the next `send`; to a node that is gone, nowhere."""
-        if slot.node in self._posts:
+        if slot.node in self._connections:
             self._orders.setdefault(slot.node, []).append((slot.number, order))
 
     def order_all(self, order: Order) -> int:
         """To every node that was heard of, not to a slot; returns to how many."""
-        nodes = [node for node, post in self._posts.items() if post.offset is not None]
+        nodes = [node for node, connection in self._connections.items() if connection.offset is not None]
         for node in nodes:
             self._orders.setdefault(node, []).append((0, order))
         return len(nodes)
@@ -85,57 +85,57 @@ class NodeFleet:
     def send(self) -> None:
         orders, self._orders = self._orders, {}
         for node, some in orders.items():
-            if node in self._posts:
-                self._posts[node].send(some)
+            if node in self._connections:
+                self._connections[node].send(some)
 
     def clock_of(self, node: NodeId) -> float:
         """What to add to our monotonic clock to get that node's."""
-        post = self._posts.get(node)
-        return 0.0 if post is None or post.offset is None else -post.offset
+        connection = self._connections.get(node)
+        return 0.0 if connection is None or connection.offset is None else -connection.offset
 
     def receive(self, timeout_s: float) -> Iterator[Dispatch]:
         """What has come in, waiting for the first of it at most so long."""
-        for post, outcome in self._inbox.take(timeout_s):
-            if self._posts.get(post.node) is post:
-                yield from self._open(post, outcome)
+        for connection, outcome in self._inbox.take(timeout_s):
+            if self._connections.get(connection.node) is connection:
+                yield from self._open(connection, outcome)
         yield from self._silent()
 
-    def _open(self, post: NodeConnection, outcome: Outcome) -> Iterator[Dispatch]:
+    def _open(self, connection: NodeConnection, outcome: Outcome) -> Iterator[Dispatch]:
         import ray  # noqa: PLC0415
 
         if isinstance(outcome, Exception):
-            yield self._gone(post, outcome)
+            yield self._gone(connection, outcome)
             return
         try:
-            post.listen()
+            connection.listen()
         except ray.exceptions.RayError as error:
-            yield self._gone(post, error)
+            yield self._gone(connection, error)
             return
         for each in outcome:
-            yield Dispatch(post.node, post.offset or 0.0, each)
+            yield Dispatch(connection.node, connection.offset or 0.0, each)
 
-    def _gone(self, post: NodeConnection, error: Exception) -> Dispatch:
+    def _gone(self, connection: NodeConnection, error: Exception) -> Dispatch:
         with contextlib.suppress(Exception):  # whatever is left of it; mostly nothing is
-            self.stop(post.node)
-        return Dispatch(post.node, 0.0, None, _first_line(error))
+            self.stop(connection.node)
+        return Dispatch(connection.node, 0.0, None, _first_line(error))
 
     def _silent(self) -> Iterator[Dispatch]:
         """A poll returns after a while even if there is nothing to tell."""
         now = time.monotonic()
         were_stopped = now - self._looked > _SILENCE_S  # ourselves: nobody could be heard
         self._looked = now
-        for post in tuple(self._posts.values()):
-            if post.heard is None:
+        for connection in tuple(self._connections.values()):
+            if connection.heard is None:
                 continue
             if were_stopped:
-                post.heard = now
-            elif now - post.heard > _SILENCE_S:
-                self.stop(post.node)
-                yield Dispatch(post.node, 0.0, None, f"nothing was heard of it for {_SILENCE_S:.0f} s")
+                connection.heard = now
+            elif now - connection.heard > _SILENCE_S:
+                self.stop(connection.node)
+                yield Dispatch(connection.node, 0.0, None, f"nothing was heard of it for {_SILENCE_S:.0f} s")
 
     def _forget(self, node: NodeId) -> NodeConnection | None:
         self._orders.pop(node, None)
-        return self._posts.pop(node, None)
+        return self._connections.pop(node, None)
 
 
 def _first_line(error: Exception) -> str:
@@ -261,7 +261,7 @@ class ProviderNodes:
         if self.due_s() > 0.0:
             return
         survey = self.provider.survey()
-        self._open -= {fate.token for fate in survey.fates if not fate.open}
+        self._open -= {fate.token for fate in survey.requests if not fate.open}
         events = self._watcher.observe(survey, self._clock())
         booting = any(machine.ready_s is None for machine in survey.machines)
         self._next_s = self._clock() + (_BUSY_S if booting or self._open else _QUIET_S)

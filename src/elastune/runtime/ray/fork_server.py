@@ -32,10 +32,12 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(int(niceness))
     channel = Connection(int(number))
-    manual: WorkerSpec = pickle.loads(channel.recv_bytes())  # noqa: S301  from whoever started us
+    worker_spec: WorkerSpec = pickle.loads(channel.recv_bytes())  # noqa: S301  from whoever started us
     place: CodeFolder | None = pickle.loads(channel.recv_bytes())  # noqa: S301
-    manual = replace(manual if place is None else place.furnish(manual), host=manual.host or host)
-    prepare(manual)
+    worker_spec = replace(
+        worker_spec if place is None else place.furnish(worker_spec), host=worker_spec.host or host
+    )
+    prepare(worker_spec)
     channel.send(("ready", os.getpid(), 0))
     ends, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -52,16 +54,16 @@ def main(arguments: Sequence[str]) -> None:
             except (EOFError, OSError):
                 os._exit(0)
             handle = recv_handle(channel)
-            _fork(channel, slot, handle, manual)
+            _fork(channel, slot, handle, worker_spec)
 
 
-def prepare(manual: WorkerSpec) -> None:
+def prepare(worker_spec: WorkerSpec) -> None:
     """Import what every slot needs. What cannot be imported is told by the slots, which need it."""
-    for folder in manual.paths:
+    for folder in worker_spec.paths:
         if folder not in sys.path:
             sys.path.append(folder)
     importlib.import_module("elastune.runtime.ray.slot")
-    for module in manual.preload:
+    for module in worker_spec.preload:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
     if "torch" in sys.modules:
@@ -76,7 +78,7 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _fork(channel: Connection, slot: int, handle: int, manual: WorkerSpec) -> None:
+def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) -> None:
     pid = os.fork()
     if pid:
         os.close(handle)
@@ -90,7 +92,7 @@ def _fork(channel: Connection, slot: int, handle: int, manual: WorkerSpec) -> No
         _die_with_parent()
         from elastune.runtime.ray import slot as slots  # noqa: PLC0415  imported before the fork
 
-        slots.main(Connection(handle), slot, manual)
+        slots.main(Connection(handle), slot, worker_spec)
     finally:
         os._exit(1)
 

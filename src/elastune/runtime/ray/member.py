@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from elastune.checkpoints.encoding import decode
 from elastune.runtime.ray.messages import Form, GangBegan, Kept, Listening, WorkerSpec
-from elastune.runtime.ray.slot_io import Mailbox, Reporter, Saver, StandingOrders
+from elastune.runtime.ray.slot_io import Mailbox, PendingOrders, Reporter, Saver
 from elastune.training.groups import Group, Solo, open_rendezvous
 from elastune.training.recipe import Recipe
 from elastune.training.running import Row, Training, join
@@ -45,7 +45,7 @@ class Dissolved(Exception):  # noqa: N818  not an error: the gang is not wanted 
 class GangMember:
     def __init__(
         self,
-        manual: WorkerSpec,
+        worker_spec: WorkerSpec,
         form: Form,
         recipe: Recipe,
         mailbox: Mailbox,
@@ -53,7 +53,7 @@ class GangMember:
         device: str,
         shelves: SlotPartitions | None = None,
     ) -> None:
-        self.manual = manual
+        self.worker_spec = worker_spec
         self.shelves = shelves
         self.form = form
         self.recipe = recipe
@@ -63,7 +63,7 @@ class GangMember:
         standing = mailbox.standing
         if standing is None:
             raise RuntimeError("a member needs the standing of its gang")
-        self.standing: StandingOrders = standing
+        self.standing: PendingOrders = standing
         self.iteration = form.after_iteration
         self.seconds: deque[float] = deque(maxlen=_REMEMBERED)
         self.returned = False
@@ -74,7 +74,9 @@ class GangMember:
         """Raises what the user's code raises, and `Dissolved`."""
         group = self._join()
         try:
-            worker = make_worker(group, seed=self.form.seed, device=self.device, threads=self.manual.threads)
+            worker = make_worker(
+                group, seed=self.form.seed, device=self.device, threads=self.worker_spec.threads
+            )
             training = self.recipe.start(dict(self.form.config), worker, self._state())
             try:
                 if group.rank:
@@ -89,8 +91,8 @@ class GangMember:
     def _state(self) -> object:
         if not self.form.after_iteration:
             return None
-        data = self.manual.store.read(self.form.origin, self.form.after_iteration)
-        return decode(data, pickles=self.manual.pickles)
+        data = self.worker_spec.store.read(self.form.origin, self.form.after_iteration)
+        return decode(data, pickles=self.worker_spec.pickles)
 
     # Forming.
 
@@ -100,7 +102,7 @@ class GangMember:
             return Solo()
         backend = "cpu:gloo,cuda:nccl" if self.device.startswith("cuda") else "gloo"
         if not form.rank:
-            rendezvous = open_rendezvous(self.manual.host or _LOOPBACK)
+            rendezvous = open_rendezvous(self.worker_spec.host or _LOOPBACK)
             self.reporter.tell(Listening(gang=form.gang, meeting=(rendezvous.host, rendezvous.port)))
             return join(
                 rendezvous.host,
@@ -136,7 +138,7 @@ class GangMember:
                     return
 
     def _lead(self, group: Group, worker: Worker, training: Training) -> None:
-        saver = Saver(self.manual, self.form, training, self.reporter)
+        saver = Saver(self.worker_spec, self.form, training, self.reporter)
         self.reporter.tell(GangBegan(gang=self.form.gang, at=time.monotonic()))
         while True:
             version = self.standing.version
@@ -168,7 +170,7 @@ class GangMember:
             self.reporter.wait(reason)
         return Word.WAIT
 
-    def _stop(self, standing: StandingOrders) -> str | None:
+    def _stop(self, standing: PendingOrders) -> str | None:
         """Why the next iteration may not begin."""
         terms = standing.terms
         if self.returned:
@@ -204,4 +206,4 @@ class GangMember:
             return
         self.seconds.append(ended - began)
         self.reporter.add_row((self.iteration, ended, metrics))
-        saver.consider(self.iteration, metrics.get(self.manual.script.metric), ended)
+        saver.consider(self.iteration, metrics.get(self.worker_spec.script.metric), ended)

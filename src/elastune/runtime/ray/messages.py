@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from elastune.checkpoints.store import Store
-    from elastune.core.checkpoint_rule import CheckpointRule
     from elastune.data.dataset import Dataset
+    from elastune.model.checkpoint_rule import CheckpointRule
 
 
 Config = Mapping[str, str | int | float | bool | None]
@@ -82,12 +82,12 @@ class WorkerSpec:
     spill: str | None = None
     """A folder for what it may not."""
 
-    luggage: CodeBundle | None = None
+    bundle: CodeBundle | None = None
     """For nodes on other machines; None: there are none. It travels beside the rest."""
 
     def seal(self) -> Sealed:
-        light = pickle.dumps(replace(self, luggage=None))
-        return Sealed(manual=light, threads=self.threads, logs=self.logs, luggage=self.luggage)
+        light = pickle.dumps(replace(self, bundle=None))
+        return Sealed(worker_spec=light, threads=self.threads, logs=self.logs, bundle=self.bundle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +95,14 @@ class Sealed:
     """A manual on its way to the slots. Who passes it on does not open it, for the imports would take longer
     than all the rest."""
 
-    manual: bytes
+    worker_spec: bytes
     threads: int
     logs: str | None
-    luggage: CodeBundle | None = None
+    bundle: CodeBundle | None = None
 
     def open(self) -> WorkerSpec:
-        manual: WorkerSpec = pickle.loads(self.manual)  # noqa: S301  from our own driver
-        return manual
+        worker_spec: WorkerSpec = pickle.loads(self.worker_spec)  # noqa: S301  from our own driver
+        return worker_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,8 +35,8 @@ _LOSS_DELAY_S = 2.0
 class ModelCarrier:
     """`tell` takes news of models that cannot be fetched."""
 
-    def __init__(self, crew: SlotProcesses, slots: int, tell: Callable[[News], None]) -> None:
-        self._crew = crew
+    def __init__(self, processes: SlotProcesses, slots: int, tell: Callable[[News], None]) -> None:
+        self._processes = processes
         self._tell = tell
         self._lock = threading.Lock()
         self._awaited: set[GangId] = set()
@@ -57,11 +57,11 @@ class ModelCarrier:
                         self._awaited.add(order.gang)
                         self._hands.submit(self._seat, slot, order, model)
                         return
-                self._crew.order(slot, replace(order, model=ready))
+                self._processes.order(slot, replace(order, model=ready))
             case Dissolve(gang=gang) if self._is_awaited(gang):
                 pass  # it never got to its slot
             case _:
-                self._crew.order(slot, order)
+                self._processes.order(slot, order)
 
     def close(self) -> None:
         self._hands.shutdown(wait=False, cancel_futures=True)
@@ -77,7 +77,7 @@ class ModelCarrier:
         with self._lock:
             if form.gang in self._awaited:
                 self._awaited.discard(form.gang)
-                self._crew.order(slot, form)
+                self._processes.order(slot, form)
 
     def _tell_lost(self, form: Form, error: Exception) -> None:
         """That the node is lost should be known before: then the visit goes on from a state that is there."""

@@ -69,8 +69,8 @@ class Inbox:
         self._came: deque[tuple[NodeConnection, Outcome]] = deque()
         self._arrived = threading.Event()
 
-    def put(self, post: NodeConnection, outcome: Outcome) -> None:
-        self._came.append((post, outcome))
+    def put(self, connection: NodeConnection, outcome: Outcome) -> None:
+        self._came.append((connection, outcome))
         self._arrived.set()
 
     def take(self, timeout_s: float) -> list[tuple[NodeConnection, Outcome]]:
@@ -154,7 +154,7 @@ class LocalConnection:
         self.offset: float | None = None
         self.heard: float | None = None
         self._inbox = inbox
-        self._crew: SlotProcesses | None = None
+        self._processes: SlotProcesses | None = None
         self._carrier: ModelCarrier | None = None
         self._lock = threading.Lock()
         self._stopped = False
@@ -180,8 +180,8 @@ class LocalConnection:
             self._stopped = True
             if self._carrier is not None:
                 self._carrier.close()
-            if self._crew is not None:
-                self._crew.close()
+            if self._processes is not None:
+                self._processes.close()
         remove_placement_group(self._held)
 
     def _start(self, sealed: Sealed, slots: int, cpus: float) -> None:
@@ -199,10 +199,10 @@ class LocalConnection:
             output = None if sealed.logs is None else str(Path(sealed.logs) / "workers.log")
             with self._lock:
                 if not self._stopped:
-                    self._crew = SlotProcesses(
+                    self._processes = SlotProcesses(
                         sealed, slots, self._tell, host=host, niceness=_NICENESS, output=output
                     )
-                    self._carrier = ModelCarrier(self._crew, slots, self._tell)
+                    self._carrier = ModelCarrier(self._processes, slots, self._tell)
         except Exception as error:  # noqa: BLE001  whatever Ray raises: there will be no slots here
             self._inbox.put(self, _plain(error))
 
@@ -210,7 +210,7 @@ class LocalConnection:
         self._inbox.put(self, (news,))
 
 
-def open_post(node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> NodeConnection:
+def connect(node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> NodeConnection:
     """GPUs are numbered by Ray for its actors only, so a node with GPUs needs an agent wherever it is."""
     import ray  # noqa: PLC0415
 

@@ -51,7 +51,7 @@ class RayRuntime:
         *,
         machines: ProviderNodes,
         sampler: Sampler,
-        manual: msg.WorkerSpec,
+        worker_spec: msg.WorkerSpec,
         seed: int,
         clock: RunClock,
         hang_after_s: float | None = None,
@@ -69,8 +69,8 @@ class RayRuntime:
         self.models = ModelPlaces()
         self.drawing = Sampling(sampler, terms.metric)
         self._terms = terms
-        self._sealed = manual.seal()
-        self._stower = ModelSaver(manual.store, pickles=manual.pickles)
+        self._sealed = worker_spec.seal()
+        self._stower = ModelSaver(worker_spec.store, pickles=worker_spec.pickles)
         self._seed = seed
         self._clock = clock
         self._hang_after_s = hang_after_s
@@ -95,7 +95,7 @@ class RayRuntime:
         """Somebody wants the run to end. It winds up: saves, releases, and returns the best so far."""
         self._pending.append(ev.StopAsked(at_s=self._clock(), reason=reason))
 
-    def ask_to_rest(self, reason: str) -> None:
+    def ask_to_suspend(self, reason: str) -> None:
         """The same, but the run can be resumed."""
         self._pending.append(ev.RestAsked(at_s=self._clock(), reason=reason))
 
@@ -264,7 +264,7 @@ class RayRuntime:
     def _look(self) -> Iterator[AnyEvent]:
         broken = self.machines.provider.broken
         if broken is not None:
-            yield from self._rest_for(broken)
+            yield from self._suspend_for(broken)
         for event in self.machines.look():
             if isinstance(event, ev.NodeLost):
                 self._drop(event.node)
@@ -335,7 +335,7 @@ class RayRuntime:
         else:
             yield from self._give_up(f"the workers cannot start:\n{error}")
 
-    def _rest_for(self, reason: str) -> Iterator[AnyEvent]:
+    def _suspend_for(self, reason: str) -> Iterator[AnyEvent]:
         """Somebody has to look after something; then the run can go on."""
         if self.hindrance is None and not self.ended:
             self.hindrance = reason
@@ -366,7 +366,7 @@ class RayRuntime:
             case msg.SlotIdle():
                 pass
             case msg.Unreadable(error=error):
-                yield from self._rest_for(error)
+                yield from self._suspend_for(error)
             case _:
                 gang = self._gang(*news.gang)
                 if gang is not None:

@@ -40,30 +40,30 @@ _PEER_DELAY_S = 0.3
 _PEER_WORDS = ("gloo", "connection", "peer", "nccl", "could not form a gang")
 
 
-def main(channel: Connection, slot: int, manual: WorkerSpec) -> None:
+def main(channel: Connection, slot: int, worker_spec: WorkerSpec) -> None:
     """Never returns: the process ends with its channel, or because the user's code broke it."""
     reporter = Reporter(channel)
     mailbox = Mailbox(channel, reporter)
-    _take_gpus(slot, manual)
+    _take_gpus(slot, worker_spec)
     try:
-        manual.store.check_reach()
-        recipe = open_script(manual.script)
+        worker_spec.store.check_reach()
+        recipe = open_script(worker_spec.script)
     except BaseException:  # noqa: BLE001  the user's module may do anything when it is imported
         reporter.tell(SlotUnfit(slot=slot, error=_last_lines(traceback.format_exc())))
         time.sleep(_PEER_DELAY_S)
         os._exit(_BROKEN)
-    device = _device(manual)
+    device = _device(worker_spec)
     shelves = None
-    if manual.dataset is not None:
+    if worker_spec.dataset is not None:
         from elastune.runtime.ray.visitor import SlotPartitions  # noqa: PLC0415  most jobs have no use for it
 
-        shelves = SlotPartitions(manual.dataset, manual.data_bytes, manual.spill)
+        shelves = SlotPartitions(worker_spec.dataset, worker_spec.data_bytes, worker_spec.spill)
     reporter.tell(SlotReady(slot=slot, pid=os.getpid()))
     while True:
         form = mailbox.next_form()
         reporter.begin(form.gang)
-        with _as_it_was(), _output_to(manual.logs, form):
-            outcome = _serve(_guest(manual, form, recipe, mailbox, reporter, shelves, device))
+        with _as_it_was(), _output_to(worker_spec.logs, form):
+            outcome = _serve(_guest(worker_spec, form, recipe, mailbox, reporter, shelves, device))
         if outcome is not None:
             if outcome.unreadable is not None:
                 reporter.tell(Unreadable(error=outcome.unreadable))
@@ -74,7 +74,7 @@ def main(channel: Connection, slot: int, manual: WorkerSpec) -> None:
 
 
 def _guest(
-    manual: WorkerSpec,
+    worker_spec: WorkerSpec,
     form: Form,
     recipe: Recipe,
     mailbox: Mailbox,
@@ -84,10 +84,10 @@ def _guest(
 ) -> GangMember | Visitor:
     """Who trains here now: a member of a gang, or a model that visits a partition."""
     if form.visit is None or shelves is None:
-        return GangMember(manual, form, recipe, mailbox, reporter, device, shelves)
+        return GangMember(worker_spec, form, recipe, mailbox, reporter, device, shelves)
     from elastune.runtime.ray.visitor import Visitor  # noqa: PLC0415
 
-    return Visitor(manual, form, recipe, mailbox, reporter, shelves, device)
+    return Visitor(worker_spec, form, recipe, mailbox, reporter, shelves, device)
 
 
 @contextlib.contextmanager
@@ -189,9 +189,9 @@ def _output_to(logs: str | None, form: Form) -> Iterator[None]:
             os.close(before)
 
 
-def _take_gpus(slot: int, manual: WorkerSpec) -> None:
+def _take_gpus(slot: int, worker_spec: WorkerSpec) -> None:
     """Each slot sees its own GPUs of those that Ray gave to the node."""
-    per_slot = manual.gpus_per_slot
+    per_slot = worker_spec.gpus_per_slot
     if not per_slot:
         return
     visible = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
@@ -199,8 +199,8 @@ def _take_gpus(slot: int, manual: WorkerSpec) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
 
 
-def _device(manual: WorkerSpec) -> str:
-    if manual.gpus_per_slot and "torch" in sys.modules:
+def _device(worker_spec: WorkerSpec) -> str:
+    if worker_spec.gpus_per_slot and "torch" in sys.modules:
         import torch  # noqa: PLC0415
 
         if torch.cuda.is_available():

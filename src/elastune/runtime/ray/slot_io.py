@@ -17,7 +17,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 from elastune.checkpoints.encoding import encode
-from elastune.core.checkpoint_rule import Saves
+from elastune.model.checkpoint_rule import Saves
 from elastune.runtime.ray.messages import (
     Broken,
     Dissolve,
@@ -104,7 +104,7 @@ class Reporter:
         self._channel.send_bytes(pickle.dumps(news, pickle.HIGHEST_PROTOCOL))
 
 
-class StandingOrders:
+class PendingOrders:
     """What the present gang has been told so far; read at the boundaries between iterations."""
 
     def __init__(self, form: Form) -> None:
@@ -127,7 +127,7 @@ class Mailbox:
         self._reporter = reporter
         self._changed = threading.Condition()
         self._forms: deque[Form] = deque()
-        self.standing: StandingOrders | None = None
+        self.standing: PendingOrders | None = None
         threading.Thread(target=self._read, name="orders", daemon=True).start()
 
     def next_form(self) -> Form:
@@ -136,7 +136,7 @@ class Mailbox:
             self._changed.wait_for(lambda: self._forms)
             return self._forms.popleft()
 
-    def wait_for_news(self, standing: StandingOrders, version: int, timeout_s: float) -> bool:
+    def wait_for_news(self, standing: PendingOrders, version: int, timeout_s: float) -> bool:
         """Wait until something was said after `version`."""
         with self._changed:
             return self._changed.wait_for(lambda: standing.version != version, timeout_s)
@@ -155,13 +155,13 @@ class Mailbox:
         with self._changed:
             if isinstance(order, Form):  # orders may follow before anybody has looked at it
                 self._forms.append(order)
-                self.standing = StandingOrders(order)
+                self.standing = PendingOrders(order)
             elif self.standing is not None and self.standing.gang == order.gang:
                 self._apply(self.standing, order)
             self._changed.notify_all()
 
     @staticmethod
-    def _apply(standing: StandingOrders, order: Join | Extend | Halt | Keep | Dissolve) -> None:
+    def _apply(standing: PendingOrders, order: Join | Extend | Halt | Keep | Dissolve) -> None:
         match order:
             case Join(meeting=meeting):
                 standing.meeting = meeting
@@ -182,13 +182,13 @@ class Saver:
 
     def __init__(
         self,
-        manual: WorkerSpec,
+        worker_spec: WorkerSpec,
         form: Form,
         training: Training,
         reporter: Reporter,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._manual = manual
+        self._worker_spec = worker_spec
         self._form = form
         self._training = training
         self._reporter = reporter
@@ -200,11 +200,11 @@ class Saver:
 
     def raise_bar(self, keep_above: float | None) -> None:
         """Elsewhere a better model was found meanwhile."""
-        self._saves = self._manual.checkpoints.raise_best(self._saves, keep_above)
+        self._saves = self._worker_spec.checkpoints.raise_best(self._saves, keep_above)
 
     def consider(self, iteration: int, value: float | None, now: float) -> None:
         """After each iteration: is this state worth a checkpoint?"""
-        rule = self._manual.checkpoints
+        rule = self._worker_spec.checkpoints
         if self._writing is not None and not self._writing.is_alive():
             self.finish()
         if value is None or not rule.is_due(self._saves, value, now):
@@ -221,7 +221,7 @@ class Saver:
         self.finish()
         if self._saved == iteration:
             return
-        self._manual.store.write(self._form.gang.trial, iteration, self._copy())
+        self._worker_spec.store.write(self._form.gang.trial, iteration, self._copy())
         self._saved = iteration
 
     def finish(self) -> None:
@@ -229,14 +229,14 @@ class Saver:
         if self._writing is not None:
             self._writing.join()
             self._writing = None
-            self._saves = self._manual.checkpoints.end(self._saves, self._took_s)
+            self._saves = self._worker_spec.checkpoints.end(self._saves, self._took_s)
 
     def _copy(self) -> bytes:
-        return encode(self._training.save(), pickles=self._manual.pickles)
+        return encode(self._training.save(), pickles=self._worker_spec.pickles)
 
     def _write(self, iteration: int, data: bytes, began: float) -> None:
         try:
-            self._manual.store.write(self._form.gang.trial, iteration, data)
+            self._worker_spec.store.write(self._form.gang.trial, iteration, data)
         except Exception:  # noqa: BLE001, S110  whatever the storage raises; the next save tries again
             pass
         else:

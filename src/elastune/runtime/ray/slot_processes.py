@@ -121,7 +121,7 @@ class SlotProcesses:
         self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        self._zygote, self._nursery = self._start_zygote(host, niceness, output)
+        self._zygote, self._fork_channel = self._start_zygote(host, niceness, output)
         self._reader = threading.Thread(target=self._read, name="crew", daemon=True)
         self._reader.start()
 
@@ -148,7 +148,7 @@ class SlotProcesses:
         """Every process ends."""
         with self._lock:
             self._closed = True
-            self._nursery.close()
+            self._fork_channel.close()
             for seat in self._seats:
                 if seat.pid is not None:
                     _kill(seat.pid)
@@ -231,7 +231,7 @@ class SlotProcesses:
             )
         theirs.close()
         channel = Connection(ours.detach())
-        channel.send_bytes(self._sealed.manual)
+        channel.send_bytes(self._sealed.worker_spec)
         channel.send_bytes(pickle.dumps(self._place))
         return process, channel
 
@@ -242,8 +242,8 @@ class SlotProcesses:
         seat.channel = Connection(ours.detach())
         seat.pid, seat.ready, seat.gang, seat.ended_at = None, False, None, None
         try:
-            self._nursery.send(seat.number)
-            send_handle(self._nursery, theirs.fileno(), self._zygote.pid)
+            self._fork_channel.send(seat.number)
+            send_handle(self._fork_channel, theirs.fileno(), self._zygote.pid)
         except OSError:
             self._fail("the zygote of the slot processes is gone")
         finally:
@@ -268,14 +268,14 @@ class SlotProcesses:
         with self._lock:
             seats = {seat.channel: seat for seat in self._seats if seat.channel is not None}
             timeout = self._due_s()
-        readable = wait([self._nursery, self._wake_read, *seats], timeout)
+        readable = wait([self._fork_channel, self._wake_read, *seats], timeout)
         with self._lock:
             for source in readable:
                 if self._closed:
                     return False
                 if source == self._wake_read:
                     os.read(self._wake_read, 4096)
-                elif source is self._nursery:
+                elif source is self._fork_channel:
                     self._hear_zygote()
                 elif isinstance(source, Connection) and seats[source].channel is source:
                     self._hear_slot(seats[source], source)
@@ -290,7 +290,7 @@ class SlotProcesses:
 
     def _hear_zygote(self) -> None:
         try:
-            word, first, second = self._nursery.recv()
+            word, first, second = self._fork_channel.recv()
         except (EOFError, OSError):
             self._fail("the zygote of the slot processes ended")
             self._closed = True
@@ -305,7 +305,7 @@ class SlotProcesses:
                 self._statuses[first] = second
                 for seat in self._seats:
                     if seat.pid == first:
-                        self._bury(seat)
+                        self._on_exit(seat)
 
     def _hear_slot(self, seat: SlotProcess, channel: Connection) -> None:
         try:
@@ -319,7 +319,7 @@ class SlotProcesses:
             if seat.pid in self._statuses:
                 self._replace(seat)
 
-    def _bury(self, seat: SlotProcess) -> None:
+    def _on_exit(self, seat: SlotProcess) -> None:
         """Its process has ended. A helper that it started may hold the channel open: hear what is in it."""
         channel = seat.channel
         if channel is not None and channel.poll():

@@ -77,7 +77,7 @@ _SIGN_S = 20.0
 class Visitor:
     def __init__(
         self,
-        manual: WorkerSpec,
+        worker_spec: WorkerSpec,
         form: Form,
         recipe: Recipe,
         mailbox: Mailbox,
@@ -85,7 +85,7 @@ class Visitor:
         shelves: SlotPartitions,
         device: str,
     ) -> None:
-        self.manual = manual
+        self.worker_spec = worker_spec
         self.form = form
         self.recipe = recipe
         self.mailbox = mailbox
@@ -116,8 +116,8 @@ class Visitor:
                 iteration=iteration,
                 evaluates=visit.evaluates,
             ),
-            Conditions(seed=form.seed, device=self.device, threads=self.manual.threads),
-            keep=lambda training: (state := training.save(), encode(state, pickles=self.manual.pickles)),
+            Conditions(seed=form.seed, device=self.device, threads=self.worker_spec.threads),
+            keep=lambda training: (state := training.save(), encode(state, pickles=self.worker_spec.pickles)),
         )
         if outcome is None:
             self.reporter.wait("returned")
@@ -131,7 +131,7 @@ class Visitor:
 
     def _check_metric(self, tally: MetricTally) -> None:
         """As soon as it can be told: not after a whole epoch of all trials."""
-        metric, row = self.manual.script.metric, tally.row()
+        metric, row = self.worker_spec.script.metric, tally.row()
         if metric not in row and (self.visit.evaluates or not self.shelves.evaluates):
             method = "evaluate" if self.visit.evaluates else "step"
             told = ", ".join(sorted(row)) or "nothing"
@@ -146,17 +146,17 @@ class Visitor:
         if form.model is not None:
             if not isinstance(form.model.data, bytes):
                 raise RuntimeError("a model has to be brought before it is given to a slot")
-            state = decode(form.model.data, pickles=self.manual.pickles)
+            state = decode(form.model.data, pickles=self.worker_spec.pickles)
             return state, MetricTally.of(form.model.tally) if visit.done else MetricTally()
         if visit.done:
             iteration = form.after_iteration + 1
-            data = self.manual.store.read_underway(form.gang.trial, iteration, visit.done)
-            whole = decode(data, pickles=self.manual.pickles)
+            data = self.worker_spec.store.read_underway(form.gang.trial, iteration, visit.done)
+            whole = decode(data, pickles=self.worker_spec.pickles)
             return whole["state"], MetricTally.of(whole["tally"])
         if not form.after_iteration:
             return None, MetricTally()
-        data = self.manual.store.read(form.origin, form.after_iteration)
-        return decode(data, pickles=self.manual.pickles), MetricTally()
+        data = self.worker_spec.store.read(form.origin, form.after_iteration)
+        return decode(data, pickles=self.worker_spec.pickles), MetricTally()
 
     def _depart(self, outcome: VisitOutcome[tuple[State, bytes]], tally: MetricTally, load_s: float) -> None:
         form, visit = self.form, self.visit
@@ -165,10 +165,10 @@ class Visitor:
         kept = last
         row = None
         if last:
-            self.manual.store.write(form.gang.trial, iteration, data)
+            self.worker_spec.store.write(form.gang.trial, iteration, data)
             row = (iteration, time.monotonic(), tally.row())
             tally = MetricTally()
-        elif self.manual.checkpoints.is_visit_due(
+        elif self.worker_spec.checkpoints.is_visit_due(
             tally.unsaved_s,
             self.shelves.save_s,
             training_ends=self.shelves.is_last_of_training(visit.done),
@@ -199,9 +199,9 @@ class Visitor:
         """A state amid an iteration. Where it cannot be written, the next visit tries again."""
         began, unsaved_s = time.monotonic(), tally.unsaved_s
         tally.unsaved_s = 0.0
-        whole = encode({"state": state, "tally": tally.plain()}, pickles=self.manual.pickles)
+        whole = encode({"state": state, "tally": tally.plain()}, pickles=self.worker_spec.pickles)
         with contextlib.suppress(ExecutionError, OSError):
-            self.manual.store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole)
+            self.worker_spec.store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole)
             self.shelves.save_s = time.monotonic() - began
             return True
         tally.unsaved_s = unsaved_s

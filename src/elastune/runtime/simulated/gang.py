@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from elastune.core.checkpoint_rule import CheckpointRule, Saves
 from elastune.core.commands import Train
 from elastune.core.events import LeaseEnd, Row
 from elastune.curves.source import Curve
+from elastune.model.checkpoint_rule import CheckpointRule, Saves
 from elastune.runtime.simulated.latency import GangPace
 
 CRASHED = "an injected fault"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elastune.core.checkpoint_rule import CheckpointRule
 from elastune.core.commands import Train, Visit
 from elastune.hopping.partitions import DataTerms
+from elastune.model.checkpoint_rule import CheckpointRule
 from elastune.model.distributions import Distribution, is_constant
 from elastune.model.ids import Gang, NodeId, TrialId
 from elastune.model.profile import Profile

@@ -38,9 +38,9 @@ _LEAST_BARS = 4
 _NEAR = 2.5
 
 
-def draw_nodes(memoir: RunReport) -> Figure:
-    history, standing = memoir.history, memoir.status.standing
-    plan = planned_nodes(memoir.plan)
+def draw_nodes(run_report: RunReport) -> Figure:
+    history, standing = run_report.history, run_report.status.standing
+    plan = planned_nodes(run_report.plan)
     deadline_s = standing.limits.deadline_s
     planned_s = plan[-1][0] if plan else 0.0
     # Of a run that goes on, what is still planned belongs into the picture.
@@ -49,11 +49,11 @@ def draw_nodes(memoir: RunReport) -> Figure:
     with drawing():
         figure = new_figure(3.1)
         axes = figure.add_subplot()
-        top = _draw_held(axes, memoir, time)
+        top = _draw_held(axes, run_report, time)
         if plan:
             top = max(top, _draw_plan(axes, plan, time))
-        _mark_trouble(axes, memoir, time)
-        _mark_barriers(axes, memoir, time)
+        _mark_trouble(axes, run_report, time)
+        _mark_barriers(axes, run_report, time)
         mark_deadline(axes, time, deadline_s)
         time.frame(axes)
         axes.set_ylim(0, max(1, top) * 1.22)
@@ -65,9 +65,9 @@ def draw_nodes(memoir: RunReport) -> Figure:
     return figure
 
 
-def _draw_held(axes: Axes, memoir: RunReport, time: TimeAxis) -> int:
-    counts = node_counts(memoir.history)
-    times = [time(each.at_s) for each in counts] + [time(max(memoir.history.end_s, counts[-1].at_s))]
+def _draw_held(axes: Axes, run_report: RunReport, time: TimeAxis) -> int:
+    counts = node_counts(run_report.history)
+    times = [time(each.at_s) for each in counts] + [time(max(run_report.history.end_s, counts[-1].at_s))]
     ready = [each.ready for each in counts]
     held = [each.held for each in counts]
     ready.append(ready[-1])
@@ -97,9 +97,9 @@ def _draw_plan(axes: Axes, plan: Sequence[tuple[float, int]], time: TimeAxis) ->
     return max(nodes)
 
 
-def _mark_trouble(axes: Axes, memoir: RunReport, time: TimeAxis) -> None:
+def _mark_trouble(axes: Axes, run_report: RunReport, time: TimeAxis) -> None:
     """Along the foot: what a reader looks for where the steps leave the plan."""
-    history = memoir.history
+    history = run_report.history
     marks = (
         (
             "node lost",
@@ -120,14 +120,14 @@ def _mark_trouble(axes: Axes, memoir: RunReport, time: TimeAxis) -> None:
             )  # fmt: skip
 
 
-def _mark_barriers(axes: Axes, memoir: RunReport, time: TimeAxis) -> None:
+def _mark_barriers(axes: Axes, run_report: RunReport, time: TimeAxis) -> None:
     """Ends of stages; of several brackets there are too many to be named."""
-    pools = {each.pool for each in memoir.history.stages}
-    ends = [each for each in memoir.history.stages if each.at_s < memoir.history.end_s]
+    pools = {each.pool for each in run_report.history.stages}
+    ends = [each for each in run_report.history.stages if each.at_s < run_report.history.end_s]
     if len(pools) != 1 or len(ends) > _MOST_BARRIERS:
         return
     began_s = 0.0
-    ends_s = [*(each.at_s for each in ends), memoir.history.end_s]
+    ends_s = [*(each.at_s for each in ends), run_report.history.end_s]
     for number, ended_s in enumerate(ends_s, 1):
         if number < len(ends_s):
             axes.axvline(time(ended_s), color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))
@@ -145,12 +145,12 @@ def _whole_numbers(axes: Axes) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
-def draw_cost(memoir: RunReport) -> Figure:
-    standing = memoir.status.standing
-    plan = planned_money(memoir.plan)
+def draw_cost(run_report: RunReport) -> Figure:
+    standing = run_report.status.standing
+    plan = planned_money(run_report.plan)
     predicted = standing.predicted
     ends_s = [plan[-1][0] if plan else None, None if predicted is None else predicted.jct_seconds]
-    end_s = memoir.history.end_s
+    end_s = run_report.history.end_s
     if standing.ending is None and plan:
         end_s = max(end_s, plan[-1][0])
     time = time_axis(end_s, standing.limits.deadline_s, *ends_s)
@@ -158,8 +158,8 @@ def draw_cost(memoir: RunReport) -> Figure:
     with drawing():
         figure = new_figure(max(3.5, 1.6 + 0.25 * min(len(stages), _MOST_STAGES)))
         money, ledger = figure.subplots(1, 2, width_ratios=(1.35, 1))
-        _draw_money(money, memoir, plan, time)
-        _draw_ledger(ledger, memoir, stages)
+        _draw_money(money, run_report, plan, time)
+        _draw_ledger(ledger, run_report, stages)
         handles, labels = ledger.get_legend_handles_labels()
         figure.legend(
             handles,
@@ -173,8 +173,8 @@ def draw_cost(memoir: RunReport) -> Figure:
     return figure
 
 
-def _draw_money(axes: Axes, memoir: RunReport, plan: list[tuple[float, float]], time: TimeAxis) -> None:
-    history, standing = memoir.history, memoir.status.standing
+def _draw_money(axes: Axes, run_report: RunReport, plan: list[tuple[float, float]], time: TimeAxis) -> None:
+    history, standing = run_report.history, run_report.status.standing
     predicted = standing.predicted
     points = [(time(min(at_s, history.end_s)), usd) for at_s, usd in history.money] or [(0.0, 0.0)]
     times, paid = zip(*points, strict=True)
@@ -214,10 +214,10 @@ def _draw_budget(axes: Axes, budget: float | None, top: float) -> float:
     return max(top, budget) if near else top
 
 
-def _draw_ledger(axes: Axes, memoir: RunReport, stages: list[StageStatus]) -> None:
+def _draw_ledger(axes: Axes, run_report: RunReport, stages: list[StageStatus]) -> None:
     """Dollars by what slots did, where whole nodes are billed; else shares of the slot time."""
-    standing = memoir.status.standing
-    billed = bills_nodes(memoir.terms.cluster) and standing.actual.cost > 0
+    standing = run_report.status.standing
+    billed = bills_nodes(run_report.terms.cluster) and standing.actual.cost > 0
     shown = stages[:_MOST_STAGES]
     lefts = [0.0] * len(shown)
     rows = range(len(shown))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from elastune.history.recorder import History
 from elastune.model.ids import TrialId
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.runs.reading import RunReport
 from elastune.views.figures.look import (
     BLUE,
@@ -35,8 +35,8 @@ _GREY = "#8B949E"
 Line = list[tuple[float, float]]
 
 
-def draw_curves(memoir: RunReport) -> Figure:
-    history, standing = memoir.history, memoir.status.standing
+def draw_curves(run_report: RunReport) -> Figure:
+    history, standing = run_report.history, run_report.status.standing
     deadline_s = standing.limits.deadline_s
     time = time_axis(history.end_s, deadline_s)
     best = None if standing.best is None else TrialId(standing.best.trial)
@@ -51,7 +51,7 @@ def draw_curves(memoir: RunReport) -> Figure:
         by_iteration.set_xlabel("iterations")
         by_time.set_title(f"Learning curves of {plural(shown, 'trial')}")
         by_iteration.set_title("against iterations", fontweight="normal")
-        _frame_values(by_time, memoir, best)
+        _frame_values(by_time, run_report, best)
     return figure
 
 
@@ -127,12 +127,12 @@ def _thinned(points: Line) -> Line:
     return [*itertools.islice(points, 0, None, step), points[-1]]
 
 
-def _frame_values(axes: Axes, memoir: RunReport, best: TrialId | None) -> None:
+def _frame_values(axes: Axes, run_report: RunReport, best: TrialId | None) -> None:
     """Values that have diverged must not press all others flat: the worst may lie outside of the frame.
 
     Never outside are the nine tenths that are better, nor anything of the best trial.
     """
-    trials = memoir.history.trials
+    trials = run_report.history.trials
     values = [point.value for course in trials.values() for point in course.points]
     if not values:
         axes.text(
@@ -140,14 +140,14 @@ def _frame_values(axes: Axes, memoir: RunReport, best: TrialId | None) -> None:
         )
         axes.set_ylim(0, 1)
         return
-    sign = 1.0 if memoir.terms.mode is Mode.MAX else -1.0
+    sign = 1.0 if run_report.terms.mode is Mode.MAX else -1.0
     ranked = sorted(sign * value for value in values)
     own = [] if best is None else [sign * point.value for point in trials[best].points]
     top, worst = ranked[-1], min([ranked[len(ranked) // 10], *own])
     least = ranked[0] if worst - ranked[0] <= top - worst else worst - 0.1 * (top - worst)
-    room = 0.08 * (top - least) or abs(top) * 0.05 or 0.5
-    axes.set_ylim(*sorted((sign * (least - room), sign * (top + room))))
-    outside = sum(value < least - room for value in ranked)
+    pool_state = 0.08 * (top - least) or abs(top) * 0.05 or 0.5
+    axes.set_ylim(*sorted((sign * (least - pool_state), sign * (top + pool_state))))
+    outside = sum(value < least - pool_state for value in ranked)
     if outside:
         axes.annotate(
             f"{plural(outside, 'worse value')} outside of the frame", (0.99, 0.02 if sign > 0 else 0.98),

@@ -90,32 +90,32 @@ class _View:
         return palette[trial % len(palette)]
 
 
-def draw_gantt(memoir: RunReport) -> Figure:
+def draw_gantt(run_report: RunReport) -> Figure:
     """The whole run."""
-    deadline_s = memoir.status.standing.limits.deadline_s
-    time = time_axis(memoir.history.end_s, deadline_s)
-    view = _view(memoir, time, 0.0, time.until_s)
+    deadline_s = run_report.status.standing.limits.deadline_s
+    time = time_axis(run_report.history.end_s, deadline_s)
+    view = _view(run_report, time, 0.0, time.until_s)
     with drawing():
-        figure, axes = _draw(view, memoir.history.end_s)
+        figure, axes = _draw(view, run_report.history.end_s)
         mark_deadline(axes, time, deadline_s)
         time.frame(axes)
         axes.set_title(_title(view.layout))
     return figure
 
 
-def draw_round(memoir: RunReport) -> Figure | None:
+def draw_round(run_report: RunReport) -> Figure | None:
     """One round, large enough to follow every model; None: there are not several."""
-    hopping = memoir.status.standing.hopping
+    hopping = run_report.status.standing.hopping
     rounds = {} if hopping is None else dict(enumerate(hopping.rounds, 1))
     hopped = {number: each for number, each in rounds.items() if each.manner == "hopping"}
     if len(hopped) < _LEAST_ROUNDS:
         return None
     number = max(hopped, key=lambda each: (_followed(hopped[each]), -each))
     shown = hopped[number]
-    time = time_axis(memoir.history.end_s)
-    view = _view(memoir, time, shown.began_s, shown.began_s + shown.seconds)
+    time = time_axis(run_report.history.end_s)
+    view = _view(run_report, time, shown.began_s, shown.began_s + shown.seconds)
     with drawing():
-        figure, axes = _draw(view, memoir.history.end_s)
+        figure, axes = _draw(view, run_report.history.end_s)
         axes.set_xlim(time(view.from_s), time(view.until_s))
         time.label(axes)
         axes.set_title(f"Round {number}: every model comes to every partition once")
@@ -126,9 +126,9 @@ def _followed(each: RoundFigures) -> int:
     return each.visits if each.visits <= _MOST_FOLLOWED else -each.visits
 
 
-def _view(memoir: RunReport, time: TimeAxis, from_s: float, until_s: float) -> _View:
-    layout = lay_out(memoir.history, memoir.terms.cluster.slots_per_node)
-    best = memoir.status.standing.best
+def _view(run_report: RunReport, time: TimeAxis, from_s: float, until_s: float) -> _View:
+    layout = lay_out(run_report.history, run_report.terms.cluster.slots_per_node)
+    best = run_report.status.standing.best
     usual = _VISIT_INCHES if layout.hops else _ROW_INCHES
     rows = max(1, layout.rows)
     height = min(_MOST_INCHES, max(_LEAST_INCHES, 1.1 + usual * rows))

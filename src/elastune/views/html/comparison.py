@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.runs.comparison import ComparedRun, Mean, Party, RunComparison
 from elastune.runs.reading import node_counts
 from elastune.views.html.markup import Content, Markup, html_table, joined, page, section, tag

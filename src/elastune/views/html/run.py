@@ -28,7 +28,13 @@ from elastune.views.html.markup import (
 from elastune.views.run_tables import COST, TIME, Measure, note_table, round_table, stage_table, trial_table
 from elastune.views.table import Table
 from elastune.views.terminal.policy import tell_prices
-from elastune.views.terminal.run import farewell_words, policy_reason, tell_ending, tell_faults, tell_hopping
+from elastune.views.terminal.run import (
+    final_check_words,
+    policy_reason,
+    tell_ending,
+    tell_faults,
+    tell_hopping,
+)
 from elastune.wording import format_confidence, format_duration, format_percent, plural
 
 _MOST_FAILURES = 20
@@ -40,16 +46,16 @@ _ROUND_NOTE = (
 )
 
 
-def run_page(memoir: RunReport, pictures: Mapping[str, Markup]) -> str:
+def run_page(run_report: RunReport, pictures: Mapping[str, Markup]) -> str:
     """`pictures` in the order in which they are shown."""
-    record = memoir.found.record
-    return page(f"{record.name}, run {record.run}", _parts(memoir, pictures))
+    record = run_report.found.record
+    return page(f"{record.name}, run {record.run}", _parts(run_report, pictures))
 
 
-def _parts(memoir: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Content]:
-    standing = memoir.status.standing
-    yield _header(memoir)
-    yield tag("div", list(_cards(memoir)), class_="cards")
+def _parts(run_report: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Content]:
+    standing = run_report.status.standing
+    yield _header(run_report)
+    yield tag("div", list(_cards(run_report)), class_="cards")
     if standing.conceded:
         yield tag("p", f"Gave way: the {' and the '.join(standing.conceded)}.", class_="bad")
     yield _best(standing)
@@ -58,20 +64,20 @@ def _parts(memoir: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Conten
         yield section("How the models hopped", *_hopping(standing.hopping))
     if standing.stages:
         yield _table_section(stage_table(standing))
-    if memoir.history.trials:
-        yield _table_section(trial_table(memoir))
+    if run_report.history.trials:
+        yield _table_section(trial_table(run_report))
     if standing.failures:
         failed = sum(failure.trials for failure in standing.failures)
-        yield section(f"Failures: {plural(failed, 'trial')}", *_failures(memoir))
-    if memoir.history.remarks:
-        yield _table_section(note_table(memoir.history.remarks, _MOST_NOTES))
-    yield section("The job", tag("pre", _job_text(memoir)))
-    yield tag("p", f"Drawn from the journal {memoir.found.journal}.", class_="muted")
+        yield section(f"Failures: {plural(failed, 'trial')}", *_failures(run_report))
+    if run_report.history.remarks:
+        yield _table_section(note_table(run_report.history.remarks, _MOST_NOTES))
+    yield section("The job", tag("pre", _job_text(run_report)))
+    yield tag("p", f"Drawn from the journal {run_report.found.journal}.", class_="muted")
 
 
-def _header(memoir: RunReport) -> Markup:
-    record, status = memoir.found.record, memoir.status
-    state, tone = _state(memoir)
+def _header(run_report: RunReport) -> Markup:
+    record, status = run_report.found.record, run_report.status
+    state, tone = _state(run_report)
     facts = [
         f"run {record.run}",
         f"seed {record.seed}",
@@ -83,9 +89,9 @@ def _header(memoir: RunReport) -> Markup:
             tag("h1", record.name, tag("span", state, class_=f"badge {tone}")),
             tag("p", " · ".join(facts), class_="muted"),
             tag("p", f"Policy {policy_reason(status.job, status.standing.policy)}.", class_="muted"),
-            tag("p", _mishaps(memoir), class_="muted"),
+            tag("p", _mishaps(run_report), class_="muted"),
             _prices(status.standing.prices),
-            _machines(status.farewell),
+            _machines(status.final_check),
         ]
     )
 
@@ -94,15 +100,15 @@ def _prices(prices: NodePrices | None) -> Markup | None:
     return None if prices is None else tag("p", f"Price: {tell_prices(prices)}.", class_="muted")
 
 
-def _machines(farewell: FinalCheck | None) -> Markup | None:
-    if farewell is None:
+def _machines(final_check: FinalCheck | None) -> Markup | None:
+    if final_check is None:
         return None
-    words = farewell_words(farewell)
-    return tag("p", f"Machines: {words}.", class_="bad" if farewell.left else "muted")
+    words = final_check_words(final_check)
+    return tag("p", f"Machines: {words}.", class_="bad" if final_check.left else "muted")
 
 
-def _state(memoir: RunReport) -> tuple[str, str]:
-    status = memoir.status
+def _state(run_report: RunReport) -> tuple[str, str]:
+    status = run_report.status
     ending = status.standing.ending
     if ending is not None:
         tones = {Ending.COMPLETE: "good", Ending.TARGET: "good", Ending.FAILED: "bad"}
@@ -112,9 +118,9 @@ def _state(memoir: RunReport) -> tuple[str, str]:
     return f"interrupted after {plural(status.standing.events, 'event')}", "bad"
 
 
-def _mishaps(memoir: RunReport) -> str:
+def _mishaps(run_report: RunReport) -> str:
     """Whatever went wrong, counted; a good day is told, too."""
-    history = memoir.history
+    history = run_report.history
     lost = sum(life.lost for life in history.nodes)
     never_up = sum(
         life.ready_s is None and life.ended_s is not None and not life.lost for life in history.nodes
@@ -140,8 +146,8 @@ def _mishaps(memoir: RunReport) -> str:
     )
 
 
-def _cards(memoir: RunReport) -> Iterator[Markup]:
-    standing, history = memoir.status.standing, memoir.history
+def _cards(run_report: RunReport) -> Iterator[Markup]:
+    standing, history = run_report.status.standing, run_report.history
     for each in (TIME, COST):
         limit = each.limit(standing.limits)
         yield card(
@@ -198,11 +204,11 @@ def _hopping(hopping: HoppingFigures) -> Iterator[Content]:
     yield html_table(replace(rounds, notes=(_ROUND_NOTE,)))
 
 
-def _failures(memoir: RunReport) -> Iterator[Content]:
+def _failures(run_report: RunReport) -> Iterator[Content]:
     """Trials that failed alike, the most frequent first, with the whole error of the first of them."""
-    failures = memoir.status.standing.failures
+    failures = run_report.status.standing.failures
     for failure in failures[:_MOST_FAILURES]:
-        crashes = memoir.history.trials[TrialId(failure.trial)].crashes
+        crashes = run_report.history.trials[TrialId(failure.trial)].crashes
         trace = crashes[-1].error.strip() if crashes else failure.error
         told = f"{plural(failure.trials, 'trial')}, the first is {failure.trial}: "
         if trace == failure.error:
@@ -213,7 +219,7 @@ def _failures(memoir: RunReport) -> Iterator[Content]:
         yield tag("p", f"{len(failures) - _MOST_FAILURES} more kinds of error are not shown.", class_="muted")
 
 
-def _job_text(memoir: RunReport) -> str:
+def _job_text(run_report: RunReport) -> str:
     """As YAML, without what was left open."""
-    told = {key: value for key, value in memoir.job.items() if value is not None}
+    told = {key: value for key, value in run_report.job.items() if value is not None}
     return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110)

@@ -84,14 +84,14 @@ def beside(left: Sequence[Text], right: Sequence[Text], width: int, gap: int = 3
     return rows
 
 
-def stage_rows(scene: Snapshot, count: int) -> list[Text]:
+def stage_rows(snapshot: Snapshot, count: int) -> list[Text]:
     """A head and a window around the present stage."""
-    word = scene.stage_word
-    by_clock = all(stage.iterations is None for stage in scene.stages)
+    word = snapshot.stage_word
+    by_clock = all(stage.iterations is None for stage in snapshot.stages)
     iterations = cell("" if by_clock else "iter", -5)
     head = f"  {cell(word, 5)} {cell('trials', -6)} {iterations} {cell('nodes', -5)} {cell('planned', -8)}"
     rows = [line((f"{head}  really", "dim"))]
-    stages = _window(scene.stages, count - 1)
+    stages = _window(snapshot.stages, count - 1)
     return [*rows, *(_stage(stage) for stage in stages)]
 
 
@@ -121,12 +121,12 @@ def _stage(stage: StageLine) -> Text:
     return line(*pieces)
 
 
-def node_rows(scene: Snapshot, count: int, width: int) -> list[Text]:
+def node_rows(snapshot: Snapshot, count: int, width: int) -> list[Text]:
     """A line for each; if they are too many, a mark for each."""
-    nodes = scene.nodes.lines
+    nodes = snapshot.nodes.lines
     if not nodes:
         return [line(("  none", "dim"))]
-    size = scene.nodes.slots_per_node
+    size = snapshot.nodes.slots_per_node
     if len(nodes) <= count:
         return [_node(node, size) for node in nodes]
     marks = [_mark(node, size) for node in nodes[: count * (width - 2)]]
@@ -157,9 +157,9 @@ def _mark(node: NodeLine, size: int) -> Piece:
     return "▁▂▃▄▅▆▇█"[round(node.busy / size * 7)], _NODE_STYLES[node.doing]
 
 
-def trial_rows(scene: Snapshot, count: int) -> list[Text]:
+def trial_rows(snapshot: Snapshot, count: int) -> list[Text]:
     """The best first; where not all fit, those that train before those that do not."""
-    lines = scene.trials.lines
+    lines = snapshot.trials.lines
     if not lines:
         return [line(("  none has trained yet", "dim"))]
     rows = count - 1
@@ -167,9 +167,9 @@ def trial_rows(scene: Snapshot, count: int) -> list[Text]:
     if len(lines) > rows:
         keep = sorted(range(len(lines)), key=lambda n: (not lines[n].is_best, lines[n].slots == 0, n))[:rows]
         shown = tuple(lines[n] for n in sorted(keep))
-    named = cell(scene.metric, -9)
+    named = cell(snapshot.metric, -9)
     head = f"  {cell('trial', -5)} {cell('iter', -9)} {named} {cell('change', -8)}  {cell('', _SPARK)}  slots"
-    return [line((head, "dim")), *(_trial(trial, scene.rises) for trial in shown)]
+    return [line((head, "dim")), *(_trial(trial, snapshot.rises) for trial in shown)]
 
 
 def _trial(trial: TrialLine, rises: bool) -> Text:
@@ -192,10 +192,10 @@ def _trial(trial: TrialLine, rises: bool) -> Text:
     )
 
 
-def coming_rows(scene: Snapshot, count: int) -> list[Text]:
+def upcoming_rows(snapshot: Snapshot, count: int) -> list[Text]:
     rows = []
-    for each in scene.coming[:count]:
-        when = "then" if each.at_s is None else _in(each.at_s - scene.now_s)
+    for each in snapshot.upcoming[:count]:
+        when = "then" if each.at_s is None else _in(each.at_s - snapshot.now_s)
         rows.append(line((f"  {cell(when, -11)}  ", "cyan"), each.text))
     return rows
 
@@ -204,11 +204,11 @@ def _in(seconds: float) -> str:
     return "now" if seconds < 0.5 else f"in {tell_time(seconds)}"
 
 
-def happened_rows(scene: Snapshot, count: int) -> list[Text]:
+def happened_rows(snapshot: Snapshot, count: int) -> list[Text]:
     """The last ones; what was decided and why stays longer than what can be seen elsewhere."""
-    shown = list(scene.happened[-count:])
+    shown = list(snapshot.happened[-count:])
     if not any(each.is_note for each in shown):
-        note = next((each for each in reversed(scene.happened) if each.is_note), None)
+        note = next((each for each in reversed(snapshot.happened) if each.is_note), None)
         shown = shown if note is None else [note, *shown[1:]]
     return [
         line(

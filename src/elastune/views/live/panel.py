@@ -15,13 +15,13 @@ from rich.text import Text
 from elastune.views.live.lines import (
     bar,
     beside,
-    coming_rows,
     happened_rows,
     heading,
     line,
     node_rows,
     stage_rows,
     trial_rows,
+    upcoming_rows,
 )
 from elastune.views.live.snapshot import Gauge, Snapshot, StageLine, tell_time
 from elastune.views.table import Piece
@@ -50,65 +50,71 @@ class _Section:
 class LivePanel:
     """The renderable; how large it is, the console says."""
 
-    def __init__(self, scene: Snapshot) -> None:
-        self.scene = scene
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
         # The last line stays free, or the terminal scrolls.
-        for row in panel_lines(self.scene, options.max_width, height - 1):
+        for row in panel_lines(self.snapshot, options.max_width, height - 1):
             row.truncate(options.max_width, overflow="ellipsis")
             yield from row.render(console)
             yield Segment.line()
 
 
-def panel_lines(scene: Snapshot, width: int, height: int) -> list[Text]:
-    lines = _header(scene, width)
-    room = height - len(lines)
+def panel_lines(snapshot: Snapshot, width: int, height: int) -> list[Text]:
+    lines = _header(snapshot, width)
+    pool_state = height - len(lines)
     if width >= _WIDE:
-        return [*lines, *_wide(scene, width, room)]
-    return [*lines, *_stacked(_sections(scene, width), room, gap=int(height >= _TALL))]
+        return [*lines, *_wide(snapshot, width, pool_state)]
+    return [*lines, *_stacked(_sections(snapshot, width), pool_state, gap=int(height >= _TALL))]
 
 
-def _wide(scene: Snapshot, width: int, room: int) -> list[Text]:
+def _wide(snapshot: Snapshot, width: int, pool_state: int) -> list[Text]:
     """Stages and nodes to the left, trials to the right; below them what comes and what was."""
     half = _LEFT + (width - _WIDE) // 3
-    stages, nodes, trials = _stages(scene, half), _nodes(scene, half), _trials(scene, width - 3 - half)
-    below = [section for section in (_coming(scene, width), _happened(scene, width)) if section is not None]
+    stages, nodes, trials = (
+        _stages(snapshot, half),
+        _nodes(snapshot, half),
+        _trials(snapshot, width - 3 - half),
+    )
+    below = [
+        section for section in (_upcoming(snapshot, width), _happened(snapshot, width)) if section is not None
+    ]
     least_below = sum(2 + min(section.want, 3) for section in below)
-    body = max(4, room - least_below)
+    body = max(4, pool_state - least_below)
     left = _stacked([section for section in (stages, nodes) if section is not None], body)
     right = _stacked([trials], body)
     rows = beside(left, right, half)
-    return [*rows, *_stacked(below, room - len(rows))]
+    return [*rows, *_stacked(below, pool_state - len(rows))]
 
 
-def _sections(scene: Snapshot, width: int) -> list[_Section]:
+def _sections(snapshot: Snapshot, width: int) -> list[_Section]:
     found = (
-        _stages(scene, width),
-        _nodes(scene, width),
-        _trials(scene, width),
-        _coming(scene, width),
-        _happened(scene, width),
+        _stages(snapshot, width),
+        _nodes(snapshot, width),
+        _trials(snapshot, width),
+        _upcoming(snapshot, width),
+        _happened(snapshot, width),
     )
     return [section for section in found if section is not None]
 
 
-def _stacked(sections: Sequence[_Section], room: int, gap: int = 1) -> list[Text]:
+def _stacked(sections: Sequence[_Section], pool_state: int, gap: int = 1) -> list[Text]:
     """One below the other, with so many blank lines before each. The first lines of all come before the last
     of any."""
     given = [0] * len(sections)
     for number, section in enumerate(sections):
-        if room >= gap + 1 + section.least:
+        if pool_state >= gap + 1 + section.least:
             given[number] = section.least
-            room -= gap + 1 + section.least
-    while room > 0:
+            pool_state -= gap + 1 + section.least
+    while pool_state > 0:
         hungry = [n for n, section in enumerate(sections) if given[n] and given[n] < section.want]
         if not hungry:
             break
-        for number in hungry[:room]:
+        for number in hungry[:pool_state]:
             given[number] += 1
-        room -= min(room, len(hungry))
+        pool_state -= min(pool_state, len(hungry))
     lines: list[Text] = []
     for section, count in zip(sections, given, strict=True):
         if count:
@@ -116,20 +122,20 @@ def _stacked(sections: Sequence[_Section], room: int, gap: int = 1) -> list[Text
     return lines
 
 
-def _stages(scene: Snapshot, width: int) -> _Section | None:
-    if not scene.stages:
+def _stages(snapshot: Snapshot, width: int) -> _Section | None:
+    if not snapshot.stages:
         return None
-    title = f"{scene.stage_word.capitalize()}s"
+    title = f"{snapshot.stage_word.capitalize()}s"
     return _Section(
         heading(title, "and when they end", width),
-        len(scene.stages) + 1,
-        lambda count: stage_rows(scene, count),
+        len(snapshot.stages) + 1,
+        lambda count: stage_rows(snapshot, count),
         least=2,
     )
 
 
-def _nodes(scene: Snapshot, width: int) -> _Section:
-    nodes = scene.nodes
+def _nodes(snapshot: Snapshot, width: int) -> _Section:
+    nodes = snapshot.nodes
     counts = (
         (nodes.up, "up"),
         (nodes.booting, "booting"),
@@ -142,12 +148,12 @@ def _nodes(scene: Snapshot, width: int) -> _Section:
         parts.append(f"{nodes.busy} of {plural(slots, 'slot')} busy")
     want = max(1, len(nodes.lines))
     return _Section(
-        heading("Nodes", ", ".join(parts), width), want, lambda count: node_rows(scene, count, width)
+        heading("Nodes", ", ".join(parts), width), want, lambda count: node_rows(snapshot, count, width)
     )
 
 
-def _trials(scene: Snapshot, width: int) -> _Section:
-    trials = scene.trials
+def _trials(snapshot: Snapshot, width: int) -> _Section:
+    trials = snapshot.trials
     parts = [f"{trials.training} train", f"{trials.waiting} wait", f"{trials.over} over"]
     if trials.failed:
         parts[-1] += f", {trials.failed} of them failed"
@@ -155,44 +161,48 @@ def _trials(scene: Snapshot, width: int) -> _Section:
     return _Section(
         heading("Trials", told, width),
         max(1, len(trials.lines)) + 1,
-        lambda count: trial_rows(scene, count),
+        lambda count: trial_rows(snapshot, count),
         least=2,
     )
 
 
-def _coming(scene: Snapshot, width: int) -> _Section | None:
-    if not scene.coming:
+def _upcoming(snapshot: Snapshot, width: int) -> _Section | None:
+    if not snapshot.upcoming:
         return None
-    want = min(_MOST_COMING, len(scene.coming))
-    return _Section(heading("Next", "", width), want, lambda count: coming_rows(scene, count))
+    want = min(_MOST_COMING, len(snapshot.upcoming))
+    return _Section(heading("Next", "", width), want, lambda count: upcoming_rows(snapshot, count))
 
 
-def _happened(scene: Snapshot, width: int) -> _Section | None:
-    if not scene.happened:
+def _happened(snapshot: Snapshot, width: int) -> _Section | None:
+    if not snapshot.happened:
         return None
-    want = min(_MOST_HAPPENED, len(scene.happened))
-    return _Section(heading("So far", "", width), want, lambda count: happened_rows(scene, count))
+    want = min(_MOST_HAPPENED, len(snapshot.happened))
+    return _Section(heading("So far", "", width), want, lambda count: happened_rows(snapshot, count))
 
 
-def _header(scene: Snapshot, width: int) -> list[Text]:
+def _header(snapshot: Snapshot, width: int) -> list[Text]:
     best: list[Piece] = []
-    if scene.best is not None:
+    if snapshot.best is not None:
         best = [
             ("best ", "dim"),
-            (f"{scene.metric} {scene.best.metric:.5g}", "bold green"),
-            (f" (trial {scene.best.trial}, iteration {scene.best.iteration})", "dim"),
+            (f"{snapshot.metric} {snapshot.best.metric:.5g}", "bold green"),
+            (f" (trial {snapshot.best.trial}, iteration {snapshot.best.iteration})", "dim"),
         ]
-    where = _where(scene)
+    where = _where(snapshot)
     title = line(
-        (scene.name, "bold"), (f" {scene.run}", "dim"), "  ", (scene.doing, "bold cyan"), (where, "cyan")
+        (snapshot.name, "bold"),
+        (f" {snapshot.run}", "dim"),
+        "  ",
+        (snapshot.doing, "bold cyan"),
+        (where, "cyan"),
     )
-    policy = line((f"policy {scene.policy}", "dim"))
+    policy = line((f"policy {snapshot.policy}", "dim"))
     told_best = line(*best)
     if not _put_right(title, told_best, width) and not _put_right(policy, told_best, width):
         policy = told_best
     rows = [
-        ("time", scene.time, tell_time, ("behind plan", "ahead of plan"), "done about "),
-        ("money", scene.money, format_usd, ("above plan", "below plan"), "in the end about "),
+        ("time", snapshot.time, tell_time, ("behind plan", "ahead of plan"), "done about "),
+        ("money", snapshot.money, format_usd, ("above plan", "below plan"), "in the end about "),
     ]
     told = [_told(gauge, show, words, ends) for _, gauge, show, words, ends in rows]
     amounts = max(sum(len(text) for text, _ in amount) for amount, _ in told)
@@ -218,19 +228,19 @@ def _put_right(row: Text, right: Text, width: int) -> bool:
     return True
 
 
-def _where(scene: Snapshot) -> str:
-    present = [stage for stage in scene.stages if stage.is_present]
-    if scene.is_over:
+def _where(snapshot: Snapshot) -> str:
+    present = [stage for stage in snapshot.stages if stage.is_present]
+    if snapshot.is_over:
         return ""
-    return _tell_stage(scene, present) + "".join(f", {each}" for each in scene.rounds)
+    return _tell_stage(snapshot, present) + "".join(f", {each}" for each in snapshot.rounds)
 
 
-def _tell_stage(scene: Snapshot, present: Sequence[StageLine]) -> str:
+def _tell_stage(snapshot: Snapshot, present: Sequence[StageLine]) -> str:
     if not present:
         return ""
     if len(present) == 1 and "." not in present[0].name:
-        return f", {scene.stage_word} {present[0].name} of {len(scene.stages)}"
-    return f", {scene.stage_word}s {', '.join(stage.name for stage in present)}"
+        return f", {snapshot.stage_word} {present[0].name} of {len(snapshot.stages)}"
+    return f", {snapshot.stage_word}s {', '.join(stage.name for stage in present)}"
 
 
 def _share(value: float, gauge: Gauge) -> float:

@@ -94,7 +94,7 @@ def _line(stage: ScheduledStage, number: int, place: PoolPlace, account: StageAc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Promise:
     predicted: Estimate | None
     plan: Progress
 
@@ -113,21 +113,21 @@ class Course:
         return self.predicted.cost * (min(1.0, at_s / jct_s) if jct_s else 1.0)
 
 
-def course_of(setup: RunSetup, predicted: Estimate | None) -> Course:
+def promise_of(setup: RunSetup, predicted: Estimate | None) -> Promise:
     """By what the policy has planned when a run begins."""
     policy, state = setup.make_policy(setup.job.seed), State(setup.terms)
     policy.start(state)
-    return Course(predicted=predicted, plan=policy.progress(state))
+    return Promise(predicted=predicted, plan=policy.progress(state))
 
 
-def coming_up(
+def upcoming_events(
     state: State, now_s: float, progress: Progress, places: Sequence[PoolPlace]
 ) -> tuple[Upcoming, ...]:
     """The next first."""
     if state.ended is not None:
         return ()
-    if state.closing is not None or state.resting:
-        then = "the run rests, to be resumed" if state.resting else f"the run ends: {state.closing}"
+    if state.shutdown is not None or state.suspended:
+        then = "the run rests, to be resumed" if state.suspended else f"the run ends: {state.shutdown}"
         return (Upcoming(at_s=None, text=f"what trains is saved, nodes go; then {then}"),)
     ahead = [
         *_stages(now_s, progress.word, places),

@@ -172,7 +172,7 @@ class BestModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class LogEntry:
     """Something that happened: `is_note` if the core or the policy says so, and why; else it was seen."""
 
     at_s: float
@@ -204,12 +204,12 @@ class Snapshot:
     nodes: NodesNow
     trials: TrialsNow
     best: BestModel | None
-    coming: tuple[Upcoming, ...]
+    upcoming: tuple[Upcoming, ...]
     rounds: tuple[RoundLine, ...] = ()
     """Where models hop, one for each pool that is amid one."""
     together: tuple[int, ...] = ()
     """Trials of which each is trained by all workers of its pool at once."""
-    happened: tuple[Happening, ...] = ()
+    happened: tuple[LogEntry, ...] = ()
     """The last ones, oldest first."""
 
 
@@ -217,33 +217,33 @@ BEST = "best"
 """The topic of a new best model, of which there may be many."""
 
 
-def tidings(before: Snapshot | None, after: Snapshot) -> Iterator[Happening]:
+def changes(before: Snapshot | None, after: Snapshot) -> Iterator[LogEntry]:
     """Oldest first, as far as the order can be known. `before` None: the run was not looked at yet."""
     yield from _stages(() if before is None else before.stages, after)
     for text in _nodes(None if before is None else before.nodes, after.nodes):
-        yield Happening(at_s=after.now_s, text=text, topic="nodes")
+        yield LogEntry(at_s=after.now_s, text=text, topic="nodes")
     fresh = set(after.together) - set(() if before is None else before.together)
     if fresh and not (before is not None and before.together):
         text = f"trial {min(fresh)} trains on all workers at once: too few are left to hop"
-        yield Happening(at_s=after.now_s, text=text, topic="hopping")
+        yield LogEntry(at_s=after.now_s, text=text, topic="hopping")
     failed = after.trials.failed - (0 if before is None else before.trials.failed)
     if failed > 0:
         told = plural(failed, "trial")
         more = "" if failed == after.trials.failed else f", {after.trials.failed} in all"
-        yield Happening(at_s=after.now_s, text=f"{told} failed{more}", topic="failed")
+        yield LogEntry(at_s=after.now_s, text=f"{told} failed{more}", topic="failed")
     best = after.best
     if best is not None and (before is None or best != before.best):
         text = f"best {after.metric} {best.metric:.6g}: trial {best.trial} after iteration {best.iteration}"
-        yield Happening(at_s=after.now_s, text=text, topic=BEST)
+        yield LogEntry(at_s=after.now_s, text=text, topic=BEST)
     if after.is_over and not (before is not None and before.is_over):
-        yield Happening(at_s=after.now_s, text=f"the run has ended: {after.doing}", topic="end")
+        yield LogEntry(at_s=after.now_s, text=f"the run has ended: {after.doing}", topic="end")
 
 
-def _stages(before: tuple[StageLine, ...], after: Snapshot) -> Iterator[Happening]:
+def _stages(before: tuple[StageLine, ...], after: Snapshot) -> Iterator[LogEntry]:
     """A stage that begins where another one ends is told with it."""
     known = {stage.name: stage for stage in before}
     word = after.stage_word
-    took: Happening | None = None
+    took: LogEntry | None = None
     for stage in after.stages:
         old = known.get(stage.name)
         began_s = stage.began_s if old is None or old.began_s is None else None
@@ -251,14 +251,14 @@ def _stages(before: tuple[StageLine, ...], after: Snapshot) -> Iterator[Happenin
         if began_s is not None and ended_s is None and not after.is_over:
             work = "" if stage.iterations is None else f" for {plural(stage.iterations, 'iteration')}"
             text = f"{word} {stage.name} begins: {plural(stage.trials, 'trial')}{work}"
-            yield Happening(at_s=began_s, text=text if took is None else f"{text}; {took}", topic=word)
+            yield LogEntry(at_s=began_s, text=text if took is None else f"{text}; {took}", topic=word)
         elif took is not None:
             yield took
         took = None
         if ended_s is not None and stage.began_s is not None:
             real_s, planned_s = ended_s - stage.began_s, stage.planned_end_s - stage.planned_begin_s
             text = f"{word} {stage.name} took {format_duration(real_s)}, {format_duration(planned_s)} planned"
-            took = Happening(at_s=ended_s, text=text, topic=word)
+            took = LogEntry(at_s=ended_s, text=text, topic=word)
     if took is not None:
         yield took
 
@@ -287,21 +287,21 @@ def tell_time(seconds: float) -> str:
     return f"{seconds:.1f} s" if 0.0 <= seconds < 1.0 else format_duration(seconds)
 
 
-def tell_scene(scene: Snapshot) -> str:
+def summary_line(snapshot: Snapshot) -> str:
     """Time and money against their limits, nodes, trials, and the best so far."""
-    nodes, trials, best = scene.nodes, scene.trials, scene.best
-    time_told = tell_time(scene.now_s)
-    if scene.time.limit is not None:
-        time_told += f" of {format_duration(scene.time.limit)}"
-    if scene.time.ahead:
-        word = "behind" if scene.time.ahead > 0 else "ahead of"
-        time_told += f" ({format_duration(abs(scene.time.ahead))} {word} plan)"
-    money_told = format_usd(scene.money.now)
-    if scene.money.limit is not None:
-        money_told += f" of {format_usd(scene.money.limit)}"
+    nodes, trials, best = snapshot.nodes, snapshot.trials, snapshot.best
+    time_told = tell_time(snapshot.now_s)
+    if snapshot.time.limit is not None:
+        time_told += f" of {format_duration(snapshot.time.limit)}"
+    if snapshot.time.ahead:
+        word = "behind" if snapshot.time.ahead > 0 else "ahead of"
+        time_told += f" ({format_duration(abs(snapshot.time.ahead))} {word} plan)"
+    money_told = format_usd(snapshot.money.now)
+    if snapshot.money.limit is not None:
+        money_told += f" of {format_usd(snapshot.money.limit)}"
     nodes_told = plural(nodes.up, "node") + (f" (+{nodes.booting} booting)" if nodes.booting else "")
     trials_told = f"{trials.training} of {plural(trials.drawn, 'trial')} training, {trials.over} done"
-    if scene.rounds:
-        trials_told += f", {'; '.join(map(str, scene.rounds))}"
-    best_told = "" if best is None else f", best {scene.metric} {best.metric:.6g} (trial {best.trial})"
+    if snapshot.rounds:
+        trials_told += f", {'; '.join(map(str, snapshot.rounds))}"
+    best_told = "" if best is None else f", best {snapshot.metric} {best.metric:.6g} (trial {best.trial})"
     return f"{time_told}, {money_told}, {nodes_told}, {trials_told}{best_told}"

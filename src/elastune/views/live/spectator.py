@@ -14,13 +14,13 @@ from typing import Protocol, runtime_checkable
 from elastune.core.policy import Policy, ScheduledStage
 from elastune.core.state import State
 from elastune.errors import ElastuneError
-from elastune.history.notes import remarks_in
+from elastune.history.notes import notes_in
 from elastune.history.result import Estimate
 from elastune.job.policy_choice import choose, choose_policy
 from elastune.journal.records import Entry, RunId, RunRecord
 from elastune.setup.run_setup import RunSetup
-from elastune.views.live.progress import course_of
-from elastune.views.live.snapshot import BEST, Happening, Snapshot, tell_scene, tell_time, tidings
+from elastune.views.live.progress import promise_of
+from elastune.views.live.snapshot import BEST, LogEntry, Snapshot, changes, summary_line, tell_time
 from elastune.views.live.taking import Subject, take
 
 _REMEMBERED = 64
@@ -88,7 +88,7 @@ class View:
             name=record.name,
             run=record.run,
             policy=_reason(opening.setup),
-            course=course_of(opening.setup, opening.predicted),
+            promise=promise_of(opening.setup, opening.predicted),
         )
         self._clock = clock
         self._ahead_s: float | None = None
@@ -96,26 +96,26 @@ class View:
         self._next_listening_s = 0.0
         self._last: Snapshot | None = None
         self._is_known = opening.events > 0
-        self._past: deque[Happening] = deque(self._ear.listen(opening.events), maxlen=_REMEMBERED)
+        self._past: deque[LogEntry] = deque(self._ear.listen(opening.events), maxlen=_REMEMBERED)
         self._policy = opening.policy
         self._stages: Stages = ()
-        self.news: tuple[Happening, ...] = ()
+        self.news: tuple[LogEntry, ...] = ()
         """What happened since the look before the last one."""
 
     def look(self, state: State) -> Snapshot:
-        progress = self._policy.progress(state) if state.events else self._subject.course.plan
+        progress = self._policy.progress(state) if state.events else self._subject.promise.plan
         stages = tuple(track.stages for track in progress.tracks)
         heard = self._listen(force=state.ended is not None or stages != self._stages)
         self._stages = stages
-        scene = take(self._subject, state, progress, now_s=self._now_s(state))
-        seen = list(tidings(self._last, scene))
+        snapshot = take(self._subject, state, progress, now_s=self._now_s(state))
+        seen = list(changes(self._last, snapshot))
         if self._last is None and self._is_known:  # it was so before; only stages have a time of their own
-            self._past.extend(each for each in seen if each.topic == scene.stage_word)
+            self._past.extend(each for each in seen if each.topic == snapshot.stage_word)
             seen = []
         self.news = tuple(sorted([*seen, *heard], key=lambda each: each.at_s))
         self._past.extend(each for each in self.news if each.topic != BEST)
-        self._last = scene
-        return replace(scene, happened=tuple(self._past))
+        self._last = snapshot
+        return replace(snapshot, happened=tuple(self._past))
 
     def _now_s(self, state: State) -> float:
         """The state knows of the last event only. No event comes from the future, so the clock that is the
@@ -126,7 +126,7 @@ class View:
         self._ahead_s = ahead_s if self._ahead_s is None else max(self._ahead_s, ahead_s)
         return self._clock() + self._ahead_s
 
-    def _listen(self, *, force: bool) -> list[Happening]:
+    def _listen(self, *, force: bool) -> list[LogEntry]:
         now_s = self._clock()
         if now_s < self._next_listening_s and not force:
             return []
@@ -148,17 +148,17 @@ class _Ear:
         self._run = opening.record.run
         self._heard = 0
 
-    def listen(self, until: int | None = None) -> list[Happening]:
+    def listen(self, until: int | None = None) -> list[LogEntry]:
         """What is new, up to an event."""
-        heard: list[Happening] = []
+        heard: list[LogEntry] = []
         try:
             for entry in self._journal.read(self._run, after=self._heard):
                 if until is not None and entry.number > until:
                     break
                 self._heard = entry.number
                 heard += (
-                    Happening(at_s=remark.at_s, text=remark.text, topic=remark.topic, is_note=True)
-                    for remark in remarks_in(entry)
+                    LogEntry(at_s=remark.at_s, text=remark.text, topic=remark.topic, is_note=True)
+                    for remark in notes_in(entry)
                 )
         except ElastuneError:
             return heard  # whoever writes the journal has to tell what is wrong with it
@@ -179,7 +179,7 @@ class LineLog:
         self._write = write
         self._clock = clock
         self._view: View | None = None
-        self._best: Happening | None = None
+        self._best: LogEntry | None = None
         self._next_look_s = self._next_best_s = self._next_standing_s = 0.0
 
     def begin(self, opening: Opening) -> None:
@@ -192,19 +192,19 @@ class LineLog:
         if self._view is None or (now_s < self._next_look_s and state.ended is None):
             return
         self._next_look_s = now_s + _LOOK_EVERY_S
-        scene = self._view.look(state)
+        snapshot = self._view.look(state)
         for each in self._view.news:
             if each.topic == BEST:
                 self._best = each
             else:
                 self._tell(each.at_s, f"{each}")
-        if self._best is not None and (now_s >= self._next_best_s or scene.is_over):
+        if self._best is not None and (now_s >= self._next_best_s or snapshot.is_over):
             self._next_best_s = now_s + _BEST_EVERY_S
             self._tell(self._best.at_s, f"{self._best}")
             self._best = None
-        if now_s >= self._next_standing_s and not scene.is_over:
+        if now_s >= self._next_standing_s and not snapshot.is_over:
             self._next_standing_s = now_s + _STANDING_EVERY_S
-            self._tell(scene.now_s, tell_scene(scene))
+            self._tell(snapshot.now_s, summary_line(snapshot))
 
     def _tell(self, at_s: float, text: str) -> None:
         self._write(f"{tell_time(at_s):>7}  {text}")

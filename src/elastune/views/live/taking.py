@@ -19,8 +19,8 @@ from elastune.core.trials import Activity, Phase, Trial
 from elastune.history.result import is_amid_round
 from elastune.model.billing import bills_nodes, ingress_usd
 from elastune.model.ids import NodeId
-from elastune.model.limits import Mode
-from elastune.views.live.progress import Course, PoolPlace, coming_up, place_on, stage_lines
+from elastune.model.metric import Mode
+from elastune.views.live.progress import PoolPlace, Promise, place_on, stage_lines, upcoming_events
 from elastune.views.live.snapshot import (
     BestModel,
     Gauge,
@@ -36,13 +36,13 @@ from elastune.views.live.snapshot import (
 def round_lines(state: State, progress: Progress) -> tuple[RoundLine, ...]:
     return tuple(
         line
-        for pool, room in state.rooms.items()
-        if (line := _line(state, room.hall, _epochs(progress, pool))) is not None
+        for pool, pool_state in state.pools.items()
+        if (line := _line(state, pool_state.hop_state, _epochs(progress, pool))) is not None
     )
 
 
-def _line(state: State, hall: HopState, epochs: int | None) -> RoundLine | None:
-    now = hall.round
+def _line(state: State, hop_state: HopState, epochs: int | None) -> RoundLine | None:
+    now = hop_state.round
     if now is None or state.ended is not None:
         return None
     visits = len(now.floor.trials) * len(now.floor.partitions)
@@ -56,7 +56,7 @@ def _line(state: State, hall: HopState, epochs: int | None) -> RoundLine | None:
         done=visits - left,
         visits=visits,
         evaluates=now.evaluates,
-        workers=len(hall.roster),
+        workers=len(hop_state.roster),
     )
 
 
@@ -70,9 +70,9 @@ def partitions_held(state: State) -> Counter[NodeId] | None:
     if state.terms.data is None:
         return None
     held: Counter[NodeId] = Counter()
-    for room in state.rooms.values():
-        nodes = {f"{slot.node}:{slot.number}": slot.node for slot in room.hall.roster}
-        for worker, partitions in room.hall.layout.items():
+    for pool_state in state.pools.values():
+        nodes = {f"{slot.node}:{slot.number}": slot.node for slot in pool_state.hop_state.roster}
+        for worker, partitions in pool_state.hop_state.layout.items():
             if worker in nodes:
                 held[nodes[worker]] += len(partitions)
     return held
@@ -114,7 +114,7 @@ class Subject:
     name: str
     run: str
     policy: str
-    course: Course
+    promise: Promise
     """As it was promised."""
 
 
@@ -131,8 +131,8 @@ def take(subject: Subject, state: State, progress: Progress, *, now_s: float) ->
         now_s=now_s,
         doing=_doing(state),
         is_over=state.ended is not None,
-        time=_time(subject.course, places, state, now_s),
-        money=_money(subject.course, places, state, now_s),
+        time=_time(subject.promise, places, state, now_s),
+        money=_money(subject.promise, places, state, now_s),
         stage_word=progress.word,
         stages=stage_lines(places, state),
         nodes=_nodes(state, now_s),
@@ -140,7 +140,7 @@ def take(subject: Subject, state: State, progress: Progress, *, now_s: float) ->
         best=None
         if best is None
         else BestModel(trial=best.trial, iteration=best.iteration, metric=best.metric),
-        coming=coming_up(state, now_s, progress, places),
+        upcoming=upcoming_events(state, now_s, progress, places),
         rounds=round_lines(state, progress),
         together=tuple(together(state)),
     )
@@ -149,9 +149,9 @@ def take(subject: Subject, state: State, progress: Progress, *, now_s: float) ->
 def _doing(state: State) -> str:
     if state.ended is not None:
         return state.ended.value
-    if state.closing is not None:
-        return f"winds up ({state.closing.value})"
-    if state.resting:
+    if state.shutdown is not None:
+        return f"winds up ({state.shutdown.value})"
+    if state.suspended:
         return "goes to rest"
     if state.held:
         return "trains"
@@ -160,7 +160,7 @@ def _doing(state: State) -> str:
     return "waits for nodes" if state.nodes_committed and not state.where else "between stages"
 
 
-def _time(promised: Course, places: Sequence[PoolPlace], state: State, now_s: float) -> Gauge:
+def _time(promised: Promise, places: Sequence[PoolPlace], state: State, now_s: float) -> Gauge:
     predicted_s = None if promised.predicted is None else promised.predicted.jct_seconds
     planned_now = expected_s = None
     if state.ended is not None:
@@ -182,7 +182,7 @@ def _time(promised: Course, places: Sequence[PoolPlace], state: State, now_s: fl
     )
 
 
-def _money(promised: Course, places: Sequence[PoolPlace], state: State, now_s: float) -> Gauge:
+def _money(promised: Promise, places: Sequence[PoolPlace], state: State, now_s: float) -> Gauge:
     """So far without what minimum charges still add: a plan counts them where nodes go."""
     expected_usd: float | None
     if state.ended is not None:
@@ -211,7 +211,7 @@ def _nodes(state: State, now_s: float) -> NodesNow:
     return NodesNow(
         up=len(state.where) - booting,
         booting=booting,
-        requested=sum(room.pool.outstanding for room in state.rooms.values()),
+        requested=sum(pool_state.pool.outstanding for pool_state in state.pools.values()),
         leaving=sum(node.leaving for node in nodes),
         slots_per_node=state.terms.cluster.slots_per_node,
         lines=tuple(

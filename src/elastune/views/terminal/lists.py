@@ -174,17 +174,17 @@ def render_swept(swept: Swept) -> RenderableType:
 
 def node_table(nodes: Sequence[LiveNode], now: float) -> Table:
     columns: list[Column[LiveNode]] = [
-        Column("provider", lambda node: node.sighting.provider, is_text=True),
-        Column("node", lambda node: node.sighting.node, is_text=True, tone=Tone.STRONG),
-        Column("run", lambda node: node.sighting.run or "none", is_text=True),
-        Column("job", lambda node: node.sighting.job, is_text=True, leaves=1),
-        Column("owner", lambda node: node.sighting.owner, is_text=True, leaves=2),
-        Column("kind", lambda node: node.sighting.kind, is_text=True),
-        Column("state", lambda node: node.sighting.state, is_text=True, leaves=3),
+        Column("provider", lambda node: node.instance.provider, is_text=True),
+        Column("node", lambda node: node.instance.node, is_text=True, tone=Tone.STRONG),
+        Column("run", lambda node: node.instance.run or "none", is_text=True),
+        Column("job", lambda node: node.instance.job, is_text=True, leaves=1),
+        Column("owner", lambda node: node.instance.owner, is_text=True, leaves=2),
+        Column("kind", lambda node: node.instance.kind, is_text=True),
+        Column("state", lambda node: node.instance.state, is_text=True, leaves=3),
         Column("age", lambda node: node.age_s, format_duration),
-        Column("$/h", lambda node: node.sighting.usd_per_hour, format_usd, leaves=3),
+        Column("$/h", lambda node: node.instance.usd_per_hour, format_usd, leaves=3),
         Column("so far", lambda node: node.cost, format_usd),
-        Column("lease", lambda node: _lease(node.sighting, now)),
+        Column("lease", lambda node: _lease(node.instance, now)),
         Column("", lambda node: "" if node.orphan is None else "orphan", is_text=True, tone=Tone.WARN),
     ]
     return make_table(columns, nodes)
@@ -193,7 +193,7 @@ def node_table(nodes: Sequence[LiveNode], now: float) -> Table:
 def orphan_list(orphans: Sequence[LiveNode]) -> RenderableType:
     lines = Text()
     for node in orphans:
-        lines.append(f"orphan {node.sighting.node}: {node.orphan}\n", "yellow")
+        lines.append(f"orphan {node.instance.node}: {node.orphan}\n", "yellow")
     lines.append("`elastune nodes --sweep` ends these, and nothing else")
     return lines
 
@@ -219,11 +219,11 @@ def _summed_up(found: NodeList) -> str:
     if not found.nodes:
         return "nothing is alive" + (", where it was looked" if found.unseen else "")
     told = f"{plural(len(found.nodes), 'node')} alive"
-    rate = sum(node.sighting.usd_per_hour or 0.0 for node in found.nodes)
+    rate = sum(node.instance.usd_per_hour or 0.0 for node in found.nodes)
     if rate:
         told += f", {format_usd(rate)} per hour"
     if found.orphans:
-        wasted = sum(node.sighting.usd_per_hour or 0.0 for node in found.orphans)
+        wasted = sum(node.instance.usd_per_hour or 0.0 for node in found.orphans)
         told += f"; {plural(len(found.orphans), 'orphan')}" + (
             f", {format_usd(wasted)} per hour" if wasted else ""
         )

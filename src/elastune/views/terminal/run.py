@@ -186,13 +186,15 @@ def tell_faults(faults: str | None, within: str = ", {}") -> str:
     return within.format(f"faults {faults}" if "=" in str(faults) else f"{faults} faults")
 
 
-def tell_farewell(farewell: FinalCheck) -> Text:
+def describe_final_check(final_check: FinalCheck) -> Text:
     """Quiet if all is well."""
-    return Text(farewell_words(farewell), "bold red" if farewell.left else "")
+    return Text(final_check_words(final_check), "bold red" if final_check.left else "")
 
 
-def farewell_words(farewell: FinalCheck) -> str:
-    if not farewell.left:
-        return f"nothing of it is alive ({farewell.how})"
-    left = f"{plural(len(farewell.left), 'node')} may be alive and cost money"
-    return f"{left}: {several(farewell.left)} ({farewell.how}); `elastune nodes --sweep` ends what is left"
+def final_check_words(final_check: FinalCheck) -> str:
+    if not final_check.left:
+        return f"nothing of it is alive ({final_check.how})"
+    left = f"{plural(len(final_check.left), 'node')} may be alive and cost money"
+    return (
+        f"{left}: {several(final_check.left)} ({final_check.how}); `elastune nodes --sweep` ends what is left"
+    )

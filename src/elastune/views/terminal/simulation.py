@@ -13,7 +13,7 @@ from elastune.core.commands import Ending
 from elastune.history.result import Estimate
 from elastune.history.status import is_many
 from elastune.history.summary import Figures, PolicySummary
-from elastune.model.limits import Mode
+from elastune.model.metric import Mode
 from elastune.runs.campaign import Campaign
 from elastune.runs.campaign_status import Overview
 from elastune.views.run_tables import COST, TIME, Formatter, Measure

@@ -15,7 +15,7 @@ from elastune.runs.run_files import repeating
 from elastune.runs.run_list import RunState
 from elastune.views.table import Column, Table, fact_table, make_table, stacked, terminal_table, titled
 from elastune.views.terminal.policy import tell_prices
-from elastune.views.terminal.run import account, policy_reason, tell_ending, tell_farewell, tell_faults
+from elastune.views.terminal.run import account, describe_final_check, policy_reason, tell_ending, tell_faults
 from elastune.views.terminal.simulation import render_overview, where_several
 from elastune.wording import format_duration, plural
 
@@ -103,8 +103,8 @@ def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
     yield "folder", f"{status.folder.path}"
     if status.standing.prices is not None:
         yield "price", tell_prices(status.standing.prices)
-    if status.farewell is not None:
-        yield "machines", tell_farewell(status.farewell)
+    if status.final_check is not None:
+        yield "machines", describe_final_check(status.final_check)
     elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _AT_HOME:
         yield "machines", Text("nobody has looked: `elastune nodes` shows what is alive", "yellow")
     if status.intent is not None:
@@ -147,7 +147,7 @@ def render_finished(finished: FinishedRun) -> RenderableType:
 
 
 def _finished_parts(finished: FinishedRun) -> Iterator[RenderableType]:
-    result, standing, job = finished.result, finished.standing, finished.offer.setup.job
+    result, standing, job = finished.result, finished.standing, finished.prepared.setup.job
     headline = Text.assemble((job.name, "bold"), ": ", (_outcome(finished), "bold"))
     headline.append(f"  [run {result.run}]", "dim")
     headline.append(f"\npolicy {policy_reason(job, result.policy)}")
@@ -168,8 +168,8 @@ def _kept(finished: FinishedRun) -> Iterator[tuple[str, str | Text]]:
     yield "look at it", f"elastune report {run}"
     if standing.prices is not None:
         yield "price", tell_prices(standing.prices)
-    if finished.farewell is not None:
-        yield "machines", tell_farewell(finished.farewell)
+    if finished.final_check is not None:
+        yield "machines", describe_final_check(finished.final_check)
 
 
 def _outcome(finished: FinishedRun) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elastune.core.checkpoint_rule import CheckpointRule, Saves
-from elastune.model.limits import Inequality, Mode, Target
+from elastune.model.checkpoint_rule import CheckpointRule, Saves
+from elastune.model.metric import Inequality, Mode, Target
 
 RULE = CheckpointRule(mode=Mode.MAX)
 TARGET = Target(metric="score", comparison=Inequality.AT_LEAST, value=0.9)

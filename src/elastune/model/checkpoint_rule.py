@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from elastune.model.limits import Mode, Target
+from elastune.model.metric import Mode, Target
 
 DEFAULT_INTERVAL_S = 30.0
 SAVES_PER_INTERVAL = 10.0
