@@ -8,7 +8,7 @@ from elastune.model.cluster import Billing, ClusterTerms
 from elastune.model.distributions import Constant, Distribution, Empirical, LogNormal, Normal
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import Stage
-from elastune.plan.prediction.plan import Allocation, Plan, StagePlan, Workload, fair_allocations
+from elastune.planning.prediction.plan import Allocation, Plan, StagePlan, Workload, fair_allocations
 
 GANG_SIZES = range(1, 5)
 

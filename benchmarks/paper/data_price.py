@@ -36,7 +36,7 @@ from benchmarks.plotting import (
 from benchmarks.reporting import Report, Track, silently
 from elastune.model.distributions import Constant
 from elastune.model.profile import Profile
-from elastune.plan.problem import Problem
+from elastune.planning.problem import Problem
 
 DATASETS_GB = {"ImageNet, 150 GB": 150.0, "CIFAR-10, 150 MB": 0.15}
 PRICES = tuple(cents / 100 for cents in range(0, 17, 2))

@@ -30,9 +30,9 @@ from benchmarks.plotting import INK, LOOKS, dollars, grid_of_axes, legend_below,
 from benchmarks.reporting import Cell, Report, Table, Track, silently
 from elastune.model.distributions import Constant
 from elastune.model.profile import Profile
-from elastune.plan.problem import Problem
-from elastune.plan.quote import Quote
-from elastune.plan.quoting import QuoteRequest, make_quote
+from elastune.planning.problem import Problem
+from elastune.planning.quote import Quote
+from elastune.planning.quoting import QuoteRequest, make_quote
 
 EPOCH_S = 108.15
 DEADLINES_MIN = (20, 30, 40)

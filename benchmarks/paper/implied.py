@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from benchmarks.reporting import Cell, Table
 from elastune.model.distributions import Constant
-from elastune.plan.planners.baselines import static_plan
-from elastune.plan.prediction.plan import Plan, StagePlan, allocate
-from elastune.plan.problem import Case, Problem, build_case
+from elastune.planning.planners.baselines import static_plan
+from elastune.planning.prediction.plan import Plan, StagePlan, allocate
+from elastune.planning.problem import Case, Problem, build_case
 
 # The plan behind a row, by deadline and planner: a fixed number of nodes, a fixed gang, or gang per stage.
 STATIC_NODES = {20: 6, 30: 3, 40: 2}

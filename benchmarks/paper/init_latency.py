@@ -40,8 +40,8 @@ from benchmarks.reporting import Report, Table, Track, silently
 from elastune.model.distributions import Constant
 from elastune.model.limits import Objective
 from elastune.model.profile import Profile, Speedup
-from elastune.plan.problem import Problem
-from elastune.plan.quoting import QuoteRequest, make_quote
+from elastune.planning.problem import Problem
+from elastune.planning.quoting import QuoteRequest, make_quote
 
 INITS_S = (1, 10, 100)
 ITERATION_S = 12.0

@@ -16,10 +16,10 @@ from elastune.model.distributions import Constant
 from elastune.model.limits import Limits
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import Spec, successive_halving
-from elastune.plan.infeasible import NoPlanError
-from elastune.plan.problem import Problem
-from elastune.plan.quote import Forecast
-from elastune.plan.quoting import QuoteRequest, make_quote
+from elastune.planning.infeasible import NoPlanError
+from elastune.planning.problem import Problem
+from elastune.planning.quote import Forecast
+from elastune.planning.quoting import QuoteRequest, make_quote
 
 PLANNER_NAMES = ("static", "naive-elastic", "greedy", "exact")
 MINUTE = 60.0

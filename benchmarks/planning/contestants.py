@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from benchmarks.planning.letter_greedy import plan_greedy_to_the_letter
 from elastune.model.limits import Objective
-from elastune.plan.planners.registry import PLANNERS
-from elastune.plan.problem import Case, Problem, Solution, build_case
+from elastune.planning.planners.registry import PLANNERS
+from elastune.planning.problem import Case, Problem, Solution, build_case
 
 LETTER = "greedy-letter"
 

@@ -17,7 +17,7 @@ from elastune.model.distributions import Constant, Normal
 from elastune.model.limits import Limits
 from elastune.model.profile import Profile
 from elastune.model.stages import Spec, Stage
-from elastune.plan.problem import Problem
+from elastune.planning.problem import Problem
 
 PLANNED = ("greedy", "exact")
 ITERATION_S = 12.0

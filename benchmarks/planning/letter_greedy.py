@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elastune.plan.planners.baselines import WARM_STARTS, marginal_benefit, plan_static, static_plan
-from elastune.plan.prediction.plan import Plan, StagePlan, fair_allocations
-from elastune.plan.problem import Case, Solution
+from elastune.planning.planners.baselines import WARM_STARTS, marginal_benefit, plan_static, static_plan
+from elastune.planning.prediction.plan import Plan, StagePlan, fair_allocations
+from elastune.planning.problem import Case, Solution
 
 
 def plan_greedy_to_the_letter(case: Case) -> Solution | None:

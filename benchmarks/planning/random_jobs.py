@@ -13,7 +13,7 @@ from elastune.model.distributions import Constant
 from elastune.model.limits import Limits, Objective
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import successive_halving
-from elastune.plan.problem import Problem
+from elastune.planning.problem import Problem
 
 
 def draw_jobs(count: int, *, seed: int, billing: Billing = Billing.INSTANCE) -> Iterator[Problem]:

@@ -15,12 +15,12 @@ from benchmarks.planning.timing import median_s
 from benchmarks.reporting import Cell, Report, Table, Track, silently
 from elastune.model.distributions import Normal
 from elastune.model.limits import Limits
-from elastune.plan.prediction.draws import Draws
-from elastune.plan.prediction.evaluator import Evaluator
-from elastune.plan.prediction.graph import bill_dag, build_dag, walk_dag
-from elastune.plan.prediction.plan import Plan, Workload
-from elastune.plan.prediction.tasks import Task, TrainTask
-from elastune.plan.problem import Problem
+from elastune.planning.prediction.draws import Draws
+from elastune.planning.prediction.evaluator import Evaluator
+from elastune.planning.prediction.graph import bill_dag, build_dag, walk_dag
+from elastune.planning.prediction.plan import Plan, Workload
+from elastune.planning.prediction.tasks import Task, TrainTask
+from elastune.planning.problem import Problem
 
 DAG_SAMPLES = 100
 PLANNED = ("static", "greedy-letter", "greedy", "exact")

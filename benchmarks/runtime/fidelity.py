@@ -19,7 +19,7 @@ from benchmarks.runtime.journals import Timeline
 from benchmarks.runtime.trainables import curve
 from elastune.api.simulating import simulate
 from elastune.api.tuning import prepare_to_run, tune
-from elastune.plan.quote import Quote
+from elastune.planning.quote import Quote
 
 SCALING = 0.9
 PRICE_PER_HOUR = 3.6

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from elastune.history.result import RunResult
     from elastune.job.job import Job, load_job
     from elastune.model.limits import Objective
-    from elastune.plan.infeasible import NoPlanError
-    from elastune.plan.quote import Quote
+    from elastune.planning.infeasible import NoPlanError
+    from elastune.planning.quote import Quote
     from elastune.training.trainable import Trainable
     from elastune.training.worker import Worker
 
@@ -65,9 +65,9 @@ _HOMES = {
     "Job": "elastune.job.job",
     "JobError": "elastune.errors",
     "LoadedRun": "elastune.api.results",
-    "NoPlanError": "elastune.plan.infeasible",
+    "NoPlanError": "elastune.planning.infeasible",
     "Objective": "elastune.model.limits",
-    "Quote": "elastune.plan.quote",
+    "Quote": "elastune.planning.quote",
     "RunResult": "elastune.history.result",
     "Trainable": "elastune.training.trainable",
     "Worker": "elastune.training.worker",

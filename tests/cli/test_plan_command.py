@@ -13,7 +13,7 @@ import pytest
 
 from elastune.cli.plan import ObjectiveName, PlannerName
 from elastune.model.limits import Objective
-from elastune.plan.planners.registry import PLANNERS
+from elastune.planning.planners.registry import PLANNERS
 from tests.cli.commands import Done
 from tests.cli.commands import elastune as run_here
 from tests.waiting import PATIENCE_S

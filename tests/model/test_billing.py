@@ -11,9 +11,9 @@ from elastune.model.cluster import Billing, ClusterTerms
 from elastune.model.distributions import Constant
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import Stage
-from elastune.plan.prediction.draws import Draws
-from elastune.plan.prediction.evaluator import Evaluator
-from elastune.plan.prediction.plan import Plan, StagePlan, Workload, allocate
+from elastune.planning.prediction.draws import Draws
+from elastune.planning.prediction.evaluator import Evaluator
+from elastune.planning.prediction.plan import Plan, StagePlan, Workload, allocate
 
 DOLLAR_A_SECOND = ClusterTerms(slots_per_node=2, max_nodes=8, price_per_hour=3600.0, minimum_charge_s=0.0)
 

@@ -16,7 +16,7 @@ from elastune.job.job import Job
 from elastune.journal.codec import replay
 from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.writer import MemoryJournal
-from elastune.plan.quote import Quote
+from elastune.planning.quote import Quote
 from elastune.runs.simulation import Simulation
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import RunSetup, prepare

@@ -12,7 +12,7 @@ from rich.console import Console
 import elastune
 from elastune.errors import InfeasibleError, JobError
 from elastune.job.job import Job
-from elastune.plan.quote import Quote
+from elastune.planning.quote import Quote
 from elastune.runs.policy_quote import PolicyQuote
 from elastune.runs.prepared_run import prepare_best_kind, prepare_run
 from elastune.runs.quoting import rehearse_interruptions

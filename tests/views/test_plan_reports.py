@@ -16,8 +16,8 @@ from elastune.model.distributions import Constant
 from elastune.model.limits import Limits
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import successive_halving
-from elastune.plan.problem import Problem
-from elastune.plan.quoting import QuoteRequest, make_quote
+from elastune.planning.problem import Problem
+from elastune.planning.quoting import QuoteRequest, make_quote
 from elastune.views.figures.plan import draw_quote, save_plot
 from elastune.views.terminal.plan import render_quote
 

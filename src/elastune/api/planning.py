@@ -11,9 +11,9 @@ from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose
 from elastune.model.limits import Objective
-from elastune.plan.planners.registry import DEFAULT_PLANNER, PLANNERS
-from elastune.plan.quote import Quote
-from elastune.plan.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
+from elastune.planning.planners.registry import DEFAULT_PLANNER, PLANNERS
+from elastune.planning.quote import Quote
+from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
 from elastune.wording import either
 
 if TYPE_CHECKING:

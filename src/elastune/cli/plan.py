@@ -16,7 +16,7 @@ from elastune.cli.terminal import errors_as_json
 
 if TYPE_CHECKING:
     from elastune.job.job import Job
-    from elastune.plan.quote import Quote
+    from elastune.planning.quote import Quote
     from elastune.runs.policy_quote import PolicyQuote
 
 
@@ -73,7 +73,7 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
 
 def _shown(quote: Quote | PolicyQuote, *, frontier: bool) -> Quote | PolicyQuote:
     """The frontier may be there only for the plot."""
-    from elastune.plan.quote import Quote  # noqa: PLC0415
+    from elastune.planning.quote import Quote  # noqa: PLC0415
 
     return replace(quote, frontier=None) if isinstance(quote, Quote) and not frontier else quote
 
@@ -113,7 +113,7 @@ def _with_kept_profile(path: Path) -> Job:
 def _print(quote: Quote | PolicyQuote, plot: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from elastune.plan.quote import Quote  # noqa: PLC0415
+    from elastune.planning.quote import Quote  # noqa: PLC0415
     from elastune.views.terminal.plan import render_quote  # noqa: PLC0415
 
     console = Console(highlight=False)

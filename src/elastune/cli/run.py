@@ -222,7 +222,7 @@ def stop_command(
 
 
 def _show_quote(prepared: PreparedRun) -> None:
-    from elastune.plan.quote import Quote  # noqa: PLC0415
+    from elastune.planning.quote import Quote  # noqa: PLC0415
 
     if isinstance(prepared.quote, Quote):
         from elastune.views.terminal.plan import render_quote  # noqa: PLC0415

@@ -178,7 +178,7 @@ def errors_as_json(wanted: bool) -> Iterator[None]:
 
 
 def _error_data(error: ElastuneError) -> dict[str, object]:
-    from elastune.plan.infeasible import NoPlanError  # noqa: PLC0415
+    from elastune.planning.infeasible import NoPlanError  # noqa: PLC0415
 
     if not isinstance(error, NoPlanError):
         return {"error": _kind(error), "message": str(error)}

@@ -12,7 +12,7 @@ from elastune.core.ledger import Ledger
 from elastune.core.state import State
 from elastune.core.trials import Phase, Trial
 from elastune.history.hopping import HoppingFigures
-from elastune.plan.quote import price_keys
+from elastune.planning.quote import price_keys
 from elastune.wording import format_duration, format_usd
 
 

@@ -19,7 +19,7 @@ from elastune.history.notes import Failure, RunNote, failures_of
 from elastune.history.result import BestTrial, Estimate, best_of, count_phases
 from elastune.model.cluster import SECONDS_PER_HOUR
 from elastune.model.limits import Limits
-from elastune.plan.quote import Quote, StageQuote, price_source
+from elastune.planning.quote import Quote, StageQuote, price_source
 from elastune.setup.run_setup import RunSetup
 from elastune.wording import plural
 

@@ -62,7 +62,7 @@ from elastune.model.quantities import (
     one_of,
     run_name,
 )
-from elastune.plan.problem import Problem
+from elastune.planning.problem import Problem
 from elastune.space.given_configurations import StartError, check_starts
 from elastune.space.sampler import Sampler
 from elastune.space.space import Space

@@ -16,9 +16,9 @@ from elastune.core.wishes import Wish
 from elastune.model.ids import TrialId
 from elastune.model.limits import Limit, Limits, Objective
 from elastune.model.stages import Spec
-from elastune.plan.prediction.plan import StagePlan
-from elastune.plan.problem import Problem, StartState
-from elastune.plan.quote import Quote
+from elastune.planning.prediction.plan import StagePlan
+from elastune.planning.problem import Problem, StartState
+from elastune.planning.quote import Quote
 
 # An iteration is reported when it ends; on average, half of the next one is done.
 _UNSEEN = 0.5

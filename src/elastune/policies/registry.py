@@ -22,7 +22,7 @@ from elastune.core.state import State
 from elastune.core.terms import RunTerms
 from elastune.core.wishes import Advice
 from elastune.errors import InvariantError, JobError
-from elastune.plan.quote import Quote
+from elastune.planning.quote import Quote
 from elastune.policies.bracket import Planner
 from elastune.policies.outline import Outline
 from elastune.wording import did_you_mean, several

@@ -27,8 +27,8 @@ from elastune.core.state import State
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import JobError
 from elastune.model.billing import bills_nodes
-from elastune.plan.problem import Problem
-from elastune.plan.quote import Quote
+from elastune.planning.problem import Problem
+from elastune.planning.quote import Quote
 from elastune.policies.bracket import (
     Bracket,
     BracketStep,

@@ -13,7 +13,7 @@ from elastune.job.policy_choice import PolicyChoice
 from elastune.journal.writer import MemoryJournal
 from elastune.model.cluster import ClusterTerms
 from elastune.model.limits import Limits, tell_limits
-from elastune.plan.quote import KindQuote, SpotRisk, price_keys
+from elastune.planning.quote import KindQuote, SpotRisk, price_keys
 from elastune.policies.costs import RoundCost, RoundCosts
 from elastune.policies.outline import Outline
 from elastune.runs.simulation import Simulation, unnamed

@@ -22,7 +22,7 @@ from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.history.result import Estimate
 from elastune.job.job import Job
 from elastune.model.limits import Objective
-from elastune.plan.quote import KindQuote, Quote
+from elastune.planning.quote import KindQuote, Quote
 from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.listeners import check_loggers
 from elastune.runs.policy_quote import PolicyQuote

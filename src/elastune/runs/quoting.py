@@ -16,7 +16,7 @@ from elastune.core.state import State
 from elastune.curves.source import UnknownSource
 from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
-from elastune.plan.quote import Quote, SpotRisk
+from elastune.planning.quote import Quote, SpotRisk
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.policy_quote import PolicyQuote, rehearse
 from elastune.runs.simulation import Driver, Simulation, unnamed

@@ -27,7 +27,7 @@ from elastune.job.data import data_in
 from elastune.job.job import Job
 from elastune.job.outputs import storage_in
 from elastune.journal.run_folders import RunFolder
-from elastune.plan.quote import Quote
+from elastune.planning.quote import Quote
 from elastune.providers.ray_cluster import FinalCheck
 from elastune.runs.policy_quote import PolicyQuote
 

@@ -21,9 +21,9 @@ from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch
 from elastune.job.tuning import SamplerSection, Tuning, is_code, misfit
 from elastune.model.limits import Limit, Limits, Objective
 from elastune.model.metric import Mode, Target
-from elastune.plan.problem import Problem
-from elastune.plan.quote import Quote
-from elastune.plan.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote, try_quote
+from elastune.planning.problem import Problem
+from elastune.planning.quote import Quote
+from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote, try_quote
 from elastune.policies.outline import Outline
 from elastune.policies.profile import ProfilingOptions
 from elastune.policies.registry import PolicySetup, make_policy, outline_policy

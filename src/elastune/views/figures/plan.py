@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastune.errors import JobError
 from elastune.hopping.partitions import TrainingMode
-from elastune.plan.quote import BracketQuote, Forecast, Quote, StageQuote
+from elastune.planning.quote import BracketQuote, Forecast, Quote, StageQuote
 from elastune.runs.profiling import Profiled
 from elastune.views.figures.look import check_matplotlib
 from elastune.views.html.markup import Markup, html_table, page, section, tag

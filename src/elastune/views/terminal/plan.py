@@ -14,7 +14,7 @@ from rich.text import Text
 from elastune.hopping.partitions import Hopping
 from elastune.model.billing import bills_nodes
 from elastune.model.limits import Objective
-from elastune.plan.quote import BracketQuote, Forecast, FrontierPoint, Quote, StageQuote
+from elastune.planning.quote import BracketQuote, Forecast, FrontierPoint, Quote, StageQuote
 from elastune.views.table import Column, Table, Tone, fact_table, make_table, stacked, terminal_table
 from elastune.views.terminal.policy import kind_table, tell_minimum_charge, tell_price, tell_risk
 from elastune.wording import format_confidence, format_duration, format_percent, format_usd, plural

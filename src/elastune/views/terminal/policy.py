@@ -14,7 +14,7 @@ from rich.text import Text
 from elastune.history.status import NodePrices
 from elastune.model.cluster import ClusterTerms
 from elastune.model.limits import tell_limits
-from elastune.plan.quote import KindQuote, SpotRisk, price_source
+from elastune.planning.quote import KindQuote, SpotRisk, price_source
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
 from elastune.runs.policy_quote import PolicyQuote
 from elastune.views.table import Cell, Column, Row, Table, Tone, make_table, stacked, terminal_table

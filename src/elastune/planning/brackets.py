@@ -1,0 +1,273 @@
+"""What a bracket offers when the cluster is shared: plans with their time, cost and peak of nodes.
+
+Plans for several specs side by side (Hyperband): each on nodes of its own, all under the same limits.
+
+By a deadline every bracket is planned by itself, at the confidence that makes the whole keep its own, and
+that is the best there is as long as their nodes together fit the cluster. If they do not, or if it is a
+budget that has to be shared, each bracket brings a `Menu` of plans for several shares of the cluster, and
+by each moment the cheapest choice of one plan per bracket is found that fits the nodes (`choose`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elastune.model.billing import bills_nodes, node_rate
+from elastune.model.limits import Limits, Objective, Outcome
+from elastune.planning.planners.registry import Planner
+from elastune.planning.prediction.plan import Plan
+from elastune.planning.problem import Case, Solution
+
+MAX_SHARES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class BracketOption:
+    """A plan and what it leads to."""
+
+    plan: Plan
+    outcome: Outcome
+    jct_s: float
+    cost_usd: float
+    peak_nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BracketOptions:
+    """Points that no other beats in time, cost and peak at once, fastest first.
+
+    `complete`: no plan at all is faster and cheaper in the mean than all of these, whatever its peak.
+    """
+
+    points: tuple[BracketOption, ...]
+    complete: bool
+
+
+def write_options(planner: Planner, case: Case, *, shared: bool = True) -> BracketOptions:
+    """The planner's plans for the whole cluster and, if it is shared, for some shares of it."""
+    sizes = {option.allocation.nodes for options in case.options for option in options}
+    whole = planner.plans(case)
+    plans = dict.fromkeys(whole.plans)
+    for share in _spread_out(sorted(sizes)) if shared else ():
+        plans |= dict.fromkeys(planner.plans(case.within(share)).plans)
+    points = []
+    for plan in plans:
+        outcome = case.evaluator.evaluate(plan)
+        points.append(
+            BracketOption(plan, outcome, outcome.mean_jct_s, outcome.mean_cost_usd, plan.peak_nodes)
+        )
+    return BracketOptions(tuple(_undominated(points)), whole.complete)
+
+
+def _spread_out(sizes: list[int]) -> list[int]:
+    if len(sizes) <= MAX_SHARES:
+        return sizes
+    return [sizes[i] for i in np.unique(np.geomspace(1, len(sizes), MAX_SHARES).round().astype(int) - 1)]
+
+
+def _undominated(points: Sequence[BracketOption]) -> list[BracketOption]:
+    kept: list[BracketOption] = []
+    # By peak: the least cost of a point kept so far with no more nodes.
+    cheapest = np.full(max((p.peak_nodes for p in points), default=0) + 1, np.inf)
+    for point in sorted(points, key=lambda p: (p.jct_s, p.cost_usd, p.peak_nodes)):
+        if point.cost_usd < cheapest[point.peak_nodes]:
+            kept.append(point)
+            above = cheapest[point.peak_nodes :]
+            np.minimum(above, point.cost_usd, out=above)
+    return kept
+
+
+def choose(
+    options: Sequence[BracketOptions], admits: Callable[[BracketOption], bool], max_nodes: float
+) -> tuple[BracketOption, ...] | None:
+    """The cheapest choice of one admitted point per menu whose peaks together fit; None if there is none.
+
+    A knapsack: `best` maps nodes taken so far to the least cost and the choice that leads there.
+    """
+    best: dict[int, tuple[float, tuple[BracketOption, ...]]] = {0: (0.0, ())}
+    for option in options:
+        by_peak: dict[int, BracketOption] = {}
+        for point in option.points:
+            rival = by_peak.get(point.peak_nodes)
+            if admits(point) and (rival is None or point.cost_usd < rival.cost_usd):
+                by_peak[point.peak_nodes] = point
+        extended: dict[int, tuple[float, tuple[BracketOption, ...]]] = {}
+        for taken, (cost, chosen) in best.items():
+            for peak, point in by_peak.items():
+                nodes, total = taken + peak, cost + point.cost_usd
+                if nodes <= max_nodes and total < extended.get(nodes, (math.inf, ()))[0]:
+                    extended[nodes] = (total, (*chosen, point))
+        best = extended
+    return min(best.values(), key=lambda entry: entry[0], default=(0.0, None))[1]
+
+
+MAX_MOMENTS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One solution per spec, and what they come to together."""
+
+    brackets: tuple[Solution, ...]
+    outcome: Outcome
+    optimal: bool = False
+    lower_bound: float | None = None
+
+    @property
+    def peak_nodes(self) -> int:
+        """Nodes that all specs together may hold at once."""
+        return sum(solution.plan.peak_nodes for solution in self.brackets)
+
+
+def solve(planner: Planner, cases: Sequence[Case], limits: Limits, objective: Objective) -> Answer | None:
+    """The best plans for all specs together that keep the limits, or None."""
+    if len(cases) == 1:
+        solution = planner.solve(replace(cases[0], limits=limits, objective=objective))
+        if solution is None:
+            return None
+        return Answer(
+            brackets=(solution,),
+            outcome=solution.outcome,
+            optimal=solution.optimal,
+            lower_bound=solution.lower_bound,
+        )
+    if objective is Objective.TIME:
+        return _solve_for_time(planner, cases, limits)
+    return _solve_for_cost(planner, cases, limits)
+
+
+def together(cases: Sequence[Case], brackets: Sequence[Solution]) -> Outcome:
+    """All brackets start at once: the last one to end counts, every one costs."""
+    outcomes = [solution.outcome for solution in brackets]
+    jct_s = np.maximum.reduce([outcome.jct_s for outcome in outcomes])
+    cost_usd = np.add.reduce([outcome.cost_usd for outcome in outcomes])
+    cluster = cases[0].evaluator.workload.cluster
+    if cluster.fixed and bills_nodes(cluster):
+        # A fixed cluster is held to the end: what a bracket no longer uses, and what none ever used.
+        used_s = np.add.reduce([s.plan.peak_nodes * s.outcome.jct_s for s in brackets])
+        cost_usd = cost_usd + node_rate(cluster) * (cases[0].max_nodes * jct_s - used_s)
+    return Outcome(
+        jct_s=jct_s,
+        cost_usd=cost_usd,
+        stage_mean_s=tuple(seconds for outcome in outcomes for seconds in outcome.stage_mean_s),
+        stage_mean_usd=tuple(usd for outcome in outcomes for usd in outcome.stage_mean_usd),
+    )
+
+
+def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
+    """Every bracket by itself; if their nodes do not fit together, the cheapest choice that does."""
+    each = Limits(deadline_s=limits.deadline_s, confidence=_each(limits, cases))
+    found = [planner.solve(replace(case, limits=each, objective=Objective.COST)) for case in cases]
+    alone = [solution for solution in found if solution is not None]
+    if len(alone) < len(cases):
+        return None
+    fixed = cases[0].evaluator.workload.cluster.fixed
+    bound = None if fixed else _bound(planner, cases, limits, alone)
+    fits = sum(solution.plan.peak_nodes for solution in alone) <= cases[0].max_nodes
+    if fits:
+        answer = Answer(brackets=tuple(alone), outcome=together(cases, alone))
+    else:
+        options = [write_options(planner, case) for case in cases]
+        points = choose(options, lambda point: each.keep_deadline(point.outcome), cases[0].max_nodes)
+        if points is None:
+            return None
+        answer = _answer(cases, points)
+    if not limits.keep(answer.outcome):
+        return None
+    optimal = fits and not fixed and all(solution.optimal for solution in alone)
+    return replace(answer, optimal=optimal, lower_bound=bound)
+
+
+def _bound(
+    planner: Planner, cases: Sequence[Case], limits: Limits, alone: Sequence[Solution]
+) -> float | None:
+    """If all are in time together at a confidence, each one is; so the bounds at that confidence add up."""
+    if all(solution.optimal for solution in alone):
+        return math.fsum(solution.outcome.mean_cost_usd for solution in alone)
+    if planner.bound is None:
+        return None
+    in_time = Limits(deadline_s=limits.deadline_s, confidence=limits.confidence)
+    return math.fsum(
+        planner.bound(replace(case, limits=in_time, objective=Objective.COST), solution.outcome)
+        for case, solution in zip(cases, alone, strict=True)
+    )
+
+
+def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
+    """The first moment by which brackets that keep the limits could all have ended."""
+    options = [write_options(planner, case) for case in cases]
+    moments = moments_of(options)
+
+    def by(moment: float) -> Answer | None:
+        points = choose(options, functools.partial(_ends_by, moment), cases[0].max_nodes)
+        answer = None if points is None else _answer(cases, points)
+        return answer if answer is not None and limits.keep(answer.outcome) else None
+
+    # What fits by one moment fits by every later one, but for the last bits of random limits.
+    low, high = 0, len(moments)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if by(moments[middle]) is not None else (middle + 1, high)
+    answer = by(moments[low]) if low < len(moments) else None
+    if answer is None:
+        return None
+    proven = _is_proven_soonest(options, cases, moments[low], answer)
+    return replace(answer, optimal=proven, lower_bound=answer.outcome.mean_jct_s if proven else None)
+
+
+def _is_proven_soonest(
+    options: Sequence[BracketOptions], cases: Sequence[Case], moment: float, answer: Answer
+) -> bool:
+    """Menus are complete for the whole cluster, so where nodes do not bind nothing better exists."""
+    workload = cases[0].evaluator.workload
+    complete = all(option.complete for option in options) and workload.is_deterministic
+    freely = choose(options, functools.partial(_ends_by, moment), math.inf)
+    unbound = freely is not None and all(
+        point.plan == solution.plan for point, solution in zip(freely, answer.brackets, strict=True)
+    )
+    return complete and unbound and not workload.cluster.fixed
+
+
+def trade_offs(planner: Planner, cases: Sequence[Case]) -> list[Answer]:
+    """The undominated answers, fastest first; limits aside, but within the cluster."""
+    options = [write_options(planner, case, shared=len(cases) > 1) for case in cases]
+    if len(options) == 1:
+        chosen: list[tuple[BracketOption, ...]] = [(point,) for point in options[0].points]
+    else:
+        moments = moments_of(options)
+        picked = moments[:: max(1, len(moments) // MAX_MOMENTS)]
+        by = [choose(options, functools.partial(_ends_by, moment), cases[0].max_nodes) for moment in picked]
+        chosen = [points for points in by if points is not None]
+    frontier: list[Answer] = []
+    for points in chosen:
+        answer = _answer(cases, points)
+        if not frontier or answer.outcome.mean_cost_usd < frontier[-1].outcome.mean_cost_usd:
+            frontier.append(answer)
+    return frontier
+
+
+def _ends_by(moment: float, point: BracketOption) -> bool:
+    return point.jct_s <= moment
+
+
+def _answer(cases: Sequence[Case], points: Sequence[BracketOption]) -> Answer:
+    brackets = tuple(Solution(plan=point.plan, outcome=point.outcome) for point in points)
+    return Answer(brackets=brackets, outcome=together(cases, brackets))
+
+
+def moments_of(options: Sequence[BracketOptions]) -> list[float]:
+    """When some bracket can have ended, from the first time at which all can."""
+    if not all(option.points for option in options):
+        return []
+    first = max(min(point.jct_s for point in option.points) for option in options)
+    return sorted({point.jct_s for option in options for point in option.points if point.jct_s >= first})
+
+
+def _each(limits: Limits, cases: Sequence[Case]) -> float:
+    """The confidence at which each of several independent brackets has to be in time."""
+    return float(limits.confidence ** (1 / len(cases)))

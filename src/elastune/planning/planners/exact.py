@@ -1,0 +1,263 @@
+"""The last step when latencies are random: small changes to a good plan, judged on all samples.
+
+The search by means does not see everything: the mean of a minimum charge is not the charge of the mean age.
+
+`exact`: the cheapest plan by a deadline, or the fastest for a budget, with what is proven about it.
+
+*Nothing is random*: the frontier of `labels.py` is exact and its best point within the limits is optimal.
+
+*Latencies are random*: a limit has to hold at a confidence, which is not a sum over stages. With mean m and
+variance v of the limited quantity the limit L holds if `m + z sqrt(v) <= L`, nearly (a sum of independent
+stages is nearly normal), and for every s > 0 `z sqrt(v) <= z v / (2 s) + z s / 2` with equality at
+s = sqrt(v). So `m + z v / (2 s) <= L - z s / 2`, a sum again, admits no plan that breaks the limit and all
+that have the standard deviation s. The frontier is found for this sum, s set to the standard deviation of
+the plan it gives, and so on until s stands still. The plans near the limit are then tried on all samples, in
+order of the objective, and the best that keeps all limits is polished and returned. So labels stay two
+numbers where (mean, variance, cost) would be three.
+
+How far from the optimum it can be is told by `lower_bound.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from elastune.model.billing import bills_nodes
+from elastune.model.distributions import Array
+from elastune.model.limits import ROUNDING, Objective, quantile
+from elastune.planning.planners.baselines import naive_elastic_plans, static_plans
+from elastune.planning.planners.labels import Bounds, Frontier, find_frontier
+from elastune.planning.planners.lower_bound import lower_bound
+from elastune.planning.planners.network import Network, Weights, build_network, mean
+from elastune.planning.prediction.plan import Plan, StagePlan
+from elastune.planning.problem import Case, PlanSet, Solution, best_of, better_of
+
+MAX_SWEEPS = 4
+
+
+def local_search(case: Case, solution: Solution) -> Solution:
+    """Change one stage at a time as long as that helps and the limits are kept."""
+    if case.evaluator.workload.cluster.fixed:
+        return solution
+    best = solution
+    for _ in range(MAX_SWEEPS):
+        start = best
+        for stage in range(len(case.options)):
+            for plan in _neighbours(case, best.plan, stage):
+                if case.is_worth_trying(plan, best.plan):
+                    best = better_of(case, best, plan) or best
+        if best is start:
+            break
+    return best
+
+
+def _neighbours(case: Case, plan: Plan, stage: int) -> Iterator[Plan]:
+    """The next options of a stage, with the nodes they use or those of the stage before or after."""
+    here = plan.stages[stage]
+    around = [planned.nodes_held for planned in plan.stages[max(0, stage - 1) : stage + 2]]
+    allocations = [option.allocation for option in case.options[stage]]
+    if here.allocation not in allocations:  # a plan of another planner, with an option we would not choose
+        return
+    at = allocations.index(here.allocation)
+    for allocation in allocations[max(0, at - 1) : at + 2]:
+        for held in sorted({allocation.nodes, *around}):
+            changed = (allocation, held) != (here.allocation, here.nodes_held)
+            if changed and allocation.nodes <= held <= case.max_nodes:
+                step = StagePlan(allocation=allocation, nodes_held=held)
+                yield Plan((*plan.stages[:stage], step, *plan.stages[stage + 1 :]))
+
+
+# How far beyond the limit, by the normal approximation, a plan is still worth a look on the samples.
+SLACK = 0.03
+MAX_TRIED = 2_000
+MAX_ROUNDS = 6
+
+
+def plan_exact(case: Case) -> Solution | None:
+    """The best plan that keeps the limits, or None if there is none."""
+    if not all(case.options):
+        return None
+    if case.evaluator.workload.is_deterministic:
+        return _plan_certain(case)
+    solution = _plan_uncertain(case)
+    if solution is None:
+        return None
+    solution = local_search(case, solution)
+    return replace(solution, lower_bound=lower_bound(case, solution.outcome))
+
+
+def exact_plans(case: Case) -> PlanSet:
+    """Every plan for which no other is both faster and cheaper in the mean, fastest first."""
+    certain = case.evaluator.workload.is_deterministic
+    if not all(case.options):
+        return PlanSet((), complete=certain)
+    network = build_network(case)
+    frontier = find_frontier(network)
+    plans = tuple(_to_plan(case, frontier, index) for index in range(len(frontier)))
+    exact = frontier.cost_factor == 1.0 and network.has_all_levels
+    return PlanSet(plans, complete=certain and exact)
+
+
+def _plan_certain(case: Case) -> Solution | None:
+    """First among the usual node counts; where that proves nothing, again among all, below what was found."""
+    limits = _bounds(case)
+    network = build_network(case, Weights(every_count=False))
+    frontier = find_frontier(network, limits)
+    found = _best_certain(case, network, frontier)
+    if found is not None and frontier.cost_factor > 1.0:
+        return replace(found, lower_bound=found.lower_bound or _bound_without_minimum(case, network, limits))
+    if network.has_all_levels:
+        return found
+    bounds = limits
+    if found is not None:
+        value = case.value(found.outcome)[0] * (1 + ROUNDING)
+        by_cost = case.objective is Objective.COST
+        bounds = Bounds(
+            time=limits.time if by_cost else min(value, limits.time),
+            cost=min(value, limits.cost) if by_cost else limits.cost,
+            usd_per_s=_slope(frontier),
+        )
+    among_all = build_network(case)
+    best = _best_certain(case, among_all, find_frontier(among_all, bounds))
+    # Too many labels are rounded, and then the second look may be the worse one.
+    if best is None or (found is not None and case.value(found.outcome) < case.value(best.outcome)):
+        best = found
+    if best is None or best.lower_bound is not None:
+        return best
+    return replace(best, lower_bound=_bound_without_minimum(case, network, limits))
+
+
+def _bound_without_minimum(case: Case, network: Network, limits: Bounds) -> float | None:
+    """What no plan can beat, since a minimum charge only makes plans dearer; and without one it is easy."""
+    frontier = find_frontier(replace(network, minimum_charge_s=0.0), limits)
+    if frontier.cost_factor > 1.0 or not len(frontier):
+        return None
+    return float((frontier.cost if case.objective is Objective.COST else frontier.time).min())
+
+
+def _slope(frontier: Frontier) -> float:
+    """Dollars that a second is worth near the slow end of a frontier."""
+    last = len(frontier) - 1
+    first = max(0, last - 8)
+    seconds = float(frontier.time[last] - frontier.time[first])
+    return float(frontier.cost[first] - frontier.cost[last]) / seconds if seconds > 0 else 0.0
+
+
+def _best_certain(case: Case, network: Network, frontier: Frontier) -> Solution | None:
+    cost_first = case.objective is Objective.COST
+    exact = frontier.cost_factor == 1.0 and network.has_all_levels
+    order = np.argsort(frontier.cost if cost_first else frontier.time, kind="stable")
+    for index in order:
+        plan = _to_plan(case, frontier, int(index))
+        outcome = case.evaluator.evaluate(plan)
+        if case.limits.keep(outcome):
+            value = case.value(outcome)[0]
+            proven = exact or (cost_first and network.has_all_levels and frontier.cost_factor < math.inf)
+            bound = value / frontier.cost_factor if proven else None
+            return Solution(plan=plan, outcome=outcome, optimal=exact, lower_bound=bound)
+    return None
+
+
+def _plan_uncertain(case: Case) -> Solution | None:
+    best: Solution | None = None
+    tried: set[Plan] = set()
+    for frontier, order in _candidate_fronts(case):
+        values = frontier.cost if case.objective is Objective.COST else frontier.time
+        for index in order[:MAX_TRIED]:
+            if best is not None and values[index] > case.value(best.outcome)[0] * (1 + SLACK):
+                break
+            plan = _to_plan(case, frontier, index)
+            if plan in tried:
+                continue
+            tried.add(plan)
+            if case.is_worth_trying(plan, None if best is None else best.plan):
+                best = better_of(case, best, plan)
+    return best or best_of(case, _last_resorts(case))
+
+
+def _last_resorts(case: Case) -> Iterator[Plan]:
+    """Plans for limits so tight that none of the frontiers of means has one: the best by stage quantiles."""
+    for level in (case.limits.confidence, case.limits.confidence ** (1 / len(case.options))):
+        weigh = functools.partial(quantile, probability=level)
+        weights = Weights(time=weigh) if case.objective is Objective.COST else Weights(billed=weigh)
+        frontier = find_frontier(build_network(case, replace(weights, every_count=False)))
+        yield from (_to_plan(case, frontier, index) for index in range(min(len(frontier), MAX_TRIED)))
+    yield from static_plans(case).plans
+    yield from naive_elastic_plans(case).plans
+
+
+def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
+    """Frontiers under margins for the variance, each with its plans in the order they should be tried."""
+    cost_first = case.objective is Objective.COST
+    limit = case.limits.deadline_s if cost_first else case.limits.budget_usd
+    z = max(0.0, float(ndtri(case.limits.confidence)))
+    spread = skew = 0.0
+    for _ in range(MAX_ROUNDS):
+        margin = z / (2 * spread) if spread else 0.0
+        frontier = find_frontier(_risky_network(case, margin))
+        limited, wanted = (frontier.time, frontier.cost) if cost_first else (frontier.cost, frontier.time)
+        order = [int(i) for i in np.argsort(wanted, kind="stable")]
+        if limit is None:
+            yield frontier, order
+            return
+        allowed = limit - z * spread / 2 + skew
+        yield frontier, [i for i in order if limited[i] <= allowed + SLACK * limit]
+        typical = next((i for i in order if limited[i] <= allowed), int(np.argmin(limited)))
+        outcome = case.preview.evaluate(_to_plan(case, frontier, typical))
+        samples = outcome.jct_s if cost_first else outcome.cost_usd
+        found = float(samples.std())
+        # Where the quantile is not that of a normal distribution, the limit moves by the difference.
+        skew = float(samples.mean()) + z * found - quantile(samples, case.limits.confidence)
+        if found == 0.0 or abs(found - spread) < 0.02 * spread:
+            return
+        spread = found
+
+
+def _risky_network(case: Case, margin: float) -> Network:
+    """Means with a margin for the variance of what is limited."""
+
+    def risky(samples: Array) -> float:
+        return mean(samples) + margin * float(samples.var())
+
+    if case.objective is Objective.COST:
+        return build_network(case, Weights(time=risky, every_count=False))
+    return build_network(case, Weights(cost_variance_price=margin, every_count=False))
+
+
+def _bounds(case: Case) -> Bounds:
+    """Plans beyond these are of no use."""
+    deadline, budget = case.limits.deadline_s, case.limits.budget_usd
+    return Bounds(
+        time=math.inf if deadline is None else deadline * (1 + ROUNDING),
+        cost=math.inf if budget is None else budget * (1 + ROUNDING),
+    )
+
+
+def _to_plan(case: Case, frontier: Frontier, index: int) -> Plan:
+    path = frontier.path(index)
+    allocations = [options[step.option].allocation for options, step in zip(case.options, path, strict=True)]
+    held = [step.nodes_held for step in path]
+    cluster = case.evaluator.workload.cluster
+    if not bills_nodes(cluster) and not cluster.fixed:
+        held = _without_idle(case, [allocation.nodes for allocation in allocations], held)
+    stages = zip(allocations, held, strict=True)
+    return Plan(tuple(StagePlan(allocation=use, nodes_held=nodes) for use, nodes in stages))
+
+
+def _without_idle(case: Case, used: list[int], held: list[int]) -> list[int]:
+    """The same steps up with no more nodes than they need: per function, labels hold idle ones freely."""
+    trimmed = []
+    before = kept = min(len(case.evaluator.workload.node_ages_s), case.max_nodes)
+    for stage, nodes in enumerate(held):
+        if nodes > before:
+            next_step = next((i for i in range(stage, len(held)) if held[i] > nodes), len(held))
+            kept = max(kept, *used[stage:next_step])
+        trimmed.append(kept)
+        before = nodes
+    return trimmed

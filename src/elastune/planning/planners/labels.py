@@ -1,0 +1,322 @@
+"""The best paths through a network: label-setting with Pareto pruning of (time, cost).
+
+A label is the best that is known of one way to reach a stage with so many nodes held. Labels that another
+one beats in both time and cost are dropped; what is left after the last stage is the whole cost-time
+frontier. All labels of a stage lie in columns and are extended and pruned together.
+
+**Young nodes.** A node released before its minimum charge is paid costs the rest. It is charged in full at
+launch and its first seconds are then free, so a label also carries, oldest first, how many nodes of which
+age still have free seconds left. Two consequences: a label is dropped only if another one is cheaper even
+when those seconds are worth their full price to the first and nothing to the second; and releasing down to
+the youngest launches is always one of the choices, since that is where the price of holding a node jumps.
+
+**When there are too many labels** costs are rounded to a grid of ratio 1 + epsilon, which makes the result
+dearer by at most that factor per stage; `Frontier.cost_factor` says so. If even that does not help, free
+seconds are forgotten too, and the factor is infinite.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elastune.model.billing import charged_each_s, unused_each_s, unused_s
+from elastune.model.distributions import Array
+from elastune.planning.planners.network import (
+    COST_ONLY,
+    TIME_ONLY,
+    IntArray,
+    Network,
+    StagePrices,
+    StageSteps,
+    relax,
+)
+
+MAX_LABELS = 100_000
+MAX_EXTENDED = 2_000_000
+COARSEST = 1e-2
+ROWS_AT_ONCE = 500_000
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Paths beyond these need not be found."""
+
+    time: float = math.inf
+    cost: float = math.inf
+    usd_per_s: float = 0.0
+    """A price for time at which both together are looked at: what is within both is within their sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelStep:
+    """What a path does in one stage."""
+
+    nodes_held: int
+    option: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Labels:
+    """Columns; `young` and `free_s` have one more axis, the launches, oldest first."""
+
+    time: Array
+    cost: Array
+    held: IntArray
+    young: IntArray
+    free_s: Array
+    parent: IntArray
+    choice: IntArray
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    def value(self, node_usd_per_s: float) -> Array:
+        """The cost, less what the seconds already paid for are worth if all of them get used."""
+        value: Array = self.cost - node_usd_per_s * (self.young * self.free_s).sum(axis=1)
+        return value
+
+    def take(self, index: IntArray) -> _Labels:
+        columns = {name: getattr(self, name)[index] for name in self.__slots__}
+        return _Labels(**columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """The undominated paths, fastest first."""
+
+    time: Array
+    cost: Array
+    cost_factor: float
+    """The true frontier is nowhere cheaper than this one by more than this factor; 1 means exact."""
+    _trail: tuple[tuple[IntArray, IntArray, IntArray], ...]
+    _network: Network
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    def path(self, index: int) -> tuple[LabelStep, ...]:
+        """The steps of one path, first stage first."""
+        steps: list[LabelStep] = []
+        at = index
+        for (parent, choice, held), stage in zip(
+            reversed(self._trail), reversed(self._network.stages), strict=True
+        ):
+            steps.append(LabelStep(int(held[at]), int(stage.option[choice[at]])))
+            at = int(parent[at])
+        return tuple(reversed(steps))
+
+
+def find_frontier(network: Network, bounds: Bounds | None = None) -> Frontier:
+    """All undominated paths within the bounds; exact unless that takes more than `MAX_LABELS` labels."""
+    epsilon = 0.0
+    while True:
+        frontier = _find(network, bounds or Bounds(), epsilon)
+        if frontier is not None:
+            return frontier
+        epsilon = epsilon * 10 if epsilon else 1e-3
+
+
+def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
+    labels = _start(network)
+    trail = []
+    factor = (1 + epsilon) ** len(network.stages)
+    limits = _StageLimits(network, replace(bounds, cost=bounds.cost * factor))
+    for i, steps in enumerate(network.stages):
+        labels = _extend(labels, steps, network, functools.partial(limits.within, i + 1))
+        last = i + 1 == len(network.stages)
+        # The coarsest rounding also forgets what free seconds are worth; nothing is proven then.
+        value = labels.cost if last or epsilon >= COARSEST else labels.value(network.node_usd_per_s)
+        held = np.zeros_like(labels.held) if last else labels.held
+        if len(labels) > MAX_EXTENDED and epsilon < COARSEST:
+            return None
+        kept = _undominated((labels.time, labels.cost, value, held), network.waiting_usd_per_node, epsilon)
+        labels = labels.take(kept)
+        if len(labels) > MAX_LABELS and epsilon < COARSEST:
+            return None
+        trail.append((labels.parent, labels.choice, labels.held))
+    return Frontier(
+        time=labels.time,
+        cost=labels.cost,
+        cost_factor=math.inf if epsilon >= COARSEST else factor,
+        _trail=tuple(trail),
+        _network=network,
+    )
+
+
+class _StageLimits:
+    """Which labels can still end within the bounds."""
+
+    def __init__(self, network: Network, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._rate = network.node_usd_per_s
+        self._fastest = relax(network, TIME_ONLY) if bounds.time < math.inf else None
+        self._cheapest = relax(network, COST_ONLY) if bounds.cost < math.inf else None
+        both = bounds.usd_per_s > 0 and self._fastest is not None and self._cheapest is not None
+        self._priced = relax(network, StagePrices(bounds.usd_per_s, 1.0)) if both else None
+
+    def within(self, stage: int, labels: _Labels) -> IntArray:
+        keep = np.ones(len(labels), dtype=bool)
+        if self._fastest is not None:
+            latest = self._bounds.time * (1 + _ROUNDING)
+            keep &= labels.time + self._fastest.at(stage, labels.held) <= latest
+        if self._cheapest is not None:
+            dearest = self._bounds.cost * (1 + _ROUNDING)
+            keep &= labels.value(self._rate) + self._cheapest.at(stage, labels.held) <= dearest
+        if self._priced is not None:
+            price = self._bounds.usd_per_s
+            most = (self._bounds.cost + price * self._bounds.time) * (1 + _ROUNDING)
+            spent = labels.value(self._rate) + price * labels.time
+            keep &= spent + self._priced.at(stage, labels.held) <= most
+        return np.flatnonzero(keep)
+
+
+def _start(network: Network) -> _Labels:
+    """One label: nothing done, the nodes at hand held, their age paid for."""
+    young = [age for age in network.node_ages_s if network.bills_nodes and unused_s(network, age) > 0.0]
+    ages, counts = np.unique(np.array(young, dtype=np.float64), return_counts=True)
+    free_s = unused_each_s(network, ages)[::-1]
+    return _Labels(
+        time=np.zeros(1),
+        cost=np.array([network.node_usd_per_s * float((free_s * counts[::-1]).sum())]),
+        held=np.array([len(network.node_ages_s)]),
+        young=counts[::-1][None, :].astype(np.int64),
+        free_s=free_s[None, :],
+        parent=np.zeros(1, dtype=np.int64),
+        choice=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _extend(
+    labels: _Labels, steps: StageSteps, network: Network, within: Callable[[_Labels], IntArray]
+) -> _Labels:
+    """Every label by every choice of the next stage, as far as it is within bounds."""
+    parts = []
+    for chosen, target, choice in _transitions(labels, steps, network):
+        for start in range(0, max(1, chosen.size), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            part = _step(labels, chosen[rows], target[rows], choice[rows], (steps, network))
+            parts.append(part.take(within(part)))
+    return _concatenate(parts)
+
+
+def _transitions(
+    labels: _Labels, steps: StageSteps, network: Network
+) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Labels, the nodes they go on with, and the choice by which they do."""
+    count = steps.held.size
+    chosen, choice = np.repeat(np.arange(len(labels)), count), np.tile(np.arange(count), len(labels))
+    target = steps.held[choice]
+    if not network.bills_nodes:
+        # Idle nodes are free: nobody releases, and to hold fewer than one has is the same as to stay.
+        sensible = np.flatnonzero((labels.held[chosen] <= target) | (steps.used[choice] == target))
+        chosen, choice, target = chosen[sensible], choice[sensible], target[sensible]
+        target = np.minimum(np.maximum(labels.held[chosen], target), network.max_nodes)
+    yield chosen, target, choice
+    if network.bills_nodes:
+        for holding in _holds(labels):
+            choice_of = steps.fastest_within(holding)
+            allowed = (choice_of >= 0) & (holding <= network.max_nodes)
+            some = np.flatnonzero(allowed & ~np.isin(holding, steps.held))
+            yield some, holding[some], choice_of[some]
+
+
+def _holds(labels: _Labels) -> Iterator[IntArray]:
+    """Numbers of nodes worth holding because of what is held: all, or none but the youngest launches."""
+    yield labels.held
+    for launch in range(labels.young.shape[1]):
+        youngest = labels.young[:, launch:].sum(axis=1)
+        yield np.where(labels.young[:, launch] > 0, youngest, labels.held)
+
+
+def _step(
+    labels: _Labels,
+    chosen: IntArray,
+    target: IntArray,
+    choice: IntArray,
+    into: tuple[StageSteps, Network],
+) -> _Labels:
+    """Go on from the `chosen` labels with `target` nodes held."""
+    steps, network = into
+    rate = network.node_usd_per_s
+    before = labels.take(chosen)
+    new = np.maximum(0, target - before.held)
+    young = _release_oldest(before, before.held - target)
+    kept = np.minimum(before.held, target)
+    duration = steps.duration_s[choice]
+    elapsed = duration + network.scale_s[new]
+    paid_by_young = (young * np.maximum(0.0, elapsed[:, None] - before.free_s)).sum(axis=1)
+    age = duration + network.init_s[new]
+    cost = rate * ((kept - young.sum(axis=1)) * elapsed + paid_by_young + new * charged_each_s(network, age))
+    free_s = np.maximum(0.0, before.free_s - elapsed[:, None])
+    launched_free_s = np.where(new > 0, unused_each_s(network, age), 0.0) if rate else np.zeros(len(before))
+    young = np.where(free_s > 0, young, 0)
+    launched = np.where(launched_free_s > 0, new, 0)
+    return _Labels(
+        time=before.time + steps.time[choice] + network.scale_time[new],
+        cost=before.cost + cost + steps.cost_at(choice, target) + network.scale_cost[new],
+        held=target,
+        young=np.column_stack([young, launched]),
+        free_s=np.column_stack([free_s, launched_free_s]),
+        parent=chosen,
+        choice=choice,
+    )
+
+
+def _release_oldest(labels: _Labels, nodes: IntArray) -> IntArray:
+    """Young nodes per launch that remain when so many nodes go, the mature ones first."""
+    mature = labels.held - labels.young.sum(axis=1)
+    going = np.maximum(0, nodes - mature)
+    older = np.cumsum(labels.young, axis=1) - labels.young
+    remaining: IntArray = labels.young - np.clip(going[:, None] - older, 0, labels.young)
+    return remaining
+
+
+def _concatenate(parts: list[_Labels]) -> _Labels:
+    columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _Labels.__slots__}
+    labels = _Labels(**columns)
+    alive = labels.young.any(axis=0)
+    return replace(labels, young=labels.young[:, alive], free_s=labels.free_s[:, alive])
+
+
+def _rounded(usd: Array, epsilon: float) -> Array:
+    if not epsilon:
+        return usd
+    steps: Array = np.floor(np.log(np.maximum(usd, 1e-9)) / math.log1p(epsilon))
+    return steps
+
+
+def _undominated(
+    labels: tuple[Array, Array, Array, IntArray], waiting_usd_per_node: float, epsilon: float
+) -> IntArray:
+    """Indices of the labels (time, cost, value, held) that no other one makes needless.
+
+    The value of a label is its cost if its free seconds were worth their full price. A label with more nodes
+    can release them for nothing, so it stands in for one with fewer; unless more are launched next, when
+    the surplus is billed while the request waits in the provider's queue.
+    """
+    time, cost, value, held = labels
+    own_cost, own_value = (_rounded(usd, epsilon) for usd in (cost, value))
+    order = np.lexsort((own_cost, time, -held))
+    starts = np.flatnonzero(np.diff(held[order], prepend=held[order[:1]] + 1))
+    kept = [np.empty(0, dtype=np.int64)]
+    # The labels kept so far, all with more nodes: the least cost by then, with all their nodes waiting.
+    richer_time, richer_cost = np.array([-np.inf]), np.array([np.inf])
+    for group in np.split(order, starts[1:]):
+        before = np.concatenate([[np.inf], np.minimum.accumulate(own_cost[group])[:-1]])
+        richer = richer_cost[np.searchsorted(richer_time, time[group], side="right") - 1]
+        richer = richer - waiting_usd_per_node * held[group]
+        alone = before > own_value[group] + _ROUNDING * np.abs(own_value[group])
+        survivors = group[alone & (richer > value[group] + _ROUNDING * np.abs(value[group]))]
+        kept.append(survivors)
+        merged = np.concatenate([richer_time, time[survivors]])
+        by_time = np.argsort(merged, kind="stable")
+        waiting = cost[survivors] + waiting_usd_per_node * held[survivors]
+        richer_time = merged[by_time]
+        richer_cost = np.minimum.accumulate(np.concatenate([richer_cost, waiting])[by_time])
+    return np.concatenate(kept)

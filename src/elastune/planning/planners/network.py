@@ -1,0 +1,280 @@
+"""The plans of a case as paths: every stage is a step from the nodes held before to the nodes held in it.
+
+Expected time and cost of a plan are sums over its stages that depend on the past only through the nodes
+held (and, while a node is younger than the minimum charge, through its age). What is summed is a choice:
+means, means with a margin for variance, or quantiles. `labels.py` finds the best paths for any of them.
+
+Which node counts need to be held at all: while all choices of allocations stay, the cost of a plan is
+linear in the nodes held through a block of stages, up to the point where the block's level meets what one of
+its stages uses or the level before or after it. So some optimal plan holds, in every stage, what it held
+before or exactly what this or a later stage uses. A minimum charge that nodes launched later may not live to
+breaks this: then every number counts. (Nodes launched before that are still young add points of their own,
+see `labels.py`.)
+
+How good the rest of a plan can be at best: bounds that let labels be dropped before they are extended.
+
+The least time, the least cost or the least of both at a price per second, from a stage on, is a plain
+shortest path over the nodes held. The minimum
+charges of young nodes are left out, which can only make it smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from elastune.model.billing import bills_nodes, ingress_usd, node_rate, unused_s
+from elastune.model.distributions import Array, Distribution, is_constant
+from elastune.planning.problem import Case, StageOption
+
+IntArray = npt.NDArray[np.int64]
+Weigh = Callable[[Array], float]
+"""Turns samples of a latency or a cost into the number that is summed along a path; scales with them."""
+Samples = Callable[[int, StageOption], Array]
+
+# Probabilities at which the law of the slowest node's INIT is tabulated.
+_GRID = (np.arange(512) + 0.5) / 512
+
+
+def mean(samples: Array) -> float:
+    return float(samples.mean())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSteps:
+    """The choices of one stage, as columns: hold `held` nodes and run option `option` on them."""
+
+    held: IntArray
+    option: IntArray
+    used: IntArray
+    duration_s: Array
+    """Expected seconds; what nodes age and are billed by."""
+    time: Array
+    cost: Array
+    """What is paid beyond the nodes' time."""
+    cost_per_node: Array
+    """The same for every node held."""
+
+    def cost_at(self, choice: IntArray, held: IntArray) -> Array:
+        return self.cost[choice] + self.cost_per_node[choice] * held
+
+    def fastest_within(self, nodes: IntArray) -> IntArray:
+        """The choice to run on so many nodes billed by instance, -1 where the stage does not fit."""
+        return np.searchsorted(self.held, nodes, side="right") - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """All steps, and what `n` new nodes take before a stage can start (index n of each table)."""
+
+    stages: tuple[StageSteps, ...]
+    scale_s: Array
+    init_s: Array
+    scale_time: Array
+    scale_cost: Array
+    node_usd_per_s: float
+    minimum_charge_s: float
+    node_ages_s: tuple[float, ...]
+    max_nodes: int
+    has_all_levels: bool
+    """Whether an optimal path is among these for certain, if all latencies are constant."""
+
+    @property
+    def bills_nodes(self) -> bool:
+        return self.node_usd_per_s > 0
+
+    @property
+    def waiting_usd_per_node(self) -> float:
+        """What a node costs while others wait in the provider's queue."""
+        queue_s = float(self.scale_s[-1] - self.init_s[-1])
+        return self.node_usd_per_s * queue_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What is summed along a path; means where nothing else is said."""
+
+    time: Weigh = mean
+    """Of the seconds of a stage, and of provisioning unless `boot` is given."""
+    seconds: Samples | None = None
+    """Replaces the samples of a stage (by a lower bound, say)."""
+    billed: Weigh = mean
+    """Of the seconds and dollars that are paid for. Nodes still age by the mean."""
+    boot: Weigh | None = None
+    """Of the seconds of provisioning, both as time and as billed."""
+    cost_variance_price: float = 0.0
+    """Dollars added per squared dollar of a stage's variance."""
+    every_count: bool = True
+    """Follow up all node counts where a minimum charge asks for it; dear, and needed only for proofs."""
+    boots_like_one: bool = False
+    """Any number of nodes boots like a single one: a lower bound, and the same for all plans."""
+
+
+# With more node counts than this a minimum charge that breaks the rule about levels is not followed up.
+MOST_COUNTS = 300
+
+
+def build_network(case: Case, weights: Weights | None = None) -> Network:
+    """All plans of a case as paths, under the given weights."""
+    weights = weights or Weights()
+    workload = case.evaluator.workload
+    cluster = workload.cluster
+    by_stage, has_all_levels = _levels(case, MOST_COUNTS if weights.every_count else 0)
+    top = max((levels[-1] for levels in by_stage if levels), default=0)
+    queue = _slowest(cluster.queue, 1)
+    varied = 1 if is_constant(cluster.init) or weights.boots_like_one else top
+    inits = [_slowest(cluster.init, count) for count in range(1, varied + 1)]
+
+    def table(weigh: Weigh, *, queued: bool) -> Array:
+        extra = weigh(queue) if queued else 0.0
+        values = [weigh(init) + extra for init in inits]
+        return np.array([0.0, *(values if varied == top else values * top)])
+
+    billed, timed = weights.boot or weights.billed, weights.boot or weights.time
+
+    return Network(
+        stages=tuple(_steps(case, stage, levels, weights) for stage, levels in enumerate(by_stage)),
+        scale_s=table(billed, queued=True),
+        init_s=table(billed, queued=False),
+        scale_time=table(timed, queued=True),
+        scale_cost=np.arange(top + 1, dtype=np.float64) * ingress_usd(cluster, 1),
+        node_usd_per_s=node_rate(cluster),
+        minimum_charge_s=cluster.minimum_charge_s,
+        node_ages_s=workload.node_ages_s,
+        max_nodes=case.max_nodes,
+        has_all_levels=has_all_levels,
+    )
+
+
+def _levels(case: Case, most_counts: int) -> tuple[list[list[int]], bool]:
+    """Node counts worth holding, stage by stage, and whether none is missing."""
+    cluster = case.evaluator.workload.cluster
+    if cluster.fixed:
+        return [[case.max_nodes] for _ in case.options], True
+    needed: set[int] = set()
+    levels: list[list[int]] = []
+    every_count, complete = False, True
+    for options in reversed(case.options):
+        needed |= {option.allocation.nodes for option in options}
+        follow_up = every_count and max(needed, default=0) <= most_counts
+        complete &= follow_up or not every_count
+        levels.append(list(range(1, max(needed) + 1)) if follow_up else sorted(needed))
+        shortest = min((option.mean_s for option in options), default=0.0) + cluster.init.mean
+        every_count |= bills_nodes(cluster) and unused_s(cluster, shortest) > 0.0
+    return levels[::-1], complete
+
+
+def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> StageSteps:
+    cluster = case.evaluator.workload.cluster
+    by_instance, rate = bills_nodes(cluster), node_rate(cluster)
+    options = case.options[stage]
+    weighed = [_weigh(stage, option, weights) for option in options]
+    rows = []
+    for held in levels:
+        fitting = [index for index, option in enumerate(options) if option.allocation.nodes <= held]
+        if by_instance:  # nodes are paid for, so the fastest is the cheapest; options get faster with nodes
+            fitting = fitting[-1:]
+        for index in fitting:
+            seconds, duration_s, time = weighed[index]
+            usd = rate * held * seconds if by_instance else options[index].function_usd
+            risk = weights.cost_variance_price * float(usd.var())
+            cost = risk if by_instance else risk + weights.billed(usd)
+            surcharge = rate * (weights.billed(seconds) - duration_s)
+            nodes = options[index].allocation.nodes
+            rows.append((held, index, nodes, duration_s, time, cost, surcharge))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 7
+    held_, index_, used, duration, times, costs, surcharges = columns
+    return StageSteps(
+        held=np.array(held_, dtype=np.int64),
+        option=np.array(index_, dtype=np.int64),
+        used=np.array(used, dtype=np.int64),
+        duration_s=np.array(duration, dtype=np.float64),
+        time=np.array(times, dtype=np.float64),
+        cost=np.array(costs, dtype=np.float64),
+        cost_per_node=np.array(surcharges, dtype=np.float64),
+    )
+
+
+def _weigh(stage: int, option: StageOption, weights: Weights) -> tuple[Array, float, float]:
+    """Samples, mean and time of one option."""
+    seconds = weights.seconds(stage, option) if weights.seconds else option.seconds
+    return seconds, mean(seconds), weights.time(seconds)
+
+
+def _slowest(latency: Distribution, nodes: int) -> Array:
+    """The law of the slowest of `nodes` latencies, as equally likely values."""
+    return latency.quantile(_GRID ** (1.0 / nodes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxation:
+    """The least from the start of each stage on, by the nodes held before it."""
+
+    levels: tuple[IntArray, ...]
+    rest: tuple[Array, ...]
+    waiting_price: float
+    """What a surplus node may cost, once, while others are launched."""
+
+    def at(self, stage: int, held: IntArray) -> Array:
+        """More nodes are no worse, but for that, so between two levels the higher one bounds."""
+        levels = self.levels[stage]
+        above = np.minimum(np.searchsorted(levels, held), levels.size - 1)
+        surplus = np.maximum(0, levels[above] - held)
+        rest: Array = self.rest[stage][above] - self.waiting_price * surplus
+        return rest
+
+
+@dataclass(frozen=True, slots=True)
+class StagePrices:
+    """What a second and a dollar count for."""
+
+    second: float
+    dollar: float
+
+
+TIME_ONLY, COST_ONLY = StagePrices(1.0, 0.0), StagePrices(0.0, 1.0)
+
+
+def relax(network: Network, prices: StagePrices) -> Relaxation:
+    """Shortest paths backwards from the end."""
+    start = len(network.node_ages_s)
+    reachable = [np.array([min(start, network.max_nodes)]), *(steps.held for steps in network.stages)]
+    levels = [np.unique(np.concatenate(reachable[: i + 1])) for i in range(len(reachable))]
+    levels[0] = np.array([start])
+    rest = [np.zeros(levels[-1].size)]
+    for stage in reversed(range(len(network.stages))):
+        steps, held = network.stages[stage], levels[stage][:, None]
+        target, choice = _choices(network, steps, held)
+        totals = _transitions(network, steps, (held, target, choice), prices)
+        totals += rest[-1][np.searchsorted(levels[stage + 1], target)]
+        rest.append(np.where(choice >= 0, totals, np.inf).min(axis=1))
+    waiting = network.waiting_usd_per_node * prices.dollar
+    return Relaxation(levels=tuple(levels), rest=tuple(reversed(rest)), waiting_price=waiting)
+
+
+def _choices(network: Network, steps: StageSteps, held: IntArray) -> tuple[IntArray, IntArray]:
+    """Nodes held next and choice (-1: none), one row for every number of nodes held before."""
+    target = np.broadcast_to(steps.held, (held.size, steps.held.size))
+    choice = np.broadcast_to(np.arange(steps.held.size), target.shape)
+    if not network.bills_nodes:
+        return np.minimum(np.maximum(target, held), network.max_nodes), choice
+    stay = np.minimum(held, network.max_nodes)
+    return np.column_stack([target, stay]), np.column_stack([choice, steps.fastest_within(stay)])
+
+
+def _transitions(
+    network: Network, steps: StageSteps, step: tuple[IntArray, IntArray, IntArray], prices: StagePrices
+) -> Array:
+    """What going from `held` to `target` nodes by a choice of the stage counts for."""
+    held, target, choice = step
+    new = np.maximum(0, target - held)
+    time: Array = steps.time[choice] + network.scale_time[new]
+    if not prices.dollar:
+        return prices.second * time
+    node_s = (target - new) * network.scale_s[new] + new * network.init_s[new]
+    node_s = node_s + target * steps.duration_s[choice]
+    cost: Array = network.node_usd_per_s * node_s + steps.cost_at(choice, target) + network.scale_cost[new]
+    return prices.second * time + prices.dollar * cost

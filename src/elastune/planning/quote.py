@@ -1,0 +1,304 @@
+"""What a plan comes to, in numbers that can be promised.
+
+What nodes that may be taken away do to a quote: figures of rehearsals in which they are.
+
+One kind of node against the others, and what is said of a price.
+
+The answer to a job: what it will cost, when it will end, how, and how sure that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from elastune.model.cluster import ClusterTerms
+from elastune.model.limits import ROUNDING, Objective
+from elastune.planning.brackets import Answer
+from elastune.planning.prediction.hopping import manners_of
+from elastune.planning.prediction.plan import Plan, Workload
+from elastune.planning.problem import Problem, Solution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """`jct_seconds` and `cost` are means, the quantiles those at the job's confidence."""
+
+    jct_seconds: float
+    cost: float
+    jct_quantile_seconds: float
+    cost_quantile: float
+    peak_nodes: int
+
+
+def forecast(answer: Answer | None, confidence: float) -> Forecast | None:
+    """The numbers of an answer, if there is one."""
+    if answer is None:
+        return None
+    return Forecast(
+        jct_seconds=answer.outcome.mean_jct_s,
+        cost=answer.outcome.mean_cost_usd,
+        jct_quantile_seconds=answer.outcome.jct_quantile_s(confidence),
+        cost_quantile=answer.outcome.cost_quantile_usd(confidence),
+        peak_nodes=answer.peak_nodes,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotRisk:
+    """Time and money are means of the rehearsals, beside the least and the most of them."""
+
+    interruptions_per_hour: float
+    """Of one node, as expected."""
+    rehearsals: int
+    kept: int
+    """Of the rehearsals, those that kept deadline and budget; with a plan, to its end."""
+    interruptions: float
+    """In one rehearsal."""
+    jct_seconds: float
+    jct_seconds_range: tuple[float, float]
+    cost: float
+    cost_range: tuple[float, float]
+    iterations: float
+    """Trained in one rehearsal."""
+
+    @property
+    def share_kept(self) -> float:
+        return self.kept / self.rehearsals
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def price_source(terms: ClusterTerms) -> str | None:
+    """Where a price comes from that was looked up."""
+    return None if terms.is_priced_by_job else terms.price_source
+
+
+def price_keys(terms: ClusterTerms | None) -> dict[str, object]:
+    """For programs: a price that was looked up."""
+    source = None if terms is None else price_source(terms)
+    if terms is None or source is None:
+        return {}
+    most = terms.most_price_per_hour
+    return {
+        "price_per_hour": terms.price_per_hour,
+        "price_source": source,
+        **({} if most is None else {"most_price_per_hour": most}),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindQuote:
+    """What the job takes on one kind of node."""
+
+    name: str
+    price_per_hour: float
+    price_source: str | None
+    jct_seconds: float | None
+    cost: float | None
+    """As in a quote without interruptions; None: there is none, because the limits cannot be kept."""
+    risk: SpotRisk | None
+    iterations: float | None
+    """Trained in a rehearsal, of a search that goes as far as its limits let it; None: of a plan."""
+    keeps: bool
+    """The limits, and as surely as the job wants it."""
+    why_not: str = ""
+    chosen: bool = False
+
+    @property
+    def expected_cost(self) -> float:
+        """With interruptions, where there are any."""
+        return self._figure(None if self.risk is None else self.risk.cost, self.cost)
+
+    @property
+    def expected_seconds(self) -> float:
+        return self._figure(None if self.risk is None else self.risk.jct_seconds, self.jct_seconds)
+
+    @staticmethod
+    def _figure(risky: float | None, plain: float | None) -> float:
+        return next((value for value in (risky, plain) if value is not None), float("inf"))
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "price_per_hour": self.price_per_hour,
+            "price_source": self.price_source,
+            "jct_seconds": self.jct_seconds,
+            "cost": self.cost,
+            **({} if self.iterations is None else {"iterations": self.iterations}),
+            "risk": None if self.risk is None else self.risk.to_dict(),
+            "keeps_limits": self.keeps,
+            "why_not": self.why_not or None,
+            "chosen": self.chosen,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageQuote:
+    """One line of the stage table. Seconds and dollars are means.
+
+    `manner` is how the models of a stage use the workers, where they hop: `slots` are the workers then.
+    """
+
+    trials: int
+    iterations: int
+    slots: int
+    slots_per_trial: int
+    nodes: int
+    nodes_held: int
+    seconds: float
+    cost: float
+    manner: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data; gangs have no manner."""
+        data = asdict(self)
+        if self.manner is None:
+            del data["manner"]
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BracketQuote:
+    """The plan of one spec. Successive Halving has one, Hyperband several."""
+
+    name: str
+    plan: Plan
+    stages: tuple[StageQuote, ...]
+    jct_seconds: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierPoint:
+    """Mean time and mean cost of a plan that no other beats in both."""
+
+    jct_seconds: float
+    cost: float
+    peak_nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A priced plan. `jct_seconds` and `cost` are means; the quantiles are at `problem.limits.confidence`."""
+
+    planner: str
+    objective: Objective
+    problem: Problem
+    jct_seconds: float
+    cost: float
+    jct_quantile_seconds: float
+    cost_quantile: float
+    optimal: bool
+    lower_bound: float | None
+    """On the mean of the objective: dollars for `cost`, seconds for `time`."""
+    brackets: tuple[BracketQuote, ...]
+    static: Forecast | None
+    """The best cluster of fixed size under the same limits; None if no such cluster keeps them."""
+    samples: int
+    seed: int
+    frontier: tuple[FrontierPoint, ...] | None = None
+    comparison: Mapping[str, Forecast | None] | None = None
+    why: str = ""
+    """Why this policy, in words."""
+    stop_when: str | None = None
+    """What may end the run earlier than planned."""
+    risk: SpotRisk | None = None
+    """None: nobody takes nodes away."""
+    kinds: tuple[KindQuote, ...] = ()
+    """Of a job that had a choice, all of them."""
+
+    @property
+    def stages(self) -> tuple[StageQuote, ...]:
+        return tuple(stage for bracket in self.brackets for stage in bracket.stages)
+
+    @property
+    def peak_nodes(self) -> int:
+        return sum(bracket.plan.peak_nodes for bracket in self.brackets)
+
+    @property
+    def is_thinly_sampled(self) -> bool:
+        """Too few samples beyond the confidence to say much about that quantile."""
+        beyond = (1 - self.problem.limits.confidence) * self.samples
+        return not self.problem.is_deterministic and beyond < 10 * (1 - ROUNDING)
+
+    @property
+    def gap(self) -> float | None:
+        """By how much the plan may be worse than the best one, as a share of the lower bound."""
+        value = self.cost if self.objective is Objective.COST else self.jct_seconds
+        if self.lower_bound is None:
+            return None
+        if value <= self.lower_bound:
+            return 0.0
+        return value / self.lower_bound - 1 if self.lower_bound else None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data with the keys that programs may rely on; `jct_seconds` and `cost` are means."""
+        limits = self.problem.limits
+        several = len(self.brackets) > 1
+        data: dict[str, object] = {
+            "policy": "rubberband",
+            "why": self.why,
+            "planner": self.planner,
+            "objective": self.objective.value,
+            "jct_seconds": self.jct_seconds,
+            "cost": self.cost,
+            "jct_quantile_seconds": self.jct_quantile_seconds,
+            "cost_quantile": self.cost_quantile,
+            "deadline_seconds": limits.deadline_s,
+            "budget": limits.budget_usd,
+            "confidence": limits.confidence,
+            "optimal": self.optimal,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "peak_nodes": self.peak_nodes,
+            "samples": self.samples,
+            "seed": self.seed,
+            "stages": [
+                {**stage.to_dict(), **({"bracket": bracket.name} if several else {})}
+                for bracket in self.brackets
+                for stage in bracket.stages
+            ],
+        }
+        if self.stop_when is not None:
+            data["stop_when"] = self.stop_when
+        data |= price_keys(self.problem.cluster)
+        if self.risk is not None:
+            data["risk"] = self.risk.to_dict()
+        if self.kinds:
+            data["kinds"] = [kind.to_dict() for kind in self.kinds]
+        if self.frontier is not None:
+            data["frontier"] = [asdict(point) for point in self.frontier]
+        if self.comparison is not None:
+            data["comparison"] = {
+                name: None if other is None else asdict(other) for name, other in self.comparison.items()
+            }
+        return data
+
+
+def quote_stages(workload: Workload, solution: Solution) -> tuple[StageQuote, ...]:
+    """The stage table of one spec's solution."""
+    outcome, stages = solution.outcome, solution.plan.stages
+    rows = zip(workload.stages, stages, outcome.stage_mean_s, outcome.stage_mean_usd, strict=True)
+    return tuple(
+        StageQuote(
+            trials=stage.trials,
+            iterations=stage.iterations,
+            slots=planned.allocation.slots,
+            slots_per_trial=planned.allocation.slots_per_trial,
+            nodes=planned.allocation.nodes,
+            nodes_held=planned.nodes_held,
+            seconds=seconds,
+            cost=usd,
+            manner=_manner(workload, number, planned.allocation.gangs),
+        )
+        for number, (stage, planned, seconds, usd) in enumerate(rows)
+    )
+
+
+def _manner(workload: Workload, stage: int, workers: int) -> str | None:
+    """`hopping`, `together` or, where trials leave in the middle of a stage, one after the other."""
+    if workload.hopping is None:
+        return None
+    return ", then ".join(manner.value for manner in manners_of(workload, stage, workers))

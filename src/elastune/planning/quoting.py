@@ -1,0 +1,183 @@
+"""The planning desk: takes a problem, asks the planners, writes the quote."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from elastune.model.billing import node_rate
+from elastune.model.limits import Limits, Objective
+from elastune.planning.brackets import Answer, solve, trade_offs
+from elastune.planning.infeasible import NoPlanError, Situation, diagnose, tell_infeasible
+from elastune.planning.planners.registry import DEFAULT_PLANNER, PLANNERS, Planner
+from elastune.planning.problem import Problem, build_case
+from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, forecast, quote_stages
+from elastune.wording import format_usd
+
+DEFAULT_SAMPLES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuoteRequest:
+    """What beside the problem is asked for. `objective` None: cost, unless there is only a budget."""
+
+    planner: str = DEFAULT_PLANNER
+    objective: Objective | None = None
+    samples: int = DEFAULT_SAMPLES
+    seed: int = 0
+    frontier: bool = False
+    compare: bool = False
+    static: bool = True
+    """Price the best static cluster beside the plan."""
+
+
+def default_objective(limits: Limits) -> Objective:
+    """The cheapest by a deadline; with nothing but a budget, the fastest for it."""
+    only_budget = limits.budget_usd is not None and limits.deadline_s is None
+    return Objective.TIME if only_budget else Objective.COST
+
+
+def make_quote(problem: Problem, request: QuoteRequest | None = None) -> Quote:
+    """The planner's best plan for the problem; raises `NoPlanError` if none keeps the limits."""
+    desk = _Quoting(problem, request or QuoteRequest())
+    return desk.quote()
+
+
+def try_quote(problem: Problem, request: QuoteRequest) -> Quote | None:
+    """As `make_quote`, but None where no plan keeps the limits: nobody asks why in the middle of a run."""
+    return _Quoting(problem, request).try_quote()
+
+
+class _Quoting:
+    """Everything about one problem; cases are built once and asked many times."""
+
+    def __init__(self, problem: Problem, request: QuoteRequest) -> None:
+        self.problem = problem
+        self.request = request
+        self.objective = request.objective or default_objective(problem.limits)
+        self.cases = [
+            build_case(workload, problem.gangs, samples=request.samples, seed=request.seed, stream=stream)
+            for stream, workload in enumerate(problem.workloads())
+        ]
+
+    def ask(self, name: str) -> Answer | None:
+        return self._solve(PLANNERS[name], self.problem.limits, self.objective)
+
+    def _solve(self, planner: Planner, limits: Limits, objective: Objective) -> Answer | None:
+        """Where nodes outlive a driver that dies, money for that is kept back, by node: it buys no plan."""
+        answer = solve(planner, self.cases, limits, objective)
+        kept_usd, budget = self._kept_usd(), limits.budget_usd
+        if answer is None or budget is None or not kept_usd:
+            return answer
+        if limits.keep_budget_but(answer.outcome, answer.peak_nodes * kept_usd):
+            return answer
+        for nodes in range(min(answer.peak_nodes, math.floor(budget / kept_usd)), 0, -1):
+            less = replace(limits, budget_usd=budget - nodes * kept_usd)
+            cluster = replace(self.problem.cluster, max_nodes=nodes, fixed=False)
+            fewer = _Quoting(replace(self.problem, cluster=cluster), self.request)
+            if nodes >= self._least_nodes() and (found := solve(planner, fewer.cases, less, objective)):
+                return found
+        return None
+
+    def _kept_usd(self) -> float:
+        """For each node."""
+        cluster = self.problem.cluster
+        return cluster.shutdown_s * node_rate(cluster)
+
+    def quote(self) -> Quote:
+        quote = self.try_quote()
+        if quote is None:
+            raise self._no_plan()
+        return quote
+
+    def try_quote(self) -> Quote | None:
+        request = self.request
+        planner = PLANNERS[request.planner]
+        answer = self.ask(request.planner)
+        if answer is None:
+            return None
+        asked = PLANNERS if request.compare else ("static",) if request.static else ()
+        others = {name: answer if name == request.planner else self.ask(name) for name in asked}
+        confidence = self.problem.limits.confidence
+        comparison = {name: forecast(other, confidence) for name, other in others.items()}
+        return Quote(
+            planner=request.planner,
+            objective=self.objective,
+            problem=self.problem,
+            jct_seconds=answer.outcome.mean_jct_s,
+            cost=answer.outcome.mean_cost_usd,
+            jct_quantile_seconds=answer.outcome.jct_quantile_s(confidence),
+            cost_quantile=answer.outcome.cost_quantile_usd(confidence),
+            optimal=answer.optimal,
+            lower_bound=answer.lower_bound,
+            brackets=self._brackets(answer),
+            static=comparison.get("static"),
+            samples=self.cases[0].evaluator.draws.samples,
+            seed=request.seed,
+            frontier=self._frontier(planner) if request.frontier else None,
+            comparison=comparison if request.compare else None,
+        )
+
+    def _brackets(self, answer: Answer) -> tuple[BracketQuote, ...]:
+        return tuple(
+            BracketQuote(
+                name=spec.name,
+                plan=solution.plan,
+                stages=quote_stages(case.evaluator.workload, solution),
+                jct_seconds=solution.outcome.mean_jct_s,
+                cost=solution.outcome.mean_cost_usd,
+            )
+            for spec, case, solution in zip(self.problem.specs, self.cases, answer.brackets, strict=True)
+        )
+
+    def _frontier(self, planner: Planner) -> tuple[FrontierPoint, ...]:
+        return tuple(
+            FrontierPoint(
+                jct_seconds=answer.outcome.mean_jct_s,
+                cost=answer.outcome.mean_cost_usd,
+                peak_nodes=answer.peak_nodes,
+            )
+            for answer in trade_offs(planner, self.cases)
+        )
+
+    def _no_plan(self) -> NoPlanError:
+        situation = Situation(
+            limits=self.problem.limits,
+            objective=self.objective,
+            max_nodes=self.problem.cluster.max_nodes,
+            fixed=self.problem.cluster.fixed,
+            hops=self.problem.hopping is not None,
+            least_nodes=self._least_nodes(),
+            solve=self._solve_with,
+        )
+        diagnosis = diagnose(situation)
+        told, kept_usd = tell_infeasible(diagnosis, self.request.planner), self._kept_usd()
+        if kept_usd and self.problem.limits.budget_usd is not None:
+            told += (
+                f"\nOf the budget {format_usd(kept_usd)} per node is kept back: so much a node may cost "
+                "until it ends by itself, should nobody be there to end it."
+            )
+        return NoPlanError(told, diagnosis)
+
+    def _solve_with(self, limits: Limits, objective: Objective, nodes: int | None) -> Answer | None:
+        """The same job under other limits or, elastic, with other nodes (None: as many as can be used)."""
+        planner = PLANNERS[self.request.planner]
+        if nodes == self.problem.cluster.max_nodes:
+            return self._solve(planner, limits, objective)
+        cluster = replace(self.problem.cluster, max_nodes=nodes or self._most_nodes(), fixed=False)
+        other = _Quoting(replace(self.problem, cluster=cluster), self.request)
+        return other._solve(planner, limits, objective)
+
+    def _least_nodes(self) -> int:
+        """With fewer nodes the smallest gangs of brackets that run side by side do not fit."""
+        per_gang = -(-self.cases[0].gang_sizes[0] // self.problem.cluster.slots_per_node)
+        return per_gang * len(self.cases)
+
+    def _most_nodes(self) -> int:
+        """More nodes than this no plan can use."""
+        hopping = self.problem.hopping
+        if hopping is not None:
+            copies = hopping.partitions * hopping.replicas
+            return -(-copies // self.problem.cluster.slots_per_node) * len(self.cases)
+        per_gang = -(-self.cases[0].gang_sizes[-1] // self.problem.cluster.slots_per_node)
+        return per_gang * sum(max(s.trials for s in case.evaluator.workload.stages) for case in self.cases)

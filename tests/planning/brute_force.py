@@ -1,0 +1,72 @@
+"""The oracle: every plan with every number of nodes held, evaluated one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+from elastune.model.limits import GangLimits, Limits, Objective, Outcome
+from elastune.planning.prediction.evaluator import Evaluator
+from elastune.planning.prediction.plan import Plan, StagePlan, Workload
+from elastune.planning.problem import Case, build_case
+from tests.planning.hopping_workloads import workers_on_all_nodes
+from tests.workloads import allocations_of
+
+MOST_PLANS = 4_000
+
+
+@dataclass(frozen=True)
+class Tried:
+    plan: Plan
+    outcome: Outcome
+
+    @property
+    def jct_s(self) -> float:
+        return self.outcome.mean_jct_s
+
+    @property
+    def cost_usd(self) -> float:
+        return self.outcome.mean_cost_usd
+
+
+def choices(workload: Workload, stage: int) -> list[StagePlan]:
+    uses = allocations_of(workload, stage) if workload.hopping is None else workers_on_all_nodes(workload)
+    return [
+        StagePlan(allocation=use, nodes_held=held)
+        for use in uses
+        for held in range(use.nodes, workload.cluster.max_nodes + 1)
+    ]
+
+
+def number_of_plans(workload: Workload) -> int:
+    return math.prod(len(choices(workload, stage)) for stage in range(len(workload.stages)))
+
+
+def try_all(evaluator: Evaluator) -> list[Tried]:
+    per_stage = [choices(evaluator.workload, stage) for stage in range(len(evaluator.workload.stages))]
+    plans = [Plan(stages) for stages in itertools.product(*per_stage)]
+    return [Tried(plan, evaluator.evaluate(plan)) for plan in plans]
+
+
+def make_case(
+    workload: Workload,
+    *,
+    objective: Objective = Objective.COST,
+    deadline_s: float | None = None,
+    budget_usd: float | None = None,
+    confidence: float = 0.95,
+    samples: int = 1024,
+) -> Case:
+    case = build_case(workload, GangLimits(max_slots=4), samples=samples, seed=1)
+    limits = Limits(deadline_s=deadline_s, budget_usd=budget_usd, confidence=confidence)
+    return replace(case, limits=limits, objective=objective)
+
+
+def frontier_of(tried: list[Tried]) -> list[tuple[float, float]]:
+    """Undominated (time, cost), fastest first; differences in the last bits do not count."""
+    points: list[tuple[float, float]] = []
+    for one in sorted(tried, key=lambda t: (t.jct_s, t.cost_usd)):
+        if not points or one.cost_usd < points[-1][1] - 1e-9:
+            points.append((one.jct_s, one.cost_usd))
+    return points

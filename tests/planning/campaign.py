@@ -1,0 +1,109 @@
+"""A long hunt for plans that `exact` misses: random jobs with constant latencies against brute force.
+
+    python -m tests.planning.campaign --seconds 300 --seed 1
+
+Each job is asked for the cheapest plan by a deadline, the fastest for a budget and the whole frontier. A
+miss prints the workload, ready to become a test, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Constant
+from elastune.model.limits import Limits, Objective
+from elastune.model.profile import Profile, Speedup
+from elastune.model.stages import Stage
+from elastune.planning.planners.exact import exact_plans, plan_exact
+from elastune.planning.prediction.plan import Workload
+from tests.planning.brute_force import Tried, frontier_of, make_case, number_of_plans, try_all
+
+MOST_PLANS = 8_000
+
+
+def random_workload(rng: random.Random) -> Workload:
+    """Small numbers and few distinct values, because ties are where mistakes hide."""
+    scaling = rng.choice([{}, {2: 2.0, 4: 4.0}, {2: rng.uniform(0.8, 2.0), 4: rng.uniform(0.8, 4.0)}])
+    return Workload(
+        stages=tuple(
+            Stage(trials=rng.randint(1, 6), iterations=rng.randint(1, 7)) for _ in range(rng.randint(1, 5))
+        ),
+        profile=Profile(
+            iteration=Constant(rng.choice([1.0, 5.0, 10.0, 60.0])),
+            speedup=Speedup.of(scaling),
+            startup=Constant(rng.choice([0.0, 2.0])),
+            save=Constant(rng.choice([0.0, 1.0])),
+            sync=Constant(rng.choice([0.0, 3.0])),
+        ),
+        cluster=ClusterTerms(
+            slots_per_node=rng.choice([1, 1, 2, 4]),
+            max_nodes=rng.randint(1, 6),
+            price_per_hour=rng.choice([3600.0, 3600.0, 36.0]),
+            billing=rng.choice([Billing.INSTANCE, Billing.INSTANCE, Billing.FUNCTION]),
+            minimum_charge_s=rng.choice([0.0, 20.0, 60.0, 100.0, 150.0, 1000.0]),
+            queue=Constant(rng.choice([0.0, 0.0, 5.0, 30.0])),
+            init=Constant(rng.choice([0.0, 10.0, 40.0])),
+            data_usd_per_node=rng.choice([0.0, 0.0, 0.1, 20.0]),
+        ),
+        node_ages_s=tuple(
+            rng.choice([0.0, 10.0, 45.0, 100.0, 1000.0]) for _ in range(rng.choice([0, 0, 1, 2, 4, 6]))
+        ),
+    )
+
+
+def misses(workload: Workload, rng: random.Random) -> Iterator[str]:
+    """What `exact` gets wrong about a workload."""
+    case = make_case(workload)
+    tried = try_all(case.evaluator)
+    deadline, budget = rng.choice(tried).jct_s, rng.choice(tried).cost_usd
+    cheapest = min(one.cost_usd for one in tried if one.jct_s <= deadline * (1 + 1e-9))
+    solution = plan_exact(replace(case, limits=Limits(deadline_s=deadline)))
+    if solution is None or not solution.optimal or _more(solution.outcome.mean_cost_usd, cheapest):
+        yield f"by {deadline!r} s a plan costs {cheapest!r}, exact says {solution}"
+    fastest = min(one.jct_s for one in tried if one.cost_usd <= budget * (1 + 1e-9))
+    solution = plan_exact(replace(case, limits=Limits(budget_usd=budget), objective=Objective.TIME))
+    if solution is None or not solution.optimal or _more(solution.outcome.mean_jct_s, fastest):
+        yield f"for ${budget!r} a plan takes {fastest!r} s, exact says {solution}"
+    found = [Tried(plan, case.evaluator.evaluate(plan)) for plan in exact_plans(case).plans]
+    for seconds, usd in frontier_of(tried):
+        if all(_more(one.jct_s, seconds) or _more(one.cost_usd, usd) for one in found):
+            yield f"the frontier lacks {seconds!r} s for ${usd!r}"
+
+
+def _more(value: float, than: float) -> bool:
+    return value > than * (1 + 1e-9) + 1e-9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    end = time.monotonic() + options.seconds
+    jobs = missed = 0
+    told = time.monotonic()
+    while time.monotonic() < end:
+        workload = random_workload(rng)
+        if not 0 < number_of_plans(workload) <= MOST_PLANS:
+            continue
+        jobs += 1
+        for miss in misses(workload, rng):
+            missed += 1
+            print(f"{miss}\n  {workload}", flush=True)
+        if time.monotonic() - told > 10:
+            told = time.monotonic()
+            print(f"{jobs} jobs, {missed} missed, {math.ceil(end - told)} s to go", file=sys.stderr)
+    print(f"{jobs} jobs, {missed} missed (seed {options.seed})")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
