@@ -105,7 +105,7 @@ def _fires() -> Iterator[Experiment]:
     for kind, first, count in (
         ("first", 0, 20),
         ("gang", MAY_STOP_EARLY, 80),
-        ("hopper", HOPPING, 80),
+        ("hopper", HOPPING, 60),
         ("priced", PRICED, 80),
     ):
         for seed in range(first, first + count):
