@@ -23,7 +23,10 @@ from elastune.reports.simulation_text import render_campaign
 from elastune.runs.campaign import Campaign
 from elastune.runs.history.hopping import Hopping
 from tests.reports.pages import Page
+from tests.reports.sketching import drawn, sketched
 from tests.reports.test_report_page import folder_of, memoir_of, page_of
+
+__all__ = ["drawn", "sketched"]
 from tests.runs.rehearsal import job_of
 from tests.runs.test_hopping_history import LOSSES, PLAIN, RANDOM, SHA, VALIDATED, scenes, simulated
 
