@@ -36,6 +36,7 @@ OF_MODULES = ("address", "bucket", "cluster", "fleet", "_moto")
 """What the tests of a module share."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that share such things run in one process: `--dist loadgroup`."""
     for item in items:

@@ -276,12 +276,14 @@ def test_what_is_no_job_is_said() -> None:
 
 STOPPED_AFTER = """
 import signal
+import time
 calls = 0
 def accuracy(config, k):
     global calls
     calls += 1
     if calls == {calls}:
         signal.raise_signal(signal.SIGINT)
+        time.sleep(0.3)  # a run looks up less often than that
     return config['x'] - 1 / k
 """
 

@@ -19,7 +19,8 @@ from tests.fire.portrait import portrait
 
 RUN = RunId("f1")
 MOST_EVENTS = 20_000
-PORTRAIT_EVERY = 7
+PORTRAIT_EVERY = 25
+"""Every command is compared; a state that has gone astray stays so."""
 
 
 class Watched(Simulation):

@@ -133,8 +133,8 @@ def test_it_disconnects_only_what_it_connected(cluster: LocalProvider) -> None:
     script = f"""
 import time
 import ray
-from elastune.cluster import ClusterTerms
-from elastune.providers import Setting
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.protocol import ProviderSetting as Setting
 from elastune.providers.attached import AttachedProvider
 terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
 with AttachedProvider(Setting(run="r", terms=terms, clock=time.monotonic), {cluster.address!r}) as provider:

@@ -137,9 +137,9 @@ def test_estates_are_known_by_name() -> None:
 
 DRIVER = """
 import time
-from elastune.cluster import ClusterTerms
-from elastune.providers import Setting
-from elastune.providers.local import LocalProvider
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.protocol import ProviderSetting as Setting
+from elastune.providers.local.provider import LocalProvider
 
 terms = ClusterTerms(slots_per_node=1, max_nodes=2, price_per_hour=1.0)
 fleet = LocalProvider(Setting(run="def456", terms=terms, clock=time.monotonic))

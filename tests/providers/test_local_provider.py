@@ -308,9 +308,9 @@ def test_to_know_it_takes_no_ray() -> None:
 
 PREAMBLE = """
 import os, signal, sys, time
-from elastune.cluster import ClusterTerms
-from elastune.providers import Setting
-from elastune.providers.local import LocalProvider
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.protocol import ProviderSetting as Setting
+from elastune.providers.local.provider import LocalProvider
 
 terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
 setting = Setting(run="r", terms=terms, clock=time.monotonic, expires_s={expires_s})

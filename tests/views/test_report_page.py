@@ -23,7 +23,12 @@ from elastune.views.html.markup import Markup, tag
 from tests.cli.commands import SYNTHETIC
 from tests.cli.test_runs_command import beginning_of
 from tests.views.pages import Page
+from tests.views.sketching import drawn, sketched
 from tests.views.test_run_reports import HYPERBAND
+
+__all__ = ["drawn", "sketched"]
+
+__all__ = ["drawn", "sketched"]
 
 EVIL = "<script>alert(1)</script>"
 PNG = b"\x89PNG\r\n"
@@ -60,7 +65,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     return elastune.simulate_many(SYNTHETIC, folder=folder, policies=["rubberband", "asha"], seeds=3)
 
 
-def test_a_report_is_a_page_and_four_pictures(harsh: Campaign) -> None:
+def test_a_report_is_a_page_and_four_pictures(harsh: Campaign, drawn: None) -> None:
     made = elastune.report(folder_of(harsh).path)
     assert made.page == folder_of(harsh).report / "index.html"
     assert list(made.pictures) == ["nodes", "gantt", "curves", "cost"]
@@ -101,7 +106,7 @@ def test_a_page_tells_what_status_tells(harsh: Campaign) -> None:
     assert "14 more trials are not shown" in text
 
 
-def test_the_same_run_gives_the_same_files(harsh: Campaign, tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_files(harsh: Campaign, tmp_path: Path, drawn: None) -> None:
     first, second = (elastune.report(folder_of(harsh).path, folder=tmp_path / name) for name in "ab")
     for one, other in zip(first.paths, second.paths, strict=True):
         assert one.read_bytes() == other.read_bytes()
