@@ -65,7 +65,7 @@ def shown(*parts: object) -> str:
     return console.file.getvalue()
 
 
-def test_a_page_has_the_visits_a_round_alone_and_the_figures(lossy: Campaign) -> None:
+def test_a_page_has_the_visits_a_round_alone_and_the_figures(lossy: Campaign, drawn: None) -> None:
     made = elastune.report(folder_of(lossy).path)
     assert list(made.pictures) == ["nodes", "gantt", "round", "curves", "cost"]
     page = Page(made.page.read_text(encoding="utf-8"))
