@@ -1,0 +1,79 @@
+"""What keeps the tree readable: no import cycles, few imports inside functions, one meaning per class name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import elastune
+
+SOURCE = Path(elastune.__file__).parent
+
+# Imports of our own code inside functions: of modules that load a heavy library, and by registries.
+LAZY = {
+    ("providers.ec2.inventory", "providers.ec2.api"),  # boto3
+    ("runtime.ray.fork_server", "runtime.ray.slot"),  # after the fork
+    ("runtime.ray.fork_server", "training.running"),  # after the fork
+    ("space.model_sampler", "space.optuna_models"),  # optuna
+    ("training.running", "training.torch_group"),  # torch
+}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The modules of ours that are imported anywhere below, by name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("elastune."):
+            module = (node.module or "").removeprefix("elastune.")
+            for alias in node.names:
+                inner = f"{module}.{alias.name}"
+                yield inner if inner in MODULES else module
+
+
+def lazy_imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from imports(node)
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Also not inside functions or for type checkers. Raises `CycleError`, which names the cycle."""
+    graph = {name: set(imports(tree)) - {name} for name, tree in MODULES.items()}
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(MODULES)
+
+
+def test_functions_import_our_own_code_only_for_a_reason() -> None:
+    found = {
+        (name, target)
+        for name, tree in MODULES.items()
+        if name.split(".")[0] not in {"cli", "api"} and not name.endswith(".registry") and name != "__init__"
+        for target in lazy_imports(tree)
+    }
+    assert found <= LAZY
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    homes = defaultdict(list)
+    for name, tree in MODULES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(name)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def test_no_folder_has_too_many_files() -> None:
+    crowded = {
+        folder.name: count
+        for folder in SOURCE.rglob("*")
+        if folder.is_dir() and (count := len(list(folder.glob("*.py")))) > 24
+    }
+    assert crowded == {}
