@@ -56,7 +56,7 @@ class PostgresDatabase:
 
 
 def _unlock(connection: sa.Connection, run: RunId) -> None:
-    """The server drops the lock of a closed connection too, but a moment later than the run may be resumed."""
+    """The server drops the lock of a closed connection too, but only a moment later."""
     with contextlib.suppress(sa.exc.SQLAlchemyError):  # of a connection that is lost
         connection.rollback()
         connection.execute(sa.select(sa.func.pg_advisory_unlock(_lock_key(run))))
