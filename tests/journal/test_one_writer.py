@@ -58,6 +58,7 @@ def test_a_killed_writer_leaves_a_prefix_that_can_be_continued(
     wait_for_events(journal, writing, events)
     os.kill(writing.pid, signal.SIGKILL)
     writing.wait()
+    wait_until(lambda: journal.summary(RUN).writer is None)
     found = list(Journal.open(where, read_only=True).read(RUN))
     assert found == entries(1, len(found))
     assert len(found) >= events

@@ -45,6 +45,7 @@ class PostgresDatabase:
             connection.commit()
             if not is_free:
                 raise is_being_written(run, self.writer(run) or "another process", self.label)
+            stack.callback(_unlock, connection, run)
             return Session(connection=connection, open_things=stack.pop_all())
 
     def writer(self, run: RunId) -> str | None:
@@ -52,6 +53,14 @@ class PostgresDatabase:
         with self.engine.connect() as connection:
             row = connection.execute(_HOLDER, {"high": key >> 32, "low": key % 2**32}).first()
         return f"server process {row.pid} for {row.client}" if row else None
+
+
+def _unlock(connection: sa.Connection, run: RunId) -> None:
+    """The server drops the lock of a closed connection too, but only a moment later."""
+    with contextlib.suppress(sa.exc.SQLAlchemyError):  # of a connection that is lost
+        connection.rollback()
+        connection.execute(sa.select(sa.func.pg_advisory_unlock(_lock_key(run))))
+        connection.commit()
 
 
 _HOLDER = sa.text("""
