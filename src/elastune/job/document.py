@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 
 from elastune.errors import JobError
 from elastune.job.search import known_algorithms
-from elastune.job.section import MisfitError, Section, expected_in
+from elastune.job.section import RENAMED, MisfitError, Section, expected_in
 from elastune.model.quantities import ExpectedError
 from elastune.wording import did_you_mean, either, nearest, seen
 
@@ -204,7 +204,7 @@ def _describe_mistake(details: ErrorDetails, sections: Mapping[Path, type[Sectio
             wanted = expected_in(section, path[-1])
             return Complaint(path=path, text=f"is missing; expected {wanted}", is_missing=True)
         case "extra_forbidden" | "invalid_key":
-            return _unknown_key(path, section, sections)
+            return _renamed_key(path, value) or _unknown_key(path, section, sections)
         case "union_tag_not_found" | "union_tag_invalid":
             return _unknown_algorithm(path, value, sections)
         case "value_error" if isinstance(cause, MisfitError):
@@ -216,6 +216,14 @@ def _describe_mistake(details: ErrorDetails, sections: Mapping[Path, type[Sectio
             mapping = f"a mapping with keys of: {', '.join(inner.model_fields)}"
             expected = "a list of durations" if kind == "tuple_type" else mapping
     return Complaint(path=path, text=f"is {seen(value)}; expected {expected}")
+
+
+def _renamed_key(path: Path, value: object) -> Complaint | None:
+    if len(path) > 1 or path[0] not in RENAMED:
+        return None
+    key = RENAMED[path[0]]
+    written = f": {value}" if isinstance(value, str) and value.isidentifier() else ""
+    return Complaint(path=path, text=f"is now called {key}; write {key}{written}", instead=key)
 
 
 def _unknown_key(path: Path, section: type[Section], sections: Mapping[Path, type[Section]]) -> Complaint:

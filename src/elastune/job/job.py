@@ -34,7 +34,7 @@ from elastune.job.outputs import Logging, LoggingSection, MlflowSection, Storage
 from elastune.job.profile import AnyProfile, CheckpointSection, LatencySection, ProfileSection
 from elastune.job.search import AnySearch, search_class, undeclared_search
 from elastune.job.search_options import DeclaredSearch, ShaSearch
-from elastune.job.section import MisfitError, Section
+from elastune.job.section import MisfitError, Section, with_current_keys
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, written_in
 from elastune.job.tuning import (
     AnyTarget,
@@ -112,7 +112,7 @@ class Job(Section):
     search: AnySearch
     deadline: PositiveDuration | None = None
     budget: PositiveMoney | None = None
-    yields: Limit | None = None
+    may_exceed: Limit | None = None
     confidence: Probability = 0.95
     profile: AnyProfile = Field(default=None, validate_default=True)
     cluster: ClusterSection = Field(description="the machines and their price")
@@ -276,9 +276,9 @@ class Job(Section):
         return self
 
     @model_validator(mode="after")
-    def _what_yields_is_there(self) -> Self:
-        if self.yields and getattr(self, self.yields) is None:
-            raise MisfitError(("yields",), f"is {self.yields}, but the job has no {self.yields}")
+    def _limit_to_exceed_is_given(self) -> Self:
+        if self.may_exceed and getattr(self, self.may_exceed) is None:
+            raise MisfitError(("may_exceed",), f"is {self.may_exceed}, but the job has no {self.may_exceed}")
         return self
 
     @model_validator(mode="after")
@@ -321,10 +321,10 @@ class Job(Section):
     @model_validator(mode="after")
     def _search_comes_to_an_end(self) -> Self:
         limits = {"deadline": self.deadline, "budget": self.budget}
-        hard = [name for name, limit in limits.items() if limit is not None and name != self.yields]
+        hard = [name for name, limit in limits.items() if limit is not None and name != self.may_exceed]
         if self.search.needs_a_limit and not hard and not self._sampler().is_finite:
             left_out = "max_iterations" if self.search.algorithm in {"random", "grid"} else "trials"
-            also = f" ({self.yields} yields)" if self.yields else ""
+            also = f" (the {self.may_exceed} may be exceeded)" if self.may_exceed else ""
             raise MisfitError(
                 ("search", left_out),
                 f"is left out, and nothing else ends the search{also}; expected {left_out}, a deadline, a "
@@ -406,6 +406,14 @@ def load_job(path: str | Path) -> Job:
     """The job in a YAML file, by default named after it."""
     stem = re.sub(r"[^\w.-]+", "-", Path(path).stem).strip(".-")[:100]
     return Job.from_yaml_text(read_text(path, "job file"), str(path), Path(path).parent, stem or "job")
+
+
+def load_recorded_job(path: Path) -> Job:
+    """The copy of a job in the folder of its run, perhaps with the keys of an earlier version."""
+    data = read_yaml(read_text(path, "job file"), str(path)).value
+    if not isinstance(data, Mapping):
+        raise JobError(f"{path}: the job is {seen(data)}; expected a mapping with the keys of a job")
+    return Job.from_dict(with_current_keys(data), source=str(path))
 
 
 def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]]:

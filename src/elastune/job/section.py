@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 
 from elastune.model.quantities import Needed
@@ -19,6 +21,15 @@ class MisfitError(ValueError):
     def __init__(self, path: tuple[str, ...], text: str) -> None:
         super().__init__(text)
         self.path = path
+
+
+RENAMED = {"yields": "may_exceed"}
+"""Keys of a job by the name they had in earlier versions."""
+
+
+def with_current_keys(recorded: Mapping[str, object]) -> dict[str, object]:
+    """The data of a job that a run recorded, perhaps in an earlier version."""
+    return {RENAMED.get(key, key): value for key, value in recorded.items()}
 
 
 def expected_in(section: type[Section], key: str) -> str | None:
