@@ -156,7 +156,7 @@ def test_recorded_seconds_are_the_profile_when_none_is_given(folder: Path) -> No
         loaded(folder, trainable="nowhere.npz", profile=...)
 
 
-def test_a_run_without_a_trainable_or_a_space_is_told_what_is_missing(folder: Path) -> None:
+def test_a_run_without_a_trainable_or_a_space_is_an_error(folder: Path) -> None:
     with pytest.raises(JobError, match="simulate needs `trainable`: synthetic:hypersched, a file of curves"):
         Job(**job_data()).open_trainable()
     job = Job(**job_data(trainable=accuracy, metric="accuracy"))
