@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import elastune
-from elastune.job.job import load_job
+from elastune.errors import JobError
+from elastune.job.job import load_job, load_recorded_job
 from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.run_folders import RunFolder
 from elastune.journal.store import Journal
@@ -170,6 +171,28 @@ def test_a_run_about_to_start_is_not_said_to_have_ended(tmp_path: Path) -> None:
         done = run("status", "last", "--runs-folder", tmp_path / "runs", cwd=tmp_path)
     assert done.returncode == 4
     assert "has no events yet: process" in done.stderr
+
+
+def test_a_run_recorded_when_may_exceed_was_called_yields_can_be_opened(tmp_path: Path) -> None:
+    job = {**load_job(SYNTHETIC).to_dict(), "deadline": "2h", "may_exceed": "deadline"}
+    folder = folder_of(elastune.simulate_many(job, folder=tmp_path / "elastune-runs"))
+    before = status(tmp_path, "last")
+    with contextlib.closing(sqlite3.connect(folder.journal)) as connection, connection:
+        changed = connection.execute(
+            "UPDATE elastune_entries SET event = replace(event, '\"may_exceed\"', '\"yields\"') "
+            "WHERE number = 1"
+        )
+        assert changed.rowcount == 1
+        (event,) = connection.execute("SELECT event FROM elastune_entries WHERE number = 1").fetchone()
+        assert json.loads(event)["job"]["yields"] == "deadline"
+    folder.job.write_text(folder.job.read_text().replace("may_exceed:", "yields:"))
+    assert status(tmp_path, "last") == before
+    assert elastune.status("last", folder=tmp_path / "elastune-runs").job.may_exceed == "deadline"
+    assert run("report", "last", cwd=tmp_path).returncode == 0
+    assert load_recorded_job(folder.job) == elastune.Job.from_dict(job)
+    folder.job.write_text("")
+    with pytest.raises(JobError, match="the job is empty; expected a mapping"):
+        load_recorded_job(folder.job)
 
 
 def test_an_audit_finds_every_command_again(campaign: Campaign, tmp_path: Path) -> None:

@@ -241,8 +241,8 @@ class TestBudget:
 
 class TestConcessions:
     @pytest.mark.parametrize("limit", LIMITS)
-    def test_a_limit_that_yields_gives_way(self, limit: Limit) -> None:
-        theatre = open_stage(make_terms(deadline_s=100.0, budget_usd=2.0, yields=limit))
+    def test_a_limit_that_may_be_exceeded_gives_way(self, limit: Limit) -> None:
+        theatre = open_stage(make_terms(deadline_s=100.0, budget_usd=2.0, may_exceed=limit))
         commands = theatre.advise(Advice(concede=limit))
         assert ("conceded", f"the {limit.value} gives way") in notes(commands)
         assert theatre.state.conceded == {limit}
@@ -255,10 +255,10 @@ class TestConcessions:
         assert timers == {"guard:budget" if limit is Limit.DEADLINE else "guard:deadline"}
 
     @pytest.mark.parametrize("limit", LIMITS)
-    @pytest.mark.parametrize("yields", [None, "other"])
-    def test_any_other_limit_stays(self, limit: Limit, yields: str | None) -> None:
+    @pytest.mark.parametrize("may_exceed", [None, "other"])
+    def test_any_other_limit_stays(self, limit: Limit, may_exceed: str | None) -> None:
         (other,) = set(LIMITS) - {limit}
-        terms = make_terms(deadline_s=100.0, budget_usd=2.0, yields=other if yields else None)
+        terms = make_terms(deadline_s=100.0, budget_usd=2.0, may_exceed=other if may_exceed else None)
         theatre = open_stage(terms)
         before = theatre.state.limits
         commands = theatre.advise(Advice(concede=limit))
@@ -267,7 +267,7 @@ class TestConcessions:
         assert theatre.state.conceded == frozenset()
 
     def test_a_conceded_deadline_no_longer_ends_the_run(self) -> None:
-        theatre = open_stage(make_terms(deadline_s=100.0, yields=Limit.DEADLINE))
+        theatre = open_stage(make_terms(deadline_s=100.0, may_exceed=Limit.DEADLINE))
         theatre.advise(Advice(concede=Limit.DEADLINE))
         assert theatre.at(100.0).ring(guards.DEADLINE_END) == []
         assert theatre.state.ended is None

@@ -49,7 +49,7 @@ class Experiment:
 
     def __str__(self) -> str:
         job = self.setup.job
-        limits = f"deadline {job.deadline}, budget {job.budget}, yields {job.yields}"
+        limits = f"deadline {job.deadline}, budget {job.budget}, may exceed {job.may_exceed}"
         limits += "" if job.stop_when is None else f", stop when {job.stop_when}"
         policy = "restless" if self.setup.restless else self.setup.policy
         data = "" if job.data is None else f", {self.setup.terms.data}"
@@ -225,7 +225,7 @@ def _prepare(data: dict[str, object], luck: random.Random) -> FireSetup:
     if luck.random() < 0.5:
         limits["budget"] = max(0.01, usd * luck.choice([1.0, 1.05, 1.3, 4.0]))
     if limits and luck.random() < 0.4:
-        limits["yields"] = luck.choice(sorted(limits))
+        limits["may_exceed"] = luck.choice(sorted(limits))
     bounded = Job.from_dict({**data, **limits})
     try:
         chosen = prepare(bounded, samples=SAMPLES)
@@ -244,11 +244,11 @@ def _prepare_online(data: dict[str, object], algorithm: str, luck: random.Random
     if chance > 0.2:
         limits["budget"] = budget
     endless = bool(data["search"].get("repeat"))  # type: ignore[attr-defined]
-    yields = {"yields": luck.choice(sorted(limits))} if luck.random() < 0.3 and not endless else {}
+    may_exceed = {"may_exceed": luck.choice(sorted(limits))} if luck.random() < 0.3 and not endless else {}
     for factor in (1.0, 4.0, 16.0, 64.0, 256.0):
         wider = {key: value * factor for key, value in limits.items()}
         try:
-            return prepare(Job.from_dict({**data, **wider, **yields}), samples=SAMPLES)
+            return prepare(Job.from_dict({**data, **wider, **may_exceed}), samples=SAMPLES)
         except InfeasibleError:
             continue
     raise AssertionError(f"{algorithm} finds no limits wide enough")

@@ -79,7 +79,7 @@ def test_a_job_of_code_needs_no_profile_until_it_is_planned() -> None:
     assert not job.is_measured
     assert "profile" not in job.to_dict()
     assert not elastune.Job.from_dict(job.to_dict()).is_measured
-    with pytest.raises(JobError, match="profile is missing: nobody knows yet how fast"):
+    with pytest.raises(JobError, match="profile is missing: the speed of this training is not known"):
         elastune.plan(job)
     profile = elastune.Job.from_dict({**job.to_dict(), "profile": {"iteration": 2}}).profile
     assert job.with_profile(profile).is_measured

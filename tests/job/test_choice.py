@@ -1,4 +1,4 @@
-"""Which policy runs is decided by what the job says, and it is told why."""
+"""The job decides which policy runs, and the choice says why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHA = {"algorithm": "sha", "trials": 8, "max_iterations": 9}
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reason"),
     [
         (
             {"search": SHA, "deadline": "1h"},
@@ -50,8 +50,8 @@ SHA = {"algorithm": "sha", "trials": 8, "max_iterations": 9}
         ),
     ],
 )
-def test_the_first_rule_that_matches(given: dict[str, object], told: str) -> None:
-    assert str(choose(Job.from_dict({**BASE, **given}))).startswith(told)
+def test_the_first_rule_that_matches(given: dict[str, object], reason: str) -> None:
+    assert str(choose(Job.from_dict({**BASE, **given}))).startswith(reason)
 
 
 def test_what_is_asked_for_beside_the_job_wins() -> None:

@@ -102,7 +102,7 @@ def test_profiles_of_kinds_are_files_beside_the_job(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told(changes: dict[str, object], complaint: str) -> None:
+def test_mistakes_are_errors(changes: dict[str, object], complaint: str) -> None:
     with pytest.raises(JobError) as caught:
         Job.from_dict(job_data(**changes))
     assert complaint in str(caught.value)

@@ -185,6 +185,17 @@ def test_a_single_mistake_is_named_with_file_and_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "advice"), [("deadline", "may_exceed: deadline"), (None, "may_exceed"), ("a b", "may_exceed")]
+)
+def test_a_key_that_was_renamed_is_named_with_its_new_name(written: object, advice: str) -> None:
+    text = yaml.safe_dump(job_data(yields=written), sort_keys=False)
+    with pytest.raises(
+        JobError, match=rf"^my\.yaml, line \d+: yields is now called may_exceed; write {advice}$"
+    ):
+        Job.from_yaml_text(text, "my.yaml")
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "the job is empty; expected at least search, profile and cluster"),
@@ -238,8 +249,9 @@ KEYS = st.sampled_from(
         "search", "deadline", "budget", "confidence", "profile", "cluster", "algorithm", "trials",
         "max_iterations", "eta", "iteration", "spread", "speedup", "startup", "distribution", "mean", "sd",
         "value", "values", "slots_per_node", "nodes", "price_per_hour", "queue", "billing", "name",
-        "trainable", "curves", "task", "space", "metric", "mode", "yields", "slot", "gpus", "seed", "retries",
-        "checkpoint_every", "sampler", "kind", "replace", "checkpoint", "size", "per_second", "provider",
+        "trainable", "curves", "task", "space", "metric", "mode", "may_exceed", "slot", "gpus", "seed",
+        "retries", "checkpoint_every", "sampler", "kind", "replace", "checkpoint", "size", "per_second",
+        "provider",
     ]
 )  # fmt: skip
 SCALARS = st.one_of(

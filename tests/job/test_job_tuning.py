@@ -54,7 +54,13 @@ def complaint(**changes: object) -> str:
 
 def test_what_is_left_out_has_a_default() -> None:
     job = Job(**job_data())
-    assert (job.name, job.seed, job.retries, job.yields, job.checkpoint_every) == ("job", 0, 0, None, None)
+    assert (job.name, job.seed, job.retries, job.may_exceed, job.checkpoint_every) == (
+        "job",
+        0,
+        0,
+        None,
+        None,
+    )
     assert (job.trainable, job.space, job.metric, job.mode) == (None, None, None, None)
     assert (job.slot.cpus, job.slot.gpus, job.cluster.provider) == (1, None, "local")
     assert job.profile.transfer_s == 0.0
@@ -64,12 +70,12 @@ def test_every_key_is_read() -> None:
     job = Job(
         **job_data(
             name="resnet", trainable=accuracy, space=SPACE, metric="accuracy", mode="min", budget=5,
-            yields="budget", slot={"gpus": 2}, seed=2**53 - 1, retries=3, checkpoint_every="5m",
+            may_exceed="budget", slot={"gpus": 2}, seed=2**53 - 1, retries=3, checkpoint_every="5m",
             cluster__provider="simulated", search__sampler="grid",
             profile__checkpoint={"size": "500MB", "per_second": "250MB"},
         )
     )  # fmt: skip
-    assert (job.name, job.mode, job.yields, job.slot.gpus) == ("resnet", Mode.MIN, "budget", 2)
+    assert (job.name, job.mode, job.may_exceed, job.slot.gpus) == ("resnet", Mode.MIN, "budget", 2)
     assert (job.seed, job.retries, job.checkpoint_every) == (2**53 - 1, 3, 300.0)
     assert (job.cluster.provider, job.profile.transfer_s) == ("simulated", 2.0)
     assert job.search.sampler is not None
@@ -92,7 +98,7 @@ def test_paths_are_relative_to_the_job_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"trainable": "synthetic:hypersched", "yields": "deadline", "profile__checkpoint": "2s"},
+        {"trainable": "synthetic:hypersched", "may_exceed": "deadline", "profile__checkpoint": "2s"},
         {"trainable": {"curves": "timed.npz", "task": "x", "parameters": ["lr"], "length": "n"}},
         {"trainable": "timed.npz", "profile": ..., "search__sampler": {"kind": "table", "replace": True}},
         {"trainable": "package.module:f", "metric": "loss", "mode": "min", "space": SPACE},
@@ -150,7 +156,7 @@ def test_recorded_seconds_are_the_profile_when_none_is_given(folder: Path) -> No
         loaded(folder, trainable="nowhere.npz", profile=...)
 
 
-def test_a_run_without_a_trainable_or_a_space_is_told_what_is_missing(folder: Path) -> None:
+def test_a_run_without_a_trainable_or_a_space_is_an_error(folder: Path) -> None:
     with pytest.raises(JobError, match="simulate needs `trainable`: synthetic:hypersched, a file of curves"):
         Job(**job_data()).open_trainable()
     job = Job(**job_data(trainable=accuracy, metric="accuracy"))
@@ -251,8 +257,8 @@ def test_an_unknown_algorithm_lists_the_installed_ones_too(plugin: str) -> None:
         ({"space": 5}, "space is 5; expected hyperparameters by name"),
         ({"metric": 5}, "metric is 5; expected a name, such as accuracy"),
         ({"mode": "maximum"}, "mode is 'maximum'; expected max or min; did you mean 'max'?"),
-        ({"yields": "time"}, "yields is 'time'; expected deadline or budget"),
-        ({"yields": "budget"}, "yields is budget, but the job has no budget"),
+        ({"may_exceed": "time"}, "may_exceed is 'time'; expected deadline or budget"),
+        ({"may_exceed": "budget"}, "may_exceed is budget, but the job has no budget"),
         ({"slot": {}}, "slot is counted in GPUs or in CPUs; expected {gpus: 1} or {cpus: 2}"),
         ({"slot": {"gpus": 1, "cpus": 1}}, "slot is counted in GPUs or in CPUs"),
         ({"slot": 3}, "slot is 3; expected a mapping with keys of: gpus, cpus"),

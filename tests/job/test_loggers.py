@@ -54,7 +54,7 @@ def test_a_job_without_it_is_written_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         (["csv", "tensorbord"], "expected a list of csv, tensorboard or mlflow; did you mean 'tensorboard'"),
         (7, "logging is 7; expected a list of csv, tensorboard or mlflow, or a mapping"),
@@ -67,8 +67,8 @@ def test_a_job_without_it_is_written_as_before() -> None:
         ({"mlflow": "http://me:secret@host"}, "has a user and a password in it"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told(written: object, told: str) -> None:
+def test_mistakes_are_errors(written: object, message: str) -> None:
     with pytest.raises(JobError) as caught:
         job_with(written)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "secret@" not in str(caught.value)

@@ -59,7 +59,7 @@ def test_a_folder_is_relative_to_the_job_file_and_an_address_is_not(tmp_path: Pa
         ({"keep_checkpoints": "last"}, "keep_checkpoints is 'last'; expected best or all"),
     ],
 )
-def test_what_is_wrong_is_told(changes: dict[str, object], message: str) -> None:
+def test_mistakes_are_errors(changes: dict[str, object], message: str) -> None:
     with pytest.raises(JobError) as caught:
         Job.from_dict(job_data(**changes))
     assert message in str(caught.value)

@@ -41,7 +41,7 @@ def test_a_target_is_a_metric_a_comparison_and_a_number(written: str, target: Ta
     "written", ["accuracy", "accuracy = 1", "accuracy => 1", "accuracy >= high", ">= 1", "0.9 < x < 1", 0.97,
                 "accuracy >= 97%", "accuracy >= nan", ["accuracy >= 1"], "a >= " + "1" * 400],
 )  # fmt: skip
-def test_anything_else_is_told_what_is_expected(written: object) -> None:
+def test_anything_else_is_an_error(written: object) -> None:
     assert f"expected {WRITTEN}" in complaint(stop_when=written)
 
 

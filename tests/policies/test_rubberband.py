@@ -197,13 +197,13 @@ class TestLimitsAsTightAsThePlan:
         assert run.state.ended is Ending.COMPLETE
 
     @pytest.mark.parametrize(
-        ("yields", "deadline", "budget"), [("deadline", 142.0, 3.4), ("budget", 150.0, 2.8)]
+        ("may_exceed", "deadline", "budget"), [("deadline", 142.0, 3.4), ("budget", 150.0, 2.8)]
     )
-    def test_a_limit_that_yields_does_not_end_the_run(
-        self, yields: str, deadline: float, budget: float
+    def test_a_limit_that_may_be_exceeded_does_not_end_the_run(
+        self, may_exceed: str, deadline: float, budget: float
     ) -> None:
         faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=1.3))
-        job = job_of(deadline=deadline, budget=budget, yields=yields, cluster__minimum_charge=0.0)
+        job = job_of(deadline=deadline, budget=budget, may_exceed=may_exceed, cluster__minimum_charge=0.0)
         assert rehearse(job, faults=faults).state.ended is Ending.COMPLETE
 
 
@@ -352,21 +352,21 @@ class TestLearning:
         assert len(surprised) <= 1
 
 
-class TestWhichLimitYields:
+class TestWhichLimitMayBeExceeded:
     """All nodes are slower than was measured, which no plan knew."""
 
-    def run(self, deadline: float, budget: float, slowness: float, yields: str | None) -> Rehearsal:
-        job = job_of(deadline=deadline, budget=budget, yields=yields, cluster__minimum_charge=0.0)
+    def run(self, deadline: float, budget: float, slowness: float, may_exceed: str | None) -> Rehearsal:
+        job = job_of(deadline=deadline, budget=budget, may_exceed=may_exceed, cluster__minimum_charge=0.0)
         return rehearse(job, faults=Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=slowness)))
 
-    def test_a_deadline_that_yields_is_missed_within_the_budget(self) -> None:
+    def test_a_deadline_that_may_be_exceeded_is_missed_within_the_budget(self) -> None:
         run = self.run(142.0, 3.4, 1.5, "deadline")
         assert run.state.ended is Ending.COMPLETE
         assert run.state.conceded == {Limit.DEADLINE}
         assert run.seconds > 142.0
         assert run.usd <= 3.4
 
-    def test_a_budget_that_yields_is_exceeded_within_the_deadline(self) -> None:
+    def test_a_budget_that_may_be_exceeded_is_exceeded_within_the_deadline(self) -> None:
         run = self.run(145.0, 2.4, 1.2, "budget")
         assert run.state.ended is Ending.COMPLETE
         assert run.state.conceded == {Limit.BUDGET}

@@ -47,7 +47,7 @@ def make(request: pytest.FixtureRequest) -> Callable[[int], Sampler]:
     return request.param  # type: ignore[no-any-return]
 
 
-def told(sampler: Sampler, trials: int) -> list[Configuration | None]:
+def asked(sampler: Sampler, trials: int) -> list[Configuration | None]:
     """A small run: trials come in threes, and each third learns how the one before it went."""
     configs: list[Configuration | None] = []
     for trial in range(trials):
@@ -66,11 +66,11 @@ def without_none(config: Configuration) -> Configuration:
 
 
 def test_the_same_history_gives_the_same_configurations(make: Callable[[int], Sampler]) -> None:
-    assert told(make(7), 30) == told(make(7), 30)
+    assert asked(make(7), 30) == asked(make(7), 30)
 
 
 def test_configurations_are_inside_the_space(make: Callable[[int], Sampler]) -> None:
-    for config in told(make(3), 30):
+    for config in asked(make(3), 30):
         if config is not None:
             assert_inside(SPACE, without_none(config))
 
@@ -88,7 +88,7 @@ def test_it_gives_as_many_as_it_says(make: Callable[[int], Sampler]) -> None:
 def test_samplers_that_do_not_learn_do_not_listen(make: Callable[[int], Sampler]) -> None:
     deaf, telling = make(5), make(5)
     if not telling.learns:
-        assert told(telling, 20) == [deaf.ask(trial) for trial in reversed(range(20))][::-1]
+        assert asked(telling, 20) == [deaf.ask(trial) for trial in reversed(range(20))][::-1]
 
 
 def test_a_fork_is_a_configuration_of_the_space(make: Callable[[int], Sampler]) -> None:

@@ -79,7 +79,7 @@ def has_no_arguments() -> None:
         (lambda trial: trial.suggest_categorical("x", []), "space.x.choice is []; expected a list of values"),
     ],
 )  # fmt: skip
-def test_a_function_that_does_something_else_is_told_so(
+def test_a_function_that_does_something_else_is_an_error(
     function: Callable[..., object], message: str
 ) -> None:
     with pytest.raises(JobError) as caught:

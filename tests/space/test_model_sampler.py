@@ -114,7 +114,7 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped() -> None:
     assert [resumed.ask(trial) for trial in (15, 16)] == [whole.ask(trial) for trial in (15, 16)]
 
 
-def test_what_is_told_of_unknown_trials_is_ignored() -> None:
+def test_reports_of_unknown_trials_are_ignored() -> None:
     sampler = ModelSampler(SPACE, seed=1, mode=Mode.MIN, startup=1)
     for trial in range(50):
         sampler.tell(trial, 1, 0.0)

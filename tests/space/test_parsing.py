@@ -88,7 +88,7 @@ def test_a_space_survives_the_way_to_plain_data_and_back(space: Space) -> None:
         ({"lr": {"float": [1, 2], "grid": 1}}, "space.lr.grid is 1; expected a whole number from 2"),
         (
             {"lr": {"float": [1, 2], "grid": 3, "step": 1}},
-            "space.lr.grid is 3; step already tells the points",
+            "space.lr.grid is 3; step already sets the points",
         ),
         ({"n": {"int": [0.5, 2]}}, "space.n.int is 0.5; expected a whole number"),
         ({"n": {"int": [0, 2], "log": True}}, "space.n.int starts at 0; with log: true it starts at 1"),

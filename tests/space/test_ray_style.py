@@ -67,7 +67,7 @@ def test_other_text_stays_a_constant() -> None:
         ("choice([[1, 2]])", "space.x.choice.0 is [1, 2]; expected text"),
         ("qloguniform(1, 10, 2)", "space.x is qloguniform of Ray Tune; a range is either logarithmic or in"),
         ("randn(0, 1)", "space.x is randn of Ray Tune; it has no ends"),
-        ("sample_from(lambda spec: 1)", "space.x is sample_from of Ray Tune; a function cannot be sampled"),
+        ("sample_from(lambda spec: 1)", "space.x is sample_from of Ray Tune; other samplers cannot"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_call_is_named(text: str, message: str) -> None:

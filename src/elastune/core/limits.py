@@ -191,9 +191,9 @@ def renegotiate(step: Step, deadline_s: float | None, budget_usd: float | None) 
 
 
 def concede(step: Step, limit: Limit) -> None:
-    """Give a limit up, if the job says that it may yield."""
+    """Give a limit up, if the job says that it may be exceeded."""
     state = step.state
-    if state.terms.yields is not limit:
+    if state.terms.may_exceed is not limit:
         step.note("veto", f"the {limit.value} does not yield")
         return
     if limit is Limit.DEADLINE:

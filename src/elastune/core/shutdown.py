@@ -140,15 +140,15 @@ def last_call(step: Step, limit: Limit) -> None:
     """
     state = step.state
     saving = all(state.trials[number].activity is Activity.SAVING for number in state.held)
-    if saving and (state.held or state.barriers) and state.terms.yields is not limit:
+    if saving and (state.held or state.barriers) and state.terms.may_exceed is not limit:
         state.called = True
     else:
         run_out(step, limit)
 
 
 def run_out(step: Step, limit: Limit) -> None:
-    """Time or money has run out: wind up, unless that limit yields."""
-    if step.state.terms.yields is limit:
+    """Time or money has run out: wind up, unless that limit may be exceeded."""
+    if step.state.terms.may_exceed is limit:
         guards.concede(step, limit)
         seating.adopt(step, step.state.wishes)
         seating.fill(step)

@@ -25,8 +25,8 @@ class RunTerms:
     cluster: ClusterTerms
     profile: Profile
     limits: Limits = field(default_factory=Limits)
-    yields: Limit | None = None
-    """The limit that may give way when both cannot be kept. None: neither."""
+    may_exceed: Limit | None = None
+    """The limit that may be exceeded if both cannot be kept. None: neither."""
     gangs: GangLimits = field(default_factory=GangLimits)
     retries: int = 0
     """How often a trial that crashed by its own fault is tried again."""

@@ -57,7 +57,7 @@ class Advice:
     reviews: Mapping[str, float] = field(default_factory=dict)
     """Timers before which all rows are reported, for a policy that is going to compare trials."""
     concede: Limit | None = None
-    """Give this limit up; the core agrees only if the job says that it yields."""
+    """Give this limit up; the core agrees only if the job says that it may be exceeded."""
     notes: tuple[tuple[str, str], ...] = ()
     """What was decided and why, as (topic, text)."""
     done: Ending | None = None

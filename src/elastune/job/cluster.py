@@ -1,9 +1,7 @@
-"""Kinds of nodes: alternatives of which the cheapest that keeps the limits is taken.
+"""The cluster section: the machines a job may use, what they cost, and alternative kinds of nodes.
 
-A kind says what differs from the rest of `cluster`. Once one is chosen the job goes on as a plain one, so
-nobody who runs it has to know that there was a choice.
-
-The cluster section: the machines a job may use and what they cost.
+A kind says what differs from the rest of `cluster`; of several, the cheapest that keeps the limits is taken.
+Once one is chosen, the job continues as one without kinds.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 from pydantic_core import PydanticKnownError
 
 from elastune.errors import JobError
-from elastune.job.profile import AnyProfile, Latency
+from elastune.job.profile import AnyProfile, Latency, profile_in
 from elastune.job.section import MisfitError, Section
 from elastune.model.billing import billing_rule
 from elastune.model.cluster import JOBS_PRICE, Billing, ClusterTerms
@@ -37,9 +35,17 @@ from elastune.model.quantities import (
 from elastune.providers.registry import interruption_teller, known_providers, price_teller
 from elastune.wording import plural
 
-# What a cluster may leave out where every kind has it.
-_EACH_ITS_OWN = ("slots_per_node", "price_per_hour")
+DEFAULT_MAX_NODES = 64
+LOCAL = "local"
 _MOST_INTERRUPTIONS = 60.0
+_ROUNDING = 1 + 1e-9
+# What a cluster may leave out if every kind has it.
+_KEYS_OF_KINDS = ("slots_per_node", "price_per_hour")
+# Left out of a job's data at their defaults, so that the journals of jobs without them do not change.
+LATER_KEYS = (
+    "options", "price_source", "most_price_per_hour", "most_spend_per_hour", "interruptions_per_hour", "kinds"
+)  # fmt: skip
+_billing = one_of(*(kind.value for kind in Billing))
 
 
 def _options(written: object) -> dict[str, Any]:
@@ -49,7 +55,7 @@ def _options(written: object) -> dict[str, Any]:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a journal can keep it."""
+    """Whether a journal can hold the value."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and _is_plain(each) for key, each in value.items())
     if isinstance(value, list | tuple):
@@ -69,7 +75,7 @@ Interruptions = Annotated[float, BeforeValidator(_interruptions)]
 
 
 class KindSection(Section):
-    """What is left out is as in `cluster`; `options` are merged over those of the cluster."""
+    """Keys that are left out are as in `cluster`; `options` are merged over those of the cluster."""
 
     name: Word = Field(description="how the kind is called in the quote, such as p3.8xlarge")
     slots_per_node: Count | None = None
@@ -89,58 +95,26 @@ class KindSection(Section):
 
 
 def written_kinds(cluster: object) -> Sequence[object]:
-    """As they are in a job's data, right or wrong."""
+    """As they are in a job's data, valid or not."""
     kinds = cluster.get("kinds") if isinstance(cluster, Mapping) else None
     return kinds if isinstance(kinds, list | tuple) else ()
 
 
 def kinds_in(folder: Path, cluster: object) -> object:
-    """A cluster as it was written in a job in `folder`, with the paths of profiles seen from here."""
-    kinds = written_kinds(cluster)
-    if not isinstance(cluster, Mapping) or not kinds:
-        return cluster
-    return {**cluster, "kinds": [_kind_in(folder, kind) for kind in kinds]}
-
-
-def _kind_in(folder: Path, kind: object) -> object:
-    if isinstance(kind, Mapping) and isinstance(kind.get("profile"), str | Path):
-        return {**kind, "profile": folder / kind["profile"]}
-    return kind
-
-
-def filled(cluster: object) -> object:
-    """Where every kind has its own, the cluster's does not matter, and is that of the first."""
-    found = {key: shared for key in _EACH_ITS_OWN if (shared := first_of_all(cluster, key)) is not None}
-    return {**found, **cluster} if found and isinstance(cluster, Mapping) else cluster
+    """A cluster as written in a job in `folder`, with paths as seen from the working folder."""
+    kinds = [profile_in(folder, kind) for kind in written_kinds(cluster)]
+    return {**cluster, "kinds": kinds} if isinstance(cluster, Mapping) and kinds else cluster
 
 
 def first_of_all(cluster: object, key: str) -> object:
-    """What the first kind has under this key; None: not every kind has it."""
-    values = [
-        kind.get(key) if isinstance(kind, Mapping) else getattr(kind, key, None)
-        for kind in written_kinds(cluster)
-    ]
+    """The value of the first kind; None: not every kind has the key."""
+    kinds = written_kinds(cluster)
+    values = [each.get(key) if isinstance(each, Mapping) else getattr(each, key, None) for each in kinds]
     return values[0] if values and all(value is not None for value in values) else None
 
 
-DEFAULT_MAX_NODES = 64
-# The machines at hand.
-LOCAL = "local"
-_ROUNDING = 1 + 1e-9
-_billing = one_of(*(kind.value for kind in Billing))
-# Left out of a job's data where they say nothing, so that the journals of jobs without them do not change.
-LATER_KEYS = (
-    "options",
-    "price_source",
-    "most_price_per_hour",
-    "most_spend_per_hour",
-    "interruptions_per_hour",
-    "kinds",
-)
-
-
 def _provider(value: object) -> str:
-    """One that is installed. Only a name that is not ours has the installed packages looked through."""
+    """The name of an installed provider. The default does not search the installed packages."""
     name = word(value)
     return name if name == LOCAL else one_of(*known_providers())(name)
 
@@ -152,7 +126,7 @@ def _kinds(value: object) -> object:
 
 
 class ClusterSection(Section):
-    """One kind of node. `nodes` is a fixed cluster, `max_nodes` one that may stretch up to that."""
+    """`nodes` is the size of a fixed cluster, `max_nodes` the largest size of an elastic one."""
 
     slots_per_node: Count = Field(description="the slots of one node, such as 4 for a machine with 4 GPUs")
     max_nodes: Count | None = None
@@ -161,7 +135,7 @@ class ClusterSection(Section):
     price_per_hour: Money | None = Field(
         default=None, validate_default=True, description="what one node costs per hour, such as 12.24"
     )
-    """None: the provider is to be asked."""
+    """None: ask the provider."""
     billing: Annotated[
         Billing, BeforeValidator(lambda value: value if isinstance(value, Billing) else _billing(value))
     ] = Billing.INSTANCE
@@ -171,30 +145,32 @@ class ClusterSection(Section):
     data_gb: SizeGb = 0.0
     data_price_per_gb: Money = 0.0
     options: Options = Field(default={})
-    """For the provider alone, which checks them."""
+    """The provider checks them."""
     price_source: Word | None = None
     most_price_per_hour: Money | None = None
-    """Of the dearest node that may come. Both are written in when a price is looked up."""
+    """Of the dearest node that may be launched. Filled in, as the source is, when a price is looked up."""
     most_spend_per_hour: PositiveMoney | None = None
     interruptions_per_hour: Interruptions | None = None
-    """None: as the provider says."""
+    """None: ask the provider."""
     kinds: Annotated[tuple[KindSection, ...], BeforeValidator(_kinds)] = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _kinds_may_say_it_all(cls, written: Any) -> Any:
-        return filled(written)
+    def _take_keys_of_kinds(cls, written: Any) -> Any:
+        """Where every kind has a key, the cluster's own value is not used; it is that of the first."""
+        found = {key: value for key in _KEYS_OF_KINDS if (value := first_of_all(written, key)) is not None}
+        return {**found, **written} if found and isinstance(written, Mapping) else written
 
     @field_validator("price_per_hour", mode="before")
     @classmethod
-    def _somebody_knows_the_price(cls, written: object, info: ValidationInfo) -> object:
+    def _price_is_known(cls, written: object, info: ValidationInfo) -> object:
         if written is None and price_teller(info.data.get("provider", LOCAL)) is None:
             raise PydanticKnownError("missing")
         return written
 
     @field_validator("minimum_charge", mode="before")
     @classmethod
-    def _charges_are_the_providers(cls, written: object, info: ValidationInfo) -> object:
+    def _take_charge_of_provider(cls, written: object, info: ValidationInfo) -> object:
         usual = billing_rule(info.data.get("provider", LOCAL)).minimum_charge_s
         return usual if written is None else written
 
@@ -205,19 +181,15 @@ class ClusterSection(Section):
             if kind.name in names[:number]:
                 raise MisfitError(("kinds", f"{number}", "name"), f"is {kind.name!r} again; expected another")
             if kind.max_nodes is not None and self.nodes is not None:
-                raise MisfitError(
-                    ("kinds", f"{number}", "max_nodes"),
-                    "does not go with cluster.nodes: a fixed cluster does not stretch",
-                )
+                text = "does not go with cluster.nodes, which is the size of a fixed cluster"
+                raise MisfitError(("kinds", f"{number}", "max_nodes"), text)
         return self
 
     @model_validator(mode="after")
     def _is_fixed_or_elastic(self) -> Self:
         if self.nodes is not None and self.max_nodes is not None:
-            raise MisfitError(
-                ("nodes",),
-                "and max_nodes exclude each other: a cluster is fixed (nodes) or elastic (max_nodes)",
-            )
+            text = "and max_nodes exclude each other: a cluster is fixed (nodes) or elastic (max_nodes)"
+            raise MisfitError(("nodes",), text)
         return self
 
     @property
@@ -226,12 +198,12 @@ class ClusterSection(Section):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the job says all that there is to know of price and risk."""
+        """Whether the job itself gives the price and the spot risk."""
         asked = self.price_per_hour is None or interruption_teller(self.provider) is not None
         return not (asked or self.interruptions_per_hour)
 
     def of_kind(self, kind: KindSection) -> Self:
-        """The same without a choice."""
+        """The cluster with this kind alone."""
         return self.model_copy(update=kind.overrides(self.options))
 
     @property
@@ -241,23 +213,13 @@ class ClusterSection(Section):
     def to_terms(self) -> ClusterTerms:
         if self.price_per_hour is None:
             raise JobError(
-                "cluster.price_per_hour is missing: nobody has asked the provider yet; expected a price, or "
-                "`elastune.quote`, which asks"
+                "cluster.price_per_hour is missing: the provider has not been asked yet; expected a price, "
+                "or a call of `elastune.quote`, which asks"
             )
         rule = billing_rule(self.provider)
-        most_nodes = self.most_nodes
-        dearest = max(self.price_per_hour, self.most_price_per_hour or 0.0)
-        if self.most_spend_per_hour is not None and dearest:
-            most_nodes = min(most_nodes, math.floor(self.most_spend_per_hour / dearest * _ROUNDING))
-            if not most_nodes or (self.nodes is not None and most_nodes < self.nodes):
-                need = self.nodes or 1
-                raise JobError(
-                    f"cluster.most_spend_per_hour is ${self.most_spend_per_hour:g}, but "
-                    f"{plural(need, 'node')} may cost ${need * dearest:g} per hour; expected at least that"
-                )
         return ClusterTerms(
             slots_per_node=self.slots_per_node,
-            max_nodes=most_nodes,
+            max_nodes=self._affordable_nodes(max(self.price_per_hour, self.most_price_per_hour or 0.0)),
             price_per_hour=self.price_per_hour,
             fixed=self.nodes is not None,
             billing=self.billing,
@@ -271,3 +233,14 @@ class ClusterSection(Section):
             shutdown_s=rule.shutdown_s,
             least_life_s=rule.least_life_s,
         )
+
+    def _affordable_nodes(self, dearest: float) -> int:
+        if self.most_spend_per_hour is None or not dearest:
+            return self.most_nodes
+        affordable, needed = math.floor(self.most_spend_per_hour / dearest * _ROUNDING), self.nodes or 1
+        if affordable < needed:
+            raise JobError(
+                f"cluster.most_spend_per_hour is ${self.most_spend_per_hour:g}, but "
+                f"{plural(needed, 'node')} may cost ${needed * dearest:g} per hour; expected at least that"
+            )
+        return min(self.most_nodes, affordable)

@@ -1,8 +1,7 @@
-"""The data section: where the partitions of a hopping job lie, and how they are spread over the workers."""
+"""The data section: where the partitions of a hopping job are, and how they are spread over the workers."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -11,28 +10,20 @@ from pydantic import BeforeValidator, PlainSerializer, model_validator
 
 from elastune.hopping.partitions import Hopping
 from elastune.hopping.schedulers import DEFAULT_SCHEDULER, SCHEDULERS
-from elastune.job.section import MisfitError, Section
+from elastune.job.outputs import storage_in
+from elastune.job.section import MisfitError, Section, path_text, without_login
 from elastune.job.trainable import written_in
 from elastune.model.quantities import Count, ExpectedError, PositiveSizeGb, Seed, one_of
 
-_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
-_SECRET = re.compile(r"[^/@]*:[^/@]*@")
-_MOST_CHARACTERS = 1000
 _LARGEST_PART = 0.5
+_HOSTS = "a mapping from partitions to machines, such as {0: [10.0.0.1, 10.0.0.2]}"
 
 
 def _path(written: object) -> str:
-    text = str(written) if isinstance(written, str | Path) else ""
-    if not (text.isprintable() and 0 < len(text.strip()) == len(text) <= _MOST_CHARACTERS):
+    text = path_text(written)
+    if text is None:
         raise ExpectedError("a folder, a pattern such as data/*.npz, or an address such as s3://bucket/data")
-    address = _ADDRESS.match(text)
-    if address is not None and _SECRET.match(text, address.end()):
-        raise MisfitError(
-            (),
-            "has a user and a password in it, and a job is kept in journals and reports; expected an address "
-            "without them, and secrets as the storage's own variables or files (AWS_SECRET_ACCESS_KEY)",
-        )
-    return text
+    return without_login(text)
 
 
 def _validation(written: object) -> str | float:
@@ -50,7 +41,7 @@ def _reference(written: object) -> object:
 
 
 def _named(given: object) -> object:
-    """In a journal, a function is its name."""
+    """A journal holds the name of a function."""
     if given is None or isinstance(given, str):
         return given
     return f"{getattr(given, '__module__', '?')}:{getattr(given, '__qualname__', type(given).__name__)}"
@@ -68,14 +59,13 @@ AnyFunction = Annotated[object, BeforeValidator(_reference), PlainSerializer(_na
 
 
 def _hosts(written: object) -> dict[int, tuple[str, ...]]:
-    expected = "a mapping from partitions to machines, such as {0: [10.0.0.1, 10.0.0.2]}"
     if not isinstance(written, Mapping):
-        raise ExpectedError(expected)
+        raise ExpectedError(_HOSTS)
     hosts = {}
     for number, names in written.items():
         listed = [names] if isinstance(names, str) else names
         if not str(number).isdecimal() or not isinstance(listed, list | tuple) or not listed:
-            raise ExpectedError(expected)
+            raise ExpectedError(_HOSTS)
         hosts[int(number)] = tuple(str(name) for name in listed)
     return hosts
 
@@ -88,7 +78,7 @@ Spill = Annotated[
 class DataSection(Section):
     """`path` leads to files that are partitions, or `make` is a function whose data are split with a seed.
 
-    Without either the job can be planned and simulated, not run.
+    Without either, the job can be planned and simulated, but not run.
     """
 
     path: Annotated[str, BeforeValidator(_path)] | None = None
@@ -102,51 +92,44 @@ class DataSection(Section):
     memory: PositiveSizeGb | None = None
     """GB for data per worker."""
     partitions_per_worker: Count | None = None
-    """The most that one worker may hold. Found out from `memory` and the files, unless there is a `spill`."""
+    """The most that one worker may hold. Derived from `memory` and the files, unless there is a `spill`."""
     spill: Spill | None = None
     rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
     validation_rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
-    """Of each partition. Found out where there are files, so that a journal tells what was known."""
+    """Of each partition. Filled in where there are files, so that the journal has them."""
     fingerprint: str | None = None
-    """Of the files; a run that is resumed wants the same."""
+    """Of the files; a resumed run needs the same."""
     seed: Seed = 0
     scheduler: Annotated[str, BeforeValidator(one_of(*SCHEDULERS))] = DEFAULT_SCHEDULER
 
     @model_validator(mode="after")
     def _data_come_from_one_place(self) -> Self:
         if self.path is not None and self.make is not None:
-            raise MisfitError(("make",), "and path exclude each other: the data come from one place")
+            raise MisfitError(("make",), "and path exclude each other; expected one of them")
         if self.rows is not None and self.partitions not in (None, len(self.rows)):
-            raise MisfitError(
-                ("rows",), f"are of {len(self.rows)} partitions, but partitions is {self.partitions}"
-            )
+            wrong = f"has {len(self.rows)} partitions, but partitions is {self.partitions}"
+            raise MisfitError(("rows",), wrong)
         if self.path is None and self.partitions is None and self.rows is None:
-            raise MisfitError(
-                ("partitions",), "is missing; expected their number, or path: a folder of files"
-            )
+            raise MisfitError(("partitions",), "is missing; expected a number, or path: a folder of files")
         if self.reader is not None and self.path is None:
-            raise MisfitError(("reader",), "reads files, and there is no path that leads to them")
+            raise MisfitError(("reader",), "reads files, but there is no path to them")
         if isinstance(self.validation, float) and self.make is None and self.path is not None:
-            raise MisfitError(
-                ("validation",), f"is {self.validation:g}, a part of data that are split; expected a folder"
-            )
+            wrong = f"is {self.validation:g}, a part of data that are split; expected a folder"
+            raise MisfitError(("validation",), wrong)
         if isinstance(self.validation, str) and self.path is None:
-            raise MisfitError(("validation",), "is a folder, and the training data are none")
+            raise MisfitError(("validation",), "is a folder, but there is no path to training data")
         if self.path is None and self.validation is None and self.validation_partitions is not None:
-            raise MisfitError(
-                ("validation_partitions",), "are of validation data, and there is no validation"
-            )
+            raise MisfitError(("validation_partitions",), "needs validation data, and there is no validation")
         if self.spill is not None and self.memory is None:
             raise MisfitError(("spill",), "needs memory: how many GB a worker may hold before it spills")
         return self
 
     @model_validator(mode="after")
-    def _replicas_are_for_partitions(self) -> Self:
+    def _hosts_are_of_partitions(self) -> Self:
         wrong = [n for n in self.hosts or () if self.partitions is not None and n >= self.partitions]
         if wrong:
-            raise MisfitError(
-                ("hosts",), f"names partition {wrong[0]}, but there are only {self.partitions}, from 0"
-            )
+            text = f"names partition {wrong[0]}, but there are only {self.partitions}, from 0"
+            raise MisfitError(("hosts",), text)
         return self
 
     def to_hopping(self) -> Hopping:
@@ -164,15 +147,10 @@ class DataSection(Section):
 
 
 def data_in(folder: Path, written: object) -> object:
-    """What was written in a job in `folder`; paths are then seen from the working folder."""
+    """As written in a job in `folder`, with paths as seen from the working folder."""
     if not isinstance(written, Mapping):
         return written
-    seen = dict(written)
-    for key in ("path", "validation", "spill"):
-        value = seen.get(key)
-        if isinstance(value, str | Path) and str(value).strip() and not _ADDRESS.match(str(value)):
-            seen[key] = str(folder / Path(value).expanduser())
-    for key in ("make", "reader"):
-        if isinstance(seen.get(key), str):
-            seen[key] = written_in(folder, seen[key])
-    return seen
+    paths = [key for key in ("path", "validation", "spill") if key in written]
+    names = [key for key in ("make", "reader") if isinstance(written.get(key), str)]
+    placed = {key: storage_in(folder, written[key]) for key in paths}
+    return {**written, **placed, **{key: written_in(folder, written[key]) for key in names}}

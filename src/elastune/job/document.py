@@ -1,12 +1,8 @@
-"""YAML text as plain data that still knows its lines.
+"""YAML as plain data with its line numbers, and what is wrong with a job, in sentences.
 
-Scalars follow YAML 1.2, where PyYAML follows 1.1 and surprises people: `1e-3` is a number, `010` is ten,
-and `1:30` stays text instead of turning into 90. Keys are always text. A key given twice is an error.
-
-What is wrong with a job, in words.
-
-Turns the findings of pydantic into sentences that name the key, what was seen and what is expected, and
-puts them together into one message. Nothing of pydantic's own wording gets through.
+Scalars follow YAML 1.2, where PyYAML follows 1.1: `1e-3` is a number, `010` is ten, and `1:30` stays text
+instead of becoming 90. Keys are always text. A key given twice is an error. The findings of pydantic become
+sentences that name the key, what was seen and what is expected; none of pydantic's own wording is shown.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from elastune.errors import JobError
 from elastune.job.search import known_algorithms
-from elastune.job.section import MisfitError, Section, expected_in
+from elastune.job.section import RENAMED, MisfitError, Section, expected_in
 from elastune.model.quantities import ExpectedError
 from elastune.wording import did_you_mean, either, nearest, seen
 
@@ -34,16 +30,15 @@ _TAGS = {
     yaml.SequenceNode: "tag:yaml.org,2002:seq",
     yaml.MappingNode: "tag:yaml.org,2002:map",
 }
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was read, and the tree it was read from."""
-
     value: object
     root: yaml.Node | None
 
-    def line_of(self, path: tuple[str, ...]) -> int | None:
+    def line_of(self, path: Path) -> int | None:
         """The line of the key at `path`, or of the innermost key on the way that exists."""
         node, line = self.root, None
         for part in path:
@@ -56,22 +51,21 @@ class Document:
 
 
 def read_yaml(text: str, source: str) -> Document:
-    """Parse one YAML document. Nothing but `JobError` comes out of bad text."""
+    """Parse one YAML document. Raises only `JobError`."""
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)
         return Document(_Reader(source).read(root) if root else None, root)
     except yaml.MarkedYAMLError as error:
         raise JobError(_describe(error, source, text)) from None
     except yaml.YAMLError as error:
-        reason = getattr(error, "reason", "cannot be read")
-        raise JobError(f"{source}: not valid YAML: {reason}") from None
+        raise JobError(f"{source}: not valid YAML: {getattr(error, 'reason', 'cannot be read')}") from None
     except RecursionError:
         raise JobError(f"{source}: nested too deeply for a job") from None
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Turns nodes into data. Each node once, however many aliases point at it."""
+    """Turns nodes into data, each node once, even if several aliases point at it."""
 
     source: str
     done: dict[int, object] = field(default_factory=dict)
@@ -140,12 +134,9 @@ def _describe(error: yaml.MarkedYAMLError, source: str, text: str) -> str:
     return f"{place}: not valid YAML: {error.problem or error.context}"
 
 
-Path = tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """`text` goes on after the dotted path. `instead` is the key that was probably meant."""
+    """The message is the dotted path and then `text`. `instead` is the key that was probably meant."""
 
     path: Path
     text: str
@@ -157,7 +148,7 @@ class Complaint:
 
 
 class InvalidJobError(JobError):
-    """The job is wrong in one or more places; the message lists them all."""
+    """The message lists all mistakes of the job."""
 
     def __init__(
         self,
@@ -175,17 +166,17 @@ class InvalidJobError(JobError):
             super().__init__("\n".join([f"{source}: {len(found)} problems", *rows]))
 
     def __reduce__(self) -> tuple[type[JobError], tuple[str]]:
-        # Between processes only the message matters; the default would call __init__ with it.
+        # Other processes need only the message; the default would call __init__ with it.
         return JobError, (str(self),)
 
 
 def dotted(path: Path) -> str:
-    """The path in a message; a key that is odd or long cannot break the line."""
+    """The path in a message, where an odd or long key cannot break the line."""
     return ".".join(part if part.isprintable() and len(part) <= 60 else seen(part) for part in path)
 
 
 def describe(error: ValidationError, sections: Mapping[Path, type[Section]]) -> tuple[Complaint, ...]:
-    """One complaint per mistake. A misspelt key and the key that is missing for it are one mistake."""
+    """One complaint per mistake. A misspelt key and the key that is missing for it count as one."""
     found = [_describe_mistake(details, sections) for details in error.errors(include_url=False)]
     meant = {(*complaint.path[:-1], complaint.instead) for complaint in found if complaint.instead}
     return tuple(item for item in found if not (item.is_missing and item.path in meant))
@@ -201,10 +192,10 @@ def _describe_mistake(details: ErrorDetails, sections: Mapping[Path, type[Sectio
     cause = details.get("ctx", {}).get("error")
     match details["type"]:
         case "missing":
-            wanted = expected_in(section, path[-1])
-            return Complaint(path=path, text=f"is missing; expected {wanted}", is_missing=True)
+            text = f"is missing; expected {expected_in(section, path[-1])}"
+            return Complaint(path=path, text=text, is_missing=True)
         case "extra_forbidden" | "invalid_key":
-            return _unknown_key(path, section, sections)
+            return _renamed_key(path, value) or _unknown_key(path, section, sections)
         case "union_tag_not_found" | "union_tag_invalid":
             return _unknown_algorithm(path, value, sections)
         case "value_error" if isinstance(cause, MisfitError):
@@ -218,20 +209,24 @@ def _describe_mistake(details: ErrorDetails, sections: Mapping[Path, type[Sectio
     return Complaint(path=path, text=f"is {seen(value)}; expected {expected}")
 
 
+def _renamed_key(path: Path, value: object) -> Complaint | None:
+    if len(path) > 1 or path[0] not in RENAMED:
+        return None
+    key = RENAMED[path[0]]
+    written = f": {value}" if isinstance(value, str) and value.isidentifier() else ""
+    return Complaint(path=path, text=f"is now called {key}; write {key}{written}", instead=key)
+
+
 def _unknown_key(path: Path, section: type[Section], sections: Mapping[Path, type[Section]]) -> Complaint:
     *above, key = path
-    room = dotted(tuple(above)) or "a job"
-    elsewhere = [(*home, key) for home, other in sections.items() if key in other.model_fields]
+    wrong = f"is not a key of {dotted(tuple(above)) or 'a job'}"
+    elsewhere = [(*place, key) for place, other in sections.items() if key in other.model_fields]
     if elsewhere:
-        return Complaint(path=path, text=f"is not a key of {room}; did you mean '{dotted(elsewhere[0])}'?")
+        return Complaint(path=path, text=f"{wrong}; did you mean '{dotted(elsewhere[0])}'?")
     instead = nearest(key, section.model_fields)
     if instead:
-        return Complaint(
-            path=path, text=f"is not a key of {room}; did you mean '{instead}'?", instead=instead
-        )
-    return Complaint(
-        path=path, text=f"is not a key of {room}; expected one of: {', '.join(section.model_fields)}"
-    )
+        return Complaint(path=path, text=f"{wrong}; did you mean '{instead}'?", instead=instead)
+    return Complaint(path=path, text=f"{wrong}; expected one of: {', '.join(section.model_fields)}")
 
 
 def _unknown_algorithm(path: Path, search: object, sections: Mapping[Path, type[Section]]) -> Complaint:

@@ -1,8 +1,6 @@
-"""The unit of allocation.
+"""The model of a job, the same from YAML and from Python, validated once.
 
-The one model of a job, the same from YAML and from Python, validated once.
-
-What comes out is sound: the rooms below take its values without checking them again.
+Other packages use its values without checking them again.
 """
 
 from __future__ import annotations
@@ -23,28 +21,27 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from elastune.curves.opening import open_trainable
-from elastune.curves.source import CurveFile, CurveSource
+from elastune.curves.opening import open_trainable, possible
+from elastune.curves.source import CurveFile, CurveSource, UnknownSource
 from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection, KindSection, first_of_all, kinds_in, written_kinds
 from elastune.job.data import DataSection, data_in
 from elastune.job.document import Complaint, InvalidJobError, describe, read_yaml
 from elastune.job.measurement_files import read_text
 from elastune.job.outputs import Logging, LoggingSection, MlflowSection, Storage, logging_in, storage_in
-from elastune.job.profile import AnyProfile, CheckpointSection, LatencySection, ProfileSection
+from elastune.job.profile import AnyProfile, CheckpointSection, LatencySection, ProfileSection, profile_in
 from elastune.job.search import AnySearch, search_class, undeclared_search
 from elastune.job.search_options import DeclaredSearch, ShaSearch
-from elastune.job.section import MisfitError, Section
-from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, written_in
+from elastune.job.section import MisfitError, Section, with_current_keys
+from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, open_space, written_in
 from elastune.job.tuning import (
     AnyTarget,
     SamplerSection,
     StartConfigurations,
     Tuning,
+    default_mode,
     is_code,
     misfit,
-    open_tuning,
-    unopened_tuning,
 )
 from elastune.model.distributions import Constant
 from elastune.model.limits import Limits
@@ -70,7 +67,7 @@ from elastune.wording import seen
 
 
 class SlotSection(Section):
-    """So many GPUs or so many CPUs: a slot is counted in one of them."""
+    """The unit of allocation: so many GPUs or so many CPUs."""
 
     gpus: Count | None = None
     cpus: Count | None = None
@@ -85,23 +82,24 @@ class SlotSection(Section):
 Limit = Annotated[Literal["deadline", "budget"], BeforeValidator(one_of("deadline", "budget"))]
 Kept = Annotated[Literal["best", "all"], BeforeValidator(one_of("best", "all"))]
 _ONE_CPU = SlotSection(cpus=1)
-# Stands in until the training is measured; nothing is planned with it.
+# A placeholder until the training is measured; nothing is planned with it.
 _UNMEASURED = Profile(iteration=Constant(1.0), speedup=Speedup.of({}))
-# Left out of a job's data where they say nothing, so that the journals of jobs without them do not change.
+# Left out of a job's data at their defaults, so that the journals of jobs without them do not change.
 _LATER_KEYS = (
-    "stop_when",
-    "storage",
-    "hang_after",
-    "pickles",
-    "keep_checkpoints",
-    "logging",
-    "execution",
-    "data",
-)
+    "stop_when", "storage", "hang_after", "pickles", "keep_checkpoints", "logging", "execution", "data"
+)  # fmt: skip
+# How paths that are written relative to the job file become relative to the working folder.
+_PLACED = {
+    "cluster": kinds_in,
+    "trainable": written_in,
+    "storage": storage_in,
+    "logging": logging_in,
+    "data": data_in,
+}
 
 
 class Job(Section):
-    """A search, what was measured about its training, the machines, and the promise to keep."""
+    """A search, the measurements of its training, the machines, and the limits to keep."""
 
     name: Annotated[str, BeforeValidator(run_name)] = "job"
     trainable: AnyTrainable | None = None
@@ -112,7 +110,7 @@ class Job(Section):
     search: AnySearch
     deadline: PositiveDuration | None = None
     budget: PositiveMoney | None = None
-    yields: Limit | None = None
+    may_exceed: Limit | None = None
     confidence: Probability = 0.95
     profile: AnyProfile = Field(default=None, validate_default=True)
     cluster: ClusterSection = Field(description="the machines and their price")
@@ -149,42 +147,36 @@ class Job(Section):
 
     def _require_measured_kinds(self) -> None:
         """One kind cannot be measured on another."""
-        text = (
-            "is missing, and the job has none for all; expected what `elastune profile` measured on a node "
-            "of this kind"
-        )
-        paths = [
-            ("cluster", "kinds", f"{number}", "profile")
-            for number, kind in enumerate(self.cluster.kinds)
-            if kind.profile is None
-        ]
+        text = "is missing, and the job has none for all; expected what `elastune profile` measured on it"
+        missing = [str(number) for number, kind in enumerate(self.cluster.kinds) if kind.profile is None]
+        paths = [("cluster", "kinds", number, "profile") for number in missing]
         if paths:
             raise InvalidJobError(tuple(Complaint(path=path, text=text) for path in paths))
 
     @property
     def declares_search(self) -> bool:
-        """Whether the job says how to search; else its limits have decided."""
+        """Whether the job names a search; else its limits determine it."""
         return not self._undeclared
 
     @property
     def is_measured(self) -> bool:
-        """Whether it is known how fast the training is; else a run has to find out first."""
+        """Whether the speed of the training is known; else a run measures it first."""
         return not self._unmeasured
 
     def with_profile(self, profile: Profile) -> Self:
-        """The same job, measured."""
+        """The same job with these measurements."""
         measured = self.model_copy(update={"profile": profile})
-        measured._unmeasured = False  # noqa: SLF001  our own kind
+        measured._unmeasured = False  # noqa: SLF001  of the same class
         return measured
 
     def of_kind(self, kind: KindSection) -> Self:
-        """The same job on one of its kinds of nodes, which is then the only one."""
+        """The same job with one of its kinds of nodes alone."""
         plain = self.model_copy(update={"cluster": self.cluster.of_kind(kind)})
         return plain if kind.profile is None else plain.with_profile(kind.profile)
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, object], source: str = "job") -> Self:
-        """From plain data. `source` is the name by which errors speak of it."""
+        """From plain data. `source` is its name in error messages."""
         return cls._from_data(mapping, source, Path(), lambda _: None)
 
     @classmethod
@@ -205,22 +197,10 @@ class Job(Section):
     ) -> Self:
         if not isinstance(data, Mapping):
             raise JobError(f"{source}: the job is {seen(data)}; expected a mapping with the keys of a job")
-        sections = {str(key): value for key, value in data.items()}
-        profile = sections.get("profile")
-        if isinstance(profile, str | Path):
-            sections["profile"] = folder / profile
-        if "cluster" in sections:
-            sections["cluster"] = kinds_in(folder, sections["cluster"])
-        if "trainable" in sections:
-            sections["trainable"] = written_in(folder, sections["trainable"])
+        sections = profile_in(folder, {str(key): value for key, value in data.items()})
+        sections |= {key: place(folder, sections[key]) for key, place in _PLACED.items() if key in sections}
         if isinstance(sections.get("space"), str):
             sections["space"] = written_in(folder, sections["space"])
-        if "storage" in sections:
-            sections["storage"] = storage_in(folder, sections["storage"])
-        if "logging" in sections:
-            sections["logging"] = logging_in(folder, sections["logging"])
-        if "data" in sections:
-            sections["data"] = data_in(folder, sections["data"])
         try:
             return cls(**sections)
         except InvalidJobError as error:
@@ -234,7 +214,7 @@ class Job(Section):
 
     @field_validator("profile", mode="before")
     @classmethod
-    def _recorded_seconds_are_a_profile(cls, written: object, info: ValidationInfo) -> object:
+    def _take_profile_of_curves(cls, written: object, info: ValidationInfo) -> object:
         if written is not None:
             return written
         curves = info.data.get("trainable")
@@ -256,29 +236,25 @@ class Job(Section):
         for cluster in clusters:
             slots = cluster.most_nodes * cluster.slots_per_node
             if self.search.min_slots_per_trial > slots:
-                raise MisfitError(
-                    ("search", "min_slots_per_trial"),
-                    f"is {self.search.min_slots_per_trial}, but the cluster has at most {slots} slots "
-                    f"({cluster.most_nodes} nodes of {cluster.slots_per_node})",
-                )
+                size = f"{slots} slots ({cluster.most_nodes} nodes of {cluster.slots_per_node})"
+                text = f"is {self.search.min_slots_per_trial}, but the cluster has at most {size}"
+                raise MisfitError(("search", "min_slots_per_trial"), text)
         return self
 
     @model_validator(mode="after")
     def _models_hop_over_data(self) -> Self:
         if self.execution == "hopper" and self.data is None:
-            raise MisfitError(
-                ("data",), "is missing: models hop over partitions; expected data: {path: ..., partitions: 8}"
-            )
+            text = "is missing, and execution is hopper; expected data: {path: ..., partitions: 8}"
+            raise MisfitError(("data",), text)
         if self.execution == "gang" and self.data is not None:
-            raise MisfitError(
-                ("data",), "is for models that hop; add execution: hopper, or load the data in the trainable"
-            )
+            text = "is for models that hop; add execution: hopper, or load the data in the trainable"
+            raise MisfitError(("data",), text)
         return self
 
     @model_validator(mode="after")
-    def _what_yields_is_there(self) -> Self:
-        if self.yields and getattr(self, self.yields) is None:
-            raise MisfitError(("yields",), f"is {self.yields}, but the job has no {self.yields}")
+    def _limit_to_exceed_is_given(self) -> Self:
+        if self.may_exceed and getattr(self, self.may_exceed) is None:
+            raise MisfitError(("may_exceed",), f"is {self.may_exceed}, but the job has no {self.may_exceed}")
         return self
 
     @model_validator(mode="after")
@@ -290,27 +266,22 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _configurations_come_from_one_place(self) -> Self:
-        sampler = self._sampler()
-        is_table = isinstance(self.trainable, CurveFile)
-        if sampler.kind == "table" and self.trainable is not None and not is_table:
-            raise MisfitError(
-                ("search", "sampler"), "is table, but the trainable is no table of configurations"
-            )
-        if sampler.kind == "table" and self.space is not None:
-            raise MisfitError(
-                ("space",),
-                "is not used: the configurations are the rows of the table; leave it out, or choose "
-                "search.sampler: random or grid",
-            )
+        if self._sampler().kind != "table":
+            return self
+        if self.trainable is not None and not isinstance(self.trainable, CurveFile):
+            text = "is table, but the trainable is no table of configurations"
+            raise MisfitError(("search", "sampler"), text)
+        if self.space is not None:
+            text = "is not used: the configurations are the rows of the table; leave it out, or choose "
+            raise MisfitError(("space",), f"{text}search.sampler: random or grid")
         return self
 
     @model_validator(mode="after")
     def _start_configurations_are_of_the_space(self) -> Self:
         starts, trials = self.start_configurations, getattr(self.search, "trials", None)
         if trials is not None and len(starts) > trials:
-            raise MisfitError(
-                ("start_configurations",), f"are {len(starts)}, but search.trials is {trials}; leave some out"
-            )
+            text = f"are {len(starts)}, but search.trials is {trials}; leave some out"
+            raise MisfitError(("start_configurations",), text)
         if isinstance(self.space, Space):
             try:
                 check_starts(self.space, starts)
@@ -321,22 +292,19 @@ class Job(Section):
     @model_validator(mode="after")
     def _search_comes_to_an_end(self) -> Self:
         limits = {"deadline": self.deadline, "budget": self.budget}
-        hard = [name for name, limit in limits.items() if limit is not None and name != self.yields]
+        hard = [name for name, limit in limits.items() if limit is not None and name != self.may_exceed]
         if self.search.needs_a_limit and not hard and not self._sampler().is_finite:
             left_out = "max_iterations" if self.search.algorithm in {"random", "grid"} else "trials"
-            also = f" ({self.yields} yields)" if self.yields else ""
-            raise MisfitError(
-                ("search", left_out),
-                f"is left out, and nothing else ends the search{also}; expected {left_out}, a deadline, a "
-                "budget, or search.sampler: grid or table",
-            )
+            also = f" (the {self.may_exceed} may be exceeded)" if self.may_exceed else ""
+            expected = f"{left_out}, a deadline, a budget, or search.sampler: grid or table"
+            text = f"is left out, and nothing else ends the search{also}; expected {expected}"
+            raise MisfitError(("search", left_out), text)
         return self
 
     def _sampler(self) -> SamplerSection:
         is_table = isinstance(self.trainable, CurveFile)
-        return self.search.sampler or SamplerSection(
-            kind="table" if is_table else self.search.default_sampler
-        )
+        kind = "table" if is_table else self.search.default_sampler
+        return self.search.sampler or SamplerSection(kind=kind)
 
     def to_dict(self) -> dict[str, object]:
         """Plain data from which `from_dict` makes the same job."""
@@ -348,7 +316,7 @@ class Job(Section):
         return self.model_dump(mode="json", exclude={**left_out, "cluster": self.cluster.silent_keys})
 
     def to_problem(self) -> Problem:
-        """The job as the planners see it."""
+        """The job as the planners need it."""
         if not isinstance(self.search, DeclaredSearch):
             name = self.search.algorithm
             raise JobError(
@@ -366,30 +334,33 @@ class Job(Section):
         )
 
     def require_profile(self) -> None:
-        """Raises `JobError` if nobody has measured the training."""
+        """Raises `JobError` if the training has not been measured."""
         if self._unmeasured:
             raise JobError(
-                "profile is missing: nobody knows yet how fast this training is; measure it with `elastune "
+                "profile is missing: the speed of this training is not known; measure it with `elastune "
                 "profile`, or write it into the job, such as profile: {iteration: 2s}"
             )
 
     def tuning(self) -> Tuning:
-        """The trainable, metric, mode, space and sampler that hold; opens the trainable, so ask once."""
-        return open_tuning(
-            self.trainable,
-            metric=self.metric,
-            mode=self.mode,
-            space=self.space,
-            sampler=self._sampler(),
-            starts=self.start_configurations,
-        )
+        """What the job says, else what its trainable says. Opens the trainable, so call this once."""
+        if self.trainable is None:
+            raise JobError(f"simulate needs `trainable`: {possible()}")
+        return self._tuning_of(open_trainable(self.trainable, metric=self.metric))
 
     def unopened_tuning(self) -> Tuning:
-        """The same from the job alone: for a training that is imported only where it runs."""
-        return unopened_tuning(
-            metric=self.metric,
-            mode=self.mode,
-            space=self.space,
+        """From the job alone, for a training that is imported only where it runs. Imports a space that is a
+        function."""
+        if self.metric is None:
+            text = "metric is missing; expected the name of what the trainable reports, such as accuracy"
+            raise JobError(text)
+        return self._tuning_of(UnknownSource(self.metric))
+
+    def _tuning_of(self, source: CurveSource) -> Tuning:
+        return Tuning(
+            trainable=source,
+            metric=source.metric,
+            mode=self.mode or source.mode or default_mode(source.metric),
+            space=source.space if self.space is None else open_space(self.space),
             sampler=self._sampler(),
             starts=self.start_configurations,
         )
@@ -398,7 +369,7 @@ class Job(Section):
         return self.tuning().trainable
 
     def make_sampler(self, seed: int | None = None) -> Sampler:
-        """With the job's own seed, unless another is given."""
+        """With the job's seed unless another is given."""
         return self.tuning().make_sampler(self.seed if seed is None else seed)
 
 
@@ -408,8 +379,16 @@ def load_job(path: str | Path) -> Job:
     return Job.from_yaml_text(read_text(path, "job file"), str(path), Path(path).parent, stem or "job")
 
 
+def load_recorded_job(path: Path) -> Job:
+    """The copy of a job in the folder of its run, perhaps with the keys of an earlier version."""
+    data = read_yaml(read_text(path, "job file"), str(path)).value
+    if not isinstance(data, Mapping):
+        raise JobError(f"{path}: the job is {seen(data)}; expected a mapping with the keys of a job")
+    return Job.from_dict(with_current_keys(data), source=str(path))
+
+
 def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]]:
-    """The class behind each mapping of this job; every deeper mapping is a latency."""
+    """The class of each mapping of this job; every deeper mapping is a latency."""
     chosen = search_class(data.get("search")) or ShaSearch
     kinds = written_kinds(data.get("cluster"))
     places = [("cluster", "kinds", f"{number}") for number in range(len(kinds))]

@@ -1,8 +1,7 @@
-"""Reading a text file that a user named, with an error that says what is wrong with it.
+"""Text files that a user names, with errors that say what is wrong with them.
 
-Files of measurements: JSON, the latencies of single iterations per number of slots.
-
-Decides what such a file may hold; the fit itself is `elastune.profiles.fit_profile`.
+A file of measurements is JSON: the latencies of single iterations per number of slots. This module decides
+what it may hold; `elastune.model.profile.fit_profile` makes the fit.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ def read_text(path: str | Path, what: str) -> str:
 
 
 _OTHER_KEYS = ("startup", "save", "sync")
-# Measured as well, or about the measurement: not part of how fast a training is.
+# Keys of a measurement that say nothing about the speed of the training.
 _NOTES = ("boot", "queue", "key", "checkpoint_bytes")
 
 
 def read_measurements(path: str | Path) -> Profile:
-    """Read and fit. The errors name the file and the place in it."""
+    """Read and fit. Errors name the file and the place in it."""
     text = read_text(path, "file of measurements")
     try:
         return _fit(json.loads(text, object_pairs_hook=_without_duplicates))
@@ -47,40 +46,32 @@ def read_measurements(path: str | Path) -> Profile:
         raise JobError(f"{path}, line {error.lineno}: not valid JSON: {error.msg}") from None
     except RecursionError:
         raise JobError(f"{path}: nested too deeply for a file of measurements") from None
-    # A number of thousands of digits is a ValueError of Python's, not of the JSON module.
+    # A number of thousands of digits is a ValueError of Python, not of the JSON module.
     except (JobError, ValueError) as error:
         raise JobError(f"{path}: {error}") from None
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise JobError(f"{seen(twice)} is given twice")
-    return mapping
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        raise JobError(f"{seen(next(key for key in keys if keys.count(key) > 1))} is given twice")
+    return dict(pairs)
 
 
 def _fit(content: object) -> Profile:
     if not isinstance(content, dict) or not content:
         raise JobError('expected a mapping of slots to lists of latencies, such as {"1": [60.1, 59.7]}')
     sections = content if "iteration" in content else {"iteration": content}
+    known = ("iteration", "spread", *_OTHER_KEYS)
     for key in sections:
-        known = ("iteration", "spread", *_OTHER_KEYS)
         if key not in (*known, *_NOTES):
-            hint = did_you_mean(key, known)
-            raise JobError(f"{seen(key)} is not a key of the measurements; expected {either(known)}{hint}")
+            expected = f"{either(known)}{did_you_mean(key, known)}"
+            raise JobError(f"{seen(key)} is not a key of the measurements; expected {expected}")
     iteration = sections["iteration"]
     if not isinstance(iteration, dict):
         raise JobError('iteration: expected a mapping of slots to lists, such as {"1": [60.1, 59.7]}')
     latencies = {name: _latencies(sections.get(name, 0.0), name) for name in _OTHER_KEYS}
-    return fit_profile(
-        _iterations(iteration),
-        startup=latencies["startup"],
-        save=latencies["save"],
-        sync=latencies["sync"],
-        spread=_spread(sections.get("spread", 0.0)),
-    )
+    return fit_profile(_iterations(iteration), **latencies, spread=_spread(sections.get("spread", 0.0)))
 
 
 def _iterations(iteration: dict[str, object]) -> dict[int, Sequence[float]]:
@@ -89,10 +80,8 @@ def _iterations(iteration: dict[str, object]) -> dict[int, Sequence[float]]:
         try:
             slots = whole(key, least=1, most=1_000_000)
         except ExpectedError as error:
-            known = ("iteration", *_OTHER_KEYS)
-            raise JobError(
-                f"{seen(key)} is not a number of slots; expected {error}{did_you_mean(key, known)}"
-            ) from None
+            expected = f"{error}{did_you_mean(key, ('iteration', *_OTHER_KEYS))}"
+            raise JobError(f"{seen(key)} is not a number of slots; expected {expected}") from None
         name = f"iterations on {key} slot{'s' if slots > 1 else ''}"
         if slots in measured:
             raise JobError(f"{name}: given twice")

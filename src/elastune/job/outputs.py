@@ -1,7 +1,4 @@
-"""What is written for other tools while a real run goes: `logging: [csv, tensorboard, mlflow]`.
-
-Where the checkpoints of a real run go: a folder, or the address of a store such as S3.
-"""
+"""What a real run writes: `logging: [csv, tensorboard, mlflow]` for other tools, and where checkpoints go."""
 
 from __future__ import annotations
 
@@ -12,50 +9,36 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from elastune.job.section import MisfitError, Section
+from elastune.job.section import ADDRESS, MisfitError, Section, path_text, without_login
 from elastune.model.quantities import ExpectedError, Word
 from elastune.wording import did_you_mean, either
 
-_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
-_SECRET = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/@]*:[^/@]*@")
-_MOST_CHARACTERS = 1000
+_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 LOGGERS = ("csv", "tensorboard", "mlflow")
 
 
-def _text(written: object) -> str | None:
-    text = str(written) if isinstance(written, str | Path) else ""
-    fits = text.isprintable() and 0 < len(text.strip()) == len(text) <= _MOST_CHARACTERS
-    return text if fits else None
-
-
 def _folder(written: object) -> object:
-    """True: the usual place. A path is kept whole, since a run may be resumed from anywhere."""
+    """True: the usual place. Paths are absolute, because a run may be resumed from another folder."""
     if written is True or written is None:
         return written
-    text = _text(written)
+    text = path_text(written)
     if text is None:
         raise ExpectedError("a folder, or true for one in the folder of the run")
     return str(Path(text).expanduser().absolute())
 
 
 def _uri(written: object) -> str:
-    text = _text(written)
-    if text is None or not _ADDRESS.match(text):
+    text = path_text(written)
+    if text is None or not _URI.match(text):
         raise ExpectedError("an address of MLflow, such as http://localhost:5000 or sqlite:///mlflow.db")
-    if _SECRET.match(text):
-        raise MisfitError(
-            (),
-            "has a user and a password in it, and a job is kept in journals and reports; expected an address "
-            "without them, and secrets as variables of MLflow (MLFLOW_TRACKING_PASSWORD)",
-        )
-    return text
+    return without_login(text, "variables of MLflow (MLFLOW_TRACKING_PASSWORD)")
 
 
 Folder = Annotated[str | Literal[True], BeforeValidator(_folder)]
 
 
 class MlflowSection(Section):
-    """Without `uri`, what MLflow itself takes: the variable MLFLOW_TRACKING_URI, or a file here."""
+    """Without `uri`, MLflow's own default: the variable MLFLOW_TRACKING_URI, or a file here."""
 
     uri: Annotated[str, BeforeValidator(_uri)] | None = None
     experiment: Word | None = None
@@ -68,7 +51,7 @@ def _mlflow(written: object) -> object:
 
 
 class LoggingSection(Section):
-    """One key for each tool; None: nothing is written for it."""
+    """One key for each tool; None: it is off."""
 
     csv: Folder | None = None
     tensorboard: Folder | None = None
@@ -82,7 +65,7 @@ class LoggingSection(Section):
 
 
 def _parse(written: object) -> object:
-    """A word, a list of words, or a mapping; false is the same as leaving a tool out."""
+    """A word, a list of words, or a mapping, in which false is the same as leaving a tool out."""
     if isinstance(written, LoggingSection):
         return written
     names = [written] if isinstance(written, str) else written
@@ -100,44 +83,26 @@ Logging = Annotated[LoggingSection, BeforeValidator(_parse)]
 
 
 def logging_in(folder: Path, written: object) -> object:
-    """What was written in a job in `folder`; paths are then seen from the working folder."""
+    """As written in a job in `folder`, with paths as seen from the working folder."""
     if not isinstance(written, Mapping):
         return written
-    return {
-        key: str(folder / Path(value).expanduser())
-        if key in ("csv", "tensorboard") and isinstance(value, str | Path) and str(value).strip()
-        else value
-        for key, value in written.items()
-    }
-
-
-_STORE_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
-_STORE_SECRET = re.compile(r"[^/@]*:[^/@]*@")
+    paths = {key: written[key] for key in ("csv", "tensorboard") if isinstance(written.get(key), str | Path)}
+    seen = {key: str(folder / Path(path).expanduser()) for key, path in paths.items() if str(path).strip()}
+    return {**written, **seen}
 
 
 def storage_in(folder: Path, written: object) -> object:
-    """What was written in a job in `folder`; a path is then seen from the working folder."""
-    if not isinstance(written, str | Path) or not str(written).strip() or _STORE_ADDRESS.match(str(written)):
+    """As written in a job in `folder`: a path as seen from the working folder, anything else unchanged."""
+    if not isinstance(written, str | Path) or not str(written).strip() or ADDRESS.match(str(written)):
         return written
     return str(folder / Path(written).expanduser())
 
 
 def _parse_storage(written: object) -> str:
-    text = str(written) if isinstance(written, str | Path) else ""
-    address = _STORE_ADDRESS.match(text)
-    if (
-        not text.isprintable()
-        or not 0 < len(text.strip()) == len(text) <= _MOST_CHARACTERS
-        or (address is not None and address.end() == len(text))
-    ):
+    text = path_text(written)
+    if text is None or ADDRESS.fullmatch(text):
         raise ExpectedError("a folder, or an address such as s3://bucket/prefix")
-    if address is not None and _STORE_SECRET.match(text, address.end()):
-        raise MisfitError(
-            (),
-            "has a user and a password in it, and a job is kept in journals and reports; expected an address "
-            "without them, and secrets as the storage's own variables or files (AWS_SECRET_ACCESS_KEY)",
-        )
-    return text
+    return without_login(text)
 
 
 Storage = Annotated[str, BeforeValidator(_parse_storage)]

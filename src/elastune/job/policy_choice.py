@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from elastune.job.job import Job
 from elastune.job.search_options import DeclaredSearch
 
-# How people write them.
 NAMES = {
     "rubberband": "RubberBand",
     "seer": "SEER",
@@ -33,7 +32,7 @@ class PolicyChoice:
 
 
 def choose(job: Job, policy: str | None = None) -> PolicyChoice:
-    """`policy` is what was asked for beside the job."""
+    """`policy` was asked for outside the job."""
     if policy is not None:
         return PolicyChoice(policy=policy, because="it was asked for")
     name = job.search.algorithm

@@ -1,13 +1,13 @@
-"""How a latency is written: a bare duration, or a mapping that names a distribution.
+"""The profile section, written out or the path of a file of measurements; both become one `Profile`.
 
-The profile section: written out, or the path of a file of measurements. Both end as one `Profile`.
+A latency is written as a bare duration, or as a mapping that names a distribution.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -48,7 +48,7 @@ _KEYS = {
     "lognormal": ("mean", "sd"),
     "empirical": ("values",),
 }
-# Beyond this the parameters of the log-normal overflow long before the plan means anything.
+# Beyond this the parameters of the log-normal overflow.
 _MOST_VARIATION = 1000.0
 
 
@@ -67,9 +67,8 @@ class LatencySection(Section):
     def _has_the_keys_of_its_distribution(self) -> Self:
         given = {key for key in ("value", "mean", "sd", "values") if getattr(self, key) is not None}
         needed = set(_KEYS[self.distribution])
-        if self.distribution == "constant" and given == {"mean"}:
-            return self
-        if "distribution" not in self.model_fields_set and given == {"mean"}:
+        may_be_constant = self.distribution == "constant" or "distribution" not in self.model_fields_set
+        if may_be_constant and given == {"mean"}:
             return self
         for key in sorted(given - needed):
             fitting = [name for name, keys in _KEYS.items() if key in keys]
@@ -99,7 +98,7 @@ class LatencySection(Section):
 
 
 def latency_to_plain(latency: Distribution) -> Plain:
-    """The form in which the latency is written in a job, durations in seconds."""
+    """The latency as written in a job, durations in seconds."""
     match latency:
         case Constant(value=value):
             return value
@@ -171,8 +170,8 @@ def _parse_checkpoint(written: object, as_section: ValidatorFunctionWrapHandler)
         try:
             return duration(written)
         except ExpectedError:
-            example = "{size: 500MB, per_second: 250MB}, or the time that this takes, such as 2s"
-            raise ExpectedError(example) from None
+            expected = "{size: 500MB, per_second: 250MB}, or the time that this takes, such as 2s"
+            raise ExpectedError(expected) from None
     section: CheckpointSection = as_section(written)
     return section.to_seconds()
 
@@ -185,8 +184,6 @@ Transfer = Annotated[
 
 
 class ProfileSection(Section):
-    """The profile written out in the job."""
-
     iteration: Latency = Field(description="the time of an iteration at 1 slot, such as {mean: 60s, sd: 2s}")
     spread: Spread = 0.0
     speedup: Annotated[
@@ -239,6 +236,13 @@ def _parse(written: object, as_section: ValidatorFunctionWrapHandler) -> Profile
         written = _profile_to_plain(written)
     section: ProfileSection = as_section(written)
     return section.to_profile()
+
+
+def profile_in(folder: Path, section: Any) -> Any:
+    """A section that may have the path of a profile, as seen from the working folder."""
+    if isinstance(section, Mapping) and isinstance(section.get("profile"), str | Path):
+        return {**section, "profile": folder / section["profile"]}
+    return section
 
 
 AnyProfile = Annotated[

@@ -1,7 +1,7 @@
 """The searches a job can name, and which one it means when it names none.
 
-A new algorithm is one more class and its line in `SEARCHES`. An algorithm of somebody else is known by the
-entry point under which it is installed; its options are its own.
+A new algorithm is one more class and its line in `SEARCHES`. An algorithm of another package is known by the
+entry point under which it is installed; it checks its own options.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from elastune.errors import JobError
 from elastune.job.search_options import (
     AshaSearch,
     BohbSearch,
-    DeclaredSearch,
     EGridSearch,
     EHyperbandSearch,
     GridSearch,
@@ -32,23 +31,11 @@ from elastune.job.search_options import (
 from elastune.job.section import MisfitError, expected_in
 from elastune.wording import seen
 
-__all__ = [
-    "SEARCHES",
-    "AnySearch",
-    "DeclaredSearch",
-    "PluginSearch",
-    "SearchSection",
-    "known_algorithms",
-    "search_class",
-    "search_for",
-    "undeclared_search",
-]
-
 PLUGINS = "elastune.policies"
 
 
 class PluginSearch(SearchSection):
-    """An algorithm that another package brings, with whatever options it has."""
+    """An algorithm of another package, with any options."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -56,7 +43,7 @@ class PluginSearch(SearchSection):
 
     @property
     def options(self) -> Mapping[str, object]:
-        """The keys that are the algorithm's own, for it to check."""
+        """The algorithm's own keys, which it checks."""
         return dict(self.model_extra or {})
 
 
@@ -76,20 +63,18 @@ SEARCHES: dict[str, type[SearchSection]] = {
 
 
 def undeclared_search(job: Mapping[str, object]) -> str | None:
-    """The algorithm for a job that names none: SEER for two limits, HyperSched by a deadline on a fixed
-    cluster (DESIGN section 6). None: the job has to say."""
-    cluster = job.get("cluster")
-    fixed = isinstance(cluster, Mapping) and cluster.get("nodes") is not None
+    """The algorithm for a job that names none: SEER for two limits, HyperSched for a deadline on a fixed
+    cluster (DESIGN section 6). None: the job must name one."""
     if job.get("deadline") is None:
         return None
     if job.get("budget") is not None:
         return "seer"
-    return "hypersched" if fixed else None
+    cluster = job.get("cluster")
+    return "hypersched" if isinstance(cluster, Mapping) and cluster.get("nodes") is not None else None
 
 
 def search_for(algorithm: str, search: SearchSection, known: Mapping[str, object]) -> SearchSection:
-    """The section with which another algorithm runs on the same job: those that the two share, so that
-    both have the same eta and the same iterations.
+    """The section for another algorithm on the same job, with the options that the two share, such as eta.
 
     `known` fills in what the algorithm needs and the job does not say, such as how long the curves are.
     """
@@ -108,24 +93,24 @@ def search_for(algorithm: str, search: SearchSection, known: Mapping[str, object
 
 
 def _misfit(algorithm: str, section: type[SearchSection], details: ErrorDetails) -> str:
-    """Why another algorithm cannot do with the options of the job."""
+    """Why another algorithm cannot use the options of the job."""
     cause = details.get("ctx", {}).get("error")
     key = ".".join(map(str, details["loc"] or getattr(cause, "path", ())))
     if details["type"] == "missing":
         return f"search.{key} is missing; {algorithm} needs {expected_in(section, key)}"
     if isinstance(cause, MisfitError):
-        return f"search.{key} {cause}, and {algorithm} cannot do with that"
+        return f"search.{key} {cause}, and {algorithm} cannot use that"
     return f"search.{key} is {seen(details['input'])}; {algorithm} needs {cause or details['msg']}"
 
 
 def known_algorithms() -> tuple[str, ...]:
-    """Ours first, then those of installed packages."""
+    """Elastune's own first, then those of installed packages."""
     plugins = sorted({plugin.name for plugin in entry_points(group=PLUGINS)} - SEARCHES.keys())
     return (*SEARCHES, *plugins)
 
 
 def search_class(search: object) -> type[SearchSection] | None:
-    """The class for what was written; None if it names no algorithm that is known."""
+    """The class for a search as written; None: it names no known algorithm."""
     if isinstance(search, SearchSection):
         return type(search)
     if not isinstance(search, Mapping):

@@ -1,11 +1,7 @@
-"""What the search sections of a job have in common.
+"""The search sections of a job, one class per algorithm.
 
-The options of an algorithm are declared by its policy: its class of options is a base of its section, before
-`SearchSection`, so that the section itself is what the policy reads.
-
-Searches whose stages are known before they run.
-
-Searches that decide while they run, one class each. Their options are declared by their policies.
+A policy declares its own options: its class of options is a base of its section, before `SearchSection`, so
+the policy reads the section itself. Only a `DeclaredSearch` has stages that are known before it runs.
 """
 
 from __future__ import annotations
@@ -29,13 +25,17 @@ from elastune.policies.pbt import PbtOptions
 from elastune.policies.rungs import HalvingOptions
 from elastune.policies.seer import SeerOptions
 
+# The first bracket of Hyperband starts about max_iterations / min_iterations trials.
+MOST_TRIALS = 1_000_000
+
 
 class SearchSection(Section):
-    """What holds for every algorithm."""
+    """The options of every algorithm."""
 
     default_sampler: ClassVar[Literal["random", "grid", "tpe"]] = "random"
-    """Where its configurations come from unless the job says, or the trainable is a table."""
-
+    """Unless the job names a sampler, or the trainable is a table."""
+    bounded_by: ClassVar[tuple[str, ...]] = ()
+    """Options without which the search has no end of its own."""
     algorithm: str
     sampler: AnySampler | None = None
     min_slots_per_trial: Count = 1
@@ -44,10 +44,8 @@ class SearchSection(Section):
     @model_validator(mode="after")
     def _slots_leave_a_choice(self) -> Self:
         if self.max_slots_per_trial is not None and self.max_slots_per_trial < self.min_slots_per_trial:
-            raise MisfitError(
-                ("max_slots_per_trial",),
-                f"is {self.max_slots_per_trial}, less than min_slots_per_trial ({self.min_slots_per_trial})",
-            )
+            least = f"min_slots_per_trial ({self.min_slots_per_trial})"
+            raise MisfitError(("max_slots_per_trial",), f"is {self.max_slots_per_trial}, less than {least}")
         return self
 
     def gang_limits(self) -> GangLimits:
@@ -55,29 +53,23 @@ class SearchSection(Section):
 
     @property
     def needs_a_limit(self) -> bool:
-        """Whether it goes on for ever unless a limit or the sampler ends it."""
-        return False
+        """Whether only a limit or the sampler ends it."""
+        return any(getattr(self, option) is None for option in self.bounded_by)
 
 
 class HalvingSection(HalvingOptions, SearchSection):
-    """What Successive Halving and its relatives share."""
+    """The options of Successive Halving and its variants."""
 
     @model_validator(mode="after")
     def _iterations_leave_work(self) -> Self:
         if self.max_iterations < self.min_iterations:
-            raise MisfitError(
-                ("max_iterations",),
-                f"is {self.max_iterations}, less than min_iterations ({self.min_iterations})",
-            )
+            text = f"is {self.max_iterations}, less than min_iterations ({self.min_iterations})"
+            raise MisfitError(("max_iterations",), text)
         return self
 
 
-# The first bracket of Hyperband starts about max_iterations / min_iterations trials.
-MOST_TRIALS = 1_000_000
-
-
 class DeclaredSearch(HalvingSection, ABC):
-    """A search whose stages are known before it runs, so that it can be planned and priced."""
+    """A search that can be planned and priced, because its stages are known before it runs."""
 
     @abstractmethod
     def specs(self) -> tuple[Spec, ...]:
@@ -109,10 +101,10 @@ class HyperbandSearch(DeclaredSearch):
     @model_validator(mode="after")
     def _first_bracket_is_finite(self) -> Self:
         if self.max_iterations > MOST_TRIALS * self.min_iterations:
-            raise MisfitError(
-                ("max_iterations",),
-                f"is more than {MOST_TRIALS:,} times min_iterations, and so many trials would start at once",
+            text = (
+                f"is more than {MOST_TRIALS:,} times min_iterations, and as many trials would start at once"
             )
+            raise MisfitError(("max_iterations",), text)
         return self
 
     def specs(self) -> tuple[Spec, ...]:
@@ -122,21 +114,15 @@ class HyperbandSearch(DeclaredSearch):
 class AshaSearch(AshaOptions, HalvingSection):
     """Asynchronous Successive Halving: a trial among the best 1/eta so far goes on at once."""
 
+    bounded_by = ("trials",)
     algorithm: Literal["asha"] = Field(default="asha")
-
-    @property
-    def needs_a_limit(self) -> bool:
-        return self.trials is None
 
 
 class HyperSchedSearch(HyperSchedOptions, HalvingSection):
     """ASHA that knows its deadline."""
 
+    bounded_by = ("trials",)
     algorithm: Literal["hypersched"] = Field(default="hypersched")
-
-    @property
-    def needs_a_limit(self) -> bool:
-        return self.trials is None
 
 
 class SeerSearch(SeerOptions, SearchSection):
@@ -161,7 +147,6 @@ class BohbSearch(BohbOptions, HalvingSection):
     """Hyperband, one bracket after the other, with configurations from a model of what was seen."""
 
     default_sampler = "tpe"
-
     algorithm: Literal["bohb"] = Field(default="bohb")
 
     @property
@@ -176,25 +161,18 @@ class PbtSearch(PbtOptions, SearchSection):
 
 
 class RandomSearch(FullTrainingOptions, SearchSection):
-    """So many configurations, each trained to the end; as many as the limits allow if `trials` is left out.
+    """`trials` configurations, or as many as the limits allow, each trained to the end.
 
-    Without `max_iterations`, one alone: SEER's baseline.
+    Without `max_iterations`, a single one: SEER's baseline.
     """
 
+    bounded_by = ("max_iterations", "trials")
     algorithm: Literal["random"] = Field(default="random")
-
-    @property
-    def needs_a_limit(self) -> bool:
-        return self.max_iterations is None or self.trials is None
 
 
 class GridSearch(FullTrainingOptions, SearchSection):
     """Every point of the grid, each trained to the end."""
 
     default_sampler = "grid"
-
+    bounded_by = ("max_iterations",)
     algorithm: Literal["grid"] = Field(default="grid")
-
-    @property
-    def needs_a_limit(self) -> bool:
-        return self.max_iterations is None

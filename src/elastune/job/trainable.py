@@ -1,4 +1,4 @@
-"""How a job names its trainable and its space. Nothing is opened here; that is `elastune.trainables`."""
+"""How a job names its trainable and its space. The trainable is opened by `elastune.curves.opening`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 class CurvesSection(Section):
-    """Recorded curves, with what the rules for such files cannot find out by themselves."""
+    """Recorded curves, with what the rules for such files cannot derive."""
 
     curves: Annotated[str, BeforeValidator(_curve_path)] = Field(description="the path of a file of curves")
     task: Annotated[str | int, PlainValidator(_task)] | None = None
@@ -60,7 +60,7 @@ class CurvesSection(Section):
 
 
 def written_in(folder: Path, written: object) -> object:
-    """What was written in a job in `folder`, with its path seen from the working folder."""
+    """As written in a job in `folder`, with its path as seen from the working folder."""
     if isinstance(written, Mapping) and isinstance(written.get("curves"), str | Path):
         return {**written, "curves": str(folder / written["curves"])}
     if isinstance(written, Path):
@@ -88,13 +88,12 @@ def _parse(written: object, as_section: ValidatorFunctionWrapHandler) -> Referen
 
 
 def _to_plain(reference: Reference) -> str | dict[str, object]:
-    """A function given in Python is written by its name, which leads back to it if it can be imported."""
+    """A function given in Python becomes its name, from which it can be imported."""
     if isinstance(reference, CurveFile):
         parameters = list(reference.parameters) if reference.parameters else None
         options = {"task": reference.task, "parameters": parameters, "length": reference.length}
-        return {"curves": reference.path} | {
-            key: value for key, value in options.items() if value is not None
-        }
+        given = {key: value for key, value in options.items() if value is not None}
+        return {"curves": reference.path, **given}
     return reference if isinstance(reference, str) else _name_of(reference)
 
 
@@ -103,7 +102,7 @@ def _name_of(function: Function) -> str:
 
 
 SpaceReference = Space | str | Function
-"""A space that is written, or a function suggest(trial), itself or by its name."""
+"""A written space, or a function suggest(trial), itself or by its name."""
 
 
 def open_space(reference: SpaceReference) -> OpenSpace:

@@ -1,13 +1,7 @@
-"""How a job says when a model is good enough: `stop_when: accuracy >= 0.97`.
+"""What a job tunes: metric, stop condition, sampler and start configurations, which only a run needs.
 
-Where configurations come from: `sampler: tpe`, or with an option: `{kind: table, replace: true}`.
-
-Also which configurations come first: `start_configurations: [{lr: 0.1}]`.
-
-What a job tunes: the parts that only a run needs and a plan does not.
-
-For a simulation the trainable is opened and settles what the job left to it. For a real run it is code that
-is imported only where it trains; then all that is not the training comes from the job.
+`stop_when: accuracy >= 0.97` says when a model is good enough; `sampler: tpe`, or `{kind: table, replace:
+true}`, says where configurations come from; `start_configurations: [{lr: 0.1}]` says which come first.
 """
 
 from __future__ import annotations
@@ -19,11 +13,10 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
-from elastune.curves.opening import SYNTHETIC, open_trainable, possible
-from elastune.curves.source import CurveFile, CurveSource, Reference, UnknownSource
+from elastune.curves.opening import SYNTHETIC
+from elastune.curves.source import CurveFile, CurveSource, Reference
 from elastune.errors import JobError
 from elastune.job.section import MisfitError, Section
-from elastune.job.trainable import SpaceReference, open_space
 from elastune.model.metric import Inequality, Mode, Target
 from elastune.model.quantities import Count, ExpectedError, Flag, one_of, parse_number, word
 from elastune.space.given_configurations import StartingSampler, TableSampler
@@ -34,21 +27,30 @@ from elastune.space.sampler import AnySpace, Configuration, Sampler
 from elastune.space.space import SpaceError
 from elastune.wording import either, seen
 
+Kind = Literal["random", "grid", "table", "qmc", "tpe", "gp"]
+SAMPLERS: tuple[Kind, ...] = get_args(Kind)
+SEQUENCES = ("sobol", "halton")
+# The samplers that have each option.
+_KINDS_WITH = {"replace": ("table",), "startup": ("tpe", "gp"), "sequence": ("qmc",)}
 _WRITTEN = re.compile(r"([^<>=]+?)\s*(>=|<=|>|<)\s*([^<>=]+)")
 _MOST_CHARACTERS = 300
+# Metrics of which less is better. The short ones count as words of a name: `val_mse`, not `msecret`.
+_LOSSES = ("loss", "error", "perplexity", "deviance", "divergence", "latency", "regret")
+_SHORT_LOSSES = frozenset(
+    {"mse", "rmse", "rmsle", "mae", "mape", "smape", "nll", "bpb", "bpc", "wer", "cer", "ppl", "fid"}
+)
 
 
 def misfit(target: Target, metric: str | None, mode: Mode | None) -> str | None:
-    """What does not go together, to follow the name of the key; None: it fits what is known so far."""
+    """The error that follows the name of the key; None: the target fits what is known so far."""
     if metric is not None and metric != target.metric:
         return (
             f"is {str(target)!r}, but the metric of the job is {metric!r}; expected a comparison of {metric}"
         )
     if mode is not None and mode is not target.mode:
-        fitting = [each.value for each in Inequality if each.mode is mode]
+        expected = either(each.value for each in Inequality if each.mode is mode)
         return (
-            f"is {str(target)!r}, but mode is {mode.value}; expected {either(fitting)}, or mode: "
-            f"{target.mode.value}"
+            f"is {str(target)!r}, but mode is {mode.value}; expected {expected}, or mode: {target.mode.value}"
         )
     return None
 
@@ -67,18 +69,9 @@ def _parse(written: object) -> Target:
 AnyTarget = Annotated[Target, PlainValidator(_parse), PlainSerializer(str)]
 
 
-Kind = Literal["random", "grid", "table", "qmc", "tpe", "gp"]
-SAMPLERS: tuple[Kind, ...] = get_args(Kind)
-SEQUENCES = ("sobol", "halton")
-# The samplers that each option is for.
-_GOES_WITH = {"replace": ("table",), "startup": ("tpe", "gp"), "sequence": ("qmc",)}
-
-
 class SamplerSection(Section):
-    """`replace` lets a table give the same configuration to several trials, without end.
-
-    `startup` is how many trials a sampler that learns waits for; `sequence` is that of qmc.
-    """
+    """With `replace` a table gives the same row to several trials, without end. `startup` is how many trials
+    a sampler that learns waits for; `sequence` is that of qmc."""
 
     kind: Annotated[Kind, BeforeValidator(one_of(*SAMPLERS))] = Field(
         description="random, grid, table, qmc, tpe or gp"
@@ -89,7 +82,7 @@ class SamplerSection(Section):
 
     @model_validator(mode="after")
     def _options_go_with_the_kind(self) -> Self:
-        for option, kinds in _GOES_WITH.items():
+        for option, kinds in _KINDS_WITH.items():
             if option in self._changed() and self.kind not in kinds:
                 raise MisfitError((option,), f"goes with {' and '.join(kinds)}, not with {self.kind}")
         return self
@@ -99,24 +92,22 @@ class SamplerSection(Section):
         return self.kind in ("grid", "table") and not self.replace
 
     def to_plain(self) -> str | dict[str, object]:
-        """The word, or a mapping where an option is not as usual."""
+        """The word, or a mapping if an option is not at its default."""
         changed = self._changed()
         return {"kind": self.kind, **changed} if changed else self.kind
 
     def _changed(self) -> dict[str, object]:
-        usual = {option: type(self).model_fields[option].default for option in _GOES_WITH}
-        return {option: getattr(self, option) for option in usual if getattr(self, option) != usual[option]}
+        fields, given = type(self).model_fields, {option: getattr(self, option) for option in _KINDS_WITH}
+        return {option: value for option, value in given.items() if value != fields[option].default}
 
 
 def _starts(written: object) -> tuple[Configuration, ...]:
-    expected = "a list of configurations, such as [{lr: 0.1, momentum: 0.9}, {lr: 0.01}]"
     if not isinstance(written, list | tuple):
-        raise ExpectedError(expected)
+        raise ExpectedError("a list of configurations, such as [{lr: 0.1, momentum: 0.9}, {lr: 0.01}]")
     for number, each in enumerate(written):
         if not isinstance(each, Mapping) or not each:
-            raise MisfitError(
-                (str(number),), f"is {seen(each)}; expected values by name, such as {{lr: 0.1}}"
-            )
+            text = f"is {seen(each)}; expected values by name, such as {{lr: 0.1}}"
+            raise MisfitError((str(number),), text)
     return tuple(_start(str(number), each) for number, each in enumerate(written))
 
 
@@ -142,28 +133,22 @@ StartConfigurations = Annotated[
 ]
 
 
-# Metrics of which less is better. The short ones count as words of a name: `val_mse`, not `msecret`.
-_LOSSES = ("loss", "error", "perplexity", "deviance", "divergence", "latency", "regret")
-_SHORT_LOSSES = frozenset(
-    {"mse", "rmse", "rmsle", "mae", "mape", "smape", "nll", "bpb", "bpc", "wer", "cer", "ppl", "fid"}
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """`space` is the job's, or else the trainable's own; a table of configurations needs none."""
+    """`space` is the job's, else the trainable's own; a table of configurations needs none.
+
+    A simulation gets its metrics from `trainable`; in a real run that is an `UnknownSource`.
+    """
 
     trainable: CurveSource
-    """Where a simulation gets its metrics from; of a real training nothing is known."""
     metric: str
     mode: Mode
     space: AnySpace | None
     sampler: SamplerSection
     starts: tuple[Configuration, ...] = ()
-    """What the first trials get."""
 
     def make_sampler(self, seed: int, *, learns: bool = True) -> Sampler:
-        """With `learns` false, what would learn draws at random: for rehearsals, which teach nothing."""
+        """With `learns` false, samplers that learn draw at random: for simulations of a policy."""
         kind = self.sampler.kind
         if kind == "table":
             sampler = self._table_sampler(seed)
@@ -179,74 +164,29 @@ class Tuning:
     def _space_sampler(self, seed: int, kind: Kind) -> Sampler:
         space = self.space
         if space is None:
-            example = "{lr: {float: [1e-4, 1.0], log: true}}"
-            raise JobError(f"space is missing; expected the hyperparameters to search, such as {example}")
+            expected = "the hyperparameters to search, such as {lr: {float: [1e-4, 1.0], log: true}}"
+            raise JobError(f"space is missing; expected {expected}")
         match kind:
             case "grid":
                 return GridSampler(space, seed=seed)
             case "qmc":
                 return QmcSampler(space, seed=seed, sequence=self.sampler.sequence)
-            case "tpe" | "gp" as model:
-                return ModelSampler(
-                    space, seed=seed, mode=self.mode, model=model, startup=self.sampler.startup
-                )
+            case "tpe" | "gp":
+                startup = self.sampler.startup
+                return ModelSampler(space, seed=seed, mode=self.mode, model=kind, startup=startup)
             case _:
                 return RandomSampler(space, seed=seed)
 
 
-def open_tuning(
-    reference: Reference | None,
-    *,
-    metric: str | None,
-    mode: Mode | None,
-    space: SpaceReference | None,
-    sampler: SamplerSection,
-    starts: tuple[Configuration, ...] = (),
-) -> Tuning:
-    """Open the trainable and settle what the job left to it."""
-    if reference is None:
-        raise JobError(f"simulate needs `trainable`: {possible()}")
-    trainable = open_trainable(reference, metric=metric)
-    return Tuning(
-        trainable=trainable,
-        metric=trainable.metric,
-        mode=mode or trainable.mode or _default_mode(trainable.metric),
-        space=trainable.space if space is None else open_space(space),
-        sampler=sampler,
-        starts=starts,
-    )
-
-
-def unopened_tuning(
-    *,
-    metric: str | None,
-    mode: Mode | None,
-    space: SpaceReference | None,
-    sampler: SamplerSection,
-    starts: tuple[Configuration, ...] = (),
-) -> Tuning:
-    """What the job says by itself. A space that is a function is imported, the trainable is not."""
-    if metric is None:
-        raise JobError("metric is missing; expected the name of what the trainable reports, such as accuracy")
-    return Tuning(
-        trainable=UnknownSource(metric),
-        metric=metric,
-        mode=mode or _default_mode(metric),
-        space=None if space is None else open_space(space),
-        sampler=sampler,
-        starts=starts,
-    )
-
-
 def is_code(reference: Reference | None) -> bool:
-    """Whether a trainable is a class or a function, and not what Elastune reads or brings itself."""
+    """Whether a trainable is a class or a function, not a file of curves or a built-in function."""
     if reference is None or isinstance(reference, CurveFile):
         return False
     return not isinstance(reference, str) or reference not in SYNTHETIC
 
 
-def _default_mode(metric: str) -> Mode:
-    """The largest is best. But nobody wants the largest loss: then the job has to say what it means."""
+def default_mode(metric: str) -> Mode:
+    """The largest value is best. A metric that looks like a loss needs a mode in the job."""
     words = set(re.split(r"[^a-z]+", metric.lower()))
     if words & _SHORT_LOSSES or any(name in metric.lower() for name in _LOSSES):
         raise JobError(

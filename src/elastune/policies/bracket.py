@@ -279,24 +279,24 @@ def limits_left(state: State) -> Limits:
 def find_plan(
     planner: Planner, problem: Problem, state: State, quoted_usd: float
 ) -> tuple[Quote | None, Limit | None]:
-    """A plan that keeps both limits; else one without the limit that yields, which is named; else what can
-    be had.
+    """A plan that keeps both limits; else one without the limit that may be exceeded, which is named;
+    else what can be had.
 
     A budget that nobody gave is what was quoted: money beyond it is spent only to keep the deadline.
     """
     quote = planner(problem, None)
     if quote is not None:
         return quote, None
-    limits, yields = problem.limits, state.terms.yields
-    if yields is Limit.BUDGET and limits.budget_usd is not None:
+    limits, may_exceed = problem.limits, state.terms.may_exceed
+    if may_exceed is Limit.BUDGET and limits.budget_usd is not None:
         quote = planner(replace(problem, limits=limits.without_budget()), Objective.COST)
         if quote is not None:
-            return quote, yields
+            return quote, may_exceed
     if limits.budget_usd is None:
         left = quoted_usd - state.ledger.spent_usd(state.now_s)
         limits = replace(limits, budget_usd=max(0.0, left))
     quote = planner(replace(problem, limits=limits.without_deadline()), Objective.TIME)
-    conceded = yields if yields is Limit.DEADLINE and problem.limits.deadline_s is not None else None
+    conceded = may_exceed if may_exceed is Limit.DEADLINE and problem.limits.deadline_s is not None else None
     if quote is not None:
         return quote, conceded
     at_hand = max(1, len(state.where))

@@ -66,7 +66,7 @@ class Profiled:
 def prepare_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> PreparedRun:
     """A run that measures, within the job's own limits and the effort."""
     deadline = effort.most_s if job.deadline is None else min(effort.most_s, job.deadline)
-    bounds: dict[str, object] = {"deadline": deadline, "yields": None, "stop_when": None}
+    bounds: dict[str, object] = {"deadline": deadline, "may_exceed": None, "stop_when": None}
     if spends_money(job) and address is None:
         bounds["budget"] = most_usd(job, effort)
     bounded = job.model_copy(update={**bounds, "start_configurations": ()})

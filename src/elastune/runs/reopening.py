@@ -18,6 +18,7 @@ from elastune.history.notes import RunNote, overheard
 from elastune.history.result import Estimate
 from elastune.history.status import RunStatus, status_of
 from elastune.job.job import Job
+from elastune.job.section import with_current_keys
 from elastune.journal.codec import Deviation, audit, event_of, has_rows, replay
 from elastune.journal.records import Entry, JournalHead, RunRecord, RuntimeKind, Summary, hash_entries
 from elastune.journal.run_folders import FoundRun, RunFolder
@@ -188,14 +189,14 @@ def taken_in(
 
 
 def started_of(record: RunRecord, journal: Journal) -> RunStarted:
-    """The first event of a run."""
+    """The first event of a run, its job with the keys of today."""
     first = next(journal.read(record.run), None)
     if first is None:
         raise ExecutionError(f"run {record.run} has no events: its process ended before the first one")
     started = event_of(first)
     if not isinstance(started, RunStarted):
         raise ExecutionError(f"run {record.run} does not begin with its start: {first.event_line[:200]}")
-    return started
+    return replace(started, job=with_current_keys(started.job))
 
 
 def setup_of(record: RunRecord, journal: Journal) -> RunSetup:

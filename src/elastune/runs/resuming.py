@@ -9,7 +9,7 @@ from elastune.core.core import Core
 from elastune.curves.source import Reference
 from elastune.errors import ExecutionError, JobError
 from elastune.history.result import Estimate
-from elastune.job.job import Job, load_job
+from elastune.job.job import Job, load_recorded_job
 from elastune.journal.records import RuntimeKind
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
@@ -77,7 +77,7 @@ def at_home(job: Job, found: FoundRun) -> Job:
     alphabetical order, in which other configurations would be drawn. The run's own copy of the job has paths
     from anywhere, and the space as it was written."""
     try:
-        kept = load_job(found.folder.job)
+        kept = load_recorded_job(found.folder.job)
     except JobError:
         return job
     space = kept.space if kept.space == job.space else job.space

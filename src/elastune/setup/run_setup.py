@@ -169,7 +169,7 @@ def prepare(
         cluster=cluster,
         profile=job.profile,
         limits=Limits(deadline_s=job.deadline, budget_usd=job.budget, confidence=job.confidence),
-        yields=None if job.yields is None else Limit(job.yields),
+        may_exceed=None if job.may_exceed is None else Limit(job.may_exceed),
         gangs=job.search.gang_limits(),
         retries=job.retries,
         target=_target(job, tuning),
@@ -178,7 +178,9 @@ def prepare(
     )
     quote = None
     if chosen == "rubberband":
-        quote = planned or _quote(_problem(job), terms.yields, QuoteRequest(samples=samples, seed=job.seed))
+        quote = planned or _quote(
+            _problem(job), terms.may_exceed, QuoteRequest(samples=samples, seed=job.seed)
+        )
         terms = replace(terms, limits=quote.problem.limits)
     search = search_for(chosen, job.search, _known(tuning))
     setup = RunSetup(
@@ -266,15 +268,15 @@ def _known(tuning: Tuning) -> dict[str, object]:
     return {"max_iterations": tuning.trainable.longest}
 
 
-def _quote(problem: Problem, yields: Limit | None, request: QuoteRequest) -> Quote:
-    """A plan that keeps the limits; where none does, one without the limit that yields."""
+def _quote(problem: Problem, may_exceed: Limit | None, request: QuoteRequest) -> Quote:
+    """A plan that keeps the limits; where none does, one without the limit that may be exceeded."""
     try:
         return make_quote(problem, request)
     except InfeasibleError:
-        if yields is None:
+        if may_exceed is None:
             raise
     limits = problem.limits
-    loose = limits.without_deadline() if yields is Limit.DEADLINE else limits.without_budget()
+    loose = limits.without_deadline() if may_exceed is Limit.DEADLINE else limits.without_budget()
     return make_quote(replace(problem, limits=loose), request)
 
 

@@ -1,7 +1,7 @@
 """A space that is a function: `def suggest(trial): lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)`.
 
 As in Optuna, the function asks for one hyperparameter after the other and may let the answers decide what it
-asks for next. What it returns, if anything, are constants by name.
+asks for next. It may return constants by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_SUGGESTED = 1_000
 
 
 class SuggestingTrial:
-    """What the function is called with: the part of Optuna's `Trial` that suggests values."""
+    """The argument of the function: the part of Optuna's `Trial` that suggests values."""
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
@@ -37,8 +37,8 @@ class SuggestingTrial:
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        written = {"float": [low, high], "log": log} | ({} if step is None else {"step": step})
-        value = self._suggest(name, written)
+        steps = {} if step is None else {"step": step}
+        value = self._suggest(name, {"float": [low, high], "log": log, **steps})
         assert isinstance(value, float)
         return value
 
@@ -65,7 +65,7 @@ class SuggestingTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSpace:
-    """`name` is how errors speak of the function. It must suggest the same for the same answers."""
+    """`name` is for error messages. The function must suggest the same for the same answers."""
 
     function: Callable[..., object]
     name: str
@@ -91,9 +91,6 @@ class FunctionSpace:
             raise JobError(
                 f"space: {self.name} returned {seen(returned)}; expected nothing, or constants by name"
             )
-        # Often all values are returned, the suggested ones too.
-        return {
-            str(name): parse_scalar((str(name),), value)
-            for name, value in returned.items()
-            if str(name) not in values
-        }
+        # Functions often return the suggested values, too.
+        constants = {str(name): value for name, value in returned.items() if str(name) not in values}
+        return {name: parse_scalar((name,), value) for name, value in constants.items()}

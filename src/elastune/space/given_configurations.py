@@ -1,7 +1,4 @@
-"""The rows of a table of configurations that somebody has tried before.
-
-Start configurations: what the first trials get before the sampler has its say.
-"""
+"""Samplers of configurations that are given: the rows of a table, and the start configurations of a job."""
 
 from __future__ import annotations
 
@@ -12,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastune.space.plain_samplers import GridSampler
-from elastune.space.sampler import DRAWN_ANEW, AnySpace, Configuration, Sampler, completed
+from elastune.space.sampler import DRAWN_ANEW, FORK, AnySpace, Configuration, Sampler, completed
 from elastune.space.space import SpaceError
 from elastune.space.values import quantile, same
 from elastune.wording import did_you_mean, seen, several
 
 _MASK = 2**64 - 1
 _NEIGHBOURS = 5
-_FORK = 1
 
 
 class TableSampler:
@@ -31,9 +27,8 @@ class TableSampler:
         self.size = None if replace else len(rows)
         self._rows = rows
         self._seed = seed
-        self._order: list[int] | None = (
-            None if replace else np.random.default_rng(seed).permutation(len(rows)).tolist()
-        )
+        shuffled = np.random.default_rng(seed).permutation
+        self._order: list[int] | None = None if replace else shuffled(len(rows)).tolist()
 
     def ask(self, trial: int) -> Configuration | None:
         if self._order is None:
@@ -41,7 +36,7 @@ class TableSampler:
         return dict(self._rows[self._order[trial]]) if trial < len(self._order) else None
 
     def complete(self, trial: int, given: Configuration) -> Configuration:
-        """A row with these values; the nearest one is not taken for it."""
+        """A row with exactly these values, never a near one."""
         for name in given:
             if name not in self._rows[0]:
                 known = list(self._rows[0])
@@ -54,18 +49,15 @@ class TableSampler:
 
     def position(self, configuration: Configuration) -> int | None:
         """The trial that would get this row; None: no trial in particular."""
-        if self._order is None:
-            return None
-        rows = enumerate(self._order)
+        rows = enumerate(self._order or ())
         return next((trial for trial, row in rows if self._rows[row] == configuration), None)
 
     def fork(self, trial: int, parent: Configuration) -> Configuration:
         """One of the rows nearest to the parent's; one time in four any row.
 
-        Near is measured in ranks of the numbers, so that no unit counts more; another text is as far as the
-        whole range of a number.
+        Distances are those of ranks, so that units do not matter; another text is as far as a number's range.
         """
-        rng = np.random.default_rng((self._seed, trial, _FORK))
+        rng = np.random.default_rng((self._seed, trial, FORK))
         others = [at for at, row in enumerate(self._rows) if row != parent]
         if not others:
             return dict(self._rows[0])
@@ -84,7 +76,7 @@ class TableSampler:
 
     @cached_property
     def _ranks(self) -> list[tuple[NDArray[np.float64], bool]]:
-        """Per column the rank of each row's value, from 0 to 1, and whether the order means anything."""
+        """Per column the rank of each row's value, from 0 to 1, and whether the order has a meaning."""
         return [_ranked([row[name] for row in self._rows]) for name in self._rows[0]]
 
 
@@ -96,10 +88,8 @@ def _ranked(values: Sequence[object]) -> tuple[NDArray[np.float64], bool]:
 
 
 def _scramble(number: int) -> int:
-    """A random-looking 64-bit number for each number (splitmix64).
-
-    To seed a generator of numpy takes 15 us, as long as all else about a trial's configuration.
-    """
+    """A pseudo-random 64-bit number (splitmix64). Seeding a generator of numpy takes 15 us, as long as all
+    else about a trial's configuration."""
     number = (number + 0x9E3779B97F4A7C15) & _MASK
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -113,11 +103,10 @@ class StartError(SpaceError):
 
 
 class StartingSampler:
-    """The start configurations, completed by a sampler, then what the sampler gives.
+    """The start configurations, completed by a sampler, then those of the sampler.
 
-    They are completed before anything is learned, so that they depend on the seed alone. A grid and a table
-    go on after them from their beginning, without the configurations that were among the first: each is
-    still given once.
+    They are completed before anything is learned, so they depend on the seed alone. A grid and a table then
+    start from their beginning without them: each configuration is still given once.
     """
 
     def __init__(self, sampler: Sampler, starts: Sequence[Configuration]) -> None:

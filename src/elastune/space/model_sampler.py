@@ -1,21 +1,18 @@
-"""What a sampler that learns was told, and which part of it a model is made of.
+"""The sampler that learns: Optuna's TPE or Gaussian process on the values reported so far.
 
-Trials are stopped after different iterations, and a value after 1 iteration says little about one after 81.
-As in BOHB (Falkner, Klein, Hutter 2018, section 4.1) a model is made of the values at one number of
-iterations: the highest at which enough trials have one, and enough is one more than there are
-hyperparameters, 3 at least. Deliberate deviation: no share of the trials is drawn at random to escape a model
-that is wrong; the random first trials and the model's own spread have to do.
+A value after 1 iteration says little about one after 81. So, as in BOHB (Falkner, Klein, Hutter 2018, section
+4.1), a model is made of the values at one number of iterations: the highest at which enough trials have one
+(one more than there are hyperparameters, at least 3). Deliberate deviation: no share of the trials is drawn
+at random to escape a wrong model; the random first trials and the model's own spread have to do.
 
-Samplers that learn: Optuna's TPE and Gaussian process, on what was told so far.
-
-The study that Optuna looks at is put together anew for every ask from what was told, with the numbers of our
-own trials; its sampler is made anew too, seeded by (seed, trial). So a configuration depends on nothing else,
-and a run that is resumed only has to say again what was told. Trials without a value count as running: both
-samplers keep away from them, so that configurations asked for side by side differ.
+Each ask builds Optuna's study and its sampler, seeded by (seed, trial), anew: a configuration depends on
+nothing but the reports, which a resumed run repeats. Trials without a value count as running: both samplers
+keep away from them, so configurations asked for side by side differ.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -28,18 +25,17 @@ from elastune.space.space import Distribution, Draw, Scalar, Space
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-
+Model = Literal["tpe", "gp"]
+STARTUP = 10
 _LEAST = 3
 
 
 class Evidence:
-    """Values by iteration and trial. The level only ever rises, so what lies below it is forgotten."""
+    """Values by iteration and trial. The level only rises, so values below it are dropped."""
 
     def __init__(self) -> None:
-        self.level: int | None = None
-        """The iteration whose values the model is made of; None: there are not enough at any."""
-        self.seen: set[int] = set()
-        """The trials with a value at any iteration."""
+        self.level: int | None = None  # the iteration whose values the model is made of, if one has enough
+        self.seen: set[int] = set()  # the trials with a value at any iteration
         self._values: dict[int, dict[int, float]] = {}
 
     def add(self, trial: int, iteration: int, value: float, *, hyperparameters: int) -> None:
@@ -54,12 +50,8 @@ class Evidence:
             self._values = {each: of for each, of in self._values.items() if each >= iteration}
 
     def values(self) -> dict[int, float]:
-        """The value of each trial that counts."""
+        """By trial, at the level."""
         return {} if self.level is None else self._values[self.level]
-
-
-Model = Literal["tpe", "gp"]
-STARTUP = 10
 
 
 class ModelSampler(SpaceSampler):
@@ -71,7 +63,7 @@ class ModelSampler(SpaceSampler):
         self, space: AnySpace, *, seed: int, mode: Mode, model: Model = "tpe", startup: int = STARTUP
     ) -> None:
         super().__init__(space, seed=seed)
-        # The samplers of Optuna are only imported where they are used.
+        # Optuna's samplers are imported only where they are used.
         from elastune.space import optuna_models  # noqa: PLC0415
 
         if model == "gp":
@@ -97,7 +89,7 @@ class ModelSampler(SpaceSampler):
         return self._remembered(trial, super().fork(trial, parent))
 
     def tell(self, trial: int, iteration: int, value: float) -> None:
-        """What is told of a trial whose configuration was never asked for cannot be used."""
+        """Reports of trials whose configuration was never asked for are ignored."""
         if trial in self._given:
             self._pending.pop(trial, None)
             self._evidence.add(trial, iteration, value, hyperparameters=self._hyperparameters)
@@ -105,28 +97,22 @@ class ModelSampler(SpaceSampler):
     def draw(self, trial: int) -> Draw:
         if self._evidence.level is None or len(self._evidence.seen) < self._startup:
             return self._random.draw(trial)
-        made: list[Draw] = []
-
-        def draw(name: str, distribution: Distribution) -> Scalar:
-            # Where all values are given no model is made.
-            if not made:
-                made.append(self._suggestion(trial))
-            return made[0](name, distribution)
-
-        return draw
+        # The model is made at the first value that is not given.
+        suggestion = cache(self._suggestion)
+        return lambda name, distribution: suggestion(trial)(name, distribution)  # noqa: PLW0108  made late
 
     def _suggestion(self, trial: int) -> Draw:
         seed = int(np.random.SeedSequence((self._seed, trial)).generate_state(1)[0])
-        # As soon as there is evidence at a level it is used: `startup` has already been waited for.
+        # 1: `startup` trials have reported already, so evidence at a level is used at once.
         model = self._make_model(seed, 1)
-        told = self._evidence.values()
-        trials = [self._told(each, value) for each, value in told.items() if each != trial]
+        reported = self._evidence.values()
+        trials = [self._complete_trial(each, value) for each, value in reported.items() if each != trial]
         trials += [pending for each, pending in self._pending.items() if each != trial]
         trials.sort(key=lambda each: each.number)
         return self._optuna.suggest(model, self._mode, trial, trials)
 
-    def _told(self, trial: int, value: float) -> FrozenTrial:
-        """Kept, because every ask needs all of them."""
+    def _complete_trial(self, trial: int, value: float) -> FrozenTrial:
+        """Cached, because every ask needs all of them."""
         key = (trial, value)
         if key not in self._known:
             self._known[key] = self._optuna.shown_trial(trial, *self._given[trial], value)

@@ -1,8 +1,7 @@
-"""The study that Optuna's samplers look at, and the samplers.
+"""Optuna's samplers, called by their documented methods on a study that shows exactly the given trials.
 
-They are called by the methods that Optuna documents for samplers (`infer_relative_search_space`,
-`sample_relative`, `sample_independent`) on a study whose storage shows exactly the trials that it is given:
-to add them one by one to a storage of Optuna's copies each, which takes longer than the model itself.
+The methods are `infer_relative_search_space`, `sample_relative` and `sample_independent`. A storage of
+Optuna's own would copy each trial that is added, which takes longer than the model itself.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from elastune.space.values import fitted
 _NAME = "elastune"
 
 
-class _Shown(InMemoryStorage):
-    """One study whose trials are those that it is shown."""
+class _FixedStorage(InMemoryStorage):
+    """One study with the given trials."""
 
     def __init__(self, mode: Mode, trials: Sequence[FrozenTrial]) -> None:
         super().__init__()
-        self._shown = trials
+        self._trials_given = trials
         direction = StudyDirection.MAXIMIZE if mode is Mode.MAX else StudyDirection.MINIMIZE
         verbosity = optuna.logging.get_verbosity()
-        # Optuna tells of every new study.
+        # Optuna logs every new study.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.create_new_study([direction], _NAME)
         optuna.logging.set_verbosity(verbosity)
@@ -40,10 +39,10 @@ class _Shown(InMemoryStorage):
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
-        return [trial for trial in self._shown if states is None or trial.state in states]
+        return [trial for trial in self._trials_given if states is None or trial.state in states]
 
     def set_trial_system_attr(self, trial_id: int, key: str, value: object) -> None:
-        """Notes of samplers for other processes, of which there are none."""
+        """Samplers leave notes for other processes here; there are none."""
 
 
 def shown_trial(
@@ -69,33 +68,28 @@ def shown_trial(
 
 
 def suggest(sampler: BaseSampler, mode: Mode, trial: int, known: Sequence[FrozenTrial]) -> Draw:
-    """What the sampler gives a new trial beside the known ones.
-
-    Hyperparameters that all of them have are sampled together, others (which are only there under a
-    condition) one by one.
-    """
-    study = Study(_NAME, storage=_Shown(mode, known))
+    """Values for a new trial. Hyperparameters that all known trials have are sampled together, conditional
+    ones one by one."""
+    study = Study(_NAME, storage=_FixedStorage(mode, known))
     new = shown_trial(trial, {}, {})
     together = sampler.infer_relative_search_space(study, new)
     values = sampler.sample_relative(study, new, together)
 
     def draw(name: str, distribution: Distribution) -> Scalar:
         if name in values and together[name] == distribution:
-            found: Scalar = values[name]
-        else:
-            found = sampler.sample_independent(study, new, name, distribution)
-        return fitted(distribution, found)
+            return fitted(distribution, values[name])
+        return fitted(distribution, sampler.sample_independent(study, new, name, distribution))
 
     return draw
 
 
 def tpe(seed: int, startup: int) -> BaseSampler:
-    """Multivariate, as in BOHB; trials that run count as bad ones (the constant liar)."""
+    """Multivariate, as in BOHB; running trials count as bad ones (constant liar)."""
     return TPESampler(seed=seed, multivariate=True, constant_liar=True, n_startup_trials=startup)
 
 
 def gp(seed: int, startup: int) -> BaseSampler:
-    """What is only there under a condition is left to TPE: the process needs a value of every dimension."""
+    """Conditional hyperparameters are left to TPE: the process needs a value of every dimension."""
     return optuna.samplers.GPSampler(
         seed=seed,
         n_startup_trials=startup,
@@ -105,7 +99,7 @@ def gp(seed: int, startup: int) -> BaseSampler:
 
 
 def check_gp() -> None:
-    """Raises `JobError` unless what the Gaussian process computes with is installed."""
+    """Raises `JobError` if PyTorch, on which the Gaussian process is built, is not installed."""
     try:
         importlib.import_module("torch")
     except ImportError as error:

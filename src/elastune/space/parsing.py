@@ -1,14 +1,9 @@
-"""When a hyperparameter is there: `momentum: {float: [0.8, 0.99], when: {optimizer: sgd}}`.
+"""How a space is written: `{lr: {float: [1e-4, 1.0], log: true}, act: [relu, tanh], epochs: 5}`.
 
-Decides in which order hyperparameters are settled, and refuses conditions that cannot be: on a hyperparameter
-that is not there, on a value that it never has, on each other in a circle.
-
-How a space is written: `{lr: {float: [1e-4, 1.0], log: true}, act: [relu, tanh], epochs: 5}`.
-
-Also taken: distributions of Optuna, and ranges of Ray Tune as objects or as text.
-
-Everything that Optuna would refuse or silently change is refused or settled here, with a message that names
-the place; so the distributions that come out behave the same whoever samples from them.
+Also accepted: Optuna's distributions, and Ray Tune's ranges as objects or as text. Everything that Optuna
+would refuse or silently change is refused or settled here, with a message that names the place, so that all
+samplers treat the distributions alike. Conditions (`momentum: {float: [0.8, 0.99], when: {optimizer: sgd}}`)
+are refused if they name an unknown hyperparameter or a value that it never has, or depend on each other.
 """
 
 from __future__ import annotations
@@ -34,34 +29,28 @@ Entries = Mapping[str, Domain | Scalar]
 def checked(entries: Entries) -> dict[str, Domain | Scalar]:
     """The entries with each condition's values as its parent has them; raises `SpaceError`."""
     settled = {name: _checked_entry(name, entry, entries) for name, entry in entries.items()}
-    graph = {name: _parents(entry) for name, entry in settled.items()}
+    domains = {name: entry for name, entry in settled.items() if isinstance(entry, Domain)}
     try:
-        TopologicalSorter(graph).prepare()
+        TopologicalSorter({name: [each.parent for each in of.when] for name, of in domains.items()}).prepare()
     except CycleError as error:
-        circle: list[str] = error.args[1]
-        first = circle[-1]
-        shown = " on ".join(reversed(circle))
-        raise SpaceError((first, "when"), f"goes round in a circle: {shown}; take one of them out") from None
+        circle: list[str] = error.args[1][::-1]
+        text = f"is circular: {' on '.join(circle)}; remove one of these conditions"
+        raise SpaceError((circle[0], "when"), text) from None
     return settled
-
-
-def _parents(entry: Domain | Scalar) -> list[str]:
-    return [condition.parent for condition in entry.when] if isinstance(entry, Domain) else []
 
 
 def _checked_entry(name: str, entry: Domain | Scalar, entries: Entries) -> Domain | Scalar:
     if not isinstance(entry, Domain) or not entry.when:
         return entry
-    when = tuple(_checked_condition((name, "when"), condition, entries) for condition in entry.when)
-    return Domain(distribution=entry.distribution, grid=entry.grid, when=when)
+    path = (name, "when")
+    return replace(entry, when=tuple(_checked_condition(path, each, entries) for each in entry.when))
 
 
 def _checked_condition(path: tuple[str, ...], condition: Condition, entries: Entries) -> Condition:
     parent = condition.parent
     if parent not in entries:
-        known = either(entries)
-        hint = did_you_mean(parent, entries)
-        raise SpaceError((*path, parent), f"is no hyperparameter of this space; expected {known}{hint}")
+        expected = f"{either(entries)}{did_you_mean(parent, entries)}"
+        raise SpaceError((*path, parent), f"is no hyperparameter of this space; expected {expected}")
     owner = entries[parent]
     return Condition(parent, tuple(_possible((*path, parent), value, owner) for value in condition.values))
 
@@ -70,11 +59,11 @@ def _possible(path: tuple[str, ...], value: Scalar, owner: Domain | Scalar) -> S
     if not isinstance(owner, Domain):
         if same(value, owner):
             return owner
-        raise SpaceError(path, f"is {seen(value)}, which never is; {path[-1]} is always {seen(owner)}")
+        raise SpaceError(path, f"is {seen(value)}, which is impossible: {path[-1]} is always {seen(owner)}")
     try:
         return fitted(owner.distribution, value)
     except NotInsideError as error:
-        raise SpaceError(path, f"is {seen(value)}, which never is; {path[-1]} is {error}") from None
+        raise SpaceError(path, f"is {seen(value)}, which is impossible: {path[-1]} is {error}") from None
 
 
 _OPTIONS = {
@@ -85,9 +74,9 @@ _OPTIONS = {
 }
 _KINDS = ("float", "int", "choice")
 _FORMS = "{float: [1e-4, 1.0], log: true}, {int: [1, 8]}, a list of choices or a constant"
-# Wider, and the difference of the two ends overflows; no hyperparameter is so large.
+# In a wider range the difference of the two ends overflows; no hyperparameter is so large.
 _MOST = 1e300
-# Beyond this many digits whole numbers are no longer exact as the floats that samplers compute with.
+# Larger whole numbers are not exact as the floats that samplers compute with.
 _MOST_WHOLE = 2**53
 _MOST_GRID = 1_000_000
 
@@ -95,10 +84,7 @@ Path = tuple[str, ...]
 
 
 def parse_space(written: object) -> Space:
-    """The space that was written; a `Space` and Optuna's own distributions are taken as they are.
-
-    A space that is a function is not written; that is a `FunctionSpace`.
-    """
+    """A `Space` and Optuna's distributions are taken as they are; a function is a `FunctionSpace`."""
     if isinstance(written, Space):
         return written
     if not isinstance(written, Mapping) or not written:
@@ -108,7 +94,6 @@ def parse_space(written: object) -> Space:
 
 
 def parse_domain(name: str, written: Mapping[str, object]) -> Domain:
-    """One range or choice."""
     return _domain((name,), written)
 
 
@@ -144,13 +129,13 @@ def _domain(path: Path, written: Mapping[Any, object]) -> Domain:
             known, hint = either(_OPTIONS[kind]), did_you_mean(key, _OPTIONS[kind])
             raise SpaceError((*path, key), f"is not an option of {kind}; expected {known}{hint}")
     when = _when((*path, "when"), options["when"]) if "when" in options else ()
-    if kind == "float":
-        return replace(_float(path, options), when=when)
-    return replace(_int(path, options) if kind == "int" else _choice((*path, kind), options[kind]), when=when)
+    if kind in ("float", "int"):
+        return replace((_float if kind == "float" else _int)(path, options), when=when)
+    return replace(_choice((*path, kind), options[kind]), when=when)
 
 
 def _when(path: Path, written: object) -> tuple[Condition, ...]:
-    """For each parent a value or a list of values; all have to be met."""
+    """For each parent a value or a list of values; all conditions must be met."""
     if not isinstance(written, Mapping) or not written:
         raise SpaceError(path, f"is {seen(written)}; expected conditions by name, such as {{optimizer: sgd}}")
     conditions = []
@@ -174,10 +159,8 @@ def _choice(path: Path, written: object) -> Domain:
     for position, value in enumerate(written):
         choice = _choice_value((*path, str(position)), value)
         if choice in choices:
-            equal = choices[choices.index(choice)]
-            raise SpaceError(
-                (*path, str(position)), f"is {seen(value)}, which equals the choice {seen(equal)}"
-            )
+            equal = seen(choices[choices.index(choice)])
+            raise SpaceError((*path, str(position)), f"is {seen(value)}, which equals the choice {equal}")
         choices.append(choice)
     return Domain(distribution=CategoricalDistribution(choices))
 
@@ -198,7 +181,7 @@ def _float(path: Path, options: Mapping[str, object]) -> Domain:
         high = float(first + (Decimal(str(high)) - first) // width * width)
     if grid is not None and (step is not None or not 2 <= grid <= _MOST_GRID):
         expected = f"a whole number from 2 to {_MOST_GRID:,}"
-        reason = "step already tells the points of the grid" if step is not None else f"expected {expected}"
+        reason = "step already sets the points of the grid" if step is not None else f"expected {expected}"
         raise SpaceError((*path, "grid"), f"is {grid}; {reason}")
     return Domain(distribution=FloatDistribution(low, high, log=log, step=step), grid=grid)
 

@@ -1,12 +1,8 @@
-"""Grid search: every combination once, in a fixed order.
+"""Samplers that do not learn: grid, random and quasi-random search.
 
-Random search: each trial's configuration is drawn independently from the space.
-
-Quasi-random search: a sequence that fills the space more evenly than chance.
-
-The sequences are those of scipy on which Optuna's `QMCSampler` is built. That one takes its points in the
-order of asks and leaves choices to chance; here trial k has point k, whenever it is asked for, and choices
-have a dimension like everything else.
+The quasi-random sequences are those of scipy on which Optuna's `QMCSampler` is built. That one takes its
+points in the order of asks and draws choices at random; here trial k has point k, whenever it is asked for,
+and choices have a dimension like everything else.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -25,20 +21,22 @@ from elastune.space.sampler import AnySpace, Configuration, ShareSampler, SpaceS
 from elastune.space.space import Distribution, Domain, Draw, Scalar, Space, SpaceError
 from elastune.space.values import steps
 
-if TYPE_CHECKING:
-    from scipy.stats.qmc import QMCEngine
-
-
+QuasiRandomSequence = Literal["sobol", "halton"]
 _MOST_POINTS = 1_000_000
 _MOST_BRANCHES = 100_000
+_BLOCK = 256
+# The period of scipy's Sobol sequence (30 bits).
+_PERIOD = 2**30
+# scipy may round up to 1, which no range and no choice has.
+_LAST = 1.0 - 2.0**-53
 
 
 class GridSampler(SpaceSampler):
-    """The product of all points; the last hyperparameter changes fastest.
+    """Every combination of the points once; the last hyperparameter changes fastest.
 
-    The combinations are counted, not listed: a trial's number is read as a number with one digit per
-    hyperparameter, so that a grid of billions costs nothing until it is asked. Only the values on which
-    conditions depend are gone through; each of their combinations is a branch with a product of its own.
+    Combinations are not listed: a trial's number is read as a number with one digit per hyperparameter, so a
+    grid of billions costs nothing. Only the values that conditions depend on are enumerated; each combination
+    of them is a branch with a product of its own.
     """
 
     def __init__(self, space: AnySpace, *, seed: int = 0) -> None:
@@ -52,7 +50,7 @@ class GridSampler(SpaceSampler):
         self._entries = space.entries
         self._points = {name: _points(name, domain) for name, domain in space.domains.items()}
         self._parents = {each.parent for domain in space.domains.values() for each in domain.when}
-        self._branches = list(self._go_through(space))
+        self._branches = list(self._enumerate_branches(space))
         sizes = (math.prod(len(self._points[name]) for name in free) for _, free in self._branches)
         self._ends = list(itertools.accumulate(sizes))
 
@@ -76,9 +74,9 @@ class GridSampler(SpaceSampler):
     def position(self, configuration: Configuration) -> int | None:
         """The trial that would get this configuration; None: it is no point of the grid."""
         for branch, (settled, free) in enumerate(self._branches):
-            if configuration.keys() != settled.keys() | set(free):
-                continue
-            if any(configuration[name] != value for name, value in settled.items()):
+            if configuration.keys() != settled.keys() | set(free) or any(
+                configuration[name] != value for name, value in settled.items()
+            ):
                 continue
             number = 0
             for name in free:
@@ -90,7 +88,7 @@ class GridSampler(SpaceSampler):
         return None
 
     def draw(self, trial: int) -> Draw:
-        """A point by chance, for what a given configuration leaves open."""
+        """Random points, for the values that a given configuration leaves open."""
         rng = np.random.default_rng((self._seed, trial))
 
         def draw(name: str, _: Distribution) -> Scalar:
@@ -99,14 +97,13 @@ class GridSampler(SpaceSampler):
 
         return draw
 
-    def _go_through(self, space: Space) -> Iterator[tuple[Mapping[str, Scalar], tuple[str, ...]]]:
-        """For each combination of the values that conditions depend on: it, and what else is there then."""
+    def _enumerate_branches(self, space: Space) -> Iterator[tuple[Mapping[str, Scalar], tuple[str, ...]]]:
+        """Each combination of the values that conditions depend on, and the other active hyperparameters."""
         parents = [(name, each) for name, each in space.in_order.items() if name in self._parents]
         if math.prod(len(self._points[name]) for name, _ in parents) > _MOST_BRANCHES:
             names = " and ".join(name for name, _ in parents)
-            raise SpaceError(
-                (), f"has conditions on {names}, which have more than {_MOST_BRANCHES:,} points together"
-            )
+            text = f"has conditions on {names}, which have more than {_MOST_BRANCHES:,} points together"
+            raise SpaceError((), text)
         branches: list[dict[str, Scalar]] = [space.constants]
         for name, domain in parents:
             branches = [
@@ -134,17 +131,14 @@ def _points(name: str, domain: Domain) -> Sequence[Scalar]:
         case FloatDistribution(step=None) as distribution if domain.grid:
             return _spaced(distribution, domain.grid)
         case FloatDistribution(low=lowest, high=highest, step=None):
-            written = f"{{float: [{lowest:g}, {highest:g}], grid: 5}}"
-            raise SpaceError(
-                (name,),
-                f"is continuous and a grid needs points; give a step, or how many points: {written}",
-            )
+            example = f"{{float: [{lowest:g}, {highest:g}], grid: 5}}"
+            text = f"is continuous and a grid needs points; give a step, or how many points: {example}"
+            raise SpaceError((name,), text)
         case FloatDistribution() as distribution:
             count, value_at = steps(distribution)
             if count > _MOST_POINTS:
-                raise SpaceError(
-                    (name, "step"), f"makes {count:,} points; a grid takes {_MOST_POINTS:,} at most"
-                )
+                text = f"makes {count:,} points; a grid takes {_MOST_POINTS:,} at most"
+                raise SpaceError((name, "step"), text)
             return [value_at(position) for position in range(count)]
 
 
@@ -161,7 +155,7 @@ class RandomSampler(ShareSampler):
     def __init__(self, space: AnySpace, *, seed: int) -> None:
         super().__init__(space, seed=seed)
         self._is_plain = isinstance(space, Space) and not space.is_conditional
-        # All names in the written order; asking fills in what is drawn.
+        # All names in the written order; `ask` fills in the values.
         self._template = dict.fromkeys(space.entries) | space.constants if isinstance(space, Space) else {}
 
     def shares(self, trial: int) -> list[float]:
@@ -171,28 +165,20 @@ class RandomSampler(ShareSampler):
     def ask(self, trial: int) -> Configuration:
         if not self._is_plain:
             return self._space.configure(self.draw(trial))
-        # The same without a call per hyperparameter: large searches ask for a million configurations.
+        # Without a call per hyperparameter: large searches ask for a million configurations.
         configuration = self._template.copy()
         for (name, value_at), share in zip(self._quantiles.items(), self.shares(trial), strict=True):
             configuration[name] = value_at(share)
         return configuration
 
 
-QuasiRandomSequence = Literal["sobol", "halton"]
-_BLOCK = 256
-# So many points has the sequence of Sobol in scipy (30 bits); then it begins again.
-_PERIOD = 2**30
-# So close to 1 that no range and no choice is touched; scipy may round up to 1 itself.
-_LAST = 1.0 - 2.0**-53
-
-
 class QmcSampler(ShareSampler):
-    """A scrambled sequence; the seed scrambles."""
+    """A sequence that fills the space more evenly than chance, scrambled by the seed."""
 
     def __init__(self, space: AnySpace, *, seed: int, sequence: QuasiRandomSequence = "sobol") -> None:
         super().__init__(space, seed=seed)
         self._sequence = sequence
-        self._block = lru_cache(maxsize=8)(self._points)
+        self._block = lru_cache(maxsize=8)(self._make_block)
 
     def shares(self, trial: int) -> list[float]:
         if not self._count:
@@ -200,16 +186,13 @@ class QmcSampler(ShareSampler):
         block, place = divmod(trial % _PERIOD, _BLOCK)
         return self._block(block)[place]
 
-    def _points(self, block: int) -> list[list[float]]:
-        engine = self._engine()
+    def _make_block(self, block: int) -> list[list[float]]:
+        # This import takes half a second, and no other sampler needs it.
+        from scipy.stats import qmc  # noqa: PLC0415
+
+        make_engine = qmc.Sobol if self._sequence == "sobol" else qmc.Halton
+        engine = make_engine(d=self._count, scramble=True, rng=self._seed)
         if block:
             engine.fast_forward(block * _BLOCK)
         points: list[list[float]] = engine.random(_BLOCK).clip(0.0, _LAST).tolist()
         return points
-
-    def _engine(self) -> QMCEngine:
-        # Half a second of imports that no other sampler needs.
-        from scipy.stats import qmc  # noqa: PLC0415
-
-        engine = qmc.Sobol if self._sequence == "sobol" else qmc.Halton
-        return engine(d=self._count, scramble=True, rng=self._seed)

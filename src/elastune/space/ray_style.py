@@ -1,8 +1,8 @@
 """Spaces as Ray Tune writes them: its objects, and its calls as text (`lr: loguniform(1e-4, 1e-1)`).
 
 Names and meanings are those of `ray.tune`: the upper end of `randint` and `lograndint` does not belong to the
-range, a `q...` range holds the multiples of q. Ray is not imported: its objects are known by their classes.
-What comes out is written in our own way, for `parsing` to check.
+range, a `q...` range holds the multiples of q. Ray is not imported: its objects are recognised by their
+classes. The result is in Elastune's own form, which `parsing` checks.
 """
 
 from __future__ import annotations
@@ -23,37 +23,33 @@ _NUMBERS = {"uniform": 2, "loguniform": 2, "quniform": 3, "randint": 2, "logrand
 _MEANINGS = (*_NUMBERS, "choice", "grid_search")
 _CALL = re.compile(r"\s*(?:ray\.)?(?:tune\.)?(?P<name>[a-z_]+)\s*\(.*\)\s*", re.DOTALL)
 _NAMES = ("lower", "upper", "q", "categories", "values")
-_MODULES = "ray.tune."
 
 
 def is_ray(value: object) -> bool:
     """Whether this is a range or choice of Ray Tune."""
-    return type(value).__module__.startswith(_MODULES)
+    return type(value).__module__.startswith("ray.tune.")
 
 
 def from_object(path: Path, value: object) -> Written:
     """What a range of Ray Tune means; raises `SpaceError` for one that has no ends."""
-    kind = type(value).__name__
-    sampler = getattr(value, "sampler", None)
+    kind, sampler = type(value).__name__, getattr(value, "sampler", None)
     if kind == "Categorical":
         return _written(path, "choice", [getattr(value, "categories", None)])
     if kind not in ("Float", "Integer"):
         return _written(path, "sample_from", [])
-    ends: list[object] = [getattr(value, "lower", None), getattr(value, "upper", None)]
-    prefix = ""
+    ends, prefix = [getattr(value, "lower", None), getattr(value, "upper", None)], ""
     if type(sampler).__name__ == "Quantized":
-        prefix = "q"
         ends.append(getattr(sampler, "q", None))
-        sampler = getattr(sampler, "sampler", None)
-    way = type(sampler).__name__.lstrip("_")
-    if way == "Normal":
+        prefix, sampler = "q", getattr(sampler, "sampler", None)
+    shape = type(sampler).__name__.lstrip("_")
+    if shape == "Normal":
         return _written(path, f"{prefix}randn", [])
-    log = "log" if way == "LogUniform" else ""
+    log = "log" if shape == "LogUniform" else ""
     return _written(path, f"{prefix}{log}{'uniform' if kind == 'Float' else 'randint'}", ends)
 
 
 def from_text(path: Path, text: str) -> Written | None:
-    """What a call as text means; None: this is text like any other."""
+    """What a call as text means; None: the text is no such call."""
     match = _CALL.fullmatch(text)
     if match is None:
         return None
@@ -63,13 +59,11 @@ def from_text(path: Path, text: str) -> Written | None:
         if close is None:
             return None
         raise SpaceError(path, f"is {seen(text)}; did you mean '{close}'?")
-    if name in _REFUSED:
-        return _written(path, name, [])
-    return _written(path, name, _arguments(path, text))
+    return _written(path, name, [] if name in _REFUSED else _arguments(path, text))
 
 
 def _arguments(path: Path, text: str) -> list[object]:
-    """Read, not run: anything but plain values is refused."""
+    """Parsed, not executed: anything but plain values is refused."""
     expected = "plain numbers and lists, such as loguniform(1e-4, 1e-1) or choice([32, 64])"
     try:
         call = ast.parse(text.strip(), mode="eval").body
@@ -85,7 +79,7 @@ def _arguments(path: Path, text: str) -> list[object]:
     return [*values, *(named[key] for key in _NAMES if key in named)]
 
 
-def _written(path: Path, name: str, arguments: Sequence[object]) -> Written:  # noqa: PLR0911  one per form
+def _written(path: Path, name: str, arguments: Sequence[object]) -> Written:
     if name in _REFUSED:
         raise SpaceError(path, f"is {name} of Ray Tune; {_REFUSED[name]}")
     if name in ("choice", "grid_search"):
@@ -95,18 +89,14 @@ def _written(path: Path, name: str, arguments: Sequence[object]) -> Written:  # 
     numbers = _numbers(path, name, arguments)
     low, high = numbers[:2]
     match name:
-        case "uniform":
-            return {"float": [low, high]}
-        case "loguniform":
-            return {"float": [low, high], "log": True}
+        case "uniform" | "loguniform":
+            return {"float": [low, high], "log": name == "loguniform"}
         case "quniform":
             return {"float": _multiples(path, *numbers), "step": numbers[2]}
         case "qrandint" if numbers[2] != 1:
             return {"int": _multiples(path, *numbers), "step": numbers[2]}
-        case "lograndint":
-            return {"int": [low, _below(path, low, high)], "log": True}
         case _:
-            return {"int": [low, _below(path, low, high)]}
+            return {"int": [low, _below(path, low, high)], "log": name == "lograndint"}
 
 
 def _numbers(path: Path, name: str, arguments: Sequence[object]) -> list[float]:
@@ -148,6 +138,6 @@ _REFUSED = {
     "qlograndint": _BOTH,
     "randn": _NO_ENDS,
     "qrandn": _NO_ENDS,
-    "sample_from": "a function cannot be sampled by others; write `when` for a condition, or give a function "
+    "sample_from": "other samplers cannot use a function; write `when` for a condition, or give a function "
     "suggest(trial) as the space",
 }

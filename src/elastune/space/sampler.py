@@ -1,16 +1,11 @@
-"""What every sampler can do.
+"""What every sampler can do, and what samplers that draw from a space share.
 
-A configuration of which some values are given: they are checked, the others are drawn.
-
-A configuration near another one, as Population Based Training explores (Jaderberg et al. 2017, section 4).
-
-A number is multiplied by 0.8 or 1.2 (their `perturb`) or, one time in four, drawn anew (their `resample`). A
-choice stays or, one time in four, is drawn anew: trained weights seldom survive another optimizer.
-Deliberate deviations: where rounding to whole numbers or steps would leave a number as it was, it moves by
-one step; and a hyperparameter that the parent does not have, because it is only there under a condition, is
-drawn.
-
-What samplers that draw from a space share; each adds where its numbers come from.
+`completed` checks the given values of a configuration and draws the others. `perturbed` explores near another
+configuration as Population Based Training does (Jaderberg et al. 2017, section 4): a number is multiplied by
+0.8 or 1.2 (their `perturb`) or, one time in four, drawn anew (their `resample`); a choice stays or, one time
+in four, is drawn anew, because trained weights seldom survive another optimizer. Deliberate deviations: where
+rounding to whole numbers or steps would leave a number unchanged, it moves by one step; a conditional
+hyperparameter that the parent does not have is drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from elastune.space.function_space import MOST_SUGGESTED, FunctionSpace
 from elastune.space.space import Distribution, Domain, Draw, Scalar, Space, SpaceError
@@ -33,48 +28,42 @@ AnySpace = Space | FunctionSpace
 
 
 class Sampler(Protocol):
-    """Gives trial after trial its configuration.
+    """Gives each trial its configuration.
 
-    A configuration depends on the seed, the number of the trial and, for samplers that learn, on what they
-    were told before, in its order; never on a clock or on who asked. So a run that is resumed or replayed
-    gets the same. Most samplers remember nothing: for them even the order of asks does not matter.
+    A configuration depends on the seed, the number of the trial and, for samplers that learn, on the earlier
+    reports in their order; never on a clock or on the caller. So a resumed or replayed run gets the same.
+    Most samplers keep no state: for them the order of asks does not matter either.
     """
 
     @property
     def size(self) -> int | None:
-        """How many configurations there are; None: without end."""
-        ...
+        """How many configurations there are; None: no end."""
 
     @property
     def learns(self) -> bool:
-        """Whether it listens: a body that has many rows to tell need not tell them to one that does not."""
-        ...
+        """Whether `tell` has an effect; a runtime need not report rows to a sampler that does not learn."""
 
     def ask(self, trial: int) -> Configuration | None:
         """The configuration of trial 0, 1, 2, ...; None when there are no more."""
-        ...
 
     def complete(self, trial: int, given: Configuration) -> Configuration:
-        """A configuration with the given values, where only the missing ones are sampled.
+        """A configuration with the given values; only the missing ones are sampled.
 
-        Also how a resumed run says which configuration a trial already has. Raises `SpaceError` if the
+        A resumed run also restores the configurations of its trials this way. Raises `SpaceError` if the
         values are not of the space.
         """
-        ...
 
     def fork(self, trial: int, parent: Configuration) -> Configuration | None:
-        """A configuration near the parent's, for a trial that goes on from the parent's state."""
-        ...
+        """A configuration near the parent's, for a trial that continues from the parent's state."""
 
     def tell(self, trial: int, iteration: int, value: float) -> None:
-        """The metric of a trial after an iteration, a finite number."""
-        ...
+        """Report the metric of a trial after an iteration, a finite number."""
 
 
 def completed(space: AnySpace, given: Configuration, draw: Draw) -> dict[str, Scalar]:
-    """Raises `SpaceError` for a value outside its domain and for a name that this configuration has not.
+    """Raises `SpaceError` for a value outside its domain and for an unknown name.
 
-    A value that is only there under a condition brings what it needs: `{momentum: 0.9}` means sgd.
+    A conditional value implies what it needs: `{momentum: 0.9}` means sgd.
     """
     needed = _needed(space, given) if isinstance(space, Space) and space.is_conditional else {}
     drawn: set[str] = set()
@@ -100,7 +89,7 @@ def completed(space: AnySpace, given: Configuration, draw: Draw) -> dict[str, Sc
 
 
 def _needed(space: Space, given: Configuration) -> dict[str, list[Scalar]]:
-    """The values that hyperparameters need to have for all given ones to be there."""
+    """The values that parents need to have for all given hyperparameters to be active."""
     needed: dict[str, list[Scalar]] = {}
     domains = space.in_order
     for name in reversed(domains):
@@ -109,7 +98,7 @@ def _needed(space: Space, given: Configuration) -> dict[str, list[Scalar]]:
         for condition in domains[name].when:
             before = needed.get(condition.parent)
             both = [value for value in condition.values if before is None or value in before]
-            # Where two contradict each other, one of them will not be there, and that is said then.
+            # Where two contradict each other, one will be absent, and `completed` reports that.
             needed[condition.parent] = both or list(condition.values)
     return needed
 
@@ -123,12 +112,13 @@ def _not_there(space: AnySpace, name: str, configuration: Configuration) -> str:
         ]
         return f"is given, but is only there when {' and '.join(missing)}"
     known = list(space.entries if isinstance(space, Space) else configuration)
-    hint = did_you_mean(name, known)
-    return f"is no hyperparameter of this configuration; expected one of: {several(known)}{hint}"
+    expected = f"{several(known)}{did_you_mean(name, known)}"
+    return f"is no hyperparameter of this configuration; expected one of: {expected}"
 
 
 FACTORS = (0.8, 1.2)
 DRAWN_ANEW = 0.25
+FORK = 1  # seeds the forks apart from the asks
 
 
 def perturbed(space: AnySpace, parent: Configuration, seed: tuple[int, ...]) -> dict[str, Scalar]:
@@ -136,7 +126,7 @@ def perturbed(space: AnySpace, parent: Configuration, seed: tuple[int, ...]) -> 
     rng = np.random.default_rng(seed)
 
     def draw(name: str, distribution: Distribution) -> Scalar:
-        # Three numbers whatever happens, so that one hyperparameter does not disturb the next.
+        # Always three numbers, so that one hyperparameter does not affect the next.
         redraw, direction, share = rng.random(3).tolist()
         if name in parent and redraw >= DRAWN_ANEW:
             moved = _moved(distribution, parent[name], FACTORS[direction >= 0.5])
@@ -148,7 +138,7 @@ def perturbed(space: AnySpace, parent: Configuration, seed: tuple[int, ...]) -> 
 
 
 def _moved(distribution: Distribution, value: Scalar, factor: float) -> Scalar:
-    """None: the distribution has no such value, so there is nothing to start from."""
+    """None: the distribution does not hold the value."""
     try:
         before = fitted(distribution, value)
     except NotInsideError:
@@ -157,39 +147,26 @@ def _moved(distribution: Distribution, value: Scalar, factor: float) -> Scalar:
         return before
     assert isinstance(before, int | float)
     wanted = min(distribution.high, max(distribution.low, before * factor))
-    if isinstance(distribution, IntDistribution):
-        return _on_step(distribution, before, wanted)
     if distribution.step is None:
         return float(wanted)
-    return _on_decimal_step(distribution, before, wanted)
-
-
-def _on_step(distribution: IntDistribution, before: float, wanted: float) -> int:
-    low, step = distribution.low, distribution.step
-    last = (distribution.high - low) // step
-    return low + step * _position((before - low) / step, (wanted - low) / step, last)
-
-
-def _on_decimal_step(distribution: FloatDistribution, before: float, wanted: float) -> float:
-    assert distribution.step is not None
+    at, target = ((each - distribution.low) / distribution.step for each in (before, wanted))
+    if isinstance(distribution, IntDistribution):
+        last = (distribution.high - distribution.low) // distribution.step
+        return distribution.low + distribution.step * _position(at, target, last)
     count, value_at = steps(distribution)
-    low, step = distribution.low, distribution.step
-    return value_at(_position((before - low) / step, (wanted - low) / step, count - 1))
+    return value_at(_position(at, target, count - 1))
 
 
 def _position(before: float, wanted: float, last: int) -> int:
-    """The step nearest to the wanted one, but not the one before, if there is another in that direction."""
+    """The step nearest to the wanted one; not the current one, if there is another in that direction."""
     here, there = round(before), round(wanted)
     if here == there and wanted != before:
         there += int(math.copysign(1, wanted - before))
     return min(last, max(0, there))
 
 
-_FORK = 1
-
-
 class SpaceSampler(ABC):
-    """Asks the space for a configuration, with its own draw for every value; remembers nothing."""
+    """Configures the space with its own draw for every value; keeps no state."""
 
     learns = False
 
@@ -203,7 +180,7 @@ class SpaceSampler(ABC):
 
     @abstractmethod
     def draw(self, trial: int) -> Draw:
-        """What gives the values of a trial."""
+        """Gives the values of a trial."""
 
     def ask(self, trial: int) -> Configuration | None:
         return self._space.configure(self.draw(trial))
@@ -212,7 +189,7 @@ class SpaceSampler(ABC):
         return completed(self._space, given, self.draw(trial))
 
     def fork(self, trial: int, parent: Configuration) -> Configuration:
-        return perturbed(self._space, parent, (self._seed, trial, _FORK))
+        return perturbed(self._space, parent, (self._seed, trial, FORK))
 
     def tell(self, trial: int, iteration: int, value: float) -> None:  # noqa: B027
         """Nothing is learned."""
@@ -221,8 +198,8 @@ class SpaceSampler(ABC):
 class ShareSampler(SpaceSampler):
     """Turns numbers in [0, 1), one per hyperparameter, into values.
 
-    In a space that is written, a hyperparameter has its number by its place, so that others that come and go
-    with a condition change nothing for it; in a function, by the order in which it is suggested.
+    In a written space a hyperparameter has its number by its place, so that conditional ones do not change
+    those of others; in a function, by the order in which it is suggested.
     """
 
     def __init__(self, space: AnySpace, *, seed: int) -> None:
@@ -234,11 +211,10 @@ class ShareSampler(SpaceSampler):
 
     @abstractmethod
     def shares(self, trial: int) -> list[float]:
-        """As many numbers as there are hyperparameters."""
+        """`_count` numbers."""
 
     def draw(self, trial: int) -> Draw:
-        shares = self.shares(trial)
-        places = self._places.copy()
+        shares, places = self.shares(trial), self._places.copy()
 
         def draw(name: str, distribution: Distribution) -> Scalar:
             value_at = self._quantiles.get(name) or quantile(distribution)

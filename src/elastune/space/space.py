@@ -1,7 +1,7 @@
 """The space of configurations: for each hyperparameter a range, a choice or a constant.
 
-Ranges and choices are Optuna's distributions, so that any Optuna sampler can work on the same space. How a
-space is written is `parsing`; which values are drawn from it is left to the samplers.
+Ranges and choices are Optuna's distributions, so any Optuna sampler can work on the space. `parsing` reads a
+space as it is written; the samplers draw the values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Draw = Callable[[str, Distribution], Scalar]
 
 
 class SpaceError(JobError):
-    """A space is wrong. `path` leads to the place inside it; `text` goes on after the path."""
+    """A space is wrong. `path` leads to the place inside it; the message is the path and then `text`."""
 
     root: ClassVar[str] = "space"
 
@@ -37,7 +37,7 @@ class SpaceError(JobError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Met while the hyperparameter `parent` is there and has one of these values."""
+    """Met if the hyperparameter `parent` is active and has one of these values."""
 
     parent: str
     values: tuple[Scalar, ...]
@@ -45,21 +45,16 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """The values of one hyperparameter. `grid` is how many of them a grid takes from a continuous range.
-
-    It is there when all conditions of `when` are met.
-    """
+    """One hyperparameter, which is active when all conditions of `when` are met. `grid` is the number of
+    points that a grid takes from a continuous range."""
 
     distribution: Distribution
     grid: int | None = None
     when: tuple[Condition, ...] = ()
 
     def is_active(self, values: Mapping[str, Scalar]) -> bool:
-        """Whether it is there beside these values; those of its parents must be settled."""
-        return all(
-            condition.parent in values and values[condition.parent] in condition.values
-            for condition in self.when
-        )
+        """The values of its parents must be settled."""
+        return all(each.parent in values and values[each.parent] in each.values for each in self.when)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class Space:
 
     @property
     def distributions(self) -> dict[str, Distribution]:
-        """What an Optuna study asks for; constants are no part of it."""
+        """As an Optuna study needs them, without the constants."""
         return {name: domain.distribution for name, domain in self.domains.items()}
 
     @property
@@ -87,7 +82,7 @@ class Space:
 
     @property
     def in_order(self) -> dict[str, Domain]:
-        """The domains, each after those that its conditions ask for; else as written."""
+        """The domains, each after its parents; else as written."""
         domains = self.domains
         if not self.is_conditional:
             return domains
@@ -98,7 +93,7 @@ class Space:
         return {name: domains[name] for name in TopologicalSorter(graph).static_order()}
 
     def configure(self, draw: Draw) -> dict[str, Scalar]:
-        """A configuration, in the written order, whose values `draw` gives; what is not active is absent."""
+        """A configuration, in the written order, with values from `draw`; what is not active is absent."""
         values = self.constants
         for name, domain in self.in_order.items():
             if domain.is_active(values):

@@ -1,12 +1,8 @@
-"""From a uniform number to a value of a distribution: the inverse of its cumulative distribution function.
+"""The values of a distribution: from a uniform number to a value, and whether it holds a value that is given.
 
-The values are plain Python (JSON can hold them) and lie inside the distribution, also where rounding would
-carry them over its edge.
-
-Whether a value that somebody wrote lies in a distribution, and how the distribution holds it.
-
-A whole number may be written as 3.0, a stepped value may miss its step by a rounding error; nothing is moved
-farther than that.
+Values are plain Python, fit for JSON, and stay inside the distribution, also where rounding would carry them
+over its edge. A given whole number may be written as 3.0, and a stepped value may miss its step by a rounding
+error; nothing is moved farther than that.
 """
 
 from __future__ import annotations
@@ -22,6 +18,7 @@ from elastune.space.space import Distribution, Scalar
 from elastune.wording import several
 
 Quantile = Callable[[float], Scalar]
+_ROUNDING = 1e-8
 
 
 def quantile(distribution: Distribution) -> Quantile:
@@ -37,21 +34,17 @@ def quantile(distribution: Distribution) -> Quantile:
         case FloatDistribution(step=None):
             return _continuous(distribution)
         case FloatDistribution():
-            return _stepped(distribution)
+            count, value_at = steps(distribution)
+            return lambda share: value_at(min(int(share * count), count - 1))
 
 
 def steps(distribution: FloatDistribution) -> tuple[int, Callable[[int], float]]:
     """How many values a stepped range has, and the value at a position.
 
-    In decimals, as Optuna does it: 0.1 + 2 x 0.1 is 0.3 here, and not 0.30000000000000004.
+    In decimals, as in Optuna: 0.1 + 2 x 0.1 is 0.3, not 0.30000000000000004.
     """
     low, high, step = (Decimal(str(end)) for end in (distribution.low, distribution.high, distribution.step))
     return int((high - low) / step) + 1, lambda position: float(low + position * step)
-
-
-def _stepped(distribution: FloatDistribution) -> Quantile:
-    count, value_at = steps(distribution)
-    return lambda share: value_at(min(int(share * count), count - 1))
 
 
 def _continuous(distribution: FloatDistribution) -> Quantile:
@@ -69,9 +62,6 @@ def _log_int(low: int, high: int) -> Quantile:
     return lambda share: min(high, max(low, round(math.exp(start + share * width))))
 
 
-_ROUNDING = 1e-8
-
-
 class NotInsideError(ValueError):
     """A value is not in the distribution; the text says what is."""
 
@@ -81,16 +71,13 @@ def fitted(distribution: Distribution, value: object) -> Scalar:
     found: Scalar = None
     match distribution:
         case CategoricalDistribution(choices=choices):
-            position = next((at for at, choice in enumerate(choices) if same(choice, value)), None)
-            if position is None:
-                raise NotInsideError(allowed(distribution))
-            return choices[position]
+            for choice in choices:
+                if same(choice, value):
+                    return choice
         case IntDistribution():
             found = _whole(distribution, value)
-        case FloatDistribution(step=None):
-            found = _number(distribution, value)
-        case FloatDistribution():
-            found = _on_step(distribution, value)
+        case FloatDistribution(step=step):
+            found = _number(distribution, value) if step is None else _on_step(distribution, value)
     if found is None:
         raise NotInsideError(allowed(distribution))
     return found
