@@ -139,7 +139,7 @@ USUAL_BILLING = BillingRule()
 BILLING_RULES: Mapping[str, BillingRule] = {
     # https://aws.amazon.com/ec2/pricing/on-demand: by the second, a minute at least (Linux).
     # A node looks at its lease every few seconds; to shut down takes the rest.
-    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, shutdown_s=60.0, least_life_s=120.0),
+    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, shutdown_s=60.0, least_life_s=120.0)
 }
 
 

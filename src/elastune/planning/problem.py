@@ -159,10 +159,7 @@ class Case:
         """Fewer samples keep a limit than chance explains, by five standard deviations."""
         confidence = self.limits.confidence
         least = confidence - 5 * math.sqrt(confidence * (1 - confidence) / outcome.jct_s.size)
-        limited = (
-            (outcome.jct_s, self.limits.deadline_s),
-            (outcome.cost_usd, self.limits.budget_usd),
-        )
+        limited = ((outcome.jct_s, self.limits.deadline_s), (outcome.cost_usd, self.limits.budget_usd))
         return any(
             limit is not None and float(np.mean(samples <= limit * (1 + ROUNDING))) < least
             for samples, limit in limited

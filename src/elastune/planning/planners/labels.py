@@ -235,11 +235,7 @@ def _holds(labels: _Labels) -> Iterator[IntArray]:
 
 
 def _step(
-    labels: _Labels,
-    chosen: IntArray,
-    target: IntArray,
-    choice: IntArray,
-    into: tuple[StageSteps, Network],
+    labels: _Labels, chosen: IntArray, target: IntArray, choice: IntArray, into: tuple[StageSteps, Network]
 ) -> _Labels:
     """Go on from the `chosen` labels with `target` nodes held."""
     steps, network = into

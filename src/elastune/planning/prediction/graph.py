@@ -74,12 +74,7 @@ def _train_gangs(
     speedup = workload.profile.speedup.at(use.slots_per_trial)
     return [
         TrainTask(
-            stage=stage,
-            after=after,
-            trial=trial,
-            slots=use.slots_per_trial,
-            gangs=use.gangs,
-            speedup=speedup,
+            stage=stage, after=after, trial=trial, slots=use.slots_per_trial, gangs=use.gangs, speedup=speedup
         )
         for trial in range(workload.stages[stage].trials)
     ]
