@@ -1,4 +1,4 @@
-"""The state keeps account, and lets nothing happen that must not."""
+"""The state of an epoch follows its events and rejects impossible ones."""
 
 from __future__ import annotations
 
