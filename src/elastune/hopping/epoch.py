@@ -90,12 +90,10 @@ class Epoch:
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """All units of the epoch, done or not."""
         return tuple(Unit(trial, partition) for trial in self.trials for partition in self.partitions)
 
     @property
     def units_left(self) -> tuple[Unit, ...]:
-        """The units that have not begun."""
         begun = self.done.union(each.unit for each in self.underway)
         return tuple(unit for unit in self.units if unit not in begun)
 

@@ -239,8 +239,6 @@ class EpochState:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A unit to start now on a free worker."""
-
     unit: Unit
     worker: WorkerId
 

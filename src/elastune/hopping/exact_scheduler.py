@@ -111,8 +111,6 @@ def exact_scheduler(effort: SolverEffort | None = None) -> Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ticks:
-    """Whole numbers for the solver."""
-
     durations: Mapping[tuple[Unit, WorkerId], int]
     underway: Mapping[WorkerId, int]
     tick_s: float

@@ -237,7 +237,6 @@ class MostLeft:
 
 
 def find_guide(state: EpochState, most: int, tolerance: float) -> Guide:
-    """The best guide for the rest of the epoch."""
     epoch = state.snapshot()
     present = EpochState(epoch)  # the same, without the rows of lost workers
     homes = assign_homes(present)

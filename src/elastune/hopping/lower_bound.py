@@ -31,7 +31,6 @@ class Load:
 
     @property
     def ways(self) -> Bools:
-        """Where each unit can run."""
         ways: Bools = np.isfinite(self.seconds) & self.todo
         return ways
 
@@ -101,7 +100,6 @@ def lower_bound_s(epoch: Epoch) -> float:
 
 
 def _priced(load: Load, workers: Floats, trials: Floats) -> float:
-    """The bound that these prices prove."""
     total = float(workers.sum() + trials.sum())
     if total <= 0:
         return 0.0

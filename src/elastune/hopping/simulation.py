@@ -91,7 +91,6 @@ class _Run:
             self._begin(ScheduledVisit(unit=unit, worker=worker, start_s=0.0, end_s=end_s, hopped=False))
 
     def start(self, scheduler: Scheduler) -> None:
-        """Start the units that the scheduler names."""
         for each in scheduler.dispatch(self.state):
             visit = self._visit(each)
             self.state.handle(UnitStarted(at_s=self.state.now_s, unit=each.unit, worker=each.worker))
@@ -101,7 +100,6 @@ class _Run:
             raise InvariantError(f"{name} starts no unit, though units wait and all workers are free")
 
     def go_on(self, scheduler: Scheduler, *, until_s: float) -> None:
-        """End and begin units up to this instant."""
         while self.ends and self.ends[0][0] <= until_s:
             now_s = self.ends[0][0]
             while self.ends and self.ends[0][0] <= now_s * (1 + ROUNDING):
@@ -159,10 +157,7 @@ class _Run:
 
 
 def _with_everyone(epoch: Epoch, changes: Sequence[Change]) -> Epoch:
-    """An epoch that takes no longer: every worker that ever joins is up all the time, at its best.
-
-    Units underway may be cut and begun elsewhere, so they are left out.
-    """
+    """An epoch that takes no longer: every worker that ever joins is up all the time, at its best."""
     best: dict[WorkerId, HopWorker] = {}
     joined = [change.worker for change in changes if isinstance(change, WorkerJoined)]
     for worker in (*epoch.workers, *joined):
@@ -172,6 +167,7 @@ def _with_everyone(epoch: Epoch, changes: Sequence[Change]) -> Epoch:
             partitions=worker.partitions | other.partitions,
             unit_s={trial: min(worker.unit_s[trial], other.unit_s[trial]) for trial in epoch.trials},
         )
+    # Units underway may be cut and begun elsewhere, so they are left out.
     done = epoch.done.union(each.unit for each in epoch.underway)
     return replace(epoch, workers=tuple(best.values()), done=done, underway=())
 

@@ -75,10 +75,8 @@ def _undominated(points: Sequence[BracketOption]) -> list[BracketOption]:
 def choose(
     options: Sequence[BracketOptions], admits: Callable[[BracketOption], bool], max_nodes: float
 ) -> tuple[BracketOption, ...] | None:
-    """The cheapest choice of one admitted point per bracket whose peaks together fit; None if there is none.
-
-    A knapsack: `best` maps nodes taken so far to the least cost and its choice.
-    """
+    """The cheapest choice of one admitted point per bracket whose peaks together fit, or None."""
+    # A knapsack: `best` maps nodes taken so far to the least cost and its choice.
     best: dict[int, tuple[float, tuple[BracketOption, ...]]] = {0: (0.0, ())}
     for option in options:
         by_peak: dict[int, BracketOption] = {}
@@ -107,7 +105,6 @@ class Answer:
 
     @property
     def peak_nodes(self) -> int:
-        """Nodes that all specs together may hold at once."""
         return sum(solution.plan.peak_nodes for solution in self.brackets)
 
 

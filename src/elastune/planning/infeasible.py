@@ -135,7 +135,6 @@ def _try_limits(
 
 
 def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
-    """The limits, which one binds, and what would fit, in a few lines."""
     limits = diagnosis.limits
     asked = tell_limits(limits, article="the")
     sure = f"with {format_confidence(limits.confidence)} confidence"

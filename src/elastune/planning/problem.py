@@ -66,7 +66,6 @@ class Problem:
         return self.profile.is_deterministic and self.cluster.is_deterministic
 
     def workloads(self) -> tuple[Workload, ...]:
-        """The work left, by spec."""
         starts = self.starts or (StartState(),) * len(self.specs)
         return tuple(
             Workload(
@@ -136,10 +135,8 @@ class Case:
         return replace(self, options=options, max_nodes=max_nodes)
 
     def is_worth_trying(self, plan: Plan, best: Plan | None) -> bool:
-        """Whether on a few samples a plan may keep the limits and beat the best so far.
-
-        Both plans use the same draws, so a difference of a few per mille shows on few samples, too.
-        """
+        """Whether on a few samples a plan may keep the limits and beat the best so far."""
+        # Both plans use the same draws, so a difference of a few per mille shows on few samples, too.
         outcome = self.preview.evaluate(plan)
         if best is not None:
             rival = self.value(self.preview.evaluate(best))[0]
@@ -215,10 +212,8 @@ def _allocations(workload: Workload, stage: int, sizes: range) -> tuple[Allocati
 
 
 def _undominated(options: list[StageOption]) -> tuple[StageOption, ...]:
-    """Drop options that another one equals with no more nodes, time and, billed by function, money.
-
-    By instance a stage costs nodes held x time, so slots that save neither time nor nodes are useless.
-    """
+    """Drop options that another one equals with no more nodes, time and, billed by function, money."""
+    # By instance a stage costs nodes held x time, so slots that save neither time nor nodes are useless.
     kept: list[StageOption] = []
     rows = [(o.allocation.nodes, o.mean_s, float(o.function_usd.mean()), o) for o in options]
     for _, seconds, usd, option in sorted(rows, key=lambda row: row[:3]):

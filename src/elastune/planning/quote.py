@@ -78,8 +78,6 @@ def price_keys(terms: ClusterTerms | None) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindQuote:
-    """What the job takes on one kind of node."""
-
     name: str
     price_per_hour: float
     price_source: str | None
@@ -119,20 +117,17 @@ class KindQuote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageQuote:
-    """One line of the stage table. Seconds and dollars are means.
-
-    `manner` is the training mode of a stage whose models hop; then `slots` are the workers.
-    """
+    """One line of the stage table. Seconds and dollars are means."""
 
     trials: int
     iterations: int
-    slots: int
+    slots: int  # the workers, if models hop
     slots_per_trial: int
     nodes: int
     nodes_held: int
     seconds: float
     cost: float
-    manner: str | None = None
+    manner: str | None = None  # the training mode, if models hop
 
     def to_dict(self) -> dict[str, object]:
         """Plain data; without `manner` if models do not hop."""

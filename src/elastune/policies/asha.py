@@ -136,10 +136,8 @@ class Asha(Policy):
         return False
 
     def _finish(self, state: State) -> None:
-        """No trial is left to compare with: the best of the highest rung goes on, until one is fully trained.
-
-        (8 trials by thirds are 8, 2 and none; ASHA as published would stop there.)
-        """
+        """No trial is left to compare with: the best of the highest rung goes on until one is trained."""
+        # 8 trials by thirds are 8, 2 and none; ASHA as published would stop there.
         if self.has_finished:
             return
         for number in range(self.top - 1, -1, -1):

@@ -126,7 +126,6 @@ class Bracket:
         return [trial.number for trial in going[len(kept) :]]
 
     def adopt(self, quote: Quote, quoted: int, state: State) -> None:
-        """Follow another plan from the present stage on."""
         self.quote, self.quoted = quote, quoted
         self.plan, self.first_stage = quote.brackets[quoted].plan, self.stage
         over, usd = self.stages[: self.stage], self.stages[self.stage].begin_usd

@@ -18,6 +18,7 @@ from elastune.model.billing import bills_nodes, ingress_usd, node_rate, slot_rat
 from elastune.model.cluster import ClusterTerms
 from elastune.model.distributions import Distribution
 from elastune.model.profile import Profile
+from elastune.planning.prediction.plan import allocate
 
 _CAUTION_SDS = 2.0
 _ROUNDING = 1e-9
@@ -30,6 +31,10 @@ class RoundCost:
 
     seconds: float
     gangs: tuple[int, ...]
+
+
+RoundTracks = tuple[tuple[RoundCost, ...], ...]
+"""Tracks run side by side; in each, one round follows the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +211,6 @@ class Leftovers:
         self.nodes = len(state.where)
 
     def joined(self, gangs: tuple[int, ...], extra: int) -> tuple[int, ...]:
-        """Add the next best trials, with the fewest slots."""
         return gangs + (self.limits.min_slots,) * extra
 
     def widened(self, gangs: tuple[int, ...], nu: int) -> tuple[int, ...]:
@@ -238,9 +242,7 @@ def gangs_on(nodes: int, slots: int, cluster: ClusterTerms) -> int:
 
 
 def nodes_for(gangs: int, slots: int, cluster: ClusterTerms) -> int:
-    if slots > cluster.slots_per_node:
-        return gangs * -(-slots // cluster.slots_per_node)
-    return -(-gangs // (cluster.slots_per_node // slots))
+    return allocate(gangs=gangs, slots_per_trial=slots, slots_per_node=cluster.slots_per_node).nodes
 
 
 def nodes_wanted(gangs: int, slots: int, cluster: ClusterTerms) -> int:

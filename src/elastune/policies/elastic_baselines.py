@@ -18,10 +18,10 @@ import math
 from elastune.core.terms import RunTerms
 from elastune.errors import InfeasibleError, JobError
 from elastune.model.quantities import Eta, Iterations, PositiveDuration
-from elastune.policies.costs import RoundCost, RoundCosts, affords, largest
+from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import Outline, outline_of
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rounds import Rounds, RoundSchedule, keep_best
+from elastune.policies.rounds import Rounds, keep_best
 from elastune.wording import format_duration
 
 # The winner's slots in SEER's paper, unless stated otherwise.
@@ -38,7 +38,7 @@ class EGridOptions:
     max_iterations: Iterations | None = None
 
 
-def schedule(terms: RunTerms) -> RoundSchedule:
+def schedule(terms: RunTerms) -> RoundTracks:
     deadline_s, cluster, least = terms.limits.deadline_s, terms.cluster, terms.gangs.min_slots
     if deadline_s is None:
         raise JobError("e-grid needs a deadline: it divides the time into halves. Add deadline to the job")
@@ -53,7 +53,7 @@ def schedule(terms: RunTerms) -> RoundSchedule:
     while half_s > max(_SHORTEST_S, tariff.profile.iteration.mean):
         trials = largest(slots // least, lambda count: affords(terms, [legs(count)]))
         if trials:
-            return RoundSchedule(tracks=(legs(trials),))
+            return (legs(trials),)
         if most > least:
             most = max(least, most // 2)
         else:
@@ -65,7 +65,7 @@ def schedule(terms: RunTerms) -> RoundSchedule:
 
 
 def outline_e_grid(_: EGridOptions, terms: RunTerms) -> Outline:
-    return outline_of(terms, schedule(terms).tracks)
+    return outline_of(terms, schedule(terms))
 
 
 def create_e_grid(setup: PolicySetup) -> Rounds:
@@ -83,7 +83,7 @@ class EHyperband:
         self.eta = options.eta
         self.min_round_s = options.min_round
 
-    def schedule(self, terms: RunTerms) -> RoundSchedule:
+    def schedule(self, terms: RunTerms) -> RoundTracks:
         deadline_s = terms.limits.deadline_s
         if deadline_s is None:
             raise JobError("e-hyperband needs a deadline: its resource is time. Add deadline to the job")
@@ -96,7 +96,7 @@ class EHyperband:
             tracks = self._tracks(longest_s, brackets, terms, tariff)
             in_time = tariff.boot_s + tariff.seconds(tracks) + tariff.save_s <= deadline_s * (1 + _ROUNDING)
             if in_time and affords(terms, tracks):
-                return RoundSchedule(tracks=self._repeated(longest_s, brackets, terms, tariff))
+                return self._repeated(longest_s, brackets, terms, tariff)
             longest_s *= _HYPERBAND_STEP
         least = format_duration(self.min_round_s)
         raise InfeasibleError(
@@ -108,19 +108,16 @@ class EHyperband:
         needed = tariff.nodes_needed(self._tracks(longest_s, brackets, terms, tariff))
         return needed > terms.cluster.max_nodes
 
-    def _repeated(
-        self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts
-    ) -> tuple[tuple[RoundCost, ...], ...]:
-        most = terms.cluster.max_nodes * terms.cluster.slots_per_node
-        parts = largest(
-            most * _PARTS,
-            lambda parts: affords(terms, self._tracks(longest_s, brackets, terms, tariff, parts / _PARTS)),
-        )
-        return self._tracks(longest_s, brackets, terms, tariff, max(parts, _PARTS) / _PARTS)
+    def _repeated(self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts) -> RoundTracks:
+        def tracks(parts: int) -> RoundTracks:
+            return self._tracks(longest_s, brackets, terms, tariff, parts / _PARTS)
+
+        most = terms.cluster.max_nodes * terms.cluster.slots_per_node * _PARTS
+        return tracks(max(_PARTS, largest(most, lambda parts: affords(terms, tracks(parts)))))
 
     def _tracks(
         self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts, times: float = 1.0
-    ) -> tuple[tuple[RoundCost, ...], ...]:
+    ) -> RoundTracks:
         eta, slots, most = self.eta, terms.gangs.min_slots, brackets - 1
         tracks = []
         for s in range(most, -1, -1):
@@ -133,7 +130,7 @@ class EHyperband:
 
 
 def outline_e_hyperband(options: EHyperbandOptions, terms: RunTerms) -> Outline:
-    return outline_of(terms, EHyperband(options).schedule(terms).tracks)
+    return outline_of(terms, EHyperband(options).schedule(terms))
 
 
 def create_e_hyperband(setup: PolicySetup) -> Rounds:

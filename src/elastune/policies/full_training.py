@@ -9,17 +9,8 @@ from __future__ import annotations
 
 import math
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    NodeLost,
-    NodesRefused,
-    Progressed,
-    Resumed,
-    TrialPaused,
-    TrialsSampled,
-    has_stopped,
-)
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
 from elastune.core.trials import Trial
@@ -52,21 +43,20 @@ class FullTraining(Policy):
         self.slots = even_slots(nodes, self.trials, state) if self.trials else state.terms.gangs.min_slots
         return self._fill(state)
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self.sampling = 0
                 if event.exhausted:
                     self.to_draw = 0
                 self.training.update(dict.fromkeys(trial for trial, _ in event.trials))
                 return self._fill(state)
-            case Progressed() if has_stopped(event) and not state.trials[event.trial].is_through(
-                self.max_iterations
-            ):
-                return self._fill(state)
-            case Progressed() | TrialPaused() if state.trials[event.trial].phase.is_over:
-                return self._fill(state)
-            case NodeLost() | NodesRefused() | Vetoed() | Resumed():
+            case events.Progressed() | events.TrialPaused():
+                trial = state.trials[event.trial]
+                stopped = isinstance(event, events.Progressed) and events.has_stopped(event)
+                needs_lease = stopped and not trial.is_through(self.max_iterations)
+                return self._fill(state) if needs_lease or trial.phase.is_over else None
+            case events.NodeLost() | events.NodesRefused() | Vetoed() | events.Resumed():
                 return self._fill(state)
             case _:
                 return None

@@ -8,17 +8,8 @@ for them, so that a sampler can learn from what was seen: with `tpe`, the defaul
 
 from __future__ import annotations
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    BarrierPassed,
-    NodeLost,
-    NodesRefused,
-    Progressed,
-    Resumed,
-    TrialPaused,
-    TrialsSampled,
-)
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
 from elastune.core.wishes import Advice, Wish, Wishes
@@ -46,19 +37,19 @@ class Hyperband(Policy):
     def start(self, state: State) -> Advice:
         return self._go_on(state)
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self.sampling = 0
                 if event.exhausted:
                     self.to_draw, self.exhausted = 0, True
                 self.alive += [trial for trial, _ in event.trials]
                 return self._go_on(state)
-            case Progressed() | TrialPaused() if self._is_met(event.trial, state):
+            case events.Progressed() | events.TrialPaused() if self._is_met(event.trial, state):
                 return self._go_on(state)
-            case NodeLost() | Resumed() | NodesRefused() | Vetoed():
+            case events.NodeLost() | events.Resumed() | events.NodesRefused() | Vetoed():
                 return self._go_on(state)
-            case BarrierPassed():
+            case events.BarrierPassed():
                 return self._promote(state)
             case _:
                 return None

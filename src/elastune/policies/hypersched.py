@@ -20,19 +20,8 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    GangStarted,
-    NodeLost,
-    NodesReady,
-    NodesRefused,
-    Progressed,
-    Resumed,
-    TimerFired,
-    TrialPaused,
-    TrialsSampled,
-)
 from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
 from elastune.core.state import State
 from elastune.core.trials import Trial
@@ -75,11 +64,7 @@ class HyperSched(Policy):
         self.eta = options.eta
         self.max_iterations = options.max_iterations
         self.trials_left: float = options.trials or math.inf
-        self.speculative = options.speculative
-        self.entrance = options.entrance
-        self.reallocates = options.reallocate
-        self.profiled = options.profiled
-        self.cooldown = options.cooldown
+        self.options = options
         levels = rung_levels(options.min_iterations, self.max_iterations, self.eta)
         self.rungs = [SeenRung(level) for level in levels]
         self.live: dict[TrialId, int] = {}  # trials in training, and the slots wished for each
@@ -93,25 +78,27 @@ class HyperSched(Policy):
         self.nodes = steady_nodes(state, iterations=min(self.max_iterations, 1_000))
         return self._schedule(state)
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self.sampling = 0
                 if event.exhausted:
                     self.trials_left = 0
                 for trial, _ in event.trials:
                     self._enter(trial, state)
                 return self._schedule(state)
-            case GangStarted():
+            case events.GangStarted():
                 self.since_s[event.trial] = event.at_s
                 return None
-            case Progressed():
+            case events.Progressed():
                 self._count_time(event)
                 arrived = self._arrived(state.trials[event.trial], state)
                 return self._schedule(state) if arrived else None
-            case TrialPaused() | NodeLost() | NodesReady() | NodesRefused() | Resumed() | Vetoed():
+            case events.TrialPaused() | events.NodeLost() | events.Resumed() | Vetoed():
                 return self._schedule(state)
-            case TimerFired(timer=timer) if timer == _REVIEW:
+            case events.NodesReady() | events.NodesRefused():
+                return self._schedule(state)
+            case events.TimerFired(timer=timer) if timer == _REVIEW:
                 return self._schedule(state)
             case _:
                 return None
@@ -144,7 +131,7 @@ class HyperSched(Policy):
                 rung.pause(number)
                 self._leave(number)
         sample = self._let_in(state)
-        reviews = self._share(state) if self.reallocates and not sample else {}
+        reviews = self._share(state) if self.options.reallocate and not sample else {}
         wishes = tuple(self._wish(number, slots, state) for number, slots in self._best_first(state))
         # With the fewest slots for all no gang moves, which spares the placement controller.
         steady = all(slots == state.terms.gangs.min_slots for slots in self.live.values())
@@ -163,9 +150,9 @@ class HyperSched(Policy):
     def _failed_rung(self, trial: Trial) -> SeenRung | None:
         """The highest rung that the trial may not pass, because it is not among the best there."""
         reached = [rung for rung in self.rungs[:-1] if trial.number in rung.of]
-        if not self.speculative:  # ASHA's rule is for the rung at which the trial stands
+        if not self.options.speculative:  # ASHA's rule is for the rung at which the trial stands
             reached = [rung for rung in reached if rung.iterations == trial.iteration]
-        number, eta, early = trial.number, self.eta, self.speculative
+        number, eta, early = trial.number, self.eta, self.options.speculative
         failed = (r for r in reversed(reached) if not r.is_among_best(number, eta, speculative=early))
         return next(failed, None)
 
@@ -202,13 +189,13 @@ class HyperSched(Policy):
 
     def _may_enter(self, state: State) -> bool:
         left_s = self._time_left_s(state)
-        if isinstance(self.entrance, float):
+        if isinstance(self.options.entrance, float):
             deadline = state.limits.deadline_s
-            return deadline is None or state.now_s < self.entrance * deadline
+            return deadline is None or state.now_s < self.options.entrance * deadline
         if not self.live:  # no trial loses slots by it; enter if there is time to reach a rung
             rung_s = self._overhead_s(state) + self.rungs[0].iterations * self._epoch_s(1, state)
             return not state.trials or rung_s < left_s
-        if self.entrance == "always":
+        if self.options.entrance == "always":
             return True
         epoch_s = state.terms.profile.iteration.mean
         furthest = max(self.live, key=lambda number: (state.trials[number].iteration, -number))
@@ -249,7 +236,7 @@ class HyperSched(Policy):
             share = min(even, held + max(0, free))
             if share <= held or not self._pays(held, share, left_s, state):
                 continue
-            owed = self.cooldown - (state.trials[number].iteration - self.resized_at[number])
+            owed = self.options.cooldown - (state.trials[number].iteration - self.resized_at[number])
             if owed < 0 or state.trials[number].activity is None:
                 self.live[number] = share
                 free -= share - held
@@ -287,12 +274,12 @@ class HyperSched(Policy):
         return self._speed(share, state) * after_s > self._speed(held, state) * left_s
 
     def _speed(self, slots: int, state: State) -> float:
-        return state.terms.profile.speedup.at(slots) if self.profiled else float(slots)
+        return state.terms.profile.speedup.at(slots) if self.options.profiled else float(slots)
 
     def _overhead_s(self, state: State) -> float:
         profile = state.terms.profile
         overhead_s = profile.save.mean + profile.startup.mean + 2 * profile.transfer_s
-        return overhead_s if self.profiled else 0.0
+        return overhead_s if self.options.profiled else 0.0
 
     def _epoch_s(self, slots: int, state: State) -> float:
         profile = state.terms.profile
@@ -310,7 +297,7 @@ class HyperSched(Policy):
         paid_s = math.inf if money is None or rate <= 0.0 else money / rate
         return paid_s if left_s is None else min(left_s, paid_s)
 
-    def _count_time(self, event: Progressed) -> None:
+    def _count_time(self, event: events.Progressed) -> None:
         if event.rows and event.trial in self.since_s:
             last_s = event.rows[-1].at_s
             before = self.trained_s.get(event.trial, 0.0)

@@ -59,8 +59,6 @@ class RoundOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BracketOutline:
-    """SEER's bracket and its share of the budget."""
-
     slots_per_trial: int
     trials: int
     budget_usd: float
@@ -102,10 +100,8 @@ class Outline:
         return self.usd - sum(each.usd for each in self.rounds)
 
     def scheduled(self, begin_s: float | None = None) -> list[tuple[ScheduledStage, ...]]:
-        """The rounds of each track in sequence, from `begin_s` or from when nodes are up.
-
-        What is paid beside the rounds counts before the first one: most of it is for boots.
-        """
+        """The rounds of each track in sequence, from `begin_s` or from when nodes are up."""
+        # What is paid beside the rounds counts before the first one: most of it is for boots.
         numbers = sorted({each.track for each in self.rounds})
         tracks = []
         for number in numbers:

@@ -11,17 +11,8 @@ from __future__ import annotations
 import random
 from typing import Annotated
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    BarrierPassed,
-    NodeLost,
-    NodesRefused,
-    Progressed,
-    Resumed,
-    TrialPaused,
-    TrialsSampled,
-)
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
 from elastune.core.trials import Trial
@@ -62,17 +53,17 @@ class Pbt(Policy):
     def start(self, state: State) -> Advice:
         return self._go_on(state, sample=self.size)
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self.population += [trial for trial, _ in event.trials]
                 self.expected = 0 if event.exhausted else self.expected - len(event.trials)
                 return self._go_on(state)
-            case Progressed() | TrialPaused() if self._is_met(event.trial, state):
+            case events.Progressed() | events.TrialPaused() if self._is_met(event.trial, state):
                 return self._go_on(state)
-            case NodeLost() | Resumed() | NodesRefused() | Vetoed():
+            case events.NodeLost() | events.Resumed() | events.NodesRefused() | Vetoed():
                 return self._go_on(state)
-            case BarrierPassed():
+            case events.BarrierPassed():
                 return self._next_generation(state)
             case _:
                 return None

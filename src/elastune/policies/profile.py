@@ -55,10 +55,7 @@ class EpochsStep:
 
 class Profiling(Policy):
     def __init__(self, options: ProfilingOptions) -> None:
-        self.configurations = options.configurations
-        self.iterations = options.iterations
-        self.step_s = options.step_s
-        self.boots = options.boots
+        self.options = options
         self.steps: list[SizeStep | BootStep | EpochsStep] = []
         self.goals: dict[TrialId, int] = {}
         self.nodes = 0
@@ -67,7 +64,7 @@ class Profiling(Policy):
         hops = (EpochsStep(1, together=False), EpochsStep(_EPOCHS, together=True))
         sizes = map(SizeStep, sizes_of(state))
         self.steps = [*(sizes if state.terms.data is None else hops), *self._boots(state)]
-        return replace(self._begin(state), sample=self.configurations)
+        return replace(self._begin(state), sample=self.options.configurations)
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         if not self.steps:
@@ -78,7 +75,7 @@ class Profiling(Policy):
             return self._finish(state)  # all have failed or ended: nothing more can be measured
         ended = isinstance(event, TimerFired) and event.timer == _TIMER
         if ended and not self._has_measured(state):
-            return Advice(timers={_TIMER: state.now_s + self.step_s})
+            return Advice(timers={_TIMER: state.now_s + self.options.step_s})
         if not ended and not self._is_done(state):
             return None
         self.steps.pop(0)
@@ -103,7 +100,7 @@ class Profiling(Policy):
     def _begin(self, state: State) -> Advice:
         step, cluster = self.steps[0], state.terms.cluster
         living = list(state.living())
-        timers = {_TIMER: state.now_s + self.step_s}
+        timers = {_TIMER: state.now_s + self.options.step_s}
         if isinstance(step, BootStep):
             self.nodes += step.nodes
             self.goals = {}
@@ -112,7 +109,7 @@ class Profiling(Policy):
             return Advice(wishes=self._epochs(step, living, state), timers=timers)
         self.nodes = max(self.nodes, -(-step.slots // cluster.slots_per_node))
         room = max(1, self.nodes * cluster.slots_per_node // step.slots)
-        self.goals = {trial.number: trial.iteration + self.iterations for trial in living[:room]}
+        self.goals = {trial.number: trial.iteration + self.options.iterations for trial in living[:room]}
         wishes = tuple(Wish(number, step.slots, goal) for number, goal in self.goals.items())
         return Advice(wishes=Wishes(trials=wishes, nodes={0: self.nodes}), timers=timers)
 
@@ -139,7 +136,7 @@ class Profiling(Policy):
             spare -= min(state.terms.cluster.max_nodes, state.terms.data.partitions)
         boots: list[BootStep] = []
         count = 2
-        while count <= min(self.boots, spare):
+        while count <= min(self.options.boots, spare):
             boots.append(BootStep(count))
             spare -= count
             count *= 2

@@ -11,18 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    LeaseEnd,
-    LeaseEnded,
-    NodesReady,
-    Progressed,
-    TimerFired,
-    TrialPaused,
-    TrialsSampled,
-    has_stopped,
-)
 from elastune.core.policy import Policy, Progress, TrackProgress, Upcoming, Vetoed
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
@@ -31,7 +21,7 @@ from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InfeasibleError, JobError
 from elastune.model.billing import bills_nodes, node_rate
 from elastune.model.ids import TrialId
-from elastune.policies.costs import RoundCost, RoundCosts, money_for
+from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, money_for
 from elastune.policies.outline import outline_of
 from elastune.wording import plural
 
@@ -42,13 +32,6 @@ _PATIENCE_S = 1.0
 _PATIENCE = 0.1
 # The last round ends just before the last call, not at the same instant.
 _IN_TIME = 1 - 1e-6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundSchedule:
-    """Tracks run side by side; in each, one round follows the other."""
-
-    tracks: tuple[tuple[RoundCost, ...], ...]
 
 
 @dataclass(slots=True)
@@ -76,12 +59,12 @@ class Rounds(Policy):
     """`schedule` makes rounds from the terms; `select` chooses the trials that go on."""
 
     def __init__(
-        self, schedule: Callable[[RunTerms], RoundSchedule], select: Selection, *, max_iterations: int | None
+        self, schedule: Callable[[RunTerms], RoundTracks], select: Selection, *, max_iterations: int | None
     ) -> None:
         self.schedule = schedule
         self.select = select
         self.max_iterations = max_iterations
-        self.planned = RoundSchedule(tracks=())
+        self.planned: RoundTracks = ()
         self.begins_s: float | None = None  # of the first round, if planned again for fewer nodes
         self.tracks: list[RoundTrack] = []
         self.nodes = 0
@@ -91,32 +74,30 @@ class Rounds(Policy):
 
     def start(self, state: State) -> Advice:
         tariff = RoundCosts.of(state.terms)
-        self.planned = schedule = self.schedule(state.terms)
-        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
-        self.nodes = tariff.nodes_held(schedule.tracks)
-        patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(schedule.tracks))
+        self.planned = planned = self.schedule(state.terms)
+        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
+        self.nodes = tariff.nodes_held(planned)
+        patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(planned))
         return Advice(
             wishes=Wishes(nodes={0: self.nodes}, steady=False),
             sample=sum(len(track.gangs) for track in self.tracks),
             timers={_BOOT: state.now_s + tariff.boot_s + patience_s},
         )
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self._enter([trial for trial, _ in event.trials])
                 return self._begin(state) or self._end_if_empty(state)
-            case NodesReady() | TimerFired(timer="rounds:boot"):
+            case events.NodesReady() | events.TimerFired(timer="rounds:boot"):
                 return self._begin(state)
-            case TimerFired(timer=timer) if timer.startswith(_ROUND):
+            case events.TimerFired(timer=timer) if timer.startswith(_ROUND):
                 return self._end_round(int(timer.removeprefix(_ROUND)), state)
-            case Progressed() if has_stopped(event) and not state.trials[event.trial].is_through(
-                self.max_iterations
-            ):
+            case events.Progressed() if events.has_stopped(event) and not self._is_done(event.trial, state):
                 return self._advice(state)
-            case LeaseEnded(reason=LeaseEnd.TIME) if self._is_last_to_stop(state):
+            case events.LeaseEnded(reason=events.LeaseEnd.TIME) if self._is_last_to_stop(state):
                 return replace(self._advice(state), done=Ending.COMPLETE)
-            case Progressed() | TrialPaused() if state.trials[event.trial].is_through(self.max_iterations):
+            case events.Progressed() | events.TrialPaused() if self._is_done(event.trial, state):
                 return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
             case _:
                 return None
@@ -124,7 +105,7 @@ class Rounds(Policy):
     def progress(self, state: State) -> Progress:
         if not self.tracks:
             return Progress(by_clock=True)
-        planned = outline_of(state.terms, self.planned.tracks).scheduled(self.begins_s)
+        planned = outline_of(state.terms, self.planned).scheduled(self.begins_s)
         tracks = tuple(
             TrackProgress(
                 stages=stages,
@@ -179,13 +160,13 @@ class Rounds(Policy):
         )
         cluster = replace(terms.cluster, max_nodes=nodes)
         try:
-            schedule = self.schedule(replace(terms, cluster=cluster, limits=limits))
+            planned = self.schedule(replace(terms, cluster=cluster, limits=limits))
         except (InfeasibleError, JobError):  # a limit that its arithmetic needs may have been given up
             return []
-        self.planned, self.begins_s = schedule, state.now_s
+        self.planned, self.begins_s = planned, state.now_s
         drawn = [trial for track in self.tracks for trial in track.alive]
-        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
-        self.nodes = tariff.nodes_held(schedule.tracks)
+        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
+        self.nodes = tariff.nodes_held(planned)
         self._enter(drawn)
         return drawn
 
@@ -227,10 +208,8 @@ class Rounds(Policy):
         return tracks
 
     def _fit(self, state: State) -> None:
-        """Set the ends of the rounds that begin, shortened so that all coming rounds keep the limits.
-
-        Later rounds keep their planned length: what is saved on the way is theirs.
-        """
+        """Set the ends of the rounds that begin, shortened so that all coming rounds keep the limits."""
+        # Later rounds keep their planned length: what is saved on the way is theirs.
         tariff, rest = RoundCosts.of(state.terms), self.rest(state)
         share = 1.0
         seconds, left_s = tariff.seconds(rest), state.time_left_s
@@ -295,10 +274,12 @@ class Rounds(Policy):
             return until, False
         return min(until, self.max_iterations), until >= self.max_iterations
 
+    def _is_done(self, number: TrialId, state: State) -> bool:
+        return state.trials[number].is_through(self.max_iterations)
+
     def _open(self, state: State) -> list[TrialId]:
-        """Trials that can still train."""
         alive = (number for track in self.tracks for number in track.alive)
-        return [number for number in alive if not state.trials[number].is_through(self.max_iterations)]
+        return [number for number in alive if not self._is_done(number, state)]
 
     def _is_last_to_stop(self, state: State) -> bool:
         """In the last round no trial has time for another iteration."""
@@ -328,6 +309,5 @@ class Rounds(Policy):
 
 
 def keep_best(track: RoundTrack, ranked: list[Trial], _: State) -> Cut:
-    """Keep as many trials as the next round has gangs for."""
     gangs = track.legs[0].gangs
     return Cut(kept=ranked[: len(gangs)], gangs=gangs)

@@ -29,10 +29,10 @@ from elastune.core.trials import Trial
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.model.limits import tell_limits
 from elastune.model.quantities import Eta, Flag, Iterations, ParsedBy, PositiveDuration, one_of
-from elastune.policies.costs import Leftovers, RoundCost, RoundCosts, affords, largest
+from elastune.policies.costs import Leftovers, RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import BracketOutline, Outline, outline_of
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rounds import Cut, Rounds, RoundSchedule, RoundTrack
+from elastune.policies.rounds import Cut, Rounds, RoundTrack
 from elastune.policies.seer_arithmetic import SeerShape, SeerTerms, shape_seer
 from elastune.wording import format_duration, format_usd
 
@@ -83,12 +83,11 @@ class Seer:
         self.by_bracket = options.elimination == "bracket"
         self.plan: SeerPlan | None = None
 
-    def schedule(self, terms: RunTerms) -> RoundSchedule:
+    def schedule(self, terms: RunTerms) -> RoundTracks:
         self.plan = _plan_of(self.options, terms)
-        return RoundSchedule(tracks=(self.plan.legs,))
+        return (self.plan.legs,)
 
     def find_plan(self, terms: RunTerms) -> SeerPlan:
-        """Rounds that the budget pays for and the cluster holds."""
         limits = terms.limits
         if limits.deadline_s is None and limits.budget_usd is None:
             raise JobError("seer needs a deadline, a budget, or both: it derives its rounds from them")
@@ -180,7 +179,6 @@ class Seer:
     def _plan(
         self, terms: RunTerms, tariff: RoundCosts, slot_s: float, min_round_s: float
     ) -> SeerPlan | None:
-        """SEER's rounds for `slot_s` slot seconds."""
         deadline_s = terms.limits.deadline_s
         slots = terms.cluster.max_nodes * terms.cluster.slots_per_node
         shape = shape_seer(

@@ -66,10 +66,7 @@ class SeerShape:
 
 
 def shape_seer(time: float | Callable[[int], float], budget: float, terms: SeerTerms) -> SeerShape | None:
-    """SEER's rounds and brackets for this time and budget. None: not enough for one round of one trial.
-
-    `time` may be a function of the number of rounds.
-    """
+    """SEER's rounds and brackets for this time and budget. None: not enough for one round of one trial."""
     found = _largest_reference(time if callable(time) else lambda _: float(time), budget, terms)
     if found is None:
         return None

@@ -45,10 +45,7 @@ def data_terms(job: Job) -> DataTerms | None:
 
 
 def with_rows(job: Job, *, for_real: bool) -> Job:
-    """The job with the sizes of its files, so that its journal alone determines how it was scheduled.
-
-    To plan and simulate, the number of partitions suffices if the files do not exist.
-    """
+    """The job with the sizes of its files, so that its journal alone determines how it was scheduled."""
     section = job.data
     if section is None or section.path is None or section.rows is not None:
         return job
@@ -57,7 +54,7 @@ def with_rows(job: Job, *, for_real: bool) -> Job:
     except JobError:
         if for_real or section.partitions is None:
             raise
-        return job
+        return job  # the number of partitions suffices to plan and simulate
     rows, validation_rows = _sizes(dataset)
     update = {
         "partitions": len(rows),

@@ -114,7 +114,6 @@ class RunSetup:
         return self.policy in SEARCHES and self.search.needs_a_limit
 
     def outline(self) -> Outline | None:
-        """The schedule of a policy that works in rounds."""
         return outline_policy(self.policy, self.search, self.terms)
 
     def plan(self, problem: Problem, objective: Objective | None) -> Quote | None:
@@ -135,9 +134,9 @@ def prepare(
     purpose: SetupPurpose = SetupPurpose.SIMULATE,
     planned: Quote | None = None,
 ) -> RunSetup:
-    """Plan the job if it can be planned. Raises `InfeasibleError` if no plan keeps its limits.
+    """Plan the job, if it can be planned and has no plan yet (`planned`), and make the terms of a run.
 
-    `planned` is the plan of a job that has been planned already.
+    Raises `InfeasibleError` if no plan keeps its limits.
     """
     if job.cluster.kinds:
         raise InvariantError("the job has several kinds of nodes; choose one before prepare()")

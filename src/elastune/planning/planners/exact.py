@@ -73,7 +73,6 @@ def _neighbours(case: Case, plan: Plan, stage: int) -> Iterator[Plan]:
 
 
 def plan_exact(case: Case) -> Solution | None:
-    """The best plan that keeps the limits, or None if there is none."""
     if not all(case.options):
         return None
     if case.evaluator.workload.is_deterministic:

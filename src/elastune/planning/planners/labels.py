@@ -98,7 +98,6 @@ class Frontier:
         return self.time.size
 
     def path(self, index: int) -> tuple[LabelStep, ...]:
-        """The steps of one path, first stage first."""
         steps: list[LabelStep] = []
         at = index
         stages = reversed(self._network.stages)
@@ -233,7 +232,6 @@ def _holds(labels: _Labels) -> Iterator[IntArray]:
 def _step(
     labels: _Labels, chosen: IntArray, target: IntArray, choice: IntArray, into: tuple[StageSteps, Network]
 ) -> _Labels:
-    """Go on from the `chosen` labels with `target` nodes held."""
     steps, network = into
     rate = network.node_usd_per_s
     before = labels.take(chosen)
