@@ -137,9 +137,8 @@ class _Ticks:
 
 class _Model:
     def __init__(self, epoch: Epoch, ticks: _Ticks) -> None:
-        cp_model = _ortools()
         self._ticks = ticks
-        self._model = cp_model.CpModel()
+        self._model = _ortools().CpModel()
         horizon = sum(ticks.durations.values()) + sum(ticks.underway.values())
         self._makespan = self._model.new_int_var(0, horizon, "makespan")
         self._starts: dict[tuple[Unit, WorkerId], Any] = {}

@@ -80,12 +80,9 @@ class DataTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hopping:
-    """The data are `partitions` parts of about equal size, each on `replicas` of the workers.
+    """An iteration of a trial is one epoch: it visits every partition once, then those for validation."""
 
-    An iteration of a trial is one epoch: it visits every partition once, then those of the validation data.
-    """
-
-    partitions: int
+    partitions: int  # parts of about equal size, each on `replicas` of the workers
     replicas: int = 1
     validation: int = 0  # partitions of the validation data
     most_per_worker: int | None = None  # partitions that one worker can hold; None: all

@@ -51,10 +51,7 @@ def simulate(
     actual_s: ActualTime | None = None,
     bound_s: float | None = None,
 ) -> Schedule:
-    """The schedule that results if the scheduler is called at every end and every change.
-
-    The bound is that of the expected times, with all workers up from first to last; pass it if known.
-    """
+    """The schedule that results if the scheduler is called at every end and every change."""
     run = _Run(epoch, actual_s or (lambda _unit, _worker, expected_s: expected_s))
     run.start(scheduler)
     for change in sorted(changes, key=lambda change: change.at_s):
@@ -64,8 +61,8 @@ def simulate(
         run.change(change)
         run.start(scheduler)
     run.go_on(scheduler, until_s=math.inf)
-    if bound_s is None:
-        bound_s = lower_bound_s(_with_everyone(epoch, changes) if changes else epoch)
+    if bound_s is None:  # by the expected times, with all workers up from first to last
+        bound_s = lower_bound_s(_with_all_workers(epoch, changes) if changes else epoch)
     return run.schedule(bound_s)
 
 
@@ -156,7 +153,7 @@ class _Run:
             self.cut.append(replace(visit, end_s=at_s))
 
 
-def _with_everyone(epoch: Epoch, changes: Sequence[Change]) -> Epoch:
+def _with_all_workers(epoch: Epoch, changes: Sequence[Change]) -> Epoch:
     """An epoch that takes no longer: every worker that ever joins is up all the time, at its best."""
     best: dict[WorkerId, HopWorker] = {}
     joined = [change.worker for change in changes if isinstance(change, WorkerJoined)]

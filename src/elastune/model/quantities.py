@@ -47,13 +47,11 @@ class ExpectedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedBy:
-    """In an annotation: `parse` is applied to the input first.
-
-    This is pydantic's protocol for annotations, so that options can be declared without importing pydantic.
-    """
+    """In an annotation: `parse` is applied to the input first."""
 
     parse: Callable[[object], object]
 
+    # Pydantic's protocol for annotations, so that options can be declared without importing pydantic.
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
         parse = {"type": "no-info", "function": self.parse}
         return {"type": "function-before", "function": parse, "schema": handler(source)}

@@ -134,12 +134,12 @@ def _try_limits(
             return
 
 
-def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
+def describe_infeasible(diagnosis: Diagnosis, planner: str) -> str:
     limits = diagnosis.limits
     asked = tell_limits(limits, article="the")
     sure = f"with {format_confidence(limits.confidence)} confidence"
     what = f"keeps {asked} {sure}" if asked else "fits the cluster"
-    lines = [f"the {planner} planner finds no plan that {what}.", _tell_binding(diagnosis)]
+    lines = [f"the {planner} planner finds no plan that {what}.", _describe_binding(diagnosis)]
     if diagnosis.fastest is not None:
         lines.append(f"  fastest plan:  {_promise(diagnosis.fastest, limits.confidence)}")
     if diagnosis.cheapest is not None:
@@ -148,7 +148,7 @@ def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
     return "\n".join(lines)
 
 
-def _tell_binding(diagnosis: Diagnosis) -> str:
+def _describe_binding(diagnosis: Diagnosis) -> str:
     nodes = plural(diagnosis.max_nodes, "node")
     key = "nodes" if diagnosis.fixed else "max_nodes"
     match diagnosis.binding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from elastune.model.billing import node_rate
 from elastune.model.limits import Limits, Objective
 from elastune.planning.brackets import Answer, solve, trade_offs
-from elastune.planning.infeasible import NoPlanError, Situation, diagnose, tell_infeasible
+from elastune.planning.infeasible import NoPlanError, Situation, describe_infeasible, diagnose
 from elastune.planning.planners.registry import DEFAULT_PLANNER, PLANNERS, Planner
 from elastune.planning.problem import Problem, build_case
 from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, forecast, quote_stages
@@ -145,7 +145,7 @@ class _Quoting:
             solve=self._solve_with,
         )
         diagnosis = diagnose(situation)
-        text, kept_usd = tell_infeasible(diagnosis, self.request.planner), self._kept_usd()
+        text, kept_usd = describe_infeasible(diagnosis, self.request.planner), self._kept_usd()
         if kept_usd and self.problem.limits.budget_usd is not None:
             text += (
                 f"\nOf the budget {format_usd(kept_usd)} per node is kept back: a node may cost that much "

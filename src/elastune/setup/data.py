@@ -88,10 +88,7 @@ def _input_fn(trainable: object) -> object:
 
 
 def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
-    """The data of a real run. Data made in memory are split into files, in `folder` or the job's storage.
-
-    Raises `JobError` if they do not exist or the trainable cannot be evaluated on them.
-    """
+    """The data of a real run; raises `JobError` without data or if the trainable cannot evaluate them."""
     section = job.data
     if section is None:
         return None
@@ -109,6 +106,7 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
         return dataset
     if section.partitions is None:
         raise JobError("data.partitions is missing; expected the number of parts to split the data into")
+    # Data made in memory are split into files.
     where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/{folder.name}/data"
     with contextlib.suppress(JobError):  # a resumed run has its files already
         return register(where)

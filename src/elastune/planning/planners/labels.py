@@ -161,8 +161,8 @@ class _StageLimits:
             latest = self._bounds.time * (1 + _ROUNDING)
             keep &= labels.time + self._fastest.at(stage, labels.held) <= latest
         if self._cheapest is not None:
-            dearest = self._bounds.cost * (1 + _ROUNDING)
-            keep &= labels.value(self._rate) + self._cheapest.at(stage, labels.held) <= dearest
+            most_usd = self._bounds.cost * (1 + _ROUNDING)
+            keep &= labels.value(self._rate) + self._cheapest.at(stage, labels.held) <= most_usd
         if self._priced is not None:
             price = self._bounds.usd_per_s
             most = (self._bounds.cost + price * self._bounds.time) * (1 + _ROUNDING)

@@ -41,12 +41,14 @@ def lower_bound(case: Case, found: Outcome) -> float:
     value = case.value(found)[0]
     if limit is None:
         return min(value, _best(case, Weights(seconds=seconds, boots_like_one=True), math.inf, value))
-    fates = found.jct_s if deadline_matters else found.cost_usd
+    limited = found.jct_s if deadline_matters else found.cost_usd
     bounds = [_best(case, _quantiles(case, seconds), limit, value)]
-    breaking = math.floor((1 - case.limits.confidence) * fates.size * (1 + 1e-12))
-    unluckiest = np.argsort(fates, kind="stable")[::-1]
-    for count in sorted({min(factor * max(1, breaking), fates.size) for factor in _UNLUCKY} | {fates.size}):
-        weights = _unlucky(case, seconds, unluckiest[:count], count - breaking)
+    breaking = math.floor((1 - case.limits.confidence) * limited.size * (1 + 1e-12))
+    worst = np.argsort(limited, kind="stable")[::-1]
+    for count in sorted(
+        {min(factor * max(1, breaking), limited.size) for factor in _UNLUCKY} | {limited.size}
+    ):
+        weights = _unlucky(case, seconds, worst[:count], count - breaking)
         bounds.append(_best(case, weights, limit, value))
     return min(value, max(bounds))
 
