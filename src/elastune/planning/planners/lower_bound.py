@@ -41,13 +41,12 @@ def lower_bound(case: Case, found: Outcome) -> float:
     value = case.value(found)[0]
     if limit is None:
         return min(value, _best(case, Weights(seconds=seconds, boots_like_one=True), math.inf, value))
-    limited = found.jct_s if deadline_matters else found.cost_usd
+    samples = found.jct_s if deadline_matters else found.cost_usd
     bounds = [_best(case, _quantiles(case, seconds), limit, value)]
-    breaking = math.floor((1 - case.limits.confidence) * limited.size * (1 + 1e-12))
-    worst = np.argsort(limited, kind="stable")[::-1]
-    for count in sorted(
-        {min(factor * max(1, breaking), limited.size) for factor in _UNLUCKY} | {limited.size}
-    ):
+    breaking = math.floor((1 - case.limits.confidence) * samples.size * (1 + 1e-12))
+    worst = np.argsort(samples, kind="stable")[::-1]
+    counts = {min(factor * max(1, breaking), samples.size) for factor in _UNLUCKY}
+    for count in sorted(counts | {samples.size}):
         weights = _unlucky(case, seconds, worst[:count], count - breaking)
         bounds.append(_best(case, weights, limit, value))
     return min(value, max(bounds))
