@@ -1,4 +1,4 @@
-"""The floor keeps account, and lets nothing happen that must not."""
+"""The state of an epoch follows its events and rejects impossible ones."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ W0, W1 = WorkerId("w0"), WorkerId("w1")
 TWO = grid([[1.0, 2.0], [3.0, 4.0]])
 
 
-def floor_after(*events: Event, epoch: Epoch = TWO) -> EpochState:
-    floor = EpochState(epoch)
+def state_after(*events: Event, epoch: Epoch = TWO) -> EpochState:
+    state = EpochState(epoch)
     for event in events:
-        floor.handle(event)
-    return floor
+        state.handle(event)
+    return state
 
 
 def started(trial: int, partition: int, on: WorkerId, at_s: float = 0.0) -> UnitStarted:
@@ -62,43 +62,43 @@ def started(trial: int, partition: int, on: WorkerId, at_s: float = 0.0) -> Unit
 )
 def test_what_must_not_happen_is_refused(events: list[Event]) -> None:
     with pytest.raises(InvariantError):
-        floor_after(*events)
+        state_after(*events)
 
 
 @pytest.mark.parametrize("gone", [UnitFailed(at_s=1, worker=W0), WorkerLost(at_s=1, worker=W0)])
 def test_a_unit_that_did_not_end_goes_back(gone: Event) -> None:
-    floor = floor_after(started(0, 0, W0), gone)
-    assert floor.is_todo(unit(0, 0))
-    assert floor.can_start(unit(0, 1), W1)
-    assert floor.can_start(unit(0, 0), W0) == isinstance(gone, UnitFailed)
+    state = state_after(started(0, 0, W0), gone)
+    assert state.is_todo(unit(0, 0))
+    assert state.can_start(unit(0, 1), W1)
+    assert state.can_start(unit(0, 0), W0) == isinstance(gone, UnitFailed)
 
 
 def test_a_unit_that_failed_fetches_its_model_again() -> None:
-    floor = floor_after(started(0, 0, W0))
-    assert not floor.must_hop(TrialId(0), W0)
-    floor.handle(UnitFailed(at_s=1, worker=W0))
-    assert floor.must_hop(TrialId(0), W0)
+    state = state_after(started(0, 0, W0))
+    assert not state.must_hop(TrialId(0), W0)
+    state.handle(UnitFailed(at_s=1, worker=W0))
+    assert state.must_hop(TrialId(0), W0)
 
 
 def test_a_worker_that_is_back_may_hold_other_partitions() -> None:
     back = worker("w0", [1], {0: 9.0, 1: 9.0})
-    floor = floor_after(WorkerLost(at_s=1, worker=W0), WorkerJoined(at_s=2, worker=back))
-    assert floor.can_start(unit(0, 1), W0)
-    assert not floor.can_start(unit(0, 0), W0)
-    assert floor.expected_s(unit(0, 1), W0) == 9.0
+    state = state_after(WorkerLost(at_s=1, worker=W0), WorkerJoined(at_s=2, worker=back))
+    assert state.can_start(unit(0, 1), W0)
+    assert not state.can_start(unit(0, 0), W0)
+    assert state.expected_s(unit(0, 1), W0) == 9.0
 
 
 def test_a_dropped_trial_owes_nothing_and_frees_its_worker() -> None:
-    floor = floor_after(started(0, 0, W0), TrialDropped(at_s=1, trial=TrialId(0)))
-    assert floor.can_start(unit(1, 0), W0)
-    assert not floor.is_todo(unit(0, 0))
-    assert not floor.is_todo(unit(0, 1))
-    assert [each.trial for each in floor.snapshot().units_left] == [1, 1]
+    state = state_after(started(0, 0, W0), TrialDropped(at_s=1, trial=TrialId(0)))
+    assert state.can_start(unit(1, 0), W0)
+    assert not state.is_todo(unit(0, 0))
+    assert not state.is_todo(unit(0, 1))
+    assert [each.trial for each in state.snapshot().units_left] == [1, 1]
 
 
 def test_a_snapshot_is_the_rest_of_the_epoch() -> None:
-    floor = floor_after(started(0, 0, W0), started(1, 1, W1), UnitEnded(at_s=1.0, worker=W0))
-    rest = floor.snapshot()
+    state = state_after(started(0, 0, W0), started(1, 1, W1), UnitEnded(at_s=1.0, worker=W0))
+    rest = state.snapshot()
     assert rest.done == {unit(0, 0)}
     assert rest.units_left == (unit(0, 1), unit(1, 0))
     assert [(each.unit, each.worker, each.left_s) for each in rest.underway] == [(unit(1, 1), W1, 3.0)]
@@ -107,8 +107,8 @@ def test_a_snapshot_is_the_rest_of_the_epoch() -> None:
 
 def test_the_epoch_is_over_when_all_is_done() -> None:
     one = grid([[1.0]])
-    assert not floor_after(started(0, 0, W0), epoch=one).is_over
-    assert floor_after(started(0, 0, W0), UnitEnded(at_s=1, worker=W0), epoch=one).is_over
+    assert not state_after(started(0, 0, W0), epoch=one).is_over
+    assert state_after(started(0, 0, W0), UnitEnded(at_s=1, worker=W0), epoch=one).is_over
 
 
 def test_an_epoch_must_make_sense() -> None:

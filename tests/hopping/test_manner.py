@@ -89,7 +89,7 @@ def test_slots_beyond_the_copies_of_the_data_are_of_no_use() -> None:
     assert useful_workers(10, 4) == 4
     assert useful_workers(10, 4, 2) == 8
     assert useful_workers(3, 4) == 3
-    with pytest.raises(InvariantError, match="no epoch has 0 workers"):
+    with pytest.raises(InvariantError, match="workers=0"):
         useful_workers(0, 4)
 
 

@@ -66,7 +66,7 @@ def test_in_python_the_path_is_relative_to_the_working_folder(
     ("content", "message"),
     [
         ('{"2": [1.0]}', "no iterations were measured on 1 slot (only on: 2); measure at 1 slot too"),
-        ('{"1": []}', "iterations on 1 slot: the list is empty; at least one measured value is needed"),
+        ('{"1": []}', "iterations on 1 slot: the list is empty; expected at least one measured value"),
         ('{"1": [60], "2": [30, 0]}', "iterations on 2 slots: value 2 is 0; expected seconds, more than 0"),
         ('{"1": [60], "2": [-30]}', "iterations on 2 slots: value 1 is -30; expected a duration, 0 or more"),
         ('{"1": [NaN]}', "iterations on 1 slot: value 1 is nan; expected a duration"),

@@ -87,5 +87,5 @@ def test_a_plan_for_other_stages_is_refused() -> None:
 
 
 def test_a_stage_cannot_use_more_nodes_than_it_holds() -> None:
-    with pytest.raises(InvariantError, match="fewer nodes than it uses"):
+    with pytest.raises(InvariantError, match="must hold the nodes that it uses"):
         cost(workload(DOLLAR_A_SECOND, (4, 1)), (4, 1, 1))

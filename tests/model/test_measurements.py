@@ -59,7 +59,7 @@ def test_the_other_latencies_are_fitted_likewise() -> None:
         ({1: [-1.0]}, "iterations on 1 slot: value 1 is -1"),
         ({1: [math.nan]}, "iterations on 1 slot: value 1 is nan"),
         ({1: [math.inf]}, "iterations on 1 slot: value 1 is inf"),
-        ({0: [1.0]}, "measured on 0 slots; the least is 1"),
+        ({0: [1.0]}, "measured on 0 slots; expected 1 or more"),
     ],
 )
 def test_what_cannot_have_been_measured_is_refused(iteration: dict[int, list[float]], message: str) -> None:

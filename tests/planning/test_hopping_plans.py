@@ -212,7 +212,7 @@ def test_too_few_nodes_for_all_brackets_are_told_without_gangs() -> None:
         cluster=replace(JOB.cluster, max_nodes=3),
         limits=Limits(),
     )
-    with pytest.raises(NoPlanError, match="3 nodes cannot give every search") as caught:
+    with pytest.raises(NoPlanError, match="3 nodes are too few for one node per bracket") as caught:
         make_quote(crowded)
     assert "gang" not in str(caught.value)
     assert [remedy.max_nodes for remedy in caught.value.diagnosis.remedies] == [4]

@@ -230,7 +230,7 @@ class TestItsEnd:
 
 
 def test_it_needs_to_know_how_far_to_train() -> None:
-    with pytest.raises(JobError, match=r"search\.max_iterations is missing; asha needs the iterations that"):
+    with pytest.raises(JobError, match=r"search\.max_iterations is missing; asha needs the total iterations"):
         search_for("asha", SeerSearch(), {"max_iterations": None})
     assert search_for("asha", SeerSearch(), {"max_iterations": 9}) == AshaSearch.model_validate(
         {"max_iterations": 9, "eta": 4}

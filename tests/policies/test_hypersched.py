@@ -142,5 +142,5 @@ def test_a_budget_without_a_deadline_is_time_too() -> None:
 
 
 def test_the_entrance_can_be_a_number_or_a_word() -> None:
-    assert HyperSched(HyperSchedSearch.model_validate({"entrance": 0.5})).entrance == 0.5
-    assert HyperSched(HyperSchedSearch()).entrance == "deadline"
+    assert HyperSched(HyperSchedSearch.model_validate({"entrance": 0.5})).options.entrance == 0.5
+    assert HyperSched(HyperSchedSearch()).options.entrance == "deadline"

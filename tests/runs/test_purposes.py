@@ -112,7 +112,7 @@ class TestRun:
             ({"metric": "val_loss", "mode": None}, "mode is missing, and the metric 'val_loss' looks like"),
             ({"space": None}, "space is missing; expected the hyperparameters to search"),
             ({"trainable": None}, "trainable is missing; expected a class or a generator function"),
-            ({"trainable": "synthetic:hypersched"}, "there is nothing to train; expected a class"),
+            ({"trainable": "synthetic:hypersched"}, "cannot train; expected a class"),
             ({"trainable": "curves.npz", "space": None}, "`elastune simulate` runs this job in virtual time"),
         ],
     )  # fmt: skip

@@ -1,11 +1,7 @@
-"""One epoch of model hopping as plain values: who has to visit what, where the data lie, what a visit takes.
+"""One epoch of model hopping as plain values: units, workers, events, schedules.
 
 A *unit* is the visit of a trial to a partition. It runs on a worker that holds the partition, without a
 break. In an epoch every trial visits every partition once, in any order (Cerebro, sections 3.1 and 5.1).
-
-What happens to units and workers during an epoch. Every event carries its time.
-
-A schedule: who visited what, where and when; how long it all took and how much better it could be.
 """
 
 from __future__ import annotations
@@ -24,28 +20,21 @@ PartitionId = NewType("PartitionId", int)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unit:
-    """One trial on one partition."""
-
     trial: TrialId
     partition: PartitionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopWorker:
-    """A place that trains one trial at a time on the partitions that it holds.
-
-    `unit_s` says how long each trial trains here on a partition of size 1.
-    """
+    """Trains one trial at a time on the partitions that it holds."""
 
     id: WorkerId
     partitions: frozenset[PartitionId]
-    unit_s: Mapping[TrialId, float]
+    unit_s: Mapping[TrialId, float]  # how long each trial trains here on a partition of size 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Underway:
-    """A unit that a worker is busy with for so long yet."""
-
     unit: Unit
     worker: WorkerId
     left_s: float
@@ -53,21 +42,19 @@ class Underway:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hops:
-    """What it takes to bring a trial's model to another worker; nothing if it is left out.
-
-    `at` says where models lie now. A model that lies nowhere is in the store and has to be fetched, too.
-    """
+    """The cost of moving a trial's model to another worker; 0 for trials left out."""
 
     seconds: Mapping[TrialId, float] = field(default_factory=dict)
     model_bytes: Mapping[TrialId, int] = field(default_factory=dict)
     at: Mapping[TrialId, WorkerId] = field(default_factory=dict)
+    """The workers that have a model now. The other models are in the store and have to be fetched, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """What is to be scheduled. In the middle of an epoch, `done` and `underway` say how far it is.
+    """The work to schedule. In the middle of an epoch, `done` and `underway` say what has happened.
 
-    `sizes` are relative to the partition for which `HopWorker.unit_s` was measured; 1 where left out.
+    `sizes` are relative to the partition for which `HopWorker.unit_s` was measured; 1 for those left out.
     A partition may have several holders (replicas), or none: then its units wait for a worker that has it.
     """
 
@@ -89,26 +76,24 @@ class Epoch:
             check_worker(worker, self)
         for partition, size in self.sizes.items():
             _check_positive(f"the size of partition {partition}", size)
-        known = {(trial, partition) for trial in self.trials for partition in self.partitions}
-        told = [*self.done, *(each.unit for each in self.underway)]
-        strange = [unit for unit in told if (unit.trial, unit.partition) not in known]
-        if strange:
-            raise InvariantError(f"{strange[0]} is done or underway, but is no unit of this epoch")
+        workers = {worker.id for worker in self.workers}
+        trials, partitions = set(self.trials), set(self.partitions)
+        for unit in (*self.done, *(each.unit for each in self.underway)):
+            if unit.trial not in trials or unit.partition not in partitions:
+                raise InvariantError(f"{unit} is done or underway, but is not a unit of this epoch")
         for trial, at in self.hops.at.items():
-            if trial not in self.trials or at not in {worker.id for worker in self.workers}:
-                raise InvariantError(f"the model of trial {trial} lies on worker {at}: both must be known")
+            if trial not in trials or at not in workers:
+                raise InvariantError(f"the model of trial {trial} is on worker {at}: both must be known")
         for each in self.underway:
-            if each.unit in self.done or each.worker not in {worker.id for worker in self.workers}:
+            if each.unit in self.done or each.worker not in workers:
                 raise InvariantError(f"{each} is underway: it must not be done, and its worker must be known")
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """All units of the epoch, done or not."""
         return tuple(Unit(trial, partition) for trial in self.trials for partition in self.partitions)
 
     @property
     def units_left(self) -> tuple[Unit, ...]:
-        """The units that nobody has begun."""
         begun = self.done.union(each.unit for each in self.underway)
         return tuple(unit for unit in self.units if unit not in begun)
 
@@ -117,11 +102,10 @@ class Epoch:
 
 
 def check_worker(worker: HopWorker, epoch: Epoch) -> None:
-    """A worker has a positive time for every trial of the epoch; it may hold other partitions, too."""
-    missing = [trial for trial in epoch.trials if trial not in worker.unit_s]
-    if missing:
-        raise InvariantError(f"worker {worker.id} has no unit time for trial {missing[0]}")
+    """A worker needs a positive time for every trial of the epoch; it may hold other partitions, too."""
     for trial in epoch.trials:
+        if trial not in worker.unit_s:
+            raise InvariantError(f"worker {worker.id} has no unit time for trial {trial}")
         _check_positive(f"the unit time of trial {trial} on worker {worker.id}", worker.unit_s[trial])
 
 
@@ -135,6 +119,9 @@ def _check_distinct(what: str, ids: Iterable[object]) -> None:
     if len(set(listed)) < len(listed):
         twice = next(each for each in listed if listed.count(each) > 1)
         raise InvariantError(f"{what} {twice} is named twice")
+
+
+# What happens to units and workers during an epoch.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +139,7 @@ class UnitEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitFailed:
-    """The worker is well, the unit did not end: it goes back and runs again from the last checkpoint."""
+    """The worker is well but the unit did not end: it runs again from the last checkpoint."""
 
     at_s: float
     worker: WorkerId
@@ -160,7 +147,7 @@ class UnitFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLost:
-    """Its unit goes back; its partitions are gone unless others hold them."""
+    """Its unit runs again; its partitions are gone unless others hold them."""
 
     at_s: float
     worker: WorkerId
@@ -168,7 +155,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerJoined:
-    """A new worker, or a lost one that is back, with the partitions that it holds."""
+    """A new worker, or a lost one that is back."""
 
     at_s: float
     worker: HopWorker
@@ -176,7 +163,7 @@ class WorkerJoined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialDropped:
-    """A trial was stopped: what it has not visited yet, it need not visit."""
+    """A trial was stopped: its other visits are not needed."""
 
     at_s: float
     trial: TrialId
@@ -199,18 +186,13 @@ class ScheduledVisit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Visits in the order in which they began.
-
-    `bound_s` is what no schedule of the same epoch can beat. `cut` are visits that a loss or a failure ended
-    before their time; `unfinished` are units that no worker could do any more.
-    """
+    """Visits in the order in which they began. No schedule of the same epoch is shorter than `bound_s`."""
 
     visits: tuple[ScheduledVisit, ...]
     bound_s: float
-    worker_s: float
-    """Seconds that workers were there until the last visit ended, summed over them."""
-    cut: tuple[ScheduledVisit, ...] = ()
-    unfinished: tuple[Unit, ...] = ()
+    worker_s: float  # seconds that workers were up until the last visit ended, summed over them
+    cut: tuple[ScheduledVisit, ...] = ()  # visits that a loss or a failure ended early
+    unfinished: tuple[Unit, ...] = ()  # units for which no worker was left
 
     @property
     def makespan_s(self) -> float:

@@ -1,10 +1,8 @@
-"""The floor: which units are left, underway or done, who is free, and how much work everyone has left.
+"""The state of an epoch: which units are left, underway or done, and which workers and trials are free.
 
-It is the Q and Q' of Cerebro (section 5.6) and changes only in `handle`. It decides nothing; schedulers look
-at it and say what to start. Trials, partitions and workers are rows of its arrays, in the order in which
-they came; a lost worker keeps its row and holds nothing.
-
-What a scheduler is: asked at every event, it says which units start now, and where.
+It is the Q and Q' of Cerebro (section 5.6) and changes only in `handle`. It decides nothing; a `Scheduler`
+reads it at every event and names the units to start. Trials, partitions and workers are rows of its arrays,
+in the order in which they came; a lost worker keeps its row and holds nothing.
 """
 
 from __future__ import annotations
@@ -43,23 +41,18 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A unit on its worker and when it should be over."""
-
     unit: Unit
     expected_end_s: float
 
 
 class EpochState:
-    """The state of an epoch."""
-
     def __init__(self, epoch: Epoch, *, now_s: float = 0.0) -> None:
         self.now_s = now_s
         self.trials: tuple[TrialId, ...] = epoch.trials
         self.partitions: tuple[PartitionId, ...] = epoch.partitions
         self.workers: list[HopWorker] = []
         self.running: dict[WorkerId, Running] = {}
-        self.roster = 0
-        """Grows whenever a worker joins or is lost: plans made before are out of date."""
+        self.roster = 0  # grows whenever a worker joins or is lost: earlier plans are out of date
         self.sizes: Floats = np.array([epoch.size(each) for each in epoch.partitions], dtype=float)
         self.hop_s: Floats = np.array([epoch.hops.seconds.get(t, 0.0) for t in epoch.trials], dtype=float)
         self.todo: Bools = np.ones((len(epoch.trials), len(epoch.partitions)), dtype=bool)
@@ -83,7 +76,6 @@ class EpochState:
             self._begin(each.unit, each.worker, now_s + each.left_s)
 
     def handle(self, event: Event) -> None:
-        """The one way to change the floor."""
         self.now_s = event.at_s
         match event:
             case UnitStarted(unit=unit, worker=worker):
@@ -126,13 +118,13 @@ class EpochState:
         return bool(self._model_row[self._trial_row[trial]] != self._worker_row[worker])
 
     def expected_s(self, unit: Unit, worker: WorkerId) -> float:
-        """How long the unit would take on this worker now, with the hop if one is needed."""
+        """How long the unit would take on this worker now, with the hop if needed."""
         trial = self._trial_row[unit.trial]
         training = self.train_s[self._worker_row[worker], trial] * self.sizes[self._column[unit.partition]]
         return float(training + (self.hop_s[trial] if self.must_hop(unit.trial, worker) else 0.0))
 
     def waits_s(self) -> tuple[Floats, Floats]:
-        """How long each worker and each trial is busy yet."""
+        """How long each worker and each trial is still busy."""
         workers_s, trials_s = np.zeros(len(self.workers)), np.zeros(len(self.trials))
         for worker, running in self.running.items():
             left_s = max(0.0, running.expected_end_s - self.now_s)
@@ -140,14 +132,14 @@ class EpochState:
         return workers_s, trials_s
 
     def model_rows(self) -> Indices:
-        """The row of the worker where each trial's model lies, -1 for the store."""
+        """The row of the worker that has each trial's model, -1 for the store."""
         return self._model_row
 
     def unit(self, trial_row: int, column: int) -> Unit:
         return Unit(self.trials[trial_row], self.partitions[column])
 
     def snapshot(self) -> Epoch:
-        """The rest of the epoch as a problem of its own that begins now."""
+        """The rest of the epoch as an epoch that begins now."""
         workers_s, _ = self.waits_s()
         stored = {trial: row for trial, row in zip(self.trials, self._model_row, strict=True) if row >= 0}
         return Epoch(
@@ -169,7 +161,7 @@ class EpochState:
 
     @functools.cached_property
     def unit_s(self) -> Floats:
-        """What a unit takes by (worker, trial, partition) if its trial has to hop, held or not."""
+        """Seconds of a unit by (worker, trial, partition) if its trial has to hop, held or not."""
         seconds: Floats = self.train_s[:, :, None] * self.sizes + self.hop_s[:, None]
         return seconds
 
@@ -179,7 +171,7 @@ class EpochState:
 
     def _join(self, worker: HopWorker) -> None:
         if self.is_present(worker.id):
-            raise InvariantError(f"worker {worker.id} joined, but it is here already")
+            raise InvariantError(f"worker {worker.id} joined, but it is already present")
         row = self._worker_row.setdefault(worker.id, len(self.workers))
         if row == len(self.workers):
             self.workers.append(worker)
@@ -194,13 +186,13 @@ class EpochState:
 
     def _lose(self, worker: WorkerId) -> None:
         if not self.is_present(worker):
-            raise InvariantError(f"worker {worker} was lost, but it is not here")
+            raise InvariantError(f"worker {worker} was lost, but it is not present")
         if worker in self.running:
             self._put_back(self._leave(worker))
         row = self._worker_row[worker]
         self.worker_free[row] = False
         self.holds[row] = False
-        # Models outlive their worker in the store; from there each has to be fetched again.
+        # The store still has the models of a lost worker; they have to be fetched again.
         self._model_row[self._model_row == row] = -1
         self._roster_changed()
 
@@ -213,7 +205,7 @@ class EpochState:
         if not self.can_start(unit, worker):
             raise InvariantError(
                 f"{unit} cannot start on worker {worker}: expected a free worker that holds the partition, "
-                "and a trial that is nowhere else and has not been there yet"
+                "and a free trial that has not visited it yet"
             )
 
     def _begin(self, unit: Unit, worker: WorkerId, expected_end_s: float) -> None:
@@ -235,7 +227,7 @@ class EpochState:
     def _put_back(self, unit: Unit) -> None:
         trial = self._trial_row[unit.trial]
         self.todo[trial, self._column[unit.partition]] = True
-        self._model_row[trial] = -1  # what lies there is half trained; the checkpoint has to be fetched
+        self._model_row[trial] = -1  # the worker's copy is half trained; the checkpoint has to be fetched
 
     def _drop(self, trial: TrialId) -> None:
         for worker in [worker for worker, each in self.running.items() if each.unit.trial == trial]:
@@ -247,18 +239,16 @@ class EpochState:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A unit and the free worker that is to begin it now."""
-
     unit: Unit
     worker: WorkerId
 
 
 class Scheduler(Protocol):
-    """Looks at the floor, never changes it; the caller starts what it says and tells the floor.
+    """Reads the state and never changes it; the caller starts the units and reports them to the state.
 
-    While units are left that somebody could begin and nothing is underway, at least one has to be named.
+    While nothing is underway and a unit could start, at least one has to be named.
     """
 
-    def dispatch(self, floor: EpochState) -> tuple[Assignment, ...]:
-        """Units to start now, each on a worker of its own. Nothing: wait for the next event."""
+    def dispatch(self, state: EpochState) -> tuple[Assignment, ...]:
+        """Units to start now, each on its own worker. Empty: wait for the next event."""
         ...

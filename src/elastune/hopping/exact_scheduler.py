@@ -1,16 +1,13 @@
-"""Keeps to a schedule made before, while the world does not keep to its times.
-
-Of every worker and every trial only the *order* of visits is taken from the plan: a unit starts as soon as it
-is the next one for both. So a late unit moves those behind it and nothing else; one that failed comes again.
-
-`exact`: the shortest schedule, or the best and a bound when the time is up, by CP-SAT of OR-Tools.
+"""`exact`: the shortest schedule, or the best one found in time and a bound, by CP-SAT of OR-Tools.
 
 Every unit has an interval per holder of its partition, of which one is chosen; the intervals of a worker and
-those of a trial do not overlap (the MILP of Cerebro's section 5.1 in the words of constraint programming).
+those of a trial do not overlap (the MILP of Cerebro's section 5.1 as a constraint program). `Planned` follows
+such a schedule online and takes only the *order* of visits of each worker and trial from it: a late unit
+delays those behind it and nothing else; a failed one runs again.
 
-Deviations: times are whole ticks (milliseconds if they are, else so fine that the bound, lowered accordingly,
-loses about a millionth); and since a hop depends on where a model was before, every visit is planned with its
-hop. Where hops take time the result is therefore good, but nothing is proven by the search.
+Deviations: times are whole ticks (milliseconds if possible, else so fine that the bound, lowered accordingly,
+loses about a millionth). A hop depends on where a model was before, so every visit is planned with its hop:
+if hops take time the result is good, but the search proves nothing.
 """
 
 from __future__ import annotations
@@ -33,29 +30,29 @@ Plan = tuple[ScheduledVisit, ...]
 
 @dataclass(slots=True)
 class Planned:
-    """Plans at the first question, and again whenever a worker has come or gone."""
+    """Plans at the first dispatch, and again whenever a worker has joined or left."""
 
     plan: Callable[[Epoch], Plan]
     _visits: Plan = ()
     _first: int = 0
     _roster: int | None = None
 
-    def dispatch(self, floor: EpochState) -> tuple[Assignment, ...]:
-        if self._roster != floor.roster:
-            self._visits, self._first, self._roster = self.plan(floor.snapshot()), 0, floor.roster
-        while self._first < len(self._visits) and floor.is_done(self._visits[self._first].unit):
+    def dispatch(self, state: EpochState) -> tuple[Assignment, ...]:
+        if self._roster != state.roster:
+            self._visits, self._first, self._roster = self.plan(state.snapshot()), 0, state.roster
+        while self._first < len(self._visits) and state.is_done(self._visits[self._first].unit):
             self._first += 1
         chosen = []
         trials: set[TrialId] = set()
         workers: set[WorkerId] = set()
         for visit in itertools.islice(self._visits, self._first, None):
             unit, worker = visit.unit, visit.worker
-            if floor.is_todo(unit):
-                if unit.trial not in trials and worker not in workers and floor.can_start(unit, worker):
+            if state.is_todo(unit):
+                if unit.trial not in trials and worker not in workers and state.can_start(unit, worker):
                     chosen.append(Assignment(unit, worker))
                 trials.add(unit.trial)
                 workers.add(worker)
-                if len(workers) == len(floor.workers):
+                if len(workers) == len(state.workers):
                     break
         return tuple(chosen)
 
@@ -68,8 +65,8 @@ FINEST = 2.0**30
 class SolverEffort:
     """How long to search. `warm` starts from the schedule of `list`, so the result is never worse.
 
-    Seconds on the clock make the result depend on the machine; the solver's deterministic seconds, which are
-    of about the same length, do not as long as there is one thread.
+    With `limit_s` the result depends on the machine; with one thread and the solver's deterministic seconds,
+    which are about as long, it does not.
     """
 
     limit_s: float = 10.0
@@ -81,9 +78,7 @@ class SolverEffort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solved:
-    """`schedule` is None only if a cold search found nothing in time."""
-
-    schedule: Schedule | None
+    schedule: Schedule | None  # None only if a cold search found nothing in time
     bound_s: float
     optimal: bool
 
@@ -95,11 +90,12 @@ def solve(epoch: Epoch, effort: SolverEffort | None = None) -> Solved:
     bound_s = lower_bound_s(epoch) if first is None else first.bound_s
     if first is not None and first.makespan_s <= bound_s * (1 + OPTIMAL):
         return Solved(schedule=first, bound_s=bound_s, optimal=True)
-    model = _Model(epoch, _Ticks.of(epoch))
-    found, proven_s = model.solve(effort, bound_s, first)
+    found, proven_s = _Model(epoch, _Ticks.of(epoch)).solve(effort, bound_s, first)
     if not any(epoch.hops.seconds.values()):
         bound_s = max(bound_s, proven_s)
-    candidates = [each for each in (first, _retimed(epoch, found)) if each is not None]
+    # The order that was found, with the true times instead of ticks.
+    retimed = simulate(epoch, Planned(lambda _: found)) if found else None
+    candidates = [each for each in (first, retimed) if each is not None]
     if not candidates:
         return Solved(schedule=None, bound_s=bound_s, optimal=False)
     best = min(candidates, key=lambda schedule: schedule.makespan_s)
@@ -109,29 +105,16 @@ def solve(epoch: Epoch, effort: SolverEffort | None = None) -> Solved:
 
 
 def exact_scheduler(effort: SolverEffort | None = None) -> Planned:
-    """The same online: solved at the first question, and again whenever a worker has come or gone."""
-
-    def plan(epoch: Epoch) -> Plan:
-        solved = solve(epoch, effort)
-        schedule = solved.schedule or simulate(epoch, MostLeft())
-        return schedule.visits
-
-    return Planned(plan)
-
-
-def _retimed(epoch: Epoch, plan: Plan) -> Schedule | None:
-    """The order that was found with the true times instead of ticks."""
-    return simulate(epoch, Planned(lambda _: plan)) if plan else None
+    """The same online: solved at the first dispatch, and again whenever a worker has joined or left."""
+    return Planned(lambda epoch: (solve(epoch, effort).schedule or simulate(epoch, MostLeft())).visits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ticks:
-    """Whole numbers for the solver. `excess`: by which share a duration was rounded up, at most."""
-
     durations: Mapping[tuple[Unit, WorkerId], int]
     underway: Mapping[WorkerId, int]
     tick_s: float
-    excess: float
+    excess: float  # the largest share by which a duration was rounded up
 
     @staticmethod
     def of(epoch: Epoch) -> _Ticks:
@@ -153,12 +136,9 @@ class _Ticks:
 
 
 class _Model:
-    """The constraints, and what is needed to read the answer."""
-
     def __init__(self, epoch: Epoch, ticks: _Ticks) -> None:
-        cp_model = _ortools()
         self._ticks = ticks
-        self._model = cp_model.CpModel()
+        self._model = _ortools().CpModel()
         horizon = sum(ticks.durations.values()) + sum(ticks.underway.values())
         self._makespan = self._model.new_int_var(0, horizon, "makespan")
         self._starts: dict[tuple[Unit, WorkerId], Any] = {}
@@ -189,7 +169,7 @@ class _Model:
         self._model.minimize(self._makespan)
 
     def solve(self, effort: SolverEffort, bound_s: float, first: Schedule | None) -> tuple[Plan, float]:
-        """Visits in ticks (only their order counts), and a bound in true seconds."""
+        """Visits in ticks, of which only the order counts, and a bound in true seconds."""
         cp_model = _ortools()
         self._model.add(self._makespan >= int(bound_s / self._ticks.tick_s * (1 - OPTIMAL)))
         if first is not None:
@@ -217,10 +197,8 @@ class _Model:
         return tuple(sorted(visits, key=lambda visit: (visit.start_s, visit.worker))), proven_s
 
     def _hint(self, first: Schedule) -> None:
-        """The schedule of `list`, laid out anew in ticks."""
-        free: dict[object, int] = {}
-        for busy, length in self._ticks.underway.items():
-            free["worker", busy] = length
+        """The schedule of `list`, in ticks."""
+        free: dict[object, int] = {("worker", busy): ticks for busy, ticks in self._ticks.underway.items()}
         for visit in first.visits:
             key = (visit.unit, visit.worker)
             if key in self._starts:
@@ -239,6 +217,6 @@ def _ortools() -> Any:
     except ImportError:
         raise JobError(
             "the exact scheduler of model hopping needs OR-Tools, which is not installed: "
-            "pip install 'elastune[hopper]', or take the scheduler 'list'"
+            "pip install 'elastune[hopper]', or set the scheduler to 'list'"
         ) from None
     return cp_model

@@ -1,6 +1,4 @@
-"""Where partitions lie: spread evenly over the workers, replicas on different machines, moved as little as
-possible when workers come and go.
-"""
+"""Which worker holds which partitions: evenly, replicas on different nodes, with few moves on changes."""
 
 from __future__ import annotations
 
@@ -14,11 +12,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """A worker and the machine it is on, with the names that this has."""
-
     worker: WorkerId
     node: str
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the node
 
 
 Layout = dict[WorkerId, frozenset[PartitionId]]
@@ -33,27 +29,27 @@ def lay_out(
     hosts: Mapping[int, frozenset[str]] | None = None,
     most: int | None = None,
 ) -> Layout:
-    """Who holds what.
+    """The partitions of each worker, at most `most`.
 
-    What lies somewhere stays there unless that leaves another with less than it could take over. A
-    partition that nobody may hold stays out; nobody may hold more than `most`.
+    A partition stays with its holder (`before`) unless moving it balances the load. A partition that no
+    worker may hold is left out.
     """
-    shelves = _Shelves(places, sizes, hosts or {}, len(sizes) if most is None else most)
+    holdings = _Holdings(places, sizes, hosts or {}, len(sizes) if most is None else most)
     for place in places:
         for partition in sorted((before or {}).get(place.worker, ())):
-            shelves.put(partition, place)
+            holdings.put(partition, place)
     for partition in sorted(sizes, key=lambda each: (-sizes[each], each)):
-        while len(shelves.holders(partition)) < replicas and shelves.spread(partition):
+        while len(holdings.holders[partition]) < replicas and holdings.spread(partition):
             pass
-        if shelves.is_huddled(partition, replicas):
-            shelves.spread(partition)
-    shelves.thin_out(replicas)
-    shelves.level()
-    shelves.use_idle()
-    return {place.worker: frozenset(shelves.held[place.worker]) for place in places}
+        if holdings.could_spread(partition, replicas):
+            holdings.spread(partition)
+    holdings.drop_extra(replicas)
+    holdings.balance()
+    holdings.use_idle()
+    return {place.worker: frozenset(holdings.held[place.worker]) for place in places}
 
 
-class _Shelves:
+class _Holdings:
     def __init__(
         self,
         places: Sequence[WorkerPlace],
@@ -66,7 +62,7 @@ class _Shelves:
         self.sizes = sizes
         self.hosts = hosts
         self.held: dict[WorkerId, set[PartitionId]] = {place.worker: set() for place in places}
-        self._holders: dict[PartitionId, list[WorkerPlace]] = {partition: [] for partition in sizes}
+        self.holders: dict[PartitionId, list[WorkerPlace]] = {partition: [] for partition in sizes}
 
     def may(self, partition: PartitionId, place: WorkerPlace) -> bool:
         hosts = self.hosts.get(partition)
@@ -77,22 +73,18 @@ class _Shelves:
     def put(self, partition: PartitionId, place: WorkerPlace) -> None:
         if partition in self.sizes and self.may(partition, place):
             self.held[place.worker].add(partition)
-            self._holders[partition].append(place)
+            self.holders[partition].append(place)
 
     def take(self, partition: PartitionId, place: WorkerPlace) -> None:
         self.held[place.worker].discard(partition)
-        self._holders[partition].remove(place)
-
-    def holders(self, partition: PartitionId) -> list[WorkerPlace]:
-        return self._holders[partition]
+        self.holders[partition].remove(place)
 
     def load(self, place: WorkerPlace) -> float:
-        """A partition with several holders is a part of the load of each."""
-        return sum(self.sizes[each] / len(self._holders[each]) for each in self.held[place.worker])
+        return sum(self._weight(each) for each in self.held[place.worker])
 
     def spread(self, partition: PartitionId) -> bool:
-        """One more holder: the one with least, on a machine that has it not yet. False: there is none."""
-        taken = {place.node for place in self._holders[partition]}
+        """Add the holder with the least load, if possible on a node without a copy. False: there is none."""
+        taken = {place.node for place in self.holders[partition]}
         free = [place for place in self.places if self.may(partition, place)]
         if not free:
             return False
@@ -100,24 +92,22 @@ class _Shelves:
         self.put(partition, min(free, key=lambda place: (place.node in taken, loads[place.worker])))
         return True
 
-    def is_huddled(self, partition: PartitionId, replicas: int) -> bool:
-        """Whether its copies are on fewer machines than they could be."""
-        nodes = {place.node for place in self._holders[partition]}
+    def could_spread(self, partition: PartitionId, replicas: int) -> bool:
+        """Whether its copies are on fewer nodes than possible."""
+        nodes = {place.node for place in self.holders[partition]}
         free = {place.node for place in self.places if self.may(partition, place)}
         return len(nodes) < min(replicas, len(nodes | free))
 
-    def thin_out(self, replicas: int) -> None:
-        """More holders than wanted, since others came or came back: one on the same machine as another gives
-        it up, or the fullest."""
-        for partition, holders in self._holders.items():
+    def drop_extra(self, replicas: int) -> None:
+        """Remove surplus copies: first one of two on the same node, then that of the fullest worker."""
+        for partition, holders in self.holders.items():
             while len(holders) > max(1, replicas):
                 nodes = [place.node for place in holders]
-                self.take(
-                    partition, max(holders, key=lambda place: (nodes.count(place.node) > 1, self.load(place)))
-                )
+                extra = max(holders, key=lambda place: (nodes.count(place.node) > 1, self.load(place)))
+                self.take(partition, extra)
 
-    def level(self) -> None:
-        """Move partitions from the fullest to the emptiest while that brings the fullest down."""
+    def balance(self) -> None:
+        """Move partitions from the fullest to the emptiest while that lowers the largest load."""
         for _ in range(len(self.sizes) * len(self.places)):
             if not self._move():
                 return
@@ -133,7 +123,7 @@ class _Shelves:
                     for partition in sorted(self.held[full.worker])
                     if self.may(partition, empty)
                     and self._weight(partition) < gap - _ROUNDING
-                    and not self._would_meet(partition, full, empty)
+                    and not self._would_share_node(partition, full, empty)
                 ]
                 if fitting:
                     partition = max(fitting, key=lambda each: (self._weight(each), -each))
@@ -143,17 +133,18 @@ class _Shelves:
         return False
 
     def _weight(self, partition: PartitionId) -> float:
-        return self.sizes[partition] / len(self._holders[partition])
+        """The load that a partition puts on each of its holders."""
+        return self.sizes[partition] / len(self.holders[partition])
 
-    def _would_meet(self, partition: PartitionId, leaves: WorkerPlace, comes: WorkerPlace) -> bool:
-        """Two copies on one machine, where they were on two."""
-        nodes = {place.node for place in self._holders[partition] if place is not leaves}
-        return comes.node in nodes and leaves.node not in nodes
+    def _would_share_node(self, partition: PartitionId, source: WorkerPlace, target: WorkerPlace) -> bool:
+        """Whether the move puts two copies on one node that were on two."""
+        nodes = {place.node for place in self.holders[partition] if place is not source}
+        return target.node in nodes and source.node not in nodes
 
     def use_idle(self) -> None:
-        """A worker that has nothing takes a copy of what fewest others have."""
+        """A worker without data gets a copy of the partition with the fewest holders."""
         for place in self.places:
             allowed = [each for each in self.sizes if self.may(each, place)]
             if not self.held[place.worker] and allowed:
-                scarce = min(allowed, key=lambda each: (len(self._holders[each]), -self.sizes[each], each))
+                scarce = min(allowed, key=lambda each: (len(self.holders[each]), -self.sizes[each], each))
                 self.put(scarce, place)

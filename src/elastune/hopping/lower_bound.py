@@ -1,14 +1,11 @@
-"""An epoch with units that may be cut: a linear program that proves bounds and says who does what.
-
-What no schedule of an epoch can beat.
+"""A lower bound on the makespan of an epoch, and the linear program behind it, in which units may be cut.
 
 Give every worker and every trial a price, all prices together 1. In a makespan C each of them can be busy for
 C at most, so C is at least the priced time of all units, each on its holder of the least priced time. That
-holds for any prices. Without replicas the best ones put all on the busiest worker or on the longest trial.
-With replicas they are the duals of a linear program (`relaxation.py`), and since they are only prices, the
-solver's rounding cannot make the bound wrong.
-
-Hops count where they are certain: a trial must come to every worker that alone holds one of its partitions.
+holds for any prices. Without replicas the best prices put all on the busiest worker or on the longest trial.
+With replicas they are the duals of the linear program (`relax`); as the bound holds for any prices, the
+solver's rounding cannot make it wrong. Hops count if they are certain: a trial must visit every worker that
+alone holds one of its partitions.
 """
 
 from __future__ import annotations
@@ -27,16 +24,13 @@ MOST_VARIABLES = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Seconds by (worker, trial, partition), infinite where not held; what is to do; what is fixed."""
-
-    seconds: Floats
+    seconds: Floats  # by (worker, trial, partition), infinite if not held
     todo: Bools
-    workers_s: Floats
-    trials_s: Floats
+    workers_s: Floats  # fixed load of each worker
+    trials_s: Floats  # and of each trial
 
     @property
     def ways(self) -> Bools:
-        """Where each unit that is to do can run."""
         ways: Bools = np.isfinite(self.seconds) & self.todo
         return ways
 
@@ -47,15 +41,13 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxed:
-    """`parts` of every unit by (worker, trial, partition); what a second of a worker or trial is worth."""
-
-    parts: Floats
+    parts: Floats  # of every unit, by (worker, trial, partition)
     worker_prices: Floats
     trial_prices: Floats
 
 
 def relax(load: Load) -> Relaxed | None:
-    """Give units to holders, in parts, so that the largest load is least; None if there are too many."""
+    """Divide units among holders so that the largest load is least; None if there are too many units."""
     from scipy import sparse  # noqa: PLC0415  only epochs with replicas need a solver
     from scipy.optimize import linprog  # noqa: PLC0415
 
@@ -73,9 +65,7 @@ def relax(load: Load) -> Relaxed | None:
     loads: Any = sparse.coo_array((values, places), shape=(rows, len(w) + 1)).tocsr()
     _, unit = np.unique(t * partitions + p, return_inverse=True)
     count = int(unit.max()) + 1
-    whole: Any = sparse.coo_array(
-        (np.ones(len(w)), (unit, column)), shape=(unit.max() + 1, len(w) + 1)
-    ).tocsr()
+    whole: Any = sparse.coo_array((np.ones(len(w)), (unit, column)), shape=(count, len(w) + 1)).tocsr()
     solved = linprog(
         np.append(np.zeros(len(w)), 1.0),
         A_ub=loads,
@@ -93,7 +83,7 @@ def relax(load: Load) -> Relaxed | None:
 
 
 def lower_bound_s(epoch: Epoch) -> float:
-    """Seconds that every schedule of the rest of the epoch takes; units without a holder do not count."""
+    """No schedule of the rest of the epoch takes fewer seconds; units without a holder do not count."""
     load = _certain_load(EpochState(epoch))
     workers, trials = load.seconds.shape[:2]
     if not workers or not trials:
@@ -110,7 +100,6 @@ def lower_bound_s(epoch: Epoch) -> float:
 
 
 def _priced(load: Load, workers: Floats, trials: Floats) -> float:
-    """The bound that these prices prove."""
     total = float(workers.sum() + trials.sum())
     if total <= 0:
         return 0.0
@@ -121,25 +110,25 @@ def _priced(load: Load, workers: Floats, trials: Floats) -> float:
     return float(cheapest[load.todo].sum() + certain) / total
 
 
-def _certain_load(floor: EpochState) -> Load:
-    """What is left, with the rest of units underway and the hops that cannot be avoided."""
-    todo = floor.todo & floor.holds.any(axis=0)
-    workers_s, trials_s = floor.waits_s()
-    alone = floor.holds & (floor.holds.sum(axis=0) == 1)
+def _certain_load(state: EpochState) -> Load:
+    """The work left, with the rest of units underway and unavoidable hops."""
+    todo = state.todo & state.holds.any(axis=0)
+    workers_s, trials_s = state.waits_s()
+    alone = state.holds & (state.holds.sum(axis=0) == 1)
     comes = (alone.astype(int) @ todo.T.astype(int)) > 0
-    for trial, row in enumerate(floor.model_rows()):
+    for trial, row in enumerate(state.model_rows()):
         if row >= 0:
             comes[row, trial] = False
     return Load(
-        seconds=np.where(floor.holds[:, None, :], floor.train_s[:, :, None] * floor.sizes, np.inf),
+        seconds=np.where(state.holds[:, None, :], state.train_s[:, :, None] * state.sizes, np.inf),
         todo=todo,
-        workers_s=workers_s + comes @ floor.hop_s,
-        trials_s=trials_s + comes.sum(axis=0) * floor.hop_s,
+        workers_s=workers_s + comes @ state.hop_s,
+        trials_s=trials_s + comes.sum(axis=0) * state.hop_s,
     )
 
 
 def _all_on_the_longest_trial(load: Load) -> Floats:
-    """The trial that needs longest even if it always finds its best worker."""
+    """The whole price on the trial that takes longest even if it always finds its best worker."""
     cheapest = np.where(load.todo, load.seconds.min(axis=0), 0.0).sum(axis=1) + load.trials_s
     prices = np.zeros(len(cheapest))
     prices[int(np.argmax(cheapest))] = 1.0
@@ -147,7 +136,7 @@ def _all_on_the_longest_trial(load: Load) -> Floats:
 
 
 def _speeds(load: Load) -> Floats:
-    """Prices at which a unit costs the same everywhere if some workers are just faster than others."""
+    """Prices at which a unit costs the same everywhere, if workers differ only in speed."""
     finite = np.where(np.isfinite(load.seconds), load.seconds, 0.0)
     total, count = finite.sum(axis=(1, 2)), (finite > 0).sum(axis=(1, 2))
     speeds: Floats = np.divide(count, total, out=np.zeros(len(total)), where=total > 0)

@@ -1,10 +1,9 @@
-"""Runs an online scheduler against given unit times: the whole schedule, before anything has been trained.
+"""Runs an online scheduler with given unit times to a whole schedule, and checks finished schedules.
 
-The promises of model hopping (Cerebro, section 3.1), checked on a finished schedule.
-
-*Complete*: every trial visits every partition exactly once. *Isolated*: a trial is in one place at a time.
-*Exclusive*: a worker trains one trial at a time. *Available*: a worker trains on partitions that it holds,
-while it is there. *Non-preemptive*: a visit takes its time in one piece.
+The guarantees of model hopping (Cerebro, section 3.1): *complete*: every trial visits every partition exactly
+once; *isolated*: a trial is on one worker at a time; *exclusive*: a worker trains one trial at a time;
+*available*: a worker trains on partitions that it holds, while it is up; *non-preemptive*: a visit is not
+interrupted.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from elastune.hopping.epoch_state import Assignment, EpochState, Scheduler
 from elastune.hopping.lower_bound import lower_bound_s
 
 Change = WorkerLost | WorkerJoined | UnitFailed
-"""What may happen to a simulated epoch from outside. A failure where nothing runs is none."""
-
+"""External changes of a simulated epoch. A failure of an idle worker has no effect."""
 ActualTime = Callable[[Unit, WorkerId, float], float]
-"""How long a unit really takes on a worker, given what was expected."""
-
+"""The true time of a unit on a worker, given the expected one."""
 # Ends that differ by less than the rounding of their sums are one instant: those workers are free together.
 ROUNDING = 1e-12
+# Visits may seem to overlap by the rounding of their sums.
+CHECK_ROUNDING = 1e-9
 
 
 def simulate(
@@ -52,36 +51,28 @@ def simulate(
     actual_s: ActualTime | None = None,
     bound_s: float | None = None,
 ) -> Schedule:
-    """The schedule that comes out if the scheduler is asked at every end and every change.
-
-    The bound is that of the expected times, with all workers there from first to last; who knows it may
-    give it.
-    """
-    run = _Run(epoch, actual_s or _as_expected)
+    """The schedule that results if the scheduler is called at every end and every change."""
+    run = _Run(epoch, actual_s or (lambda _unit, _worker, expected_s: expected_s))
     run.start(scheduler)
     for change in sorted(changes, key=lambda change: change.at_s):
         run.go_on(scheduler, until_s=change.at_s)
-        if run.floor.is_over:
+        if run.state.is_over:
             break
         run.change(change)
         run.start(scheduler)
     run.go_on(scheduler, until_s=math.inf)
-    if bound_s is None:
-        bound_s = lower_bound_s(_with_everyone(epoch, changes) if changes else epoch)
+    if bound_s is None:  # by the expected times, with all workers up from first to last
+        bound_s = lower_bound_s(_with_all_workers(epoch, changes) if changes else epoch)
     return run.schedule(bound_s)
-
-
-def _as_expected(_unit: Unit, _worker: WorkerId, expected_s: float) -> float:
-    return expected_s
 
 
 @dataclass(slots=True)
 class _Run:
-    """The floor, the visits that are open on it with their true ends, and those that are over."""
+    """The state, the open visits with their true ends, and those that are over."""
 
     epoch: Epoch
     actual_s: ActualTime
-    floor: EpochState = field(init=False)
+    state: EpochState = field(init=False)
     ends: list[tuple[float, int, ScheduledVisit]] = field(default_factory=list)
     open: dict[WorkerId, ScheduledVisit] = field(default_factory=dict)
     visits: list[ScheduledVisit] = field(default_factory=list)
@@ -90,34 +81,29 @@ class _Run:
     stays: list[tuple[float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.floor = EpochState(self.epoch)
+        self.state = EpochState(self.epoch)
         self.came_s = {worker.id: 0.0 for worker in self.epoch.workers}
         for each in self.epoch.underway:
-            self._begin(
-                ScheduledVisit(
-                    unit=each.unit, worker=each.worker, start_s=0.0, end_s=each.left_s, hopped=False
-                )
-            )
+            unit, worker, end_s = each.unit, each.worker, each.left_s
+            self._begin(ScheduledVisit(unit=unit, worker=worker, start_s=0.0, end_s=end_s, hopped=False))
 
     def start(self, scheduler: Scheduler) -> None:
-        """Begin what the scheduler says."""
-        for each in scheduler.dispatch(self.floor):
+        for each in scheduler.dispatch(self.state):
             visit = self._visit(each)
-            self.floor.handle(UnitStarted(at_s=self.floor.now_s, unit=each.unit, worker=each.worker))
+            self.state.handle(UnitStarted(at_s=self.state.now_s, unit=each.unit, worker=each.worker))
             self._begin(visit)
-        if not self.open and (self.floor.todo & self.floor.holds.any(axis=0)).any():
+        if not self.open and (self.state.todo & self.state.holds.any(axis=0)).any():
             name = type(scheduler).__name__
-            raise InvariantError(f"{name} starts nothing, though units wait and everyone is free")
+            raise InvariantError(f"{name} starts no unit, though units wait and all workers are free")
 
     def go_on(self, scheduler: Scheduler, *, until_s: float) -> None:
-        """End and begin units up to this instant."""
         while self.ends and self.ends[0][0] <= until_s:
             now_s = self.ends[0][0]
             while self.ends and self.ends[0][0] <= now_s * (1 + ROUNDING):
                 end_s, _, visit = heapq.heappop(self.ends)
                 if self.open.get(visit.worker) is visit:
                     self.visits.append(self.open.pop(visit.worker))
-                    self.floor.handle(UnitEnded(at_s=end_s, worker=visit.worker))
+                    self.state.handle(UnitEnded(at_s=end_s, worker=visit.worker))
             self.start(scheduler)
 
     def change(self, change: Change) -> None:
@@ -131,7 +117,7 @@ class _Run:
                 if worker_id not in self.open:
                     return
                 self._cut(worker_id, change.at_s)
-        self.floor.handle(change)
+        self.state.handle(change)
 
     def schedule(self, bound_s: float) -> Schedule:
         last_s = max((visit.end_s for visit in self.visits), default=0.0)
@@ -141,18 +127,18 @@ class _Run:
             bound_s=bound_s,
             worker_s=sum(max(0.0, min(left_s, last_s) - came_s) for came_s, left_s in stays),
             cut=tuple(self.cut),
-            unfinished=self.floor.snapshot().units_left,
+            unfinished=self.state.snapshot().units_left,
         )
 
     def _visit(self, each: Assignment) -> ScheduledVisit:
-        floor = self.floor
-        hopped = floor.must_hop(each.unit.trial, each.worker)
-        expected_s = floor.expected_s(each.unit, each.worker)
+        state = self.state
+        hopped = state.must_hop(each.unit.trial, each.worker)
+        expected_s = state.expected_s(each.unit, each.worker)
         return ScheduledVisit(
             unit=each.unit,
             worker=each.worker,
-            start_s=floor.now_s,
-            end_s=floor.now_s + self.actual_s(each.unit, each.worker, expected_s),
+            start_s=state.now_s,
+            end_s=state.now_s + self.actual_s(each.unit, each.worker, expected_s),
             hopped=hopped,
             hop_bytes=self.epoch.hops.model_bytes.get(each.unit.trial, 0) if hopped else 0,
         )
@@ -167,11 +153,8 @@ class _Run:
             self.cut.append(replace(visit, end_s=at_s))
 
 
-def _with_everyone(epoch: Epoch, changes: Sequence[Change]) -> Epoch:
-    """An epoch that is never harder: every worker that ever comes is there at its best, all the time.
-
-    What is underway may be cut and begun elsewhere, so nothing certain is known of it.
-    """
+def _with_all_workers(epoch: Epoch, changes: Sequence[Change]) -> Epoch:
+    """An epoch that takes no longer: every worker that ever joins is up all the time, at its best."""
     best: dict[WorkerId, HopWorker] = {}
     joined = [change.worker for change in changes if isinstance(change, WorkerJoined)]
     for worker in (*epoch.workers, *joined):
@@ -181,16 +164,13 @@ def _with_everyone(epoch: Epoch, changes: Sequence[Change]) -> Epoch:
             partitions=worker.partitions | other.partitions,
             unit_s={trial: min(worker.unit_s[trial], other.unit_s[trial]) for trial in epoch.trials},
         )
+    # Units underway may be cut and begun elsewhere, so they are left out.
     done = epoch.done.union(each.unit for each in epoch.underway)
     return replace(epoch, workers=tuple(best.values()), done=done, underway=())
 
 
-# Visits may seem to overlap by the rounding of their sums.
-CHECK_ROUNDING = 1e-9
-
-
 def check_schedule(epoch: Epoch, schedule: Schedule, changes: Sequence[Change] = ()) -> None:
-    """Raise at the first promise that the schedule breaks. Times must have been as expected."""
+    """Raise at the first guarantee that the schedule breaks. Times must have been as expected."""
     _check_complete(epoch, schedule)
     everything = (*schedule.visits, *schedule.cut)
     _check_apart("isolated: trial", everything, lambda visit: visit.unit.trial)
@@ -214,7 +194,7 @@ def _check_complete(epoch: Epoch, schedule: Schedule) -> None:
 
 
 def _check_apart(
-    promise: str, visits: Iterable[ScheduledVisit], key: Callable[[ScheduledVisit], Hashable]
+    guarantee: str, visits: Iterable[ScheduledVisit], key: Callable[[ScheduledVisit], Hashable]
 ) -> None:
     groups: dict[Hashable, list[ScheduledVisit]] = defaultdict(list)
     for visit in visits:
@@ -223,14 +203,14 @@ def _check_apart(
         group.sort(key=lambda visit: (visit.start_s, visit.end_s))
         for before, after in itertools.pairwise(group):
             if after.start_s < before.end_s - _slack(before.end_s):
-                raise InvariantError(f"not {promise} {name} has {before} and {after} at once")
+                raise InvariantError(f"not {guarantee} {name} has {before} and {after} at once")
 
 
 Stay = tuple[float, float, frozenset[PartitionId]]
 
 
 def _stays(epoch: Epoch, changes: Sequence[Change]) -> dict[WorkerId, list[Stay]]:
-    """When every worker was there, and with which partitions."""
+    """When every worker was up, and with which partitions."""
     stays: dict[WorkerId, list[Stay]] = defaultdict(list)
     for worker in epoch.workers:
         stays[worker.id].append((0.0, math.inf, worker.partitions))
@@ -246,10 +226,10 @@ def _stays(epoch: Epoch, changes: Sequence[Change]) -> dict[WorkerId, list[Stay]
 
 def _check_available(visit: ScheduledVisit, stays: Sequence[Stay]) -> None:
     for came_s, left_s, partitions in stays:
-        there = came_s <= visit.start_s and visit.end_s <= left_s + _slack(left_s)
-        if there and visit.unit.partition in partitions:
+        is_up = came_s <= visit.start_s and visit.end_s <= left_s + _slack(left_s)
+        if is_up and visit.unit.partition in partitions:
             return
-    raise InvariantError(f"not available: {visit} ran where its partition was not")
+    raise InvariantError(f"not available: {visit} ran on a worker without its partition")
 
 
 def _check_whole(epoch: Epoch, visit: ScheduledVisit, changes: Sequence[Change]) -> None:

@@ -1,11 +1,9 @@
 """What a node costs: the provider's rules, in one place.
 
-Per instance a node costs from the start of its INIT to its release, at least the minimum charge. Per function
-a slot costs while the gang on it starts, trains and saves; nodes are free. Data ingress is paid for every new
-node under both.
-
-Planners, ledger, policies and reports ask here. The meter of the simulated provider does not: it is the bill
-that they are checked against.
+By instance a node costs from the start of its INIT to its release, at least the minimum charge. By function a
+slot costs while its gang starts, trains and saves; nodes are free. Both charge data ingress for every new
+node. Planners, ledger, policies and reports use these functions. The meter of the simulated provider does
+not: they are checked against its bill.
 """
 
 from __future__ import annotations
@@ -22,29 +20,24 @@ from elastune.model.distributions import Array
 
 
 class HasMinimum(Protocol):
-    """The terms of a cluster, or what a planner made of them."""
-
     @property
     def minimum_charge_s(self) -> float: ...
 
 
 def bills_nodes(cluster: ClusterTerms) -> bool:
-    """Whether a node costs money while it is idle; if not, slots at work do."""
+    """Whether nodes are billed, also while idle; if not, slots at work are."""
     return cluster.billing is Billing.INSTANCE
 
 
-# Prices. What is not billed has the price 0.
-
-
 def node_rate(cluster: ClusterTerms, usd_per_hour: float | None = None) -> float:
-    """Dollars per second of a node. `usd_per_hour`: its own price, if it is not the usual one."""
+    """Dollars per second of a node, 0 if not billed. `usd_per_hour`: its own price, if not the usual one."""
     if not bills_nodes(cluster):
         return 0.0
     return cluster.node_usd_per_s if usd_per_hour is None else usd_per_hour / SECONDS_PER_HOUR
 
 
 def slot_rate(cluster: ClusterTerms) -> float:
-    """Dollars per second of a slot at work."""
+    """Dollars per second of a slot at work, 0 if not billed."""
     return 0.0 if bills_nodes(cluster) else cluster.slot_usd_per_s
 
 
@@ -53,14 +46,9 @@ def ingress_usd(cluster: ClusterTerms, new_nodes: int) -> float:
 
 
 def most_node_usd(cluster: ClusterTerms, lived_s: float) -> float:
-    """One more node at most: the dearest that may come, released after that time."""
-    ingress = ingress_usd(cluster, 1)
-    if not bills_nodes(cluster):
-        return ingress
-    return ingress + cluster.dearest_usd_per_s * charged_s(cluster, lived_s)
-
-
-# The minimum charge.
+    """The most that one more node may cost if it is released after that time."""
+    usd = cluster.dearest_usd_per_s * charged_s(cluster, lived_s) if bills_nodes(cluster) else 0.0
+    return ingress_usd(cluster, 1) + usd
 
 
 def charged_s(terms: HasMinimum, lived_s: float) -> float:
@@ -69,28 +57,26 @@ def charged_s(terms: HasMinimum, lived_s: float) -> float:
 
 
 def charged_each_s(terms: HasMinimum, lived_s: Array) -> Array:
-    """`charged_s` of many at once."""
     charged: Array = np.maximum(terms.minimum_charge_s, lived_s)
     return charged
 
 
 def unused_s(terms: HasMinimum, age_s: float) -> float:
-    """Seconds charged, and not lived, if a node of that age is released now."""
+    """Seconds of the minimum charge left if a node of that age is released now."""
     return max(0.0, terms.minimum_charge_s - age_s)
 
 
 def unused_each_s(terms: HasMinimum, age_s: Array) -> Array:
-    """`unused_s` of many at once."""
     unused: Array = np.maximum(0.0, terms.minimum_charge_s - age_s)
     return unused
 
 
 def paid_until_s(terms: HasMinimum, births: Sequence[tuple[float, float]], node_s: float) -> float:
-    """When nodes will have been charged `node_s` seconds together. `births`: when each began, in the order of
-    time, and how often its seconds count (its price in units of the usual one); at least one.
+    """When nodes will have been charged `node_s` seconds together. `births`: the start of each, in order of
+    time, and the weight of its seconds (its price in units of the usual one); at least one.
 
-    The sum of `charged_s` grows in straight pieces: with x the time and the k oldest nodes beyond their
-    minimum, it is k x - (sum of their births) + (n - k) minima.
+    The sum of `charged_s` is piecewise linear: at time x, with the k oldest nodes beyond their minimum, it is
+    k x - (sum of their births) + (n - k) minima.
     """
     least, younger = terms.minimum_charge_s, sum(weight for _, weight in births)
     born_sum, older, until_s = 0.0, 0.0, -math.inf
@@ -107,15 +93,10 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotation:
-    """What one node costs, by whom and of when."""
-
-    usd_per_hour: float
-    """Of the node that is asked for first."""
+    usd_per_hour: float  # of the node that is requested first
     source: str
-    as_of: str
-    """The date of the price, for people."""
-    most_usd_per_hour: float | None = None
-    """Of the dearest node that may come in its place; None: none is dearer."""
+    as_of: str  # the date of the price, for people
+    most_usd_per_hour: float | None = None  # of the most expensive substitute; None: none costs more
     remark: str = ""
 
     def __str__(self) -> str:
@@ -127,19 +108,16 @@ class Quotation:
 class BillingRule:
     billing: Billing = Billing.INSTANCE
     minimum_charge_s: float = 60.0
-    increment_s: float = 1.0
-    """A node is charged for whole ones of these."""
-    shutdown_s: float = 0.0
-    """A node that has to end by itself may go on costing money for so long."""
-    least_life_s: float = 0.0
-    """It is not worth asking for a node that may not live for so long."""
+    increment_s: float = 1.0  # charges are rounded up to multiples of this
+    shutdown_s: float = 0.0  # how long a node that ends by itself may still be billed
+    least_life_s: float = 0.0  # a node that may not live this long is not requested
 
 
 USUAL_BILLING = BillingRule()
 BILLING_RULES: Mapping[str, BillingRule] = {
     # https://aws.amazon.com/ec2/pricing/on-demand: by the second, a minute at least (Linux).
-    # A node looks at its lease every few seconds; to shut down takes the rest.
-    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, shutdown_s=60.0, least_life_s=120.0),
+    # A node checks its lease every few seconds; the rest is the shutdown.
+    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, shutdown_s=60.0, least_life_s=120.0)
 }
 
 

@@ -1,12 +1,10 @@
-"""When a training trial saves by itself. Both runtimes ask here: a simulation saves when a real run does.
+"""When a training trial saves by itself. Both runtimes use it: a simulation saves when a real run does.
 
 A save is due at every new best and every max(30 s, 10 x save time), or as often as the job says. Saves begin
-at least ten times their own length apart, whatever the job says, so that a model which improves with every
+at least ten times their own length apart, whatever the job says, so that a model that improves with every
 short iteration still trains. Only a model that reaches the target is saved at once: the run waits for it. A
-state whose metric is not a finite number is not saved, because its trial fails. What a pause or a barrier
-saves is ordered by the core and needs no rule.
-
-This lives below the core because slot processes need it, and every node pays for what they import.
+state whose metric is not a finite number is not saved, because its trial fails. Saves at a pause or a barrier
+are commands of the core. Slot processes import this module, so it is below the core and imports little.
 """
 
 from __future__ import annotations
@@ -22,16 +20,12 @@ SAVES_PER_INTERVAL = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saves:
-    """What one gang has saved so far, as far as the next save depends on it."""
+    """The saves of one gang so far, as far as the next one depends on them."""
 
-    best: float | None
-    """A value is a new best if it is better than this."""
-    regular_s: float
-    """When the last regular save began, at first when training began."""
-    began_s: float = -math.inf
-    """When the last save began, of whichever kind."""
-    save_s: float | None = None
-    """How long the last save took. None: none has ended yet."""
+    best: float | None  # a better value is a new best
+    regular_s: float  # when the last regular save began; at first, when training began
+    began_s: float = -math.inf  # when the last save of any kind began
+    save_s: float | None = None  # how long the last save took; None: none has ended yet
     is_writing: bool = False
 
 
@@ -39,8 +33,7 @@ class Saves:
 class CheckpointRule:
     mode: Mode
     every_s: float = DEFAULT_INTERVAL_S
-    save_s: float = 0.0
-    """How long a save is expected to take, until one was measured."""
+    save_s: float = 0.0  # expected length of a save, until one is measured
     target: Target | None = None
 
     def is_due(self, saves: Saves, value: float | None, now_s: float) -> bool:
@@ -79,10 +72,9 @@ class CheckpointRule:
         return replace(saves, best=value) if is_best else saves
 
     def is_visit_due(self, unsaved_s: float, save_s: float | None, *, training_ends: bool) -> bool:
-        """Where models hop: whether the state after a visit amid an iteration is to be saved.
+        """If models hop: whether to save after a visit within an iteration, with `unsaved_s` of training.
 
-        After `unsaved_s` of training. Between training and evaluation always: what was learned need not be
-        learned again then.
+        Always between training and evaluation, so that the training need not be repeated.
         """
         return training_ends or unsaved_s >= self._interval_s(save_s)
 

@@ -9,8 +9,6 @@ TrialId = NewType("TrialId", int)
 
 
 class Slot(NamedTuple):
-    """One slot of one node."""
-
     node: NodeId
     number: int
 

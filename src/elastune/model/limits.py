@@ -1,7 +1,4 @@
-"""Limits of time, money and gang sizes, and the outcome of a plan that has to keep them.
-
-An outcome is samples of the job completion time and the cost, and their summary.
-"""
+"""Limits of time, money and gang sizes, and the outcome of a plan: samples of its time and cost."""
 
 from __future__ import annotations
 
@@ -43,12 +40,12 @@ def quantile(values: Array, probability: float) -> float:
     return float(np.quantile(values, probability, method="inverted_cdf"))
 
 
-# A plan that ends at the deadline to the last bit is in time; sums of floats are not exact to it.
+# A plan that ends exactly at the deadline keeps it; sums of floats are not exact.
 ROUNDING = 1e-9
 
 
 class Objective(enum.Enum):
-    """What to make small within the limits."""
+    """What to minimise within the limits."""
 
     COST = "cost"
     TIME = "time"
@@ -56,14 +53,13 @@ class Objective(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The promise. Both limits have to hold with probability `confidence`."""
+    """Both limits have to hold with probability `confidence`."""
 
     deadline_s: float | None = None
     budget_usd: float | None = None
     confidence: float = 0.95
 
     def keep(self, outcome: Outcome) -> bool:
-        """Whether both hold at the asked confidence."""
         return self.keep_deadline(outcome) and self.keep_budget(outcome)
 
     def without_deadline(self) -> Limits:
@@ -80,7 +76,7 @@ class Limits:
         return self.keep_budget_but(outcome, 0.0)
 
     def keep_budget_but(self, outcome: Outcome, kept_usd: float) -> bool:
-        """Whether that much is left of it, too."""
+        """Whether the budget holds with `kept_usd` left."""
         budget = self.budget_usd
         if budget is None:
             return True
@@ -89,25 +85,21 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangLimits:
-    """How many slots one trial may have."""
-
     min_slots: int = 1
     max_slots: int | None = None
 
 
 class Limit(enum.Enum):
-    """What stands in the way."""
-
     DEADLINE = "deadline"
     BUDGET = "budget"
     MAX_NODES = "max_nodes"
 
 
 def tell_limits(limits: Limits, *, article: str = "a") -> str:
-    """`a deadline of 20m00s and a budget of $30.00`; nothing if there is neither."""
-    told = []
+    """`a deadline of 20m00s and a budget of $30.00`; empty if there is neither."""
+    parts = []
     if limits.deadline_s is not None:
-        told.append(f"{article} deadline of {format_duration(limits.deadline_s)}")
+        parts.append(f"{article} deadline of {format_duration(limits.deadline_s)}")
     if limits.budget_usd is not None:
-        told.append(f"{article} budget of {format_usd(limits.budget_usd)}")
-    return " and ".join(told)
+        parts.append(f"{article} budget of {format_usd(limits.budget_usd)}")
+    return " and ".join(parts)

@@ -1,4 +1,4 @@
-"""The metric: which way it is good, and the target at which a run may stop early.
+"""The metric: its direction, and the target at which a run may stop early.
 
 Slot processes import this, so it needs neither numpy nor scipy.
 """
@@ -19,7 +19,7 @@ class Mode(enum.StrEnum):
     MIN = "min"
 
     def better(self, a: float, b: float) -> bool:
-        """Whether `a` is strictly better than `b`. Any number is better than NaN, and NaN beats nothing."""
+        """Whether `a` is strictly better than `b`. Any number is better than NaN; NaN is never better."""
         if math.isnan(b):
             return not math.isnan(a)
         return a > b if self is Mode.MAX else a < b
@@ -33,7 +33,7 @@ class Inequality(enum.StrEnum):
 
     @property
     def mode(self) -> Mode:
-        """Which way a metric is good that is compared so."""
+        """The direction of a metric with such a target."""
         return Mode.MAX if self in (Inequality.AT_LEAST, Inequality.ABOVE) else Mode.MIN
 
 
@@ -47,7 +47,7 @@ _HOLDS: Mapping[Inequality, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """`accuracy >= 0.97`. What is better than a value that reaches it reaches it, too."""
+    """`accuracy >= 0.97`. A value better than one that reaches it reaches it, too."""
 
     metric: str
     comparison: Inequality
@@ -61,5 +61,5 @@ class Target:
         return self.comparison.mode
 
     def __str__(self) -> str:
-        """As it is written in a job, without loss."""
+        """As written in a job, without loss."""
         return f"{self.metric} {self.comparison} {repr(self.value).removesuffix('.0')}"

@@ -1,10 +1,6 @@
-"""How much faster an iteration is on more slots.
+"""The profile of a training job: latencies and speed-up, and how both are estimated from measurements.
 
-What was measured about a training job.
-
-From measured latencies to a profile.
-
-Decides how noise and speed-up are estimated; where the numbers come from is left to others.
+Where the measurements come from is left to others.
 """
 
 from __future__ import annotations
@@ -17,14 +13,16 @@ from statistics import fmean
 
 from elastune.errors import InvariantError, JobError
 from elastune.model.distributions import Constant, Distribution, LogNormal, is_constant
+from elastune.wording import plural
+
+_NOTHING = Constant(0.0)
+# No clock is finer, and the ratio of two means, the speed-up, stays finite.
+_LEAST_S = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """Measured points (slots, speed-up); linear between them, flat beyond the last one.
-
-    Flat, because an unmeasured gain is not a gain that one can promise.
-    """
+    """Measured points (slots, speed-up); linear between them, flat beyond the last: no unmeasured gain."""
 
     points: tuple[tuple[int, float], ...]
 
@@ -51,16 +49,13 @@ class Speedup:
         return left + (value - left) * (slots - left_slots) / (right_slots - left_slots)
 
 
-_NOTHING = Constant(0.0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """Latencies in seconds; `iteration` at one slot.
 
     `spread` is the standard deviation of a factor, log-normal with mean 1, that is drawn once per trial
     and stage: configurations differ in speed, and without it the noise of many iterations averages out.
-    `transfer_s` is how long one checkpoint takes to or from storage, on top of `save` and `startup`.
+    `transfer_s` is the time of one checkpoint to or from storage, on top of `save` and `startup`.
     """
 
     iteration: Distribution
@@ -81,10 +76,6 @@ class Profile:
         return self.spread == 0.0 and all(is_constant(part) for part in parts)
 
 
-# No clock tells less; and the ratio of two means, the speed-up, stays finite.
-_LEAST_S = 1e-9
-
-
 def fit_profile(
     iteration: Mapping[int, Sequence[float]],
     *,
@@ -93,15 +84,15 @@ def fit_profile(
     sync: Sequence[float] = (0.0,),
     spread: float = 0.0,
 ) -> Profile:
-    """The profile of a job whose iterations took `iteration[slots]` seconds each on so many slots.
+    """The profile of a job whose iterations on each number of slots took `iteration[slots]` seconds.
 
-    The speed-up at g slots is mean(1) / mean(g). The noise is taken to be relative, the same at every
-    number of slots, so all measurements tell of it: their coefficients of variation are pooled.
+    The speed-up at g slots is mean(1) / mean(g). The noise is assumed to be relative and the same at every
+    number of slots, so the coefficients of variation of all measurements are pooled.
     """
     for slots, latencies in sorted(iteration.items()):
         if slots < 1:
-            raise JobError(f"iterations were measured on {slots} slots; the least is 1")
-        _check(latencies, f"iterations on {_slots(slots)}", zero_allowed=False)
+            raise JobError(f"iterations were measured on {slots} slots; expected 1 or more")
+        _check(latencies, f"iterations on {plural(slots, 'slot')}", zero_allowed=False)
     for name, latencies in (("startup", startup), ("save", save), ("sync", sync)):
         _check(latencies, name, zero_allowed=True)
     if 1 not in iteration:
@@ -119,21 +110,21 @@ def fit_profile(
 
 
 def fit_latency(latencies: Sequence[float]) -> Distribution:
-    """A log-normal latency with the mean and the variation of the measured ones; constant without noise."""
+    """A log-normal latency with the mean and variation of the measured ones; constant without noise."""
     return _latency(fmean(latencies), pooled_variation([latencies]))
 
 
 def pooled_variation(groups: Sequence[Sequence[float]]) -> float:
     """The root of the mean squared coefficient of variation, each group weighted by its number of values.
 
-    Variances are those of samples (n - 1): with the handful of values that people measure, dividing by
-    n would promise too much. A group of one value says nothing about noise and does not count.
+    Variances are those of samples (n - 1): with few values, dividing by n would promise too much. A group of
+    one value has no variance and does not count.
     """
-    telling = [group for group in groups if len(group) > 1]
-    if all(min(group) == max(group) for group in telling):
+    large = [group for group in groups if len(group) > 1]
+    if all(min(group) == max(group) for group in large):
         return 0.0
-    squares = math.fsum(len(group) * _squared_variation(group) for group in telling)
-    return math.sqrt(squares / sum(len(group) for group in telling))
+    squares = math.fsum(len(group) * _squared_variation(group) for group in large)
+    return math.sqrt(squares / sum(len(group) for group in large))
 
 
 def _squared_variation(group: Sequence[float]) -> float:
@@ -149,12 +140,8 @@ def _latency(mean: float, variation: float) -> Distribution:
 
 def _check(latencies: Sequence[float], name: str, *, zero_allowed: bool) -> None:
     if not latencies:
-        raise JobError(f"{name}: the list is empty; at least one measured value is needed")
+        raise JobError(f"{name}: the list is empty; expected at least one measured value")
     for position, seconds in enumerate(latencies, start=1):
         if not math.isfinite(seconds) or seconds < (0.0 if zero_allowed else _LEAST_S):
             least = "0 or more" if zero_allowed else "more than 0"
             raise JobError(f"{name}: value {position} is {seconds:g}; expected seconds, {least}")
-
-
-def _slots(count: int) -> str:
-    return "1 slot" if count == 1 else f"{count} slots"

@@ -1,8 +1,8 @@
 """How durations, money, sizes, plain numbers and choices are written in a job.
 
-Every function here takes what a person wrote, text or number, and gives a number in the unit of the room
-(seconds, US dollars, GB), or raises `ExpectedError`, whose text completes the sentence "... is X; expected".
-Upper bounds are far beyond any real job: they keep a slip of the keyboard from overflowing a planner.
+Every function here parses text or a number into a number in the usual unit (seconds, US dollars, GB), or
+raises `ExpectedError`, whose text completes the sentence "... is X; expected". Upper bounds are far beyond
+any real job: they keep a typing error from overflowing a planner.
 """
 
 from __future__ import annotations
@@ -37,23 +37,21 @@ _UNITS_GB = {
     "kib": 2**10 / 1e9, "mib": 2**20 / 1e9, "gib": 2**30 / 1e9, "tib": 2**40 / 1e9,
 }  # fmt: skip
 _RUN_NAME = re.compile(r"\w[\w.-]{0,99}")
-# No quantity is longer; what is longer would only make the patterns backtrack.
+# No quantity is longer; longer text would make the patterns backtrack.
 _MOST_CHARACTERS = 64
 
 
 class ExpectedError(ValueError):
-    """A value does not fit; the message says what would."""
+    """A value does not fit; the message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedBy:
-    """In an annotation: what a person wrote is given to `parse` first.
-
-    This is pydantic's protocol for annotations, so that options can be declared where pydantic is not known.
-    """
+    """In an annotation: `parse` is applied to the input first."""
 
     parse: Callable[[object], object]
 
+    # Pydantic's protocol for annotations, so that options can be declared without importing pydantic.
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> dict[str, Any]:
         parse = {"type": "no-info", "function": self.parse}
         return {"type": "function-before", "function": parse, "schema": handler(source)}
@@ -61,28 +59,24 @@ class ParsedBy:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """In an annotation of an option without a default: what is expected where it is missing."""
+    """In an annotation of an option without a default: what is expected if it is missing."""
 
     text: str
 
 
 def duration(value: object) -> float:
-    """Seconds, zero or more."""
     return _seconds(value, "a duration, 0 or more", lambda s: s >= 0)
 
 
 def positive_duration(value: object) -> float:
-    """Seconds, more than zero."""
     return _seconds(value, "a positive duration", lambda s: s > 0)
 
 
 def money(value: object) -> float:
-    """US dollars, zero or more."""
     return _dollars(value, "US dollars, 0 or more", lambda usd: usd >= 0)
 
 
 def positive_money(value: object) -> float:
-    """US dollars, more than zero."""
     return _dollars(value, "a positive amount of US dollars", lambda usd: usd > 0)
 
 
@@ -96,7 +90,6 @@ def size_gb(value: object) -> float:
 
 
 def positive_size_gb(value: object) -> float:
-    """Gigabytes of 10^9 bytes, more than zero."""
     amount = size_gb(value)
     if amount == 0:
         raise ExpectedError("a size of more than 0, such as 250MB")
@@ -105,51 +98,40 @@ def positive_size_gb(value: object) -> float:
 
 def word(value: object) -> str:
     """A name: one line of text without blanks at its ends."""
-    if (
-        not isinstance(value, str)
-        or not value.isprintable()
-        or not 0 < len(value.strip()) == len(value) <= 200
-    ):
-        raise ExpectedError("a name, such as accuracy")
-    return value
+    if isinstance(value, str) and value.isprintable() and 0 < len(value.strip()) == len(value) <= 200:
+        return value
+    raise ExpectedError("a name, such as accuracy")
 
 
 def run_name(value: object) -> str:
-    """A name that is also the beginning of the name of a folder."""
+    """A name that is also the prefix of a folder name."""
     if not isinstance(value, str) or not _RUN_NAME.fullmatch(value):
         raise ExpectedError("a name of letters, digits, '.', '_' and '-', up to 100, such as resnet-sweep")
     return value
 
 
 def probability(value: object) -> float:
-    """A chance strictly between never and always."""
-    amount = parse_number(value)
-    if amount is None or not 0 < amount < 1:
-        raise ExpectedError("a number above 0 and below 1, such as 0.95")
-    return amount
+    return _number(value, "a number above 0 and below 1, such as 0.95", lambda amount: 0 < amount < 1)
 
 
 def fraction(value: object) -> float:
-    """A part of a whole, or all of it."""
-    amount = parse_number(value)
-    if amount is None or not 0 < amount <= 1:
-        raise ExpectedError("a number above 0 and up to 1, such as 0.5")
-    return amount
+    return _number(value, "a number above 0 and up to 1, such as 0.5", lambda amount: 0 < amount <= 1)
 
 
 def spread(value: object) -> float:
     """The standard deviation of a factor around 1."""
-    amount = parse_number(value)
-    if amount is None or not 0 <= amount <= 100:
-        raise ExpectedError("a number from 0 to 100, such as 0.1 for 10 %")
-    return amount
+    return _number(value, "a number from 0 to 100, such as 0.1 for 10 %", lambda amount: 0 <= amount <= 100)
 
 
 def factor(value: object) -> float:
     """How many times faster something is."""
+    return _number(value, "a positive number, such as 1.89", lambda amount: 0 < amount <= MOST_FACTOR)
+
+
+def _number(value: object, expected: str, fits: Callable[[float], bool]) -> float:
     amount = parse_number(value)
-    if amount is None or not 0 < amount <= MOST_FACTOR:
-        raise ExpectedError("a positive number, such as 1.89")
+    if amount is None or not fits(amount):
+        raise ExpectedError(expected)
     return amount
 
 
@@ -168,8 +150,6 @@ def flag(value: object) -> bool:
 
 
 def one_of(*allowed: str) -> Callable[[object], str]:
-    """A parser for one of a few words."""
-
     def parse(value: object) -> str:
         if isinstance(value, str) and value in allowed:
             return value
@@ -179,7 +159,7 @@ def one_of(*allowed: str) -> Callable[[object], str]:
 
 
 def parse_number(value: object) -> float | None:
-    """The finite number that was written, if it is one. `True` is not; `1e-3` as text is."""
+    """The input as a finite number, or None. `True` is none; `1e-3` as text is one."""
     if isinstance(value, bool):
         return None
     text = _text(value)

@@ -1,8 +1,7 @@
 """The declared shape of a search: stages of trials, each ended by a barrier.
 
-Successive Halving as declared stages (RubberBand section 3.1; Jamieson and Talwalkar 2016).
-
-Hyperband as several Successive Halving specs side by side (Li et al. 2018; RubberBand Figure 6).
+Successive Halving is one sequence of stages (RubberBand section 3.1; Jamieson and Talwalkar 2016), Hyperband
+several of them side by side (Li et al. 2018; RubberBand Figure 6).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from elastune.errors import InvariantError
 class Stage:
     """`trials` trials that each do `iterations` iterations of *new* work, then a barrier.
 
-    `remaining` is set only when a plan is made in the middle of a stage: the iterations that each
-    trial still owes, which may differ. Then `iterations` is the largest of them.
+    `remaining` is set only if a plan is made in the middle of a stage: the iterations that each trial still
+    owes. Then `iterations` is the largest of them.
     """
 
     trials: int
@@ -32,11 +31,10 @@ class Stage:
             or min(self.remaining) < 0
             or max(self.remaining) != self.iterations
         ):
-            raise InvariantError(f"remaining work does not match the stage: {self}")
+            raise InvariantError(f"remaining must have one value per trial, at most `iterations`, got {self}")
 
     @property
     def work(self) -> tuple[int, ...]:
-        """Iterations that each trial has to do."""
         return self.remaining or (self.iterations,) * self.trials
 
 
@@ -57,9 +55,9 @@ def successive_halving(
 ) -> Spec:
     """Stage k has `floor(trials / eta^k)` trials and `min_iterations * eta^k` iterations of new work.
 
-    The search ends at one trial or when a trial reaches `max_iterations` in all; the last stage takes
-    what remains up to that. Where the division skips the one (8 trials by thirds: 8, 2, 0) the search
-    still goes on to a single trial.
+    The search ends at one trial or when a trial reaches `max_iterations` in all; the last stage has the
+    iterations left. If the division skips 1 (8 trials by thirds: 8, 2, 0) the search still goes on to a
+    single trial.
     """
     stages: list[Stage] = []
     done = 0
@@ -78,23 +76,19 @@ def hyperband(*, max_iterations: int, eta: int, min_iterations: int = 1) -> tupl
     """The brackets, most exploratory first.
 
     Bracket s starts `ceil((s_max + 1) / (s + 1) * eta^s)` trials at `ceil(R * eta^-s)` iterations, with
-    `s_max = floor(log_eta(R / r))`. All in integers, so that no bracket is lost to rounding. Rungs hold
-    new work, as in Successive Halving here, not the cumulated work of the original paper.
+    `s_max = floor(log_eta(R / r))`. All in integers, so that no bracket is lost to rounding. Stages have new
+    work, as in Successive Halving here, not the cumulated work of the paper.
     """
     s_max = 0
     while min_iterations * eta ** (s_max + 1) <= max_iterations:
         s_max += 1
     return tuple(
         successive_halving(
-            trials=_ceil_div((s_max + 1) * eta**s, s + 1),
-            min_iterations=_ceil_div(max_iterations, eta**s),
+            trials=-(-(s_max + 1) * eta**s // (s + 1)),
+            min_iterations=-(-max_iterations // eta**s),
             max_iterations=max_iterations,
             eta=eta,
             name=f"bracket {s}",
         )
         for s in range(s_max, -1, -1)
     )
-
-
-def _ceil_div(numerator: int, denominator: int) -> int:
-    return -(-numerator // denominator)

@@ -1,11 +1,9 @@
-"""What a bracket offers when the cluster is shared: plans with their time, cost and peak of nodes.
+"""Plans for several specs side by side (Hyperband): each on nodes of its own, all under the same limits.
 
-Plans for several specs side by side (Hyperband): each on nodes of its own, all under the same limits.
-
-By a deadline every bracket is planned by itself, at the confidence that makes the whole keep its own, and
-that is the best there is as long as their nodes together fit the cluster. If they do not, or if it is a
-budget that has to be shared, each bracket brings a `Menu` of plans for several shares of the cluster, and
-by each moment the cheapest choice of one plan per bracket is found that fits the nodes (`choose`).
+For a deadline every bracket is planned by itself, at the confidence that makes the whole keep its own; that
+is the best if their nodes together fit the cluster. If they do not, or if a budget has to be shared, each
+bracket has `BracketOptions` for several shares of the cluster, and `choose` finds for each moment the
+cheapest choice of one plan per bracket that fits the nodes.
 """
 
 from __future__ import annotations
@@ -24,12 +22,11 @@ from elastune.planning.prediction.plan import Plan
 from elastune.planning.problem import Case, Solution
 
 MAX_SHARES = 24
+MAX_MOMENTS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class BracketOption:
-    """A plan and what it leads to."""
-
     plan: Plan
     outcome: Outcome
     jct_s: float
@@ -39,13 +36,10 @@ class BracketOption:
 
 @dataclass(frozen=True, slots=True)
 class BracketOptions:
-    """Points that no other beats in time, cost and peak at once, fastest first.
-
-    `complete`: no plan at all is faster and cheaper in the mean than all of these, whatever its peak.
-    """
+    """Points that no other beats in time, cost and peak at once, fastest first."""
 
     points: tuple[BracketOption, ...]
-    complete: bool
+    complete: bool  # no plan is faster and cheaper in the mean than all of these, whatever its peak
 
 
 def write_options(planner: Planner, case: Case, *, shared: bool = True) -> BracketOptions:
@@ -55,12 +49,8 @@ def write_options(planner: Planner, case: Case, *, shared: bool = True) -> Brack
     plans = dict.fromkeys(whole.plans)
     for share in _spread_out(sorted(sizes)) if shared else ():
         plans |= dict.fromkeys(planner.plans(case.within(share)).plans)
-    points = []
-    for plan in plans:
-        outcome = case.evaluator.evaluate(plan)
-        points.append(
-            BracketOption(plan, outcome, outcome.mean_jct_s, outcome.mean_cost_usd, plan.peak_nodes)
-        )
+    outcomes = ((plan, case.evaluator.evaluate(plan)) for plan in plans)
+    points = [BracketOption(p, out, out.mean_jct_s, out.mean_cost_usd, p.peak_nodes) for p, out in outcomes]
     return BracketOptions(tuple(_undominated(points)), whole.complete)
 
 
@@ -72,7 +62,7 @@ def _spread_out(sizes: list[int]) -> list[int]:
 
 def _undominated(points: Sequence[BracketOption]) -> list[BracketOption]:
     kept: list[BracketOption] = []
-    # By peak: the least cost of a point kept so far with no more nodes.
+    # By peak: the least cost of a kept point with no more nodes.
     cheapest = np.full(max((p.peak_nodes for p in points), default=0) + 1, np.inf)
     for point in sorted(points, key=lambda p: (p.jct_s, p.cost_usd, p.peak_nodes)):
         if point.cost_usd < cheapest[point.peak_nodes]:
@@ -85,10 +75,8 @@ def _undominated(points: Sequence[BracketOption]) -> list[BracketOption]:
 def choose(
     options: Sequence[BracketOptions], admits: Callable[[BracketOption], bool], max_nodes: float
 ) -> tuple[BracketOption, ...] | None:
-    """The cheapest choice of one admitted point per menu whose peaks together fit; None if there is none.
-
-    A knapsack: `best` maps nodes taken so far to the least cost and the choice that leads there.
-    """
+    """The cheapest choice of one admitted point per bracket whose peaks together fit, or None."""
+    # A knapsack: `best` maps nodes taken so far to the least cost and its choice.
     best: dict[int, tuple[float, tuple[BracketOption, ...]]] = {0: (0.0, ())}
     for option in options:
         by_peak: dict[int, BracketOption] = {}
@@ -106,12 +94,9 @@ def choose(
     return min(best.values(), key=lambda entry: entry[0], default=(0.0, None))[1]
 
 
-MAX_MOMENTS = 200
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One solution per spec, and what they come to together."""
+    """One solution per spec, and their joint outcome."""
 
     brackets: tuple[Solution, ...]
     outcome: Outcome
@@ -120,35 +105,28 @@ class Answer:
 
     @property
     def peak_nodes(self) -> int:
-        """Nodes that all specs together may hold at once."""
         return sum(solution.plan.peak_nodes for solution in self.brackets)
 
 
 def solve(planner: Planner, cases: Sequence[Case], limits: Limits, objective: Objective) -> Answer | None:
     """The best plans for all specs together that keep the limits, or None."""
     if len(cases) == 1:
-        solution = planner.solve(replace(cases[0], limits=limits, objective=objective))
-        if solution is None:
+        one = planner.solve(replace(cases[0], limits=limits, objective=objective))
+        if one is None:
             return None
-        return Answer(
-            brackets=(solution,),
-            outcome=solution.outcome,
-            optimal=solution.optimal,
-            lower_bound=solution.lower_bound,
-        )
-    if objective is Objective.TIME:
-        return _solve_for_time(planner, cases, limits)
-    return _solve_for_cost(planner, cases, limits)
+        return Answer(brackets=(one,), outcome=one.outcome, optimal=one.optimal, lower_bound=one.lower_bound)
+    by_time = objective is Objective.TIME
+    return (_solve_for_time if by_time else _solve_for_cost)(planner, cases, limits)
 
 
 def together(cases: Sequence[Case], brackets: Sequence[Solution]) -> Outcome:
-    """All brackets start at once: the last one to end counts, every one costs."""
+    """All brackets start at once: the last end is the time, the sum is the cost."""
     outcomes = [solution.outcome for solution in brackets]
     jct_s = np.maximum.reduce([outcome.jct_s for outcome in outcomes])
     cost_usd = np.add.reduce([outcome.cost_usd for outcome in outcomes])
     cluster = cases[0].evaluator.workload.cluster
     if cluster.fixed and bills_nodes(cluster):
-        # A fixed cluster is held to the end: what a bracket no longer uses, and what none ever used.
+        # A fixed cluster is held to the end, also nodes that a bracket no longer uses or none ever used.
         used_s = np.add.reduce([s.plan.peak_nodes * s.outcome.jct_s for s in brackets])
         cost_usd = cost_usd + node_rate(cluster) * (cases[0].max_nodes * jct_s - used_s)
     return Outcome(
@@ -160,7 +138,7 @@ def together(cases: Sequence[Case], brackets: Sequence[Solution]) -> Outcome:
 
 
 def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
-    """Every bracket by itself; if their nodes do not fit together, the cheapest choice that does."""
+    """Plan every bracket by itself; if their nodes do not fit together, take the cheapest fitting choice."""
     each = Limits(deadline_s=limits.deadline_s, confidence=_each(limits, cases))
     found = [planner.solve(replace(case, limits=each, objective=Objective.COST)) for case in cases]
     alone = [solution for solution in found if solution is not None]
@@ -186,7 +164,7 @@ def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
 def _bound(
     planner: Planner, cases: Sequence[Case], limits: Limits, alone: Sequence[Solution]
 ) -> float | None:
-    """If all are in time together at a confidence, each one is; so the bounds at that confidence add up."""
+    """If all brackets keep the deadline together, each one does; so their bounds add up."""
     if all(solution.optimal for solution in alone):
         return math.fsum(solution.outcome.mean_cost_usd for solution in alone)
     if planner.bound is None:
@@ -199,7 +177,7 @@ def _bound(
 
 
 def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
-    """The first moment by which brackets that keep the limits could all have ended."""
+    """Plans for the first moment by which all brackets can have ended within the limits."""
     options = [write_options(planner, case) for case in cases]
     moments = moments_of(options)
 
@@ -208,7 +186,7 @@ def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
         answer = None if points is None else _answer(cases, points)
         return answer if answer is not None and limits.keep(answer.outcome) else None
 
-    # What fits by one moment fits by every later one, but for the last bits of random limits.
+    # What fits by one moment fits by every later one, except for the last bits of random limits.
     low, high = 0, len(moments)
     while low < high:
         middle = (low + high) // 2
@@ -223,7 +201,7 @@ def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
 def _is_proven_soonest(
     options: Sequence[BracketOptions], cases: Sequence[Case], moment: float, answer: Answer
 ) -> bool:
-    """Menus are complete for the whole cluster, so where nodes do not bind nothing better exists."""
+    """Options are complete for the whole cluster, so if nodes do not bind nothing better exists."""
     workload = cases[0].evaluator.workload
     complete = all(option.complete for option in options) and workload.is_deterministic
     freely = choose(options, functools.partial(_ends_by, moment), math.inf)
@@ -234,7 +212,7 @@ def _is_proven_soonest(
 
 
 def trade_offs(planner: Planner, cases: Sequence[Case]) -> list[Answer]:
-    """The undominated answers, fastest first; limits aside, but within the cluster."""
+    """The undominated answers within the cluster, without limits, fastest first."""
     options = [write_options(planner, case, shared=len(cases) > 1) for case in cases]
     if len(options) == 1:
         chosen: list[tuple[BracketOption, ...]] = [(point,) for point in options[0].points]
@@ -261,7 +239,7 @@ def _answer(cases: Sequence[Case], points: Sequence[BracketOption]) -> Answer:
 
 
 def moments_of(options: Sequence[BracketOptions]) -> list[float]:
-    """When some bracket can have ended, from the first time at which all can."""
+    """The times at which a bracket can have ended, from the first at which all can."""
     if not all(option.points for option in options):
         return []
     first = max(min(point.jct_s for point in option.points) for option in options)
@@ -269,5 +247,5 @@ def moments_of(options: Sequence[BracketOptions]) -> list[float]:
 
 
 def _each(limits: Limits, cases: Sequence[Case]) -> float:
-    """The confidence at which each of several independent brackets has to be in time."""
+    """The confidence at which each of several independent brackets has to keep the deadline."""
     return float(limits.confidence ** (1 / len(cases)))

@@ -1,8 +1,6 @@
-"""Why no plan keeps the limits, and what would: the fastest plan, the cheapest, and changes that help.
+"""Why no plan keeps the limits: the fastest plan, the cheapest, changes that help, and all of it in words.
 
-Every change that is offered was tried: with it, the same planner finds a plan.
-
-Limits in words, and what is said when no plan keeps them.
+Every suggested change was tried: with it, the same planner finds a plan.
 """
 
 from __future__ import annotations
@@ -17,13 +15,13 @@ from elastune.planning.brackets import Answer
 from elastune.planning.quote import Forecast, forecast
 from elastune.wording import format_confidence, format_duration, format_usd, plural, write_duration
 
-# A heuristic planner may miss the very limit that its own plan keeps; then a little more is offered.
+# A heuristic planner may miss the limit that its own plan keeps; then a looser one is tried.
 _LOOSER = (1.0, 1.02, 1.1, 1.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A change of the job with which it can be planned, and to what it then comes. None: left as it is."""
+    """A change of the job that makes it feasible, and the forecast. None: unchanged."""
 
     deadline_s: float | None = None
     budget_usd: float | None = None
@@ -33,21 +31,18 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What was asked, what binds, and what would fit. None: there is no such plan at all."""
-
     limits: Limits
     binding: Limit
     max_nodes: int
     fixed: bool
-    hops: bool
-    """Models hop, so there are no gangs."""
-    fastest: Forecast | None
+    hops: bool  # models hop, so there are no gangs
+    fastest: Forecast | None  # None: no plan at all
     cheapest: Forecast | None
     remedies: tuple[Remedy, ...]
 
 
 class NoPlanError(InfeasibleError):
-    """No plan keeps the limits. `diagnosis` has the numbers that the message tells."""
+    """No plan keeps the limits. `diagnosis` has the numbers of the message."""
 
     def __init__(self, message: str, diagnosis: Diagnosis) -> None:
         super().__init__(message)
@@ -56,16 +51,14 @@ class NoPlanError(InfeasibleError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """The job that could not be planned, and a way to try others: limits, objective, nodes (None: as many
-    as can be used)."""
+    """The infeasible job. `solve` tries other limits, objectives and nodes (None: all that are useful)."""
 
     limits: Limits
     objective: Objective
     max_nodes: int
     fixed: bool
     hops: bool
-    least_nodes: int
-    """With fewer nodes not even the smallest gangs fit."""
+    least_nodes: int  # with fewer nodes not even the smallest gangs fit
     solve: Callable[[Limits, Objective, int | None], Answer | None]
 
     def here(self, limits: Limits, objective: Objective) -> Answer | None:
@@ -73,7 +66,7 @@ class Situation:
 
 
 def diagnose(situation: Situation) -> Diagnosis:
-    """Find what binds by giving up one limit after the other."""
+    """Find the binding limit by dropping one after the other."""
     limits = situation.limits
     free = replace(limits, deadline_s=None, budget_usd=None)
     fastest = situation.here(free, Objective.TIME)
@@ -101,18 +94,15 @@ def _binding(situation: Situation, *, possible: bool) -> Limit:
 
 def _remedies(situation: Situation, fastest: Answer | None) -> Iterator[Remedy]:
     limits, confidence = situation.limits, situation.limits.confidence
-    one_moved = False
+    single: list[Remedy] = []
     if limits.deadline_s is not None:
-        answer = situation.here(replace(limits, deadline_s=None), Objective.TIME)
-        for remedy in _try_limits(situation, answer, deadline=True, budget=False):
-            one_moved = True
-            yield remedy
+        answer = situation.here(limits.without_deadline(), Objective.TIME)
+        single += _try_limits(situation, answer, deadline=True, budget=False)
     if limits.budget_usd is not None:
-        answer = situation.here(replace(limits, budget_usd=None), Objective.COST)
-        for remedy in _try_limits(situation, answer, deadline=False, budget=True):
-            one_moved = True
-            yield remedy
-    if limits.deadline_s is not None and limits.budget_usd is not None and not one_moved:
+        answer = situation.here(limits.without_budget(), Objective.COST)
+        single += _try_limits(situation, answer, deadline=False, budget=True)
+    yield from single
+    if limits.deadline_s is not None and limits.budget_usd is not None and not single:
         yield from _try_limits(situation, fastest, deadline=True, budget=True)
     roomy = situation.solve(limits, situation.objective, None)
     nodes = situation.least_nodes if fastest is None else 0 if roomy is None else roomy.peak_nodes
@@ -125,7 +115,7 @@ def _remedies(situation: Situation, fastest: Answer | None) -> Iterator[Remedy]:
 def _try_limits(
     situation: Situation, answer: Answer | None, *, deadline: bool, budget: bool
 ) -> Iterator[Remedy]:
-    """The limits that a plan keeps, rounded up so that a person can write them, if they really fit."""
+    """The limits that a plan keeps, rounded up for people, if a plan is found with them."""
     confidence = situation.limits.confidence
     kept = forecast(answer, confidence)
     if kept is None:
@@ -144,13 +134,12 @@ def _try_limits(
             return
 
 
-def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
-    """What was asked, what binds, and what would fit, in a few lines."""
+def describe_infeasible(diagnosis: Diagnosis, planner: str) -> str:
     limits = diagnosis.limits
     asked = tell_limits(limits, article="the")
     sure = f"with {format_confidence(limits.confidence)} confidence"
     what = f"keeps {asked} {sure}" if asked else "fits the cluster"
-    lines = [f"the {planner} planner finds no plan that {what}.", _tell_binding(diagnosis)]
+    lines = [f"the {planner} planner finds no plan that {what}.", _describe_binding(diagnosis)]
     if diagnosis.fastest is not None:
         lines.append(f"  fastest plan:  {_promise(diagnosis.fastest, limits.confidence)}")
     if diagnosis.cheapest is not None:
@@ -159,12 +148,12 @@ def tell_infeasible(diagnosis: Diagnosis, planner: str) -> str:
     return "\n".join(lines)
 
 
-def _tell_binding(diagnosis: Diagnosis) -> str:
+def _describe_binding(diagnosis: Diagnosis) -> str:
     nodes = plural(diagnosis.max_nodes, "node")
     key = "nodes" if diagnosis.fixed else "max_nodes"
     match diagnosis.binding:
         case Limit.MAX_NODES if diagnosis.fastest is None and diagnosis.hops:
-            return f"{key} binds: {nodes} cannot give every search that runs side by side one of its own."
+            return f"{key} binds: {nodes} are too few for one node per bracket."
         case Limit.MAX_NODES if diagnosis.fastest is None:
             return f"{key} binds: {nodes} cannot hold the smallest gangs of all trials that run side by side."
         case Limit.MAX_NODES:
@@ -178,11 +167,12 @@ def _tell_binding(diagnosis: Diagnosis) -> str:
 
 
 def _promise(fit: Forecast, confidence: float) -> str:
-    level = format_confidence(confidence)
-    return (
-        f"mean {format_duration(fit.jct_seconds)} and {format_usd(fit.cost)}, "
-        f"{level} quantile {format_duration(fit.jct_quantile_seconds)} and {format_usd(fit.cost_quantile)}"
-    )
+    quantile = f"{format_duration(fit.jct_quantile_seconds)} and {format_usd(fit.cost_quantile)}"
+    return f"{_mean(fit)}, {format_confidence(confidence)} quantile {quantile}"
+
+
+def _mean(fit: Forecast) -> str:
+    return f"mean {format_duration(fit.jct_seconds)} and {format_usd(fit.cost)}"
 
 
 def _offer(remedy: Remedy, diagnosis: Diagnosis) -> str:
@@ -194,5 +184,4 @@ def _offer(remedy: Remedy, diagnosis: Diagnosis) -> str:
     if remedy.max_nodes is not None:
         instead = " instead of nodes" if diagnosis.fixed else ""
         changes.append(f"max_nodes: {remedy.max_nodes}{instead}")
-    mean = f"mean {format_duration(remedy.forecast.jct_seconds)} and {format_usd(remedy.forecast.cost)}"
-    return f"{' with '.join(changes)} ({mean})"
+    return f"{' with '.join(changes)} ({_mean(remedy.forecast)})"

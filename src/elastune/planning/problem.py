@@ -1,8 +1,6 @@
-"""What a planner is asked: the work, the measurements, the machines and the limits, as plain values.
+"""The problem of a planner: work, measurements, machines and limits as plain values; and its solution.
 
-One sequence of stages to plan for: its useful allocations, its limits, and how plans are judged.
-
-What a planner answers, and how it finds the best of its candidates.
+A `Case` is one sequence of stages with its useful allocations and the evaluators of its plans.
 """
 
 from __future__ import annotations
@@ -34,11 +32,11 @@ from elastune.planning.prediction.plan import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartState:
-    """Where a spec stands in the middle of a run. A fresh job is the empty one.
+    """The state of a spec in the middle of a run; the default is a new job.
 
     `work_left` are the iterations that each living trial still owes in the stage, in the order in which
-    they will train; trials that owe nothing wait at the barrier and are left out. Empty: the stage has not
-    begun. `node_ages_s` counts from the start of a node's INIT.
+    they will train, without the trials that wait at the barrier. Empty: the stage has not begun.
+    `node_ages_s` counts from the start of a node's INIT.
     """
 
     stage: int = 0
@@ -48,13 +46,11 @@ class StartState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A job as the planners see it. Several specs run side by side, each on nodes of its own (Hyperband).
+    """A job for the planners. Several specs run side by side, each on nodes of its own (Hyperband).
 
-    To plan again in the middle of a run, give the start state of each spec and, as limits, the time and the
-    money that are left. What the nodes have cost so far, by their age, is spent money.
-
-    `hopping`: the models travel and the data stay. Then trials have no gangs; of `gangs` only the most slots
-    count, for trials that train together on all workers.
+    To plan again in the middle of a run, set the start state of each spec and, as limits, the time and the
+    money left. What the nodes have cost so far, by their age, is spent. `hopping`: trials have no gangs; of
+    `gangs` only the most slots count, for trials that train together on all workers.
     """
 
     specs: tuple[Spec, ...]
@@ -70,7 +66,6 @@ class Problem:
         return self.profile.is_deterministic and self.cluster.is_deterministic
 
     def workloads(self) -> tuple[Workload, ...]:
-        """What is left to do, spec by spec."""
         starts = self.starts or (StartState(),) * len(self.specs)
         return tuple(
             Workload(
@@ -94,9 +89,8 @@ def _stages_left(spec: Spec, start: StartState) -> tuple[Stage, ...]:
         return stages
     owed = tuple(work for work in start.work_left if work > 0)
     if not owed:
-        raise InvariantError(f"no trial of stage {start.stage} owes work: start at the next stage")
-    current = Stage(trials=len(owed), iterations=max(owed), remaining=owed)
-    return (current, *stages[1:])
+        raise InvariantError(f"no trial has work left in stage {start.stage}; start at the next stage")
+    return (Stage(trials=len(owed), iterations=max(owed), remaining=owed), *stages[1:])
 
 
 # A preview has as many samples as its largest stage leaves affordable.
@@ -110,14 +104,13 @@ _NO_LIMITS = Limits()
 class StageOption:
     """One way to run a stage, and what it takes: barrier included, provisioning not.
 
-    Where gangs take turns the samples are the few of the preview: simulating a queue is dear and these
-    numbers guide the search; what is promised is always evaluated on all samples.
+    If gangs take turns the samples are the few of the preview: simulating a queue is expensive and these
+    numbers only guide the search; the promise is always evaluated on all samples.
     """
 
     allocation: Allocation
     seconds: Array
-    function_usd: Array
-    """What the stage costs when billed by function; nothing when billed by instance."""
+    function_usd: Array  # the cost of the stage billed by function; 0 billed by instance
 
     @property
     def mean_s(self) -> float:
@@ -126,14 +119,12 @@ class StageOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """What every planner is given. `options[i]` are the allocations of stage i that can be worth it."""
+    """The input of every planner. `options[i]` are the useful allocations of stage i."""
 
     evaluator: Evaluator
-    preview: Evaluator
-    """The same on a few samples, to drop hopeless plans cheaply."""
+    preview: Evaluator  # the same on a few samples, to drop hopeless plans cheaply
     options: tuple[tuple[StageOption, ...], ...]
-    gang_sizes: range
-    """Of one slot, the workers, where models hop."""
+    gang_sizes: range  # only 1, a worker, if models hop
     max_nodes: int
     limits: Limits = _NO_LIMITS
     objective: Objective = Objective.COST
@@ -144,10 +135,8 @@ class Case:
         return replace(self, options=options, max_nodes=max_nodes)
 
     def is_worth_trying(self, plan: Plan, best: Plan | None) -> bool:
-        """Whether a few samples leave it open that a plan keeps the limits and beats the best so far.
-
-        Both plans meet the same luck, so a difference of a few per mille shows on few samples too.
-        """
+        """Whether on a few samples a plan may keep the limits and beat the best so far."""
+        # Both plans use the same draws, so a difference of a few per mille shows on few samples, too.
         outcome = self.preview.evaluate(plan)
         if best is not None:
             rival = self.value(self.preview.evaluate(best))[0]
@@ -157,25 +146,22 @@ class Case:
 
     def _breaks_beyond_doubt(self, outcome: Outcome) -> bool:
         """Fewer samples keep a limit than chance explains, by five standard deviations."""
-        confidence = self.limits.confidence
+        limits, confidence = self.limits, self.limits.confidence
         least = confidence - 5 * math.sqrt(confidence * (1 - confidence) / outcome.jct_s.size)
-        limited = (
-            (outcome.jct_s, self.limits.deadline_s),
-            (outcome.cost_usd, self.limits.budget_usd),
-        )
+        limited = ((outcome.jct_s, limits.deadline_s), (outcome.cost_usd, limits.budget_usd))
         return any(
             limit is not None and float(np.mean(samples <= limit * (1 + ROUNDING))) < least
             for samples, limit in limited
         )
 
     def value(self, outcome: Outcome) -> tuple[float, float]:
-        """What the objective makes small; the other mean breaks ties."""
+        """The mean that the objective minimises; the other mean breaks ties."""
         mean = (outcome.mean_cost_usd, outcome.mean_jct_s)
         return mean if self.objective is Objective.COST else mean[::-1]
 
 
 def build_case(workload: Workload, gangs: GangLimits, *, samples: int, seed: int, stream: int = 0) -> Case:
-    """The case of a workload. A stage for which not even one gang fits the cluster has no options."""
+    """The case of a workload. A stage has no options if not even one gang fits the cluster."""
     affordable = PREVIEW_VALUES // max(stage.trials for stage in workload.stages)
     few = min(max(affordable, PREVIEW_SAMPLES[0]), PREVIEW_SAMPLES[-1], samples)
     evaluator, preview = (
@@ -194,7 +180,7 @@ def build_case(workload: Workload, gangs: GangLimits, *, samples: int, seed: int
 
 
 def _gang_sizes(speedup: Speedup, gangs: GangLimits) -> range:
-    """Gangs beyond the last measured point are no faster, so they are never worth it."""
+    """Gangs beyond the last measured point are no faster, so they are left out."""
     largest = max(speedup.largest, gangs.min_slots)
     if gangs.max_slots is not None:
         largest = min(largest, gangs.max_slots)
@@ -205,13 +191,12 @@ def _stage_options(
     evaluator: Evaluator, preview: Evaluator, stage: int, sizes: range
 ) -> tuple[StageOption, ...]:
     workload = evaluator.workload
-    by_function = not bills_nodes(workload.cluster)
     options = []
     for use in _allocations(workload, stage, sizes):
         takes_turns = workload.hopping is None and use.gangs < workload.stages[stage].trials
         judge = preview if takes_turns else evaluator
         usd = np.zeros(1)
-        if by_function:
+        if not bills_nodes(workload.cluster):
             usd = slot_rate(workload.cluster) * evaluator.busy_slot_s(stage, use)
         seconds = judge.makespan_s(stage, use) + judge.draws.sync_s(stage)
         options.append(StageOption(allocation=use, seconds=seconds, function_usd=usd))
@@ -219,29 +204,18 @@ def _stage_options(
 
 
 def _allocations(workload: Workload, stage: int, sizes: range) -> tuple[Allocation, ...]:
-    cluster = workload.cluster
+    per_node, most = workload.cluster.slots_per_node, workload.cluster.max_nodes
     if workload.hopping is not None:
-        return hopping_allocations(
-            workload.hopping, slots_per_node=cluster.slots_per_node, max_nodes=cluster.max_nodes
-        )
-    return fair_allocations(
-        workload.stages[stage].trials,
-        gang_sizes=sizes,
-        slots_per_node=cluster.slots_per_node,
-        max_nodes=cluster.max_nodes,
-    )
+        return hopping_allocations(workload.hopping, slots_per_node=per_node, max_nodes=most)
+    trials = workload.stages[stage].trials
+    return fair_allocations(trials, gang_sizes=sizes, slots_per_node=per_node, max_nodes=most)
 
 
 def _undominated(options: list[StageOption]) -> tuple[StageOption, ...]:
-    """Drop what another option does with no more nodes, time and, billed by function, money.
-
-    Per instance a stage costs nodes held x time, so slots that save no time and no node are worth nothing.
-    """
+    """Drop options that another one equals with no more nodes, time and, billed by function, money."""
+    # By instance a stage costs nodes held x time, so slots that save neither time nor nodes are useless.
     kept: list[StageOption] = []
-    rows = [
-        (option.allocation.nodes, option.mean_s, float(option.function_usd.mean()), option)
-        for option in options
-    ]
+    rows = [(o.allocation.nodes, o.mean_s, float(o.function_usd.mean()), o) for o in options]
     for _, seconds, usd, option in sorted(rows, key=lambda row: row[:3]):
         if not any(other.mean_s <= seconds and other.function_usd.mean() <= usd for other in kept):
             kept.append(option)
@@ -250,28 +224,24 @@ def _undominated(options: list[StageOption]) -> tuple[StageOption, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """A plan that keeps the limits, and what is known about how good it is.
-
-    `lower_bound` is on the mean of what the objective makes small (dollars or seconds); None: nothing known.
-    """
+    """A plan that keeps the limits, and what is proven about it."""
 
     plan: Plan
     outcome: Outcome
     optimal: bool = False
-    lower_bound: float | None = None
+    lower_bound: float | None = None  # on the mean of the objective, in dollars or seconds; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSet:
-    """The plans among which a planner trades time against money, limits aside."""
+    """The plans with which a planner trades time against money, without limits."""
 
     plans: tuple[Plan, ...]
-    complete: bool = False
-    """No plan outside is both as fast and as cheap, in the mean, as one inside."""
+    complete: bool = False  # no plan outside is both as fast and as cheap, in the mean, as one inside
 
 
 def best_of(case: Case, plans: Iterable[Plan]) -> Solution | None:
-    """The best of the candidates that keep the limits: looked through on a few samples, judged on all."""
+    """The best candidate that keeps the limits: selected on a few samples, judged on all."""
     best: Solution | None = None
     for plan in sorted(plans, key=lambda plan: case.value(case.preview.evaluate(plan))):
         if case.is_worth_trying(plan, None if best is None else best.plan):
@@ -280,7 +250,7 @@ def best_of(case: Case, plans: Iterable[Plan]) -> Solution | None:
 
 
 def better_of(case: Case, best: Solution | None, plan: Plan) -> Solution | None:
-    """The plan, if on all samples it keeps the limits and is better than the best so far; else that."""
+    """The plan, if on all samples it keeps the limits and beats the best so far; else the best so far."""
     outcome = case.evaluator.evaluate(plan)
     better = best is None or case.value(outcome) < case.value(best.outcome)
     return Solution(plan=plan, outcome=outcome) if better and case.limits.keep(outcome) else best

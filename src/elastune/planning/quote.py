@@ -1,14 +1,11 @@
-"""What a plan comes to, in numbers that can be promised.
+"""The quote of a job: expected time and cost, their quantiles, the plan, and the choice of a kind of node.
 
-What nodes that may be taken away do to a quote: figures of rehearsals in which they are.
-
-One kind of node against the others, and what is said of a price.
-
-The answer to a job: what it will cost, when it will end, how, and how sure that is.
+`SpotRisk` has the figures of simulations in which nodes are interrupted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -32,7 +29,6 @@ class Forecast:
 
 
 def forecast(answer: Answer | None, confidence: float) -> Forecast | None:
-    """The numbers of an answer, if there is one."""
     if answer is None:
         return None
     return Forecast(
@@ -46,21 +42,17 @@ def forecast(answer: Answer | None, confidence: float) -> Forecast | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRisk:
-    """Time and money are means of the rehearsals, beside the least and the most of them."""
+    """Time and cost are means over the simulations (`rehearsals`), with their range."""
 
-    interruptions_per_hour: float
-    """Of one node, as expected."""
+    interruptions_per_hour: float  # expected, of one node
     rehearsals: int
-    kept: int
-    """Of the rehearsals, those that kept deadline and budget; with a plan, to its end."""
-    interruptions: float
-    """In one rehearsal."""
+    kept: int  # simulations that kept deadline and budget and, with a plan, reached its end
+    interruptions: float  # in one simulation
     jct_seconds: float
     jct_seconds_range: tuple[float, float]
     cost: float
     cost_range: tuple[float, float]
-    iterations: float
-    """Trained in one rehearsal."""
+    iterations: float  # trained in one simulation
 
     @property
     def share_kept(self) -> float:
@@ -71,53 +63,42 @@ class SpotRisk:
 
 
 def price_source(terms: ClusterTerms) -> str | None:
-    """Where a price comes from that was looked up."""
+    """The source of a price that was looked up; None if the job states the price."""
     return None if terms.is_priced_by_job else terms.price_source
 
 
 def price_keys(terms: ClusterTerms | None) -> dict[str, object]:
-    """For programs: a price that was looked up."""
-    source = None if terms is None else price_source(terms)
-    if terms is None or source is None:
+    """A price that was looked up, as plain data."""
+    if terms is None or (source := price_source(terms)) is None:
         return {}
+    keys: dict[str, object] = {"price_per_hour": terms.price_per_hour, "price_source": source}
     most = terms.most_price_per_hour
-    return {
-        "price_per_hour": terms.price_per_hour,
-        "price_source": source,
-        **({} if most is None else {"most_price_per_hour": most}),
-    }
+    return keys if most is None else {**keys, "most_price_per_hour": most}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindQuote:
-    """What the job takes on one kind of node."""
-
     name: str
     price_per_hour: float
     price_source: str | None
     jct_seconds: float | None
-    cost: float | None
-    """As in a quote without interruptions; None: there is none, because the limits cannot be kept."""
+    cost: float | None  # without interruptions; None: no quote, because the limits cannot be kept
     risk: SpotRisk | None
-    iterations: float | None
-    """Trained in a rehearsal, of a search that goes as far as its limits let it; None: of a plan."""
-    keeps: bool
-    """The limits, and as surely as the job wants it."""
+    iterations: float | None  # trained in a simulation of a search without a plan
+    keeps: bool  # the limits, at the confidence of the job
     why_not: str = ""
     chosen: bool = False
 
     @property
     def expected_cost(self) -> float:
-        """With interruptions, where there are any."""
-        return self._figure(None if self.risk is None else self.risk.cost, self.cost)
+        """With interruptions, if there are any."""
+        cost = self.cost if self.risk is None else self.risk.cost
+        return math.inf if cost is None else cost
 
     @property
     def expected_seconds(self) -> float:
-        return self._figure(None if self.risk is None else self.risk.jct_seconds, self.jct_seconds)
-
-    @staticmethod
-    def _figure(risky: float | None, plain: float | None) -> float:
-        return next((value for value in (risky, plain) if value is not None), float("inf"))
+        seconds = self.jct_seconds if self.risk is None else self.risk.jct_seconds
+        return math.inf if seconds is None else seconds
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -136,27 +117,21 @@ class KindQuote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageQuote:
-    """One line of the stage table. Seconds and dollars are means.
-
-    `manner` is how the models of a stage use the workers, where they hop: `slots` are the workers then.
-    """
+    """One line of the stage table. Seconds and dollars are means."""
 
     trials: int
     iterations: int
-    slots: int
+    slots: int  # the workers, if models hop
     slots_per_trial: int
     nodes: int
     nodes_held: int
     seconds: float
     cost: float
-    manner: str | None = None
+    manner: str | None = None  # the training mode, if models hop
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data; gangs have no manner."""
-        data = asdict(self)
-        if self.manner is None:
-            del data["manner"]
-        return data
+        """Plain data; without `manner` if models do not hop."""
+        return {key: value for key, value in asdict(self).items() if key != "manner" or value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,11 +178,11 @@ class Quote:
     why: str = ""
     """Why this policy, in words."""
     stop_when: str | None = None
-    """What may end the run earlier than planned."""
+    """The target that may end the run earlier than planned."""
     risk: SpotRisk | None = None
-    """None: nobody takes nodes away."""
+    """None: nodes are not interrupted."""
     kinds: tuple[KindQuote, ...] = ()
-    """Of a job that had a choice, all of them."""
+    """All kinds of nodes, if the job has a choice."""
 
     @property
     def stages(self) -> tuple[StageQuote, ...]:
@@ -219,13 +194,13 @@ class Quote:
 
     @property
     def is_thinly_sampled(self) -> bool:
-        """Too few samples beyond the confidence to say much about that quantile."""
+        """Too few samples beyond the confidence for a reliable quantile."""
         beyond = (1 - self.problem.limits.confidence) * self.samples
         return not self.problem.is_deterministic and beyond < 10 * (1 - ROUNDING)
 
     @property
     def gap(self) -> float | None:
-        """By how much the plan may be worse than the best one, as a share of the lower bound."""
+        """How much worse than the best plan it may be, as a share of the lower bound."""
         value = self.cost if self.objective is Objective.COST else self.jct_seconds
         if self.lower_bound is None:
             return None
@@ -234,7 +209,7 @@ class Quote:
         return value / self.lower_bound - 1 if self.lower_bound else None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data with the keys that programs may rely on; `jct_seconds` and `cost` are means."""
+        """Plain data with stable keys; `jct_seconds` and `cost` are means."""
         limits = self.problem.limits
         several = len(self.brackets) > 1
         data: dict[str, object] = {
@@ -278,7 +253,6 @@ class Quote:
 
 
 def quote_stages(workload: Workload, solution: Solution) -> tuple[StageQuote, ...]:
-    """The stage table of one spec's solution."""
     outcome, stages = solution.outcome, solution.plan.stages
     rows = zip(workload.stages, stages, outcome.stage_mean_s, outcome.stage_mean_usd, strict=True)
     return tuple(
@@ -298,7 +272,7 @@ def quote_stages(workload: Workload, solution: Solution) -> tuple[StageQuote, ..
 
 
 def _manner(workload: Workload, stage: int, workers: int) -> str | None:
-    """`hopping`, `together` or, where trials leave in the middle of a stage, one after the other."""
+    """`hopping`, `together` or, if trials leave in the middle of a stage, one after the other."""
     if workload.hopping is None:
         return None
     return ", then ".join(manner.value for manner in manners_of(workload, stage, workers))

@@ -1,4 +1,4 @@
-"""The planning desk: takes a problem, asks the planners, writes the quote."""
+"""Makes the quote of a problem: runs the planners, or explains why no plan keeps the limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from elastune.model.billing import node_rate
 from elastune.model.limits import Limits, Objective
 from elastune.planning.brackets import Answer, solve, trade_offs
-from elastune.planning.infeasible import NoPlanError, Situation, diagnose, tell_infeasible
+from elastune.planning.infeasible import NoPlanError, Situation, describe_infeasible, diagnose
 from elastune.planning.planners.registry import DEFAULT_PLANNER, PLANNERS, Planner
 from elastune.planning.problem import Problem, build_case
 from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, forecast, quote_stages
@@ -19,37 +19,33 @@ DEFAULT_SAMPLES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuoteRequest:
-    """What beside the problem is asked for. `objective` None: cost, unless there is only a budget."""
-
     planner: str = DEFAULT_PLANNER
-    objective: Objective | None = None
+    objective: Objective | None = None  # None: cost, unless there is only a budget
     samples: int = DEFAULT_SAMPLES
     seed: int = 0
     frontier: bool = False
     compare: bool = False
-    static: bool = True
-    """Price the best static cluster beside the plan."""
+    static: bool = True  # price the best static cluster beside the plan
 
 
 def default_objective(limits: Limits) -> Objective:
-    """The cheapest by a deadline; with nothing but a budget, the fastest for it."""
+    """Cost; with only a budget, time."""
     only_budget = limits.budget_usd is not None and limits.deadline_s is None
     return Objective.TIME if only_budget else Objective.COST
 
 
 def make_quote(problem: Problem, request: QuoteRequest | None = None) -> Quote:
     """The planner's best plan for the problem; raises `NoPlanError` if none keeps the limits."""
-    desk = _Quoting(problem, request or QuoteRequest())
-    return desk.quote()
+    return _Quoting(problem, request or QuoteRequest()).quote()
 
 
 def try_quote(problem: Problem, request: QuoteRequest) -> Quote | None:
-    """As `make_quote`, but None where no plan keeps the limits: nobody asks why in the middle of a run."""
+    """As `make_quote`, but None without a diagnosis if no plan keeps the limits."""
     return _Quoting(problem, request).try_quote()
 
 
 class _Quoting:
-    """Everything about one problem; cases are built once and asked many times."""
+    """One problem; its cases are built once and used many times."""
 
     def __init__(self, problem: Problem, request: QuoteRequest) -> None:
         self.problem = problem
@@ -64,7 +60,7 @@ class _Quoting:
         return self._solve(PLANNERS[name], self.problem.limits, self.objective)
 
     def _solve(self, planner: Planner, limits: Limits, objective: Objective) -> Answer | None:
-        """Where nodes outlive a driver that dies, money for that is kept back, by node: it buys no plan."""
+        """Keep back the cost of nodes that outlive a dead driver, by node: plans may not spend it."""
         answer = solve(planner, self.cases, limits, objective)
         kept_usd, budget = self._kept_usd(), limits.budget_usd
         if answer is None or budget is None or not kept_usd:
@@ -80,19 +76,17 @@ class _Quoting:
         return None
 
     def _kept_usd(self) -> float:
-        """For each node."""
+        """Money kept back for each node."""
         cluster = self.problem.cluster
         return cluster.shutdown_s * node_rate(cluster)
 
     def quote(self) -> Quote:
-        quote = self.try_quote()
-        if quote is None:
-            raise self._no_plan()
-        return quote
+        if quote := self.try_quote():
+            return quote
+        raise self._no_plan()
 
     def try_quote(self) -> Quote | None:
         request = self.request
-        planner = PLANNERS[request.planner]
         answer = self.ask(request.planner)
         if answer is None:
             return None
@@ -114,7 +108,7 @@ class _Quoting:
             static=comparison.get("static"),
             samples=self.cases[0].evaluator.draws.samples,
             seed=request.seed,
-            frontier=self._frontier(planner) if request.frontier else None,
+            frontier=self._frontier() if request.frontier else None,
             comparison=comparison if request.compare else None,
         )
 
@@ -130,14 +124,14 @@ class _Quoting:
             for spec, case, solution in zip(self.problem.specs, self.cases, answer.brackets, strict=True)
         )
 
-    def _frontier(self, planner: Planner) -> tuple[FrontierPoint, ...]:
+    def _frontier(self) -> tuple[FrontierPoint, ...]:
         return tuple(
             FrontierPoint(
                 jct_seconds=answer.outcome.mean_jct_s,
                 cost=answer.outcome.mean_cost_usd,
                 peak_nodes=answer.peak_nodes,
             )
-            for answer in trade_offs(planner, self.cases)
+            for answer in trade_offs(PLANNERS[self.request.planner], self.cases)
         )
 
     def _no_plan(self) -> NoPlanError:
@@ -151,16 +145,16 @@ class _Quoting:
             solve=self._solve_with,
         )
         diagnosis = diagnose(situation)
-        told, kept_usd = tell_infeasible(diagnosis, self.request.planner), self._kept_usd()
+        text, kept_usd = describe_infeasible(diagnosis, self.request.planner), self._kept_usd()
         if kept_usd and self.problem.limits.budget_usd is not None:
-            told += (
-                f"\nOf the budget {format_usd(kept_usd)} per node is kept back: so much a node may cost "
-                "until it ends by itself, should nobody be there to end it."
+            text += (
+                f"\nOf the budget {format_usd(kept_usd)} per node is kept back: a node may cost that much "
+                "until it ends by itself, if the driver dies."
             )
-        return NoPlanError(told, diagnosis)
+        return NoPlanError(text, diagnosis)
 
     def _solve_with(self, limits: Limits, objective: Objective, nodes: int | None) -> Answer | None:
-        """The same job under other limits or, elastic, with other nodes (None: as many as can be used)."""
+        """The same job under other limits or, elastic, with other nodes (None: all that are useful)."""
         planner = PLANNERS[self.request.planner]
         if nodes == self.problem.cluster.max_nodes:
             return self._solve(planner, limits, objective)
@@ -169,15 +163,14 @@ class _Quoting:
         return other._solve(planner, limits, objective)
 
     def _least_nodes(self) -> int:
-        """With fewer nodes the smallest gangs of brackets that run side by side do not fit."""
+        """The fewest nodes that hold the smallest gangs of all brackets, which run side by side."""
         per_gang = -(-self.cases[0].gang_sizes[0] // self.problem.cluster.slots_per_node)
         return per_gang * len(self.cases)
 
     def _most_nodes(self) -> int:
-        """More nodes than this no plan can use."""
-        hopping = self.problem.hopping
+        """The most nodes that a plan can use."""
+        hopping, per_node = self.problem.hopping, self.problem.cluster.slots_per_node
         if hopping is not None:
-            copies = hopping.partitions * hopping.replicas
-            return -(-copies // self.problem.cluster.slots_per_node) * len(self.cases)
-        per_gang = -(-self.cases[0].gang_sizes[-1] // self.problem.cluster.slots_per_node)
+            return -(-hopping.partitions * hopping.replicas // per_node) * len(self.cases)
+        per_gang = -(-self.cases[0].gang_sizes[-1] // per_node)
         return per_gang * sum(max(s.trials for s in case.evaluator.workload.stages) for case in self.cases)

@@ -1,10 +1,10 @@
-"""ASHA, the pausing and promoting kind (Li et al. 2020; HyperSched sections 3 and 4).
+"""ASHA in its pausing and promoting form (Li et al. 2020; HyperSched sections 3 and 4).
 
 A trial trains to the next rung, is paused there, and is promoted when it is among the best 1/eta of those
-that reached the rung. A free place goes to a promotion at the highest rung that has one, else to a new
-trial. There are no barriers. Each rung keeps its own queue: a trial that waits at a rung is never sent
-through a lower one again (see DESIGN section 11 on `start_next_trial`). Beyond the paper: when there is
-nothing else left to do, the best trial goes on until one is trained to the end.
+that reached the rung. Free slots go to a promotion at the highest rung that has one, else to a new trial.
+There are no barriers. Each rung has its own queue, so a waiting trial never passes a lower rung again (see
+DESIGN section 11 on `start_next_trial`). Deviation: when nothing else is left to do, the best trial goes on
+until one is fully trained.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from elastune.policies.rungs import HalvingOptions, Rung, rung_levels
 
 
 class AshaOptions(HalvingOptions):
-    """Without `trials` it starts new ones for as long as the limits or the sampler allow."""
+    """Without `trials`, new trials start as long as the limits and the sampler allow."""
 
     trials: Count | None = None
 
@@ -39,15 +39,11 @@ class Asha(Policy):
         levels = rung_levels(options.min_iterations, options.max_iterations, options.eta)
         self.rungs = [Rung(level) for level in levels]
         self.top = len(self.rungs) - 1
-        self.rung_of: dict[TrialId, int] = {}
-        """The rung that each trial in training is on its way to."""
-        self.wishes: list[dict[TrialId, Wish]] = [{} for _ in self.rungs]
-        """By the rung to be reached."""
-        self.unsaved: dict[TrialId, int] = {}
-        """Trials that have reached a rung and still save, with the rung."""
+        self.rung_of: dict[TrialId, int] = {}  # the next rung of each trial in training
+        self.wishes: list[dict[TrialId, Wish]] = [{} for _ in self.rungs]  # by the rung to be reached
+        self.unsaved: dict[TrialId, int] = {}  # the rung of each trial that has reached it and still saves
         self.sampling = 0
-        self.is_through = False
-        """Somebody was trained to the end."""
+        self.has_finished = False  # a trial is fully trained
 
     def start(self, state: State) -> Advice:
         return self._fill(state)
@@ -80,22 +76,19 @@ class Asha(Policy):
             if not trial.has_done(level.iterations):
                 return None
             if rung == self.top or trial.returned:
-                return None  # its last save is still to come, and may be lost with its node
+                return None  # the last save is pending and may be lost with the node
             value = trial.values[-1]
             level.record(-value if state.terms.mode is Mode.MAX else value, trial.number)
             self.unsaved[trial.number] = rung
         elif trial.phase is Phase.FINISHED:
-            self.is_through = True
+            self.has_finished = True
         del self.rung_of[trial.number], self.wishes[rung][trial.number]
         return self._fill(state)
 
     def _gangs_lost(self, state: State) -> Advice | None:
-        """Trials whose gang was lost while it saved go once more to the rung that they had reached.
-
-        Unless they had saved before: then they are through, though nobody reports it.
-        """
+        """Repeat the way to its rung for each trial whose gang was lost before the save there was durable."""
         over = [trial for trial in self.rung_of if state.trials[trial].phase.is_over]
-        self.is_through |= any(state.trials[trial].phase is Phase.FINISHED for trial in over)
+        self.has_finished |= any(state.trials[trial].phase is Phase.FINISHED for trial in over)
         for number in over:
             del self.wishes[self.rung_of.pop(number)][number]
         lost = [t for t in self.unsaved if state.trials[t].activity is None and t not in self.rung_of]
@@ -106,29 +99,27 @@ class Asha(Policy):
         return self._fill(state) if lost or over else None
 
     def _fill(self, state: State) -> Advice:
-        """Keep as many trials in training as there is room for."""
-        room = self._room(state)
+        """Keep as many trials in training as the nodes at hand hold; higher rungs come first."""
+        slots, cluster = state.terms.gangs.min_slots, state.terms.cluster
+        most = steady_nodes(state, iterations=self.rungs[self.top].iterations, stops=len(self.rungs))
+        room = gangs_on(nodes_at_hand(state, most), slots, cluster)
         while len(self.rung_of) < room and self._promote(state):
             pass
         sample = 0
         if not self.sampling:
-            sample = int(min(room - len(self.rung_of), self.trials_left))
-            self.sampling = sample = max(0, sample)
+            self.sampling = sample = int(max(0, min(room - len(self.rung_of), self.trials_left)))
             self.trials_left -= sample
         if not (self.rung_of or self.sampling):
             self._finish(state)
         busy = len(self.rung_of) + self.sampling
+        wishes = tuple(wish for rung in reversed(self.wishes) for wish in rung.values())
         return Advice(
-            wishes=Wishes(
-                trials=self._wishes(),
-                nodes={0: nodes_wanted(busy, state.terms.gangs.min_slots, state.terms.cluster)},
-            ),
+            wishes=Wishes(trials=wishes, nodes={0: nodes_wanted(busy, slots, cluster)}),
             sample=sample,
             done=None if busy else Ending.COMPLETE if state.best or self.unsaved else Ending.FAILED,
         )
 
     def _send(self, trial: TrialId, rung: int, state: State) -> None:
-        """Let a trial train to a rung."""
         before = self.rung_of.get(trial)
         if before is not None:
             del self.wishes[before][trial]
@@ -145,9 +136,9 @@ class Asha(Policy):
         return False
 
     def _finish(self, state: State) -> None:
-        """Nobody comes any more to be compared with: the best of the highest rung goes on, and somebody is
-        trained to the end. (8 trials by thirds are 8, 2 and none; ASHA proper would stop there.)"""
-        if self.is_through:
+        """No trial is left to compare with: the best of the highest rung goes on until one is trained."""
+        # 8 trials by thirds are 8, 2 and none; ASHA as published would stop there.
+        if self.has_finished:
             return
         for number in range(self.top - 1, -1, -1):
             waiting = self.rungs[number].waiting
@@ -156,15 +147,6 @@ class Asha(Policy):
                 if not state.trials[trial].phase.is_over:
                     self._send(trial, number + 1, state)
                     return
-
-    def _wishes(self) -> tuple[Wish, ...]:
-        """Higher rungs first: where places are short, the better trials have them."""
-        return tuple(wish for rung in reversed(self.wishes) for wish in rung.values())
-
-    def _room(self, state: State) -> int:
-        """How many gangs the cluster holds that can be had and paid for."""
-        most = steady_nodes(state, iterations=self.rungs[self.top].iterations, stops=len(self.rungs))
-        return gangs_on(nodes_at_hand(state, most), state.terms.gangs.min_slots, state.terms.cluster)
 
 
 def create(setup: PolicySetup) -> Asha:

@@ -1,11 +1,9 @@
-"""One sequence of stages on its way through a plan.
-
-Plans for what is left, when a run has left its plan.
-"""
+"""One bracket (sequence of stages) that follows a plan, and plans for the rest when a run leaves its plan."""
 
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -28,12 +26,12 @@ class BracketStep(enum.Enum):
     SCALING = "scaling"  # waits for configurations and nodes
     TRAINING = "training"
     MEETING = "meeting"  # all trials are saved; the barrier is called
-    WAITING = "waiting"  # too few nodes for all brackets: it comes when another is done
+    WAITING = "waiting"  # too few nodes for all brackets: it starts when another is done
     DONE = "done"
 
 
 class Bracket:
-    """`plan.stages[0]` is for `first_stage`; `quoted` is its place in `quote`, from which the plan came."""
+    """`plan.stages[0]` is for `first_stage`; `quoted` is the index of the plan in `quote`."""
 
     def __init__(self, pool: int, spec: Spec, quote: Quote) -> None:
         self.pool = pool
@@ -44,26 +42,18 @@ class Bracket:
         self.quoted = pool
         self.stage = 0
         self.step = BracketStep.SCALING
-        self.alive: list[TrialId] = []
-        """Best first."""
+        self.alive: list[TrialId] = []  # best first
         self.entered = False
-        self.slots: int | None = None
-        """Slots per trial of the gangs that train now."""
-        self.gangs: int | None = None
-        """How many of them train at once, by plan."""
-        self.through = 0
-        """So many of `alive`, from the front, are known to be at the barrier."""
-        self.watched: set[int] = set()
-        """Stages whose lateness has a timer."""
-        self.goals = [sum(s.iterations for s in spec.stages[: k + 1]) for k in range(len(spec.stages))]
-        """Iterations that a trial has done after each stage."""
+        self.slots: int | None = None  # per trial, of the gangs that train now
+        self.gangs: int | None = None  # how many train at once, by plan
+        self.through = 0  # this many of `alive`, from the front, are known to be at the barrier
+        self.watched: set[int] = set()  # stages whose lateness has a timer
+        self.goals = list(itertools.accumulate(stage.iterations for stage in spec.stages))
         name = quote.brackets[pool].name.removeprefix("bracket ")
-        self.prefix = f"{name}." if len(quote.brackets) > 1 else ""
-        """Of the names of its stages."""
+        self.prefix = f"{name}." if len(quote.brackets) > 1 else ""  # of the names of its stages
         cluster = quote.problem.cluster
         self.boot_s = cluster.queue.mean + cluster.init.mean
-        self.stages = tuple(self._scheduled(0.0, 0.0, held=0, done=0.0))
-        """All of them, those to come as they are planned now."""
+        self.stages = tuple(self._scheduled(0.0, 0.0, held=0, done=0.0))  # future ones as planned now
 
     @property
     def is_done(self) -> bool:
@@ -71,7 +61,7 @@ class Bracket:
 
     @property
     def is_under_way(self) -> bool:
-        """Neither done nor at the barrier: its plan can be changed."""
+        """Neither waiting, at the barrier nor done: its plan can be changed."""
         return self.step in {BracketStep.SCALING, BracketStep.TRAINING}
 
     @property
@@ -84,9 +74,7 @@ class Bracket:
 
     @property
     def nodes_held(self) -> int:
-        if self.step in {BracketStep.DONE, BracketStep.WAITING}:
-            return 0
-        return self.plan.stages[self.stage - self.first_stage].nodes_held
+        return 0 if self.step in {BracketStep.DONE, BracketStep.WAITING} else self._planned.nodes_held
 
     def enter(self, trials: list[TrialId]) -> None:
         self.alive = trials
@@ -95,12 +83,12 @@ class Bracket:
             self.step = BracketStep.DONE
 
     def is_training(self, state: State) -> bool:
-        """Whether somebody has work left in this stage."""
-        waits = (not _is_through(trial, self.goal) for trial in self._trials(state))
-        return self.step is BracketStep.TRAINING and any(waits)
+        """Whether a trial has work left in this stage."""
+        working = (not _is_through(trial, self.goal) for trial in self._trials(state))
+        return self.step is BracketStep.TRAINING and any(working)
 
     def wishes(self, state: State) -> tuple[Wish, ...]:
-        """Everybody trains to the stage's end. While more nodes boot, what trains keeps its size."""
+        """All trials train to the end of the stage. While more nodes boot, running gangs keep their size."""
         if self.slots is None or not self.is_under_way:
             return ()
         final = self.stage == len(self.goals) - 1
@@ -110,22 +98,21 @@ class Bracket:
     def advance(self, state: State) -> bool:
         """Take the next step if it is due; True: call the barrier of the present stage."""
         if self.step is BracketStep.SCALING and self.entered and self._has_its_nodes(state):
-            self.step = BracketStep.TRAINING
-            self.slots = self._planned.allocation.slots_per_trial
-            self.gangs = self._planned.allocation.gangs
-        if self.is_under_way and self.slots is not None and self._has_met(state):
+            self.step, use = BracketStep.TRAINING, self._planned.allocation
+            self.slots, self.gangs = use.slots_per_trial, use.gangs
+        if self.is_under_way and self.slots is not None and self._is_at_barrier(state):
             self.step = BracketStep.MEETING
             return True
         return False
 
     def _has_its_nodes(self, state: State) -> bool:
-        """All that the plan holds, or all that will ever come."""
+        """All nodes of the plan are ready, or all that will ever come."""
         pool = state.pool(self.pool)
         has_all_there_is = pool.wanted >= self.nodes_held and pool.coming == pool.ready > 0
         return pool.ready >= self.nodes_held or (has_all_there_is and pool.retry_s is None)
 
     def promote(self, state: State) -> list[TrialId]:
-        """The stage is over: the best go on; returns those that do not."""
+        """End the stage: the best trials go on; returns the others."""
         trials = state.rank([t for t in self._trials(state) if t.values and t.error is None])
         self.stage += 1
         if self.stage == len(self.goals) or not trials:
@@ -139,7 +126,6 @@ class Bracket:
         return [trial.number for trial in going[len(kept) :]]
 
     def adopt(self, quote: Quote, quoted: int, state: State) -> None:
-        """Another plan from the present stage on."""
         self.quote, self.quoted = quote, quoted
         self.plan, self.first_stage = quote.brackets[quoted].plan, self.stage
         over, usd = self.stages[: self.stage], self.stages[self.stage].begin_usd
@@ -149,14 +135,11 @@ class Bracket:
         self.watched.discard(self.stage)
 
     def wait(self) -> None:
-        """Its trials pause and its nodes go to others."""
+        """Pause its trials; other brackets get its nodes."""
         self.step = BracketStep.WAITING
 
     def start_state(self, state: State) -> StartState:
-        """Where it stands, for the planner.
-
-        A stage that has met the planner would find empty: never asked then.
-        """
+        """The present state for the planner. Not called at the barrier, where no work is left."""
         left = [self.goal - t.iteration for t in self._trials(state) if not _is_through(t, self.goal)]
         pool = state.pool(self.pool)
         ages = tuple(state.now_s - node.born_s for node in pool.nodes.values() if not node.leaving)
@@ -184,7 +167,7 @@ class Bracket:
         return [state.trials[number] for number in self.alive]
 
     def _scheduled(self, at_s: float, usd: float, *, held: int, done: float) -> Iterator[ScheduledStage]:
-        """The stages of the present plan, one after the other from `at_s` on; `done` is of the first."""
+        """The stages of the present plan, in sequence from `at_s`; `done` is the share of the first."""
         for number, quoted in enumerate(self.quote.brackets[self.quoted].stages, self.first_stage):
             stage = self.spec.stages[number]
             yield ScheduledStage(
@@ -203,7 +186,7 @@ class Bracket:
             at_s, usd, held, done = at_s + quoted.seconds, usd + quoted.cost, quoted.nodes_held, 0.0
 
     def _share_done(self, state: State) -> float:
-        """Of the work of the present stage; a trial that failed has none."""
+        """Of the work of the present stage, without the trials that failed."""
         iterations = self.spec.stages[self.stage].iterations
         trials = [trial for trial in self._trials(state) if trial.error is None]
         done = 0.0
@@ -214,8 +197,8 @@ class Bracket:
                 done += max(0, len(trial.values) - (self.goal - iterations)) + _begun(state, trial)
         return min(1.0, done / (len(trials) * iterations)) if trials else 0.0
 
-    def _has_met(self, state: State) -> bool:
-        """Everybody has trained to the stage's end and is saved, or is out."""
+    def _is_at_barrier(self, state: State) -> bool:
+        """All trials have trained to the end of the stage and are saved, or are out."""
         while self.through < len(self.alive):
             trial = state.trials[self.alive[self.through]]
             if trial.activity is not None or not _is_through(trial, self.goal):
@@ -229,7 +212,7 @@ def _is_through(trial: Trial, goal: int) -> bool:
 
 
 def _begun(state: State, trial: Trial) -> float:
-    """Of the next iteration; where models hop, visits are reported."""
+    """The part of the next iteration that is done; where models hop, reported visits say it."""
     if state.terms.data is None or (trial.activity is not None and trial.visit is None):
         return _UNSEEN if trial.activity is Activity.TRAINING else 0.0
     tour = state.tours.get(trial.number)
@@ -243,7 +226,7 @@ Planner = Callable[[Problem, Objective | None], Quote | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingWork:
-    """What the stages still to come take by plan, and the margin that the promise keeps on top."""
+    """What the coming stages take by plan, and the margin of the quoted quantiles on top."""
 
     seconds: float
     usd: float
@@ -252,10 +235,7 @@ class RemainingWork:
 
 
 def rest_of(quote: Quote, bracket: int, stage: int) -> RemainingWork:
-    """From the given stage of the quoted plan on.
-
-    Noise adds up like its root, so the margin shrinks like it.
-    """
+    """From the given stage of the quoted plan on. The margin grows with the root of time, as noise does."""
     left = quote.brackets[bracket].stages[stage:]
     seconds, usd = sum(s.seconds for s in left), sum(s.cost for s in left)
     share = min(1.0, (seconds / quote.jct_seconds) ** 0.5) if quote.jct_seconds else 0.0
@@ -279,25 +259,23 @@ def limits_left(state: State) -> Limits:
 def find_plan(
     planner: Planner, problem: Problem, state: State, quoted_usd: float
 ) -> tuple[Quote | None, Limit | None]:
-    """A plan that keeps both limits; else one without the limit that may be exceeded, which is named;
-    else what can be had.
+    """A plan that keeps both limits; else one without the limit that may be exceeded, which is returned too; else the
+    fastest plan on the nodes at hand.
 
-    A budget that nobody gave is what was quoted: money beyond it is spent only to keep the deadline.
+    Without a budget the quoted cost counts as one: more money is spent only to keep the deadline.
     """
-    quote = planner(problem, None)
-    if quote is not None:
+    if quote := planner(problem, None):
         return quote, None
     limits, may_exceed = problem.limits, state.terms.may_exceed
-    if may_exceed is Limit.BUDGET and limits.budget_usd is not None:
-        quote = planner(replace(problem, limits=limits.without_budget()), Objective.COST)
-        if quote is not None:
-            return quote, may_exceed
+    without = replace(problem, limits=limits.without_budget())
+    may_pay_more = may_exceed is Limit.BUDGET and limits.budget_usd is not None
+    if may_pay_more and (quote := planner(without, Objective.COST)):
+        return quote, may_exceed
     if limits.budget_usd is None:
         left = quoted_usd - state.ledger.spent_usd(state.now_s)
         limits = replace(limits, budget_usd=max(0.0, left))
-    quote = planner(replace(problem, limits=limits.without_deadline()), Objective.TIME)
     conceded = may_exceed if may_exceed is Limit.DEADLINE and problem.limits.deadline_s is not None else None
-    if quote is not None:
+    if quote := planner(replace(problem, limits=limits.without_deadline()), Objective.TIME):
         return quote, conceded
     at_hand = max(1, len(state.where))
     cluster = replace(problem.cluster, max_nodes=min(at_hand, problem.cluster.max_nodes))

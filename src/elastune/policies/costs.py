@@ -1,14 +1,8 @@
-"""What rounds of training take on a cluster that has to boot, is billed by whole nodes, and saves.
+"""What rounds of training take and cost, how many gangs a cluster holds, how many nodes a budget pays for.
 
-Policies that think in wall-clock time (SEER and its relatives) are net of all that: they divide what is left
-when boots, start-ups and saves are paid for. Means would be missed half of the time, so latencies that come
-but once are taken with a margin.
-
-What limits and cluster allow of rounds that a tariff has a price for.
-
-Where money goes that rounding leaves over: to trials that are next in line, then to slots for the best.
-
-How many gangs a cluster holds, and how many nodes can be paid for to the end.
+Policies by the clock (SEER and its baselines) divide what is left of time and money after boots, start-ups,
+saves and whole nodes are paid for. Means are missed half of the time, so each latency that occurs once has a
+margin. Money that rounding leaves over goes to the next best trials, then to slots for the best ones.
 """
 
 from __future__ import annotations
@@ -16,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
@@ -23,24 +18,30 @@ from elastune.model.billing import bills_nodes, ingress_usd, node_rate, slot_rat
 from elastune.model.cluster import ClusterTerms
 from elastune.model.distributions import Distribution
 from elastune.model.profile import Profile
+from elastune.planning.prediction.plan import allocate
 
 _CAUTION_SDS = 2.0
+_ROUNDING = 1e-9
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundCost:
-    """Gangs of these sizes, largest first, for so long, overheads included."""
+    """Gangs of these sizes, largest first, for `seconds`, overheads included."""
 
     seconds: float
     gangs: tuple[int, ...]
+
+
+RoundTracks = tuple[tuple[RoundCost, ...], ...]
+"""Tracks run side by side; in each, one round follows the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundCosts:
     cluster: ClusterTerms
     profile: Profile
-    save_s: float
-    """Set aside for the last save."""
+    save_s: float  # set aside for the last save
 
     @classmethod
     def of(cls, terms: RunTerms) -> RoundCosts:
@@ -56,23 +57,22 @@ class RoundCosts:
 
     @property
     def move_s(self) -> float:
-        """A trial saves, and starts again with other slots."""
+        """A trial saves and starts again with other slots."""
         return _cautious(self.profile.save) + self.start_s + 2 * self.profile.transfer_s
 
     def time_left_s(self, deadline_s: float, rounds: int) -> float:
-        """For training in so many rounds one after the other."""
+        """For training in `rounds` rounds, one after the other."""
         return deadline_s - self.boot_s - self.start_s - (rounds - 1) * self.move_s - self.save_s
 
     def leg(self, number: int, seconds: float, gangs: tuple[int, ...]) -> RoundCost:
-        """Round 0, 1, 2, ... of so many seconds of training."""
+        """Round 0, 1, 2, ... with `seconds` of training."""
         return RoundCost(seconds=seconds + (self.move_s if number else self.start_s), gangs=gangs)
 
     def nodes_for(self, gangs: Iterable[int]) -> int:
-        """As few nodes as hold them without scattering any: largest first, each where it fits best."""
+        """The fewest nodes that hold them without scattering a gang: largest first, each in its best fit."""
         per_node = self.cluster.slots_per_node
         nodes = 0
-        spare: Counter[int] = Counter()
-        """Nodes by their free slots."""
+        spare: Counter[int] = Counter()  # nodes by their free slots
         for size, count in sorted(Counter(gangs).items(), reverse=True):
             if size > per_node:
                 nodes += count * -(-size // per_node)
@@ -87,15 +87,15 @@ class RoundCosts:
         return nodes
 
     def nodes_needed(self, tracks: Sequence[Sequence[RoundCost]]) -> int:
-        """By everybody together, at most."""
+        """The most that all tracks need at once."""
         return max((nodes for _, nodes, _ in self._intervals(tracks)), default=0)
 
     def nodes_held(self, tracks: Sequence[Sequence[RoundCost]]) -> int:
-        """At the start; nodes that a later round needs are held until then, a fixed cluster always."""
+        """At the start; nodes of a later round are held until then, a fixed cluster always."""
         return self.cluster.max_nodes if self.cluster.fixed else self.nodes_needed(tracks)
 
     def price_usd(self, tracks: Sequence[Sequence[RoundCost]], *, booted: bool = False) -> float:
-        """Legs of one track follow each other, tracks run side by side; with the last save."""
+        """Rounds of one track follow each other, tracks run side by side; includes the last save."""
         intervals = self._intervals(tracks)
         if not intervals:
             return 0.0
@@ -123,7 +123,7 @@ class RoundCosts:
         return node_s * node_rate(cluster) + ingress_usd(cluster, fresh)
 
     def leg_usd(self, leg: RoundCost, *, shared: bool) -> float:
-        """One round alone, on nodes that are up; `shared` with other tracks: it pays for its slots."""
+        """One round alone, on nodes that are up; if `shared` with other tracks it pays for its slots only."""
         cluster = self.cluster
         if shared or not bills_nodes(cluster):
             return leg.seconds * sum(leg.gangs) * cluster.slot_usd_per_s
@@ -131,23 +131,17 @@ class RoundCosts:
         return leg.seconds * nodes * node_rate(cluster)
 
     def seconds(self, tracks: Sequence[Sequence[RoundCost]]) -> float:
-        """Until the last round is over, from when the first can begin."""
+        """From the start of the first round to the end of the last."""
         return max((sum(leg.seconds for leg in track) for track in tracks), default=0.0)
 
     def _intervals(self, tracks: Sequence[Sequence[RoundCost]]) -> list[tuple[float, int, int]]:
         """(seconds, nodes, slots) between one round's end and the next."""
         if len(tracks) == 1:
             return [(leg.seconds, self.nodes_for(leg.gangs), sum(leg.gangs)) for leg in tracks[0]]
-        ends: list[list[tuple[float, RoundCost]]] = []
-        for track in tracks:
-            at_s, mine = 0.0, []
-            for leg in track:
-                at_s += leg.seconds
-                mine.append((at_s, leg))
-            ends.append(mine)
+        ends = [list(zip(accumulate(leg.seconds for leg in track), track, strict=True)) for track in tracks]
         intervals, begin = [], 0.0
-        for end in sorted({at_s for mine in ends for at_s, _ in mine}):
-            running = [next((leg for at_s, leg in mine if at_s >= end), None) for mine in ends]
+        for end in sorted({at_s for track in ends for at_s, _ in track}):
+            running = [next((leg for at_s, leg in track if at_s >= end), None) for track in ends]
             gangs = [size for leg in running if leg is not None for size in leg.gangs]
             intervals.append((end - begin, self.nodes_for(gangs), sum(gangs)))
             begin = end
@@ -155,7 +149,7 @@ class RoundCosts:
 
 
 def _fill(spare: Counter[int], free: int, size: int, gangs: int, nodes: int) -> int:
-    """Seat gangs on at most so many of the nodes with `free` free slots; returns how many are left over."""
+    """Place gangs on at most `nodes` of the nodes with `free` free slots; returns how many are left over."""
     each = free // size
     full = min(nodes, gangs // each)
     spare[free] -= full
@@ -170,9 +164,6 @@ def _fill(spare: Counter[int], free: int, size: int, gangs: int, nodes: int) -> 
 
 def _cautious(latency: Distribution) -> float:
     return latency.mean + _CAUTION_SDS * latency.sd
-
-
-_ROUNDING = 1e-9
 
 
 def affords(terms: RunTerms, tracks: Sequence[Sequence[RoundCost]]) -> bool:
@@ -196,7 +187,7 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def money_for(state: State, tariff: RoundCosts, rest: Sequence[Sequence[RoundCost]]) -> float | None:
-    """What is left for rounds to come, less the minimum charges that nodes still owe when they go."""
+    """What is left for the coming rounds, less the minimum charges due when nodes are released."""
     left_usd, cluster = state.money_left_usd, tariff.cluster
     if left_usd is None or not bills_nodes(cluster):
         return left_usd
@@ -210,7 +201,7 @@ def money_for(state: State, tariff: RoundCosts, rest: Sequence[Sequence[RoundCos
 
 
 class Leftovers:
-    """What is left for a round, and what of it a change of its gangs would cost."""
+    """Whether the money left for a round pays for other gangs."""
 
     def __init__(self, legs: Sequence[RoundCost], state: State) -> None:
         self.tariff = RoundCosts.of(state.terms)
@@ -220,11 +211,10 @@ class Leftovers:
         self.nodes = len(state.where)
 
     def joined(self, gangs: tuple[int, ...], extra: int) -> tuple[int, ...]:
-        """Trials that are next in line, with the fewest slots."""
         return gangs + (self.limits.min_slots,) * extra
 
     def widened(self, gangs: tuple[int, ...], nu: int) -> tuple[int, ...]:
-        """More slots for the best, step by step, where they are faster with them."""
+        """More slots for the best, step by step, where that makes them faster."""
         sizes, speedup = list(gangs), self.tariff.profile.speedup
         most = self.limits.max_slots or self.nodes * self.tariff.cluster.slots_per_node
         for place in range(len(sizes)):
@@ -236,7 +226,7 @@ class Leftovers:
         return tuple(sizes)
 
     def pays(self, gangs: tuple[int, ...]) -> bool:
-        """On the nodes that are there: new ones would have to boot."""
+        """Only on nodes that are up: new ones would have to boot."""
         if self.tariff.nodes_for(gangs) > self.nodes:
             return False
         legs = [replace(self.legs[0], gangs=gangs), *self.legs[1:]]
@@ -245,29 +235,26 @@ class Leftovers:
 
 
 def gangs_on(nodes: int, slots: int, cluster: ClusterTerms) -> int:
-    """Gangs of so many slots that fit without scattering any that fits a node."""
+    """Gangs of `slots` slots that fit without scattering a gang that fits a node."""
     if slots > cluster.slots_per_node:
         return nodes // -(-slots // cluster.slots_per_node)
     return nodes * (cluster.slots_per_node // slots)
 
 
 def nodes_for(gangs: int, slots: int, cluster: ClusterTerms) -> int:
-    if slots > cluster.slots_per_node:
-        return gangs * -(-slots // cluster.slots_per_node)
-    return -(-gangs // (cluster.slots_per_node // slots))
+    return allocate(gangs=gangs, slots_per_trial=slots, slots_per_node=cluster.slots_per_node).nodes
 
 
 def nodes_wanted(gangs: int, slots: int, cluster: ClusterTerms) -> int:
-    """Nodes for so many gangs; a fixed cluster stays whole until the end."""
+    """As `nodes_for`, but a fixed cluster stays whole until the end."""
     return cluster.max_nodes if cluster.fixed else nodes_for(gangs, slots, cluster)
 
 
 def steady_nodes(state: State, *, iterations: int, stops: int = 1) -> int:
-    """So many nodes that the budget lasts: until the deadline or, where there is none, until one trial has
-    been trained to the end.
+    """The nodes that the budget pays for until the deadline or, without one, until one trial is trained.
 
-    On more of them a small budget goes into boots and minimum charges, and no trial gets far. `stops` is how
-    often a trial is paused on its way through `iterations`.
+    On more nodes a small budget is spent on boots and minimum charges. `stops` is how often a trial is paused
+    on its way through `iterations`.
     """
     terms = state.terms
     cluster, profile, slots = terms.cluster, terms.profile, terms.gangs.min_slots
@@ -283,14 +270,13 @@ def steady_nodes(state: State, *, iterations: int, stops: int = 1) -> int:
 
 
 def nodes_at_hand(state: State, most: int) -> int:
-    """`most`, or as many as have come where the provider or the guards refused the others."""
+    """`most`, or those that came if the provider or the guards refused the others."""
     pool = state.pool()
     return pool.coming if 0 < pool.coming < pool.wanted else most
 
 
 def even_slots(nodes: int, trials: int, state: State) -> int:
-    """The most slots per trial with which as many train at once as with the fewest: sizes that do not fill a
-    node would leave some of them waiting."""
+    """The most slots per trial with which as many train at once as with the fewest."""
     gangs, cluster = state.terms.gangs, state.terms.cluster
     least = gangs.min_slots
     at_once = min(trials, gangs_on(nodes, least, cluster))

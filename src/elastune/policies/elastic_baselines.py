@@ -1,18 +1,14 @@
-"""Elastic grid search, a baseline of SEER (section 6.3): explore for half of the time, exploit for the rest.
+"""Baselines of SEER (section 6.3), net of boots, whole nodes, start-ups and saves, as SEER here.
 
-As many trials as the budget pays for train with the fewest slots; then the best of them trains alone with the
-most. Net of boots, whole nodes, start-ups and saves, as SEER here. Where the budget pays for no trial at all,
-the winner gets fewer slots and, after that, both halves are shorter.
+`e-grid` explores for half of the time: as many trials as the budget pays for, with the fewest slots. Then the
+best trains alone with the most slots. If the budget pays for no trial at all, the winner gets fewer slots
+and, after that, both halves get shorter.
 
-Elastic Hyperband, a baseline of SEER (section 6.3): all brackets side by side, by the clock.
-
-The resource of Hyperband is time on the fewest slots. R is the longest that ends by the deadline and whose
-brackets together can be paid; bracket s starts `ceil((s_max + 1) / (s + 1) * eta^s)` trials and compares
-them when they have had `R * eta^-s`, ... , `R` of it. Net of boots, whole nodes, start-ups and saves.
-
-Hyperband goes through its brackets again and again. Here that is side by side, too: every bracket starts as
-many times the trials as the budget pays for. Once each, large budgets stay unused (94 % of 64 slots for 15
-iterations).
+`e-hyperband` runs all brackets of Hyperband side by side; the resource is time on the fewest slots. R is the
+longest time that ends by the deadline and whose brackets the budget pays for. Bracket s starts
+`ceil((s_max + 1) / (s + 1) * eta^s)` trials and compares them after `R * eta^-s`, ..., `R`. Hyperband repeats
+its brackets; here each one starts as many times the trials as the budget pays for (started once, 94 % of a
+budget of 64 slots for 15 iterations stayed unused).
 """
 
 from __future__ import annotations
@@ -22,26 +18,30 @@ import math
 from elastune.core.terms import RunTerms
 from elastune.errors import InfeasibleError, JobError
 from elastune.model.quantities import Eta, Iterations, PositiveDuration
-from elastune.policies.costs import RoundCost, RoundCosts, affords, largest
+from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import Outline, outline_of
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rounds import Rounds, RoundSchedule, keep_best
+from elastune.policies.rounds import Rounds, keep_best
 from elastune.wording import format_duration
 
-# What SEER's authors gave the winner where nothing else was said.
+# The winner's slots in SEER's paper, unless stated otherwise.
 _MOST_SLOTS = 4
 _GRID_STEP = 0.97
 _SHORTEST_S = 1e-3
+_HYPERBAND_STEP = 0.99
+# Trials grow by this fraction of what Hyperband starts.
+_PARTS = 8
+_ROUNDING = 1e-9
 
 
 class EGridOptions:
     max_iterations: Iterations | None = None
 
 
-def schedule(terms: RunTerms) -> RoundSchedule:
+def schedule(terms: RunTerms) -> RoundTracks:
     deadline_s, cluster, least = terms.limits.deadline_s, terms.cluster, terms.gangs.min_slots
     if deadline_s is None:
-        raise JobError("e-grid needs a deadline: it divides the time into two halves")
+        raise JobError("e-grid needs a deadline: it divides the time into halves. Add deadline to the job")
     tariff = RoundCosts.of(terms)
     half_s = tariff.time_left_s(deadline_s, 2) / 2
     slots = cluster.max_nodes * cluster.slots_per_node
@@ -53,29 +53,23 @@ def schedule(terms: RunTerms) -> RoundSchedule:
     while half_s > max(_SHORTEST_S, tariff.profile.iteration.mean):
         trials = largest(slots // least, lambda count: affords(terms, [legs(count)]))
         if trials:
-            return RoundSchedule(tracks=(legs(trials),))
+            return (legs(trials),)
         if most > least:
             most = max(least, most // 2)
         else:
             half_s *= _GRID_STEP
     raise InfeasibleError(
         "e-grid: the limits leave no room for one iteration of one trial in each half; boots, start-ups and "
-        "saves take all of the time or the money. Give more of what is short"
+        "saves take all of the time or the money. Raise the deadline or the budget"
     )
 
 
 def outline_e_grid(_: EGridOptions, terms: RunTerms) -> Outline:
-    return outline_of(terms, schedule(terms).tracks)
+    return outline_of(terms, schedule(terms))
 
 
 def create_e_grid(setup: PolicySetup) -> Rounds:
     return Rounds(schedule, keep_best, max_iterations=setup.read(EGridOptions).max_iterations)
-
-
-_STEP = 0.99
-# Trials grow by so many parts of what Hyperband starts.
-_PARTS = 8
-_ROUNDING = 1e-9
 
 
 class EHyperbandOptions:
@@ -89,10 +83,10 @@ class EHyperband:
         self.eta = options.eta
         self.min_round_s = options.min_round
 
-    def schedule(self, terms: RunTerms) -> RoundSchedule:
+    def schedule(self, terms: RunTerms) -> RoundTracks:
         deadline_s = terms.limits.deadline_s
         if deadline_s is None:
-            raise JobError("e-hyperband needs a deadline: its resource is the time until then")
+            raise JobError("e-hyperband needs a deadline: its resource is time. Add deadline to the job")
         tariff = RoundCosts.of(terms)
         longest_s = tariff.time_left_s(deadline_s, 1)
         while longest_s >= self.min_round_s * (1 - _ROUNDING):
@@ -102,47 +96,41 @@ class EHyperband:
             tracks = self._tracks(longest_s, brackets, terms, tariff)
             in_time = tariff.boot_s + tariff.seconds(tracks) + tariff.save_s <= deadline_s * (1 + _ROUNDING)
             if in_time and affords(terms, tracks):
-                return RoundSchedule(tracks=self._repeated(longest_s, brackets, terms, tariff))
-            longest_s *= _STEP
+                return self._repeated(longest_s, brackets, terms, tariff)
+            longest_s *= _HYPERBAND_STEP
+        least = format_duration(self.min_round_s)
         raise InfeasibleError(
-            "e-hyperband: the limits leave no room for one bracket of one round of "
-            f"{format_duration(self.min_round_s)}. Give more time or money, or lower search.min_round"
+            f"e-hyperband: the limits leave no room for one bracket of one round of {least}. "
+            "Raise the deadline or the budget, or lower search.min_round"
         )
 
     def _is_crowded(self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts) -> bool:
         needed = tariff.nodes_needed(self._tracks(longest_s, brackets, terms, tariff))
         return needed > terms.cluster.max_nodes
 
-    def _repeated(
-        self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts
-    ) -> tuple[tuple[RoundCost, ...], ...]:
-        most = terms.cluster.max_nodes * terms.cluster.slots_per_node
-        parts = largest(
-            most * _PARTS,
-            lambda parts: affords(terms, self._tracks(longest_s, brackets, terms, tariff, parts / _PARTS)),
-        )
-        return self._tracks(longest_s, brackets, terms, tariff, max(parts, _PARTS) / _PARTS)
+    def _repeated(self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts) -> RoundTracks:
+        def tracks(parts: int) -> RoundTracks:
+            return self._tracks(longest_s, brackets, terms, tariff, parts / _PARTS)
+
+        most = terms.cluster.max_nodes * terms.cluster.slots_per_node * _PARTS
+        return tracks(max(_PARTS, largest(most, lambda parts: affords(terms, tracks(parts)))))
 
     def _tracks(
         self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts, times: float = 1.0
-    ) -> tuple[tuple[RoundCost, ...], ...]:
+    ) -> RoundTracks:
         eta, slots, most = self.eta, terms.gangs.min_slots, brackets - 1
         tracks = []
         for s in range(most, -1, -1):
             trials = math.ceil(times * (most + 1) / (s + 1) * eta**s - _ROUNDING)
             ends = [longest_s / eta ** (s - k) for k in range(s + 1)]
             rounds = [end - begin for begin, end in zip([0.0, *ends], ends, strict=False)]
-            tracks.append(
-                tuple(
-                    tariff.leg(k, seconds, (slots,) * max(1, trials // eta**k))
-                    for k, seconds in enumerate(rounds)
-                )
-            )
+            gangs = [(slots,) * max(1, trials // eta**k) for k in range(s + 1)]
+            tracks.append(tuple(tariff.leg(k, rounds[k], gangs[k]) for k in range(s + 1)))
         return tuple(tracks)
 
 
 def outline_e_hyperband(options: EHyperbandOptions, terms: RunTerms) -> Outline:
-    return outline_of(terms, EHyperband(options).schedule(terms).tracks)
+    return outline_of(terms, EHyperband(options).schedule(terms))
 
 
 def create_e_hyperband(setup: PolicySetup) -> Rounds:

@@ -1,29 +1,16 @@
 """Random and grid search: every trial trains to the end, in the order in which it was drawn.
 
-The slots are shared evenly, so that as many trials as possible train at once; where trials are more, the next
-one comes when one is done. With one trial it is SEER's baseline `random` (section 6.3): a configuration by
-chance, on all slots that the budget pays for until the deadline.
-
-Grid search; see `full_training`. The grid is the sampler's.
-
-Random search; see `full_training`.
+The slots are shared evenly, so that as many trials as possible train at once; the others follow as gangs get
+free. With one trial it is SEER's baseline `random` (section 6.3): one random configuration on all slots that
+the budget pays for until the deadline. The grid is the sampler's.
 """
 
 from __future__ import annotations
 
 import math
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    NodeLost,
-    NodesRefused,
-    Progressed,
-    Resumed,
-    TrialPaused,
-    TrialsSampled,
-    has_stopped,
-)
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
 from elastune.core.trials import Trial
@@ -33,7 +20,7 @@ from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.registry import PolicySetup
 
-# Who has no last iteration trains so many at a time, and then so many more.
+# Iterations per lease of a trial without a last iteration.
 _AT_A_TIME = 1_000
 
 
@@ -56,21 +43,20 @@ class FullTraining(Policy):
         self.slots = even_slots(nodes, self.trials, state) if self.trials else state.terms.gangs.min_slots
         return self._fill(state)
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self.sampling = 0
                 if event.exhausted:
                     self.to_draw = 0
                 self.training.update(dict.fromkeys(trial for trial, _ in event.trials))
                 return self._fill(state)
-            case Progressed() if has_stopped(event) and not state.trials[event.trial].is_through(
-                self.max_iterations
-            ):
-                return self._fill(state)
-            case Progressed() | TrialPaused() if state.trials[event.trial].phase.is_over:
-                return self._fill(state)
-            case NodeLost() | NodesRefused() | Vetoed() | Resumed():
+            case events.Progressed() | events.TrialPaused():
+                trial = state.trials[event.trial]
+                stopped = isinstance(event, events.Progressed) and events.has_stopped(event)
+                needs_lease = stopped and not trial.is_through(self.max_iterations)
+                return self._fill(state) if needs_lease or trial.phase.is_over else None
+            case events.NodeLost() | events.NodesRefused() | Vetoed() | events.Resumed():
                 return self._fill(state)
             case _:
                 return None
@@ -81,7 +67,7 @@ class FullTraining(Policy):
         cluster = state.terms.cluster
         most = steady_nodes(state, iterations=self.max_iterations or 1)
         at_hand = nodes_at_hand(state, most)
-        if not gangs_on(at_hand, self.slots, cluster):  # fewer nodes came than one gang was to have
+        if not gangs_on(at_hand, self.slots, cluster):  # fewer nodes came than one gang needs
             self.slots = max(state.terms.gangs.min_slots, min(self.slots, at_hand * cluster.slots_per_node))
         room = gangs_on(at_hand, self.slots, cluster)
         sample = 0
@@ -100,8 +86,7 @@ class FullTraining(Policy):
     def _wish(self, trial: Trial) -> Wish:
         if self.max_iterations is not None:
             return Wish(trial.number, self.slots, self.max_iterations, final=True)
-        steps = trial.iteration // _AT_A_TIME + 1
-        return Wish(trial.number, self.slots, steps * _AT_A_TIME)
+        return Wish(trial.number, self.slots, (trial.iteration // _AT_A_TIME + 1) * _AT_A_TIME)
 
 
 def create_grid(setup: PolicySetup) -> FullTraining:

@@ -1,27 +1,15 @@
-"""Hyperband as it was published (Li et al. 2018): synchronous, one bracket after the other, on steady nodes.
+"""Hyperband as published (Li et al. 2018): synchronous, one bracket after the other, on steady nodes.
 
-A baseline: it knows neither deadline nor budget, and whoever waits at a barrier wastes slots. (A job that
-declares Hyperband and has a limit is planned and run by `rubberband`.) Trials are drawn when there is a place
-for them, so that a sampler that learns knows what has been seen so far: that is BOHB.
-
-BOHB (Falkner et al. 2018): Hyperband whose configurations come from a model of what was seen.
-
-The model is the sampler's (`tpe` unless the job says otherwise), outside the core; here it is Hyperband.
+A baseline: it knows neither deadline nor budget, and trials that wait at a barrier waste slots. (A job that
+declares Hyperband and has a limit is planned and run by `rubberband`.) Trials are drawn when there is room
+for them, so that a sampler can learn from what was seen: with `tpe`, the default of `bohb`, this is BOHB
+(Falkner et al. 2018).
 """
 
 from __future__ import annotations
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    BarrierPassed,
-    NodeLost,
-    NodesRefused,
-    Progressed,
-    Resumed,
-    TrialPaused,
-    TrialsSampled,
-)
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
 from elastune.core.wishes import Advice, Wish, Wishes
@@ -30,7 +18,7 @@ from elastune.model.quantities import Flag
 from elastune.model.stages import Spec, hyperband
 from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rungs import HalvingOptions
+from elastune.policies.rungs import HalvingOptions, is_at_barrier
 
 
 class Hyperband(Policy):
@@ -39,8 +27,7 @@ class Hyperband(Policy):
         self.repeat = repeat
         self.bracket = 0
         self.stage = 0
-        self.stages = 0
-        """Barriers so far, in all brackets."""
+        self.stages = 0  # barriers so far, in all brackets
         self.to_draw = specs[0].stages[0].trials
         self.alive: list[TrialId] = []
         self.sampling = 0
@@ -50,32 +37,30 @@ class Hyperband(Policy):
     def start(self, state: State) -> Advice:
         return self._go_on(state)
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self.sampling = 0
                 if event.exhausted:
                     self.to_draw, self.exhausted = 0, True
                 self.alive += [trial for trial, _ in event.trials]
                 return self._go_on(state)
-            case Progressed() | TrialPaused() if self._is_met(event.trial, state):
+            case events.Progressed() | events.TrialPaused() if self._is_met(event.trial, state):
                 return self._go_on(state)
-            case NodeLost() | Resumed() | NodesRefused() | Vetoed():
+            case events.NodeLost() | events.Resumed() | events.NodesRefused() | Vetoed():
                 return self._go_on(state)
-            case BarrierPassed():
+            case events.BarrierPassed():
                 return self._promote(state)
             case _:
                 return None
 
     @property
     def _goal(self) -> int:
-        """Iterations in all at the end of the stage."""
+        """Total iterations at the end of the stage."""
         return sum(stage.iterations for stage in self.specs[self.bracket].stages[: self.stage + 1])
 
     def _is_met(self, number: TrialId, state: State) -> bool:
-        """Has trained to the stage's end and is saved, or is out."""
-        trial = state.trials[number]
-        return trial.phase.is_over or (trial.activity is None and trial.has_done(self._goal))
+        return is_at_barrier(state.trials[number], self._goal)
 
     def _go_on(self, state: State, stop: tuple[TrialId, ...] = ()) -> Advice:
         cluster, slots = state.terms.cluster, state.terms.gangs.min_slots
@@ -100,7 +85,7 @@ class Hyperband(Policy):
         )
 
     def _promote(self, state: State) -> Advice:
-        """The best go on; after the last stage, the next bracket."""
+        """Keep the best trials; after the last stage, begin the next bracket."""
         self.meeting = False
         trials = [state.trials[number] for number in self.alive]
         going = state.rank([trial for trial in trials if not trial.phase.is_over and trial.values])
@@ -120,23 +105,19 @@ class Hyperband(Policy):
         return self._go_on(state)
 
 
-def make(options: HalvingOptions, *, repeat: bool) -> Hyperband:
-    specs = hyperband(
-        max_iterations=options.max_iterations, eta=options.eta, min_iterations=options.min_iterations
-    )
-    return Hyperband(specs, repeat=repeat)
+def _make(options: HalvingOptions, *, repeat: bool) -> Hyperband:
+    most, eta, least = options.max_iterations, options.eta, options.min_iterations
+    return Hyperband(hyperband(max_iterations=most, eta=eta, min_iterations=least), repeat=repeat)
 
 
 def create(setup: PolicySetup) -> Hyperband:
-    return make(setup.read(HalvingOptions), repeat=False)
+    return _make(setup.read(HalvingOptions), repeat=False)
 
 
 class BohbOptions(HalvingOptions):
-    """`repeat`: after the last bracket comes the first one again."""
-
-    repeat: Flag = False
+    repeat: Flag = False  # after the last bracket begin again with the first
 
 
 def create_bohb(setup: PolicySetup) -> Hyperband:
     options = setup.read(BohbOptions)
-    return make(options, repeat=options.repeat)
+    return _make(options, repeat=options.repeat)

@@ -1,4 +1,4 @@
-"""What a policy that thinks in rounds means to do, for people and programs to look at before the run."""
+"""The schedule of a policy that works in rounds, shown to people and programs before the run."""
 
 from __future__ import annotations
 
@@ -59,8 +59,6 @@ class RoundOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BracketOutline:
-    """SEER's bracket: what of the budget is its share."""
-
     slots_per_trial: int
     trials: int
     budget_usd: float
@@ -77,7 +75,7 @@ class BracketOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """`seconds` and `usd` of everything, boots and the last save included."""
+    """`seconds` and `usd` include boots and the last save."""
 
     seconds: float
     usd: float
@@ -85,32 +83,25 @@ class Outline:
     brackets: tuple[BracketOutline, ...] = ()
     extra_trials: int = 0
     spends_leftover: bool = False
-    has_useless_gangs: bool = False
-    """Trials get slots that make them no faster, by the profile."""
-    is_hasty: bool = False
-    """The first round is over before an iteration on the fewest slots is."""
-    first_round_s: float | None = None
-    """Of training, without start-up."""
+    has_useless_gangs: bool = False  # some slots make their trial no faster, by the profile
+    is_hasty: bool = False  # the first round is shorter than an iteration on the fewest slots
+    first_round_s: float | None = None  # of training, without start-up
 
     @property
     def around_s(self) -> float:
         """Before the first round and after the last."""
         tracks = {each.track for each in self.rounds}
-        return self.seconds - max(
-            (sum(each.seconds for each in self.rounds if each.track == track) for track in tracks),
-            default=0.0,
-        )
+        sums = (sum(each.seconds for each in self.rounds if each.track == track) for track in tracks)
+        return self.seconds - max(sums, default=0.0)
 
     @property
     def around_usd(self) -> float:
-        """What is paid beside the rounds: boots, the last save, slots of whole nodes that nobody uses."""
+        """What is paid beside the rounds: boots, the last save, unused slots of whole nodes."""
         return self.usd - sum(each.usd for each in self.rounds)
 
     def scheduled(self, begin_s: float | None = None) -> list[tuple[ScheduledStage, ...]]:
-        """The rounds of each track one after the other, from `begin_s` or from when nodes are up.
-
-        What is paid beside the rounds is mostly paid for boots, before the first one.
-        """
+        """The rounds of each track in sequence, from `begin_s` or from when nodes are up."""
+        # What is paid beside the rounds counts before the first one: most of it is for boots.
         numbers = sorted({each.track for each in self.rounds})
         tracks = []
         for number in numbers:
@@ -125,14 +116,12 @@ class Outline:
         return tracks
 
     def to_dict(self) -> dict[str, object]:
-        tracks = {each.track for each in self.rounds}
-        most = max((each.number for each in self.rounds), default=0)
         return {
-            "rounds": most,
+            "rounds": max((each.number for each in self.rounds), default=0),
             "first_round_seconds": self.first_round_s,
             "brackets": [bracket.to_dict() for bracket in self.brackets],
             "extra_trials": self.extra_trials,
-            "tracks": len(tracks),
+            "tracks": len({each.track for each in self.rounds}),
             "stages": [each.to_dict() for each in self.rounds],
         }
 

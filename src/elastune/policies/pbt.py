@@ -1,9 +1,9 @@
 """Population Based Training (Jaderberg et al. 2017; Cerebro section 4.2): the worst copy the best, and vary.
 
-All trials of a population train `interval` iterations; then those of the worst `quantile`, and those that
-failed, stop, and each is replaced by a fork of one of the best `quantile`: the weights of its last
-checkpoint, its configuration with changes. The population meets at a barrier between generations, so that
-trials are compared after equal training also where they take turns on few slots.
+All trials of a population train `interval` iterations. Then the worst `quantile` and the failed ones stop,
+and each is replaced by a fork of one of the best `quantile`: its last checkpoint, its configuration with
+changes. A barrier between generations makes sure that trials are compared after equal training, also where
+they take turns on few slots.
 """
 
 from __future__ import annotations
@@ -11,17 +11,8 @@ from __future__ import annotations
 import random
 from typing import Annotated
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    BarrierPassed,
-    NodeLost,
-    NodesRefused,
-    Progressed,
-    Resumed,
-    TrialPaused,
-    TrialsSampled,
-)
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
 from elastune.core.trials import Trial
@@ -30,6 +21,7 @@ from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, ExpectedError, Iterations, Needed, ParsedBy, probability
 from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
 from elastune.policies.registry import PolicySetup
+from elastune.policies.rungs import is_at_barrier
 
 
 def _quantile(value: object) -> float:
@@ -52,27 +44,26 @@ class Pbt(Policy):
         self.interval = options.interval
         self.max_iterations = options.max_iterations
         self.quantile = options.quantile
-        self.luck = random.Random(seed)  # noqa: S311
+        self.random = random.Random(seed)  # noqa: S311
         self.generation = 0
         self.population: list[TrialId] = []
-        self.expected = options.trials
-        """Trials, new or forked, that are being drawn."""
+        self.expected = options.trials  # trials, new or forked, that are being drawn
         self.meeting = False
 
     def start(self, state: State) -> Advice:
         return self._go_on(state, sample=self.size)
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self.population += [trial for trial, _ in event.trials]
                 self.expected = 0 if event.exhausted else self.expected - len(event.trials)
                 return self._go_on(state)
-            case Progressed() | TrialPaused() if self._is_met(event.trial, state):
+            case events.Progressed() | events.TrialPaused() if self._is_met(event.trial, state):
                 return self._go_on(state)
-            case NodeLost() | Resumed() | NodesRefused() | Vetoed():
+            case events.NodeLost() | events.Resumed() | events.NodesRefused() | Vetoed():
                 return self._go_on(state)
-            case BarrierPassed():
+            case events.BarrierPassed():
                 return self._next_generation(state)
             case _:
                 return None
@@ -82,8 +73,7 @@ class Pbt(Policy):
         return min(self.max_iterations, (self.generation + 1) * self.interval)
 
     def _is_met(self, number: TrialId, state: State) -> bool:
-        trial = state.trials[number]
-        return trial.phase.is_over or (trial.activity is None and trial.has_done(self._goal))
+        return is_at_barrier(state.trials[number], self._goal)
 
     def _go_on(self, state: State, *, sample: int = 0) -> Advice:
         barriers: tuple[tuple[int, int], ...] = ()
@@ -104,7 +94,6 @@ class Pbt(Policy):
         return Wishes(trials=wishes, nodes={0: nodes})
 
     def _next_generation(self, state: State) -> Advice:
-        """Exploit and explore."""
         self.meeting = False
         living = [state.trials[number] for number in self.population]
         ranked = state.rank([trial for trial in living if not trial.phase.is_over and trial.values])
@@ -112,19 +101,17 @@ class Pbt(Policy):
         if not ranked or self.generation * self.interval >= self.max_iterations:
             return Advice(done=Ending.COMPLETE if state.best else Ending.FAILED)
         parents, losers = self._choose(ranked)
-        forks = tuple(self.luck.choice(parents).number for _ in range(self._missing(ranked, losers)))
+        missing = len(losers) + (self.size - len(ranked) if ranked[0].saved else 0)
+        forks = tuple(self.random.choice(parents).number for _ in range(missing))
         self.population = [trial.number for trial in ranked if trial not in losers]
         self.expected = len(forks)
         return Advice(wishes=self._wishes(state), stop=tuple(trial.number for trial in losers), fork=forks)
 
     def _choose(self, ranked: list[Trial]) -> tuple[list[Trial], list[Trial]]:
-        """Who is copied, and who makes room; nobody is both."""
+        """The trials to copy and the trials to stop; none is both."""
         count = min(max(1, int(self.quantile * len(ranked))), len(ranked) // 2)
         saved = [trial for trial in ranked[: max(1, count)] if trial.saved]
         return saved, ranked[len(ranked) - count :] if saved else []
-
-    def _missing(self, ranked: list[Trial], losers: list[Trial]) -> int:
-        return len(losers) + (self.size - len(ranked) if ranked[0].saved else 0)
 
 
 def create(setup: PolicySetup) -> Pbt:

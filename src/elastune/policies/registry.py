@@ -1,8 +1,6 @@
-"""What a policy is made from.
+"""The policies by name, and what a policy is made from.
 
-The policies by name: our own, and those that other packages bring by an entry point.
-
-A policy of somebody else is a function of a `PolicySetup` registered in the group `elastune.policies`:
+Other packages add a policy by an entry point: a function of a `PolicySetup` in the group `elastune.policies`:
 
     [project.entry-points."elastune.policies"]
     my-policy = "my_package:create"
@@ -32,29 +30,22 @@ Options = TypeVar("Options")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySetup:
-    """`quote` is the plan, where the search can be planned."""
-
     options: object
-    """Of the policy: the search section of the job, which has the class of options that the policy declares
-    as a base."""
-    search: Mapping[str, object]
-    """The search section as plain data, for policies of other packages."""
-    quote: Quote | None
+    """The search section of the job. The options class of the policy is one of its base classes."""
+    search: Mapping[str, object]  # the same as plain data, for policies of other packages
+    quote: Quote | None  # the plan, if the search can be planned
     planner: Planner
     seed: int
 
     def read(self, kind: type[Options]) -> Options:
-        """The options, as the policy has declared them."""
         if not isinstance(self.options, kind):
-            raise InvariantError(f"{kind.__name__} are needed, and {type(self.options).__name__} were given")
+            raise InvariantError(f"options are {type(self.options).__name__}; expected {kind.__name__}")
         return self.options
 
 
 PolicyFactory = Callable[[PolicySetup], Policy]
-
-
 GROUP = "elastune.policies"
-# Module and suffix of its functions `create` and, where it knows its rounds beforehand, `outline`.
+# Module and suffix of its functions `create` and, if it knows its rounds beforehand, `outline`.
 _OURS = {
     "asha": ("asha", ""),
     "bohb": ("hyperband", "_bohb"),
@@ -68,8 +59,6 @@ _OURS = {
     "rubberband": ("rubberband", ""),
     "seer": ("seer", ""),
 }
-
-
 # Not a search: jobs cannot name it.
 _MEASURING = {"profile": ("profile", "")}
 
@@ -79,7 +68,7 @@ def known_policies() -> tuple[str, ...]:
 
 
 def outline_policy(name: str, options: object, terms: RunTerms) -> Outline | None:
-    """What the policy means to do, where it knows beforehand."""
+    """The schedule of the policy; None if it decides while it runs."""
     outline = _find("outline", *_OURS[name]) if name in _OURS else None
     return None if outline is None else outline(options, terms)
 
@@ -89,7 +78,7 @@ def _find(function: str, module: str, suffix: str) -> Any:
 
 
 def make_policy(name: str, setup: PolicySetup) -> Policy:
-    """A fresh policy for one run; what it remembers is its own."""
+    """A new policy for one run, with state of its own."""
     home = (_OURS | _MEASURING).get(name)
     if home is not None:
         create: PolicyFactory = _find("create", *home)
@@ -104,7 +93,7 @@ def make_policy(name: str, setup: PolicySetup) -> Policy:
 
 
 class _WithoutProgress(Policy):
-    """A policy of another package that does not say how far it is."""
+    """A policy of another package that does not report its progress."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy

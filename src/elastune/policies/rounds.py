@@ -1,10 +1,9 @@
 """Rounds of training by the clock: at the end of each the best go on, with other slots, and the rest stop.
 
-SEER, elastic Hyperband and elastic grid search differ in the rounds that they make of a deadline and a
-budget, and in who goes on; how rounds are run is the same. All nodes are there before the first round
-begins, so that every trial has the same time. A round ends when its time is over, not when its trials have
-done some work: nobody waits for a straggler. What was spent beyond the plan, time or money, makes the rounds
-still to come shorter; their trials stay.
+Runs the rounds of SEER, elastic Hyperband and elastic grid search, which decide on the rounds and on the
+trials that go on. All nodes are up before the first round begins, so that every trial has the same time. A
+round ends when its time is over and does not wait for stragglers. Time or money spent beyond the plan
+shortens the coming rounds; their trials stay.
 """
 
 from __future__ import annotations
@@ -12,18 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.events import (
-    AnyEvent,
-    LeaseEnd,
-    LeaseEnded,
-    NodesReady,
-    Progressed,
-    TimerFired,
-    TrialPaused,
-    TrialsSampled,
-    has_stopped,
-)
 from elastune.core.policy import Policy, Progress, TrackProgress, Upcoming, Vetoed
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
@@ -32,42 +21,31 @@ from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InfeasibleError, JobError
 from elastune.model.billing import bills_nodes, node_rate
 from elastune.model.ids import TrialId
-from elastune.policies.costs import RoundCost, RoundCosts, money_for
+from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, money_for
 from elastune.policies.outline import outline_of
 from elastune.wording import plural
 
 _BOOT = "rounds:boot"  # also in a pattern of `handle`, which takes no names
 _ROUND = "round:"
-# A boot that takes longer than the plan allows for holds the others up only for so long, and for such a share
-# of the rounds: fewer nodes would cost a search more than a somewhat later start.
+# The longest wait for late boots, in seconds or as a share of the rounds: fewer nodes would cost more.
 _PATIENCE_S = 1.0
 _PATIENCE = 0.1
-# The last round ends before the last call, and not at the same instant.
+# The last round ends just before the last call, not at the same instant.
 _IN_TIME = 1 - 1e-6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundSchedule:
-    """Tracks run side by side; in each, one round follows the other."""
-
-    tracks: tuple[tuple[RoundCost, ...], ...]
 
 
 @dataclass(slots=True)
 class RoundTrack:
-    legs: list[RoundCost]
-    """Those not over; the first is the present one."""
-    alive: list[TrialId] = field(default_factory=list)
-    """Best first; each has the gang of its place in the present round."""
+    legs: list[RoundCost]  # those not over; the first is the present one
+    alive: list[TrialId] = field(default_factory=list)  # best first, in the order of `gangs`
     gangs: tuple[int, ...] = ()
-    number: int = 0
-    """Of the present round."""
+    number: int = 0  # of the present round
     ends_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Who goes on after a round, best first, and the gangs for them."""
+    """The trials that go on after a round, best first, and their gangs."""
 
     kept: list[Trial]
     gangs: tuple[int, ...]
@@ -78,52 +56,48 @@ Selection = Callable[[RoundTrack, list[Trial], State], Cut]
 
 
 class Rounds(Policy):
-    """`schedule` makes the rounds of what the job allows; `select` says who goes on."""
+    """`schedule` makes rounds from the terms; `select` chooses the trials that go on."""
 
     def __init__(
-        self, schedule: Callable[[RunTerms], RoundSchedule], select: Selection, *, max_iterations: int | None
+        self, schedule: Callable[[RunTerms], RoundTracks], select: Selection, *, max_iterations: int | None
     ) -> None:
         self.schedule = schedule
         self.select = select
         self.max_iterations = max_iterations
-        self.planned = RoundSchedule(tracks=())
-        self.begins_s: float | None = None
-        """When its first round begins, if it was planned again because too few nodes came."""
+        self.planned: RoundTracks = ()
+        self.begins_s: float | None = None  # of the first round, if planned again for fewer nodes
         self.tracks: list[RoundTrack] = []
         self.nodes = 0
         self.begun = False
         self.sampled = False
-        self.stages = 0
-        """Rounds that are over, on all tracks."""
+        self.stages = 0  # rounds that are over, on all tracks
 
     def start(self, state: State) -> Advice:
         tariff = RoundCosts.of(state.terms)
-        self.planned = schedule = self.schedule(state.terms)
-        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
-        self.nodes = tariff.nodes_held(schedule.tracks)
-        patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(schedule.tracks))
+        self.planned = planned = self.schedule(state.terms)
+        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
+        self.nodes = tariff.nodes_held(planned)
+        patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(planned))
         return Advice(
             wishes=Wishes(nodes={0: self.nodes}, steady=False),
             sample=sum(len(track.gangs) for track in self.tracks),
             timers={_BOOT: state.now_s + tariff.boot_s + patience_s},
         )
 
-    def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
+    def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
         match event:
-            case TrialsSampled():
+            case events.TrialsSampled():
                 self._enter([trial for trial, _ in event.trials])
                 return self._begin(state) or self._end_if_empty(state)
-            case NodesReady() | TimerFired(timer="rounds:boot"):
+            case events.NodesReady() | events.TimerFired(timer="rounds:boot"):
                 return self._begin(state)
-            case TimerFired(timer=timer) if timer.startswith(_ROUND):
+            case events.TimerFired(timer=timer) if timer.startswith(_ROUND):
                 return self._end_round(int(timer.removeprefix(_ROUND)), state)
-            case Progressed() if has_stopped(event) and not state.trials[event.trial].is_through(
-                self.max_iterations
-            ):
+            case events.Progressed() if events.has_stopped(event) and not self._is_done(event.trial, state):
                 return self._advice(state)
-            case LeaseEnded(reason=LeaseEnd.TIME) if self._is_last_to_stop(state):
+            case events.LeaseEnded(reason=events.LeaseEnd.TIME) if self._is_last_to_stop(state):
                 return replace(self._advice(state), done=Ending.COMPLETE)
-            case Progressed() | TrialPaused() if state.trials[event.trial].is_through(self.max_iterations):
+            case events.Progressed() | events.TrialPaused() if self._is_done(event.trial, state):
                 return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
             case _:
                 return None
@@ -131,7 +105,7 @@ class Rounds(Policy):
     def progress(self, state: State) -> Progress:
         if not self.tracks:
             return Progress(by_clock=True)
-        planned = outline_of(state.terms, self.planned.tracks).scheduled(self.begins_s)
+        planned = outline_of(state.terms, self.planned).scheduled(self.begins_s)
         tracks = tuple(
             TrackProgress(
                 stages=stages,
@@ -150,14 +124,14 @@ class Rounds(Policy):
     # Beginning.
 
     def _enter(self, drawn: list[TrialId]) -> None:
-        """Those for whom there is no place are left in the list."""
+        """Give trials to the tracks; those for which there is no gang are left in the list."""
         self.sampled = True
-        for track in self.tracks:  # if the space is exhausted the last ones get fewer
+        for track in self.tracks:  # if the space is exhausted the last tracks get fewer
             track.alive = drawn[: len(track.gangs)]
             del drawn[: len(track.gangs)]
 
     def _begin(self, state: State) -> Advice | None:
-        """When all nodes are up or, if the others are late or were refused, at least one is."""
+        """Begin when all nodes are up or, if others are late or were refused, at least one is."""
         pool = state.pool()
         waits = _BOOT in state.timers and pool.ready < pool.coming
         ready = pool.ready >= self.nodes or (not waits and pool.ready > 0)
@@ -165,7 +139,7 @@ class Rounds(Policy):
             return None
         self.begun = True
         asked = self.nodes
-        stop = self._make_do(state, pool.ready) if pool.ready < asked else []
+        stop = self._plan_for(state, pool.ready) if pool.ready < asked else []
         self._fit(state)
         advice = self._advice(state, stop=stop)
         if pool.ready >= asked:
@@ -174,11 +148,11 @@ class Rounds(Policy):
         note = f"{pool.ready} of {plural(asked, 'node')} came in time: begins with them{dropped}"
         return replace(advice, notes=(*advice.notes, ("rounds", note)))
 
-    def _make_do(self, state: State, nodes: int) -> list[TrialId]:
-        """Other rounds for the nodes that came; returns the trials for which they have no place."""
+    def _plan_for(self, state: State, nodes: int) -> list[TrialId]:
+        """Plan other rounds for fewer nodes; returns the trials for which they have no gang."""
         terms, tariff = state.terms, RoundCosts.of(state.terms)
         left_s, left_usd = state.time_left_s, state.money_left_usd
-        boot_usd = nodes * tariff.boot_s * terms.cluster.node_usd_per_s  # which has been paid
+        boot_usd = nodes * tariff.boot_s * terms.cluster.node_usd_per_s  # already paid
         limits = replace(
             state.limits,
             deadline_s=None if left_s is None else left_s + tariff.boot_s,
@@ -186,13 +160,13 @@ class Rounds(Policy):
         )
         cluster = replace(terms.cluster, max_nodes=nodes)
         try:
-            schedule = self.schedule(replace(terms, cluster=cluster, limits=limits))
+            planned = self.schedule(replace(terms, cluster=cluster, limits=limits))
         except (InfeasibleError, JobError):  # a limit that its arithmetic needs may have been given up
             return []
-        self.planned, self.begins_s = schedule, state.now_s
+        self.planned, self.begins_s = planned, state.now_s
         drawn = [trial for track in self.tracks for trial in track.alive]
-        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in schedule.tracks]
-        self.nodes = tariff.nodes_held(schedule.tracks)
+        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
+        self.nodes = tariff.nodes_held(planned)
         self._enter(drawn)
         return drawn
 
@@ -223,20 +197,19 @@ class Rounds(Policy):
         return replace(advice, barriers=((0, self.stages - 1),))
 
     def rest(self, state: State) -> list[list[RoundCost]]:
-        """What is still to come, for the tracks that train with what is left of the present round."""
+        """The coming rounds of each track, with what is left of the present one."""
         tracks = []
         for track in self.tracks:
-            legs = list(track.legs)
-            if legs and track.ends_s is not None:
-                legs[0] = replace(legs[0], seconds=max(0.0, track.ends_s - state.now_s))
-            tracks.append(legs)
-        return [legs for legs in tracks if legs]
+            if track.legs and track.ends_s is not None:
+                now = replace(track.legs[0], seconds=max(0.0, track.ends_s - state.now_s))
+                tracks.append([now, *track.legs[1:]])
+            elif track.legs:
+                tracks.append(list(track.legs))
+        return tracks
 
     def _fit(self, state: State) -> None:
-        """Set the ends of the rounds that begin, shortened so that all to come end in time and can be paid.
-
-        Those after them keep their planned length: what is saved on the way is theirs.
-        """
+        """Set the ends of the rounds that begin, shortened so that all coming rounds keep the limits."""
+        # Later rounds keep their planned length: what is saved on the way is theirs.
         tariff, rest = RoundCosts.of(state.terms), self.rest(state)
         share = 1.0
         seconds, left_s = tariff.seconds(rest), state.time_left_s
@@ -251,13 +224,12 @@ class Rounds(Policy):
         self.nodes = tariff.nodes_held(self.rest(state))
 
     def _lag_usd(self, tariff: RoundCosts, rest: Sequence[Sequence[RoundCost]], state: State) -> float:
-        """Nodes that are to go wait where a trial that stays is in the middle of an iteration."""
+        """The cost of nodes to release that wait for a trial in the middle of an iteration."""
         if not bills_nodes(tariff.cluster):
             return 0.0
         surplus = max(0, len(state.where) - tariff.nodes_held(rest))
         staying = tariff.nodes_for(size for track in self.tracks if track.legs for size in track.gangs)
-        iteration_s = tariff.profile.iteration.mean / 2
-        return node_rate(tariff.cluster) * min(surplus, staying) * iteration_s
+        return node_rate(tariff.cluster) * min(surplus, staying) * (tariff.profile.iteration.mean / 2)
 
     # Wishes.
 
@@ -265,11 +237,8 @@ class Rounds(Policy):
         over = all(not track.legs for track in self.tracks)
         wishes = [] if over else [wish for track in self.tracks for wish in self._wishes(track, state)]
         wishes.sort(key=lambda wish: -wish.slots)
-        reviews = {
-            f"{_ROUND}{number}": track.ends_s
-            for number, track in enumerate(self.tracks)
-            if track.ends_s is not None
-        }
+        ends = ((f"{_ROUND}{number}", track.ends_s) for number, track in enumerate(self.tracks))
+        reviews = {timer: ends_s for timer, ends_s in ends if ends_s is not None}
         done = None
         if over or not self._open(state):
             hopeful = state.best or any(t.values or t.activity is not None for t in state.living())
@@ -293,7 +262,7 @@ class Rounds(Policy):
         return wishes
 
     def _until(self, trial: Trial, slots: int, seconds: float, state: State) -> tuple[int, bool]:
-        """Further than it can get in this round; a faster one gets a longer lease when it comes there."""
+        """Further than it can get in this round; a faster trial gets a longer lease when it gets there."""
         profile = state.terms.profile
         each_s = profile.iteration.mean / profile.speedup.at(slots)
         most = 2 * int(seconds / each_s) + 8 if each_s else 1_000
@@ -305,24 +274,22 @@ class Rounds(Policy):
             return until, False
         return min(until, self.max_iterations), until >= self.max_iterations
 
+    def _is_done(self, number: TrialId, state: State) -> bool:
+        return state.trials[number].is_through(self.max_iterations)
+
     def _open(self, state: State) -> list[TrialId]:
-        """Trials that can still train."""
-        return [
-            number
-            for track in self.tracks
-            for number in track.alive
-            if not state.trials[number].is_through(self.max_iterations)
-        ]
+        alive = (number for track in self.tracks for number in track.alive)
+        return [number for number in alive if not self._is_done(number, state)]
 
     def _is_last_to_stop(self, state: State) -> bool:
-        """In the last round nobody has time for one more iteration."""
+        """In the last round no trial has time for another iteration."""
         if any(len(track.legs) > 1 for track in self.tracks) or state.best is None:
             return False
         busy = {Activity.STARTING, Activity.TRAINING}
         return not any(state.trials[number].activity in busy for number in state.held)
 
     def _give_back(self, trial: Trial, state: State) -> Advice | None:
-        """A trial is over before its round is, and with it the need for its slots."""
+        """Release the slots of a trial that is over before its round is."""
         for track in self.tracks:
             if trial.number in track.alive and trial.phase.is_over and track.legs:
                 place = track.alive.index(trial.number)
@@ -336,15 +303,11 @@ class Rounds(Policy):
         return None
 
     def _end_if_empty(self, state: State) -> Advice | None:
-        """All failed, or all have trained to the end: nobody waits for the clock."""
-        if not self.sampled or self._open(state):
-            return None
-        if any(trial.activity is not None for trial in state.living()):
-            return None  # they save first
-        return self._advice(state)
+        """End before the clock does if no trial can train any more and all are saved."""
+        saving = any(trial.activity is not None for trial in state.living())
+        return self._advice(state) if self.sampled and not self._open(state) and not saving else None
 
 
 def keep_best(track: RoundTrack, ranked: list[Trial], _: State) -> Cut:
-    """As many as the next round has gangs for."""
     gangs = track.legs[0].gangs
     return Cut(kept=ranked[: len(gangs)], gangs=gangs)

@@ -1,15 +1,13 @@
-"""RubberBand's executor (section 5): follows a plan stage by stage, and plans again when reality leaves it.
+"""RubberBand's executor (section 5): follows a plan stage by stage, and plans again when the run leaves it.
 
 A stage trains when all its nodes are up; its trials save at the end and meet at a barrier; the best go on.
-Nodes that the next stage does not hold are given back there, oldest first. Several specs (Hyperband) run
-side by side, each on a pool of its own.
+Nodes that the next stage does not hold are released there, oldest first. Several specs (Hyperband) run side
+by side, each on a pool of its own.
 
-It plans again from the present state when nodes are missing (lost, refused, vetoed) and when the stages
-still to come no longer fit what is left of time or money; `replanning` says which limit gives way. Between
-stages it also does so when training is faster or slower than was measured. Plans for the rest reckon with the
-speed that was seen.
-Deviating from the paper, a stage does not stand still while more nodes boot for it: what runs goes on as it
-is.
+It plans again from the present state when nodes are missing (lost, refused, vetoed), when the coming stages
+no longer fit the time or money left (`bracket.find_plan` decides which limit gives way), and between stages
+when training is faster or slower than measured. New plans use the observed speed. Deviation from the paper:
+while more nodes boot for a stage, its running trials go on.
 """
 
 from __future__ import annotations
@@ -41,27 +39,24 @@ from elastune.policies.bracket import (
 from elastune.policies.registry import PolicySetup
 from elastune.wording import format_duration, format_usd
 
-# A stage that ends just when it must is not late; sums of floats and a blink of the eye are forgiven.
+# A stage that ends just at its limit is not late: the tolerance covers rounding and short delays.
 _PATIENCE = 0.002
-# Iterations that differ so much from what was planned, and by more than luck, are a reason to plan again.
+# Plan again if iterations differ from the plan by this share, and by this many standard deviations.
 _SURPRISE = 0.1
 _SURPRISE_SDS = 3.0
 
 
 class RubberBand(Policy):
-    """`quote` is the plan that was promised; `planner` finds others for what is left."""
+    """`quote` is the promised plan; `planner` finds others for the rest."""
 
     def __init__(self, quote: Quote, planner: Planner) -> None:
         self.problem = quote.problem
         self.promised_usd = quote.cost_quantile
         self.planner = planner
-        self.cap: int | None = None
-        """Nodes that can be had, after a refusal."""
+        self.cap: int | None = None  # nodes that are available, after a refusal
         self.planned_for: tuple[object, ...] = ()
-        self.too_slow = False
-        """The present plan is the best that can be had, and misses the deadline."""
-        self.slowdown = 1.0
-        """Of iterations against the profile, that the present plan reckons with."""
+        self.too_slow = False  # the present plan is the best there is, and misses the deadline
+        self.slowdown = 1.0  # of iterations against the profile, as the present plan assumes
         self.brackets = [Bracket(pool, spec, quote) for pool, spec in enumerate(quote.problem.specs)]
 
     def start(self, state: State) -> Advice:
@@ -70,9 +65,8 @@ class RubberBand(Policy):
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         before = [bracket.step for bracket in self.brackets]
-        advice = self._take_in(event, state)
-        why = self._reason_to_plan(event, state)
-        if why:
+        advice = self._apply(event, state)
+        if why := self._reason_to_plan(event, state):
             advice = self._plan_again(state, why, advice)
         barriers = tuple((b.pool, b.stage) for b in self.brackets if b.advance(state))
         if advice is None and before == [bracket.step for bracket in self.brackets]:
@@ -97,11 +91,11 @@ class RubberBand(Policy):
                 name = bracket.stages[bracket.stage].name
                 yield Upcoming(at_s=at_s, text=f"if stage {name} still trains, the rest is planned again")
 
-    def _take_in(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+    def _apply(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
             case TrialsSampled():
                 drawn = [trial for trial, _ in event.trials]
-                for bracket in self.brackets:  # if the space is exhausted the last ones get fewer
+                for bracket in self.brackets:  # if the space is exhausted the last brackets get fewer
                     wanted = bracket.spec.stages[0].trials
                     bracket.enter(drawn[:wanted])
                     del drawn[:wanted]
@@ -123,20 +117,17 @@ class RubberBand(Policy):
         return Wishes(trials=trials, nodes=held, at_once=at_once)
 
     def _hold_all(self, held: dict[int, int], state: State) -> dict[int, int]:
-        """Nobody gives a fixed cluster back before the end, unless another bracket has need of it."""
+        """Hold a fixed cluster to the end, except nodes that another bracket is short of."""
         coming = {pool: state.pool(pool).coming for pool in held}
-        needy = self.cap is not None and any(coming[pool] < nodes for pool, nodes in held.items())
-        kept = {
-            b.pool: (0 if needy else coming[b.pool]) if b.is_done else b.plan.peak_nodes
-            for b in self.brackets
-        }
-        if bills_nodes(self.problem.cluster) and not (needy or self.cap or self.brackets[0].is_done):
+        short = self.cap is not None and any(coming[pool] < nodes for pool, nodes in held.items())
+        idle = {pool: 0 if short else nodes for pool, nodes in coming.items()}
+        kept = {b.pool: idle[b.pool] if b.is_done else b.plan.peak_nodes for b in self.brackets}
+        if bills_nodes(self.problem.cluster) and not (short or self.cap or self.brackets[0].is_done):
             kept[0] += max(0, self.problem.cluster.max_nodes - sum(kept.values()))
         return kept
 
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
-        opportunity = self._opportunity(event)
-        if opportunity is not None:
+        if opportunity := self._opportunity(event):
             return opportunity
         has_nodes = any(state.pool(bracket.pool).coming for bracket in self.brackets)
         is_new = has_nodes and self._situation(state) != self.planned_for
@@ -144,7 +135,7 @@ class RubberBand(Policy):
             if not bracket.is_under_way:
                 continue
             pool = state.pool(bracket.pool)
-            held = min(bracket.nodes_held, pool.wanted)  # what has not been asked for yet is not missing
+            held = min(bracket.nodes_held, pool.wanted)  # nodes not yet requested are not missing
             if pool.coming < held and is_new:
                 return f"{held - pool.coming} of {held} nodes are missing"
             match event:
@@ -155,7 +146,7 @@ class RubberBand(Policy):
         return None
 
     def _opportunity(self, event: AnyEvent | Vetoed) -> str | None:
-        """Something has changed that is no fault of the plan."""
+        """A change that is not a deviation from the plan."""
         steps = {bracket.step for bracket in self.brackets}
         match event:
             case TimerFired() if self._may_ask_again(event):
@@ -169,12 +160,12 @@ class RubberBand(Policy):
                 return None
 
     def _may_ask_again(self, event: AnyEvent | Vetoed) -> bool:
-        """After a refusal the plan for what could be had is too slow, and it is time to ask once more."""
-        rings = isinstance(event, TimerFired) and event.timer.startswith(RETRY)
-        return rings and self.cap is not None and self.too_slow
+        """The retry timer fires after a refusal, and the plan for the nodes at hand is too slow."""
+        is_retry = isinstance(event, TimerFired) and event.timer.startswith(RETRY)
+        return is_retry and self.cap is not None and self.too_slow
 
     def _overrun(self, bracket: Bracket, state: State) -> str | None:
-        """What is left of the plan, with its margin, against what is left of the limits."""
+        """Compare the rest of the plan, with its margin, with the rest of the limits."""
         rest, limits = self._rest(bracket, bracket.stage), state.limits
         observation = state.observation()
         change = observation.slowdown / self.slowdown - 1.0
@@ -192,13 +183,13 @@ class RubberBand(Policy):
         return None
 
     def _usd_to_come(self, bracket: Bracket, state: State) -> float:
-        """By plan, less what its present stage has cost already."""
+        """By plan, less what the present stage has already cost."""
         now = state.ledger.stage_usd(bracket.pool, state.now_s)
         later = self._rest(bracket, bracket.stage + 1).usd
         return later + max(0.0, self._rest(bracket, bracket.stage).usd - later - now)
 
     def _late_timers(self, state: State) -> Iterator[tuple[str, float]]:
-        """When a stage must have ended for the later ones to fit."""
+        """When a stage must have ended so that the later ones keep the deadline."""
         deadline = state.limits.deadline_s
         for bracket in self.brackets:
             is_new = bracket.step is BracketStep.TRAINING and bracket.stage not in bracket.watched
@@ -213,12 +204,8 @@ class RubberBand(Policy):
         return rest_of(bracket.quote, bracket.quoted, stage - bracket.first_stage)
 
     def _plan_again(self, state: State, why: str, advice: Advice | None) -> Advice:
-        """For all brackets or, where nodes are too few for that, for the first ones; the others wait."""
-        ready = [
-            bracket
-            for bracket in self.brackets
-            if bracket.is_under_way or bracket.step is BracketStep.WAITING
-        ]
+        """For all brackets or, if there are too few nodes, for the first ones; the others wait."""
+        ready = [b for b in self.brackets if b.is_under_way or b.step is BracketStep.WAITING]
         text, conceded = f"{why}, and no other plan is left", None
         for count in range(len(ready), 0, -1):
             running = ready[:count]
@@ -253,7 +240,7 @@ class RubberBand(Policy):
         )
 
     def _situation(self, state: State) -> tuple[object, ...]:
-        """What a plan was made for: in the same situation another try finds nothing else."""
+        """What a plan was made for: in the same situation another search finds the same plan."""
         stages = ((b.step, b.stage, b.nodes_held, state.pool(b.pool).coming) for b in self.brackets)
         return (self.cap, *stages)
 
@@ -261,7 +248,7 @@ class RubberBand(Policy):
 def create(setup: PolicySetup) -> RubberBand:
     if setup.quote is None:
         raise JobError(
-            f"rubberband follows a plan, and {setup.search.get('algorithm')} has none; "
-            "declare search.algorithm: sha or hyperband"
+            f"rubberband follows a plan, but search.algorithm {setup.search.get('algorithm')} has none; "
+            "expected search.algorithm: sha or hyperband"
         )
     return RubberBand(setup.quote, setup.planner)

@@ -1,4 +1,4 @@
-"""Where trials of Successive Halving are compared: the rungs of ASHA, and of HyperSched, which looks back."""
+"""Where trials of Successive Halving are compared: barriers, the rungs of ASHA, and those of HyperSched."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from elastune.core.trials import Trial
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Eta, Iterations, Needed
 
 
 class HalvingOptions:
-    """What Successive Halving and its relatives share."""
-
     min_iterations: Iterations = 1
-    max_iterations: Annotated[
-        Iterations, Needed("the iterations that the best trial trains in all, such as 50")
-    ]
+    max_iterations: Annotated[Iterations, Needed("the total iterations of the best trial, such as 50")]
     eta: Eta = 3
 
 
+def is_at_barrier(trial: Trial, goal: int) -> bool:
+    """Whether the trial has trained to the goal and is saved, or is out."""
+    return trial.phase.is_over or (trial.activity is None and trial.has_done(goal))
+
+
 def rung_levels(min_iterations: int, max_iterations: int, eta: int) -> list[int]:
-    """r, r eta, r eta^2, ... and at last R itself."""
+    """r, r eta, r eta^2, ... and at the end R."""
     levels = []
     level = min_iterations
     while level < max_iterations:
@@ -38,12 +40,11 @@ class Rung:
     iterations: int
     reached: list[tuple[float, TrialId]] = field(default_factory=list)
     """Best first; values are negated where more is better."""
-    waiting: list[tuple[float, TrialId]] = field(default_factory=list)
-    """A heap of those not promoted."""
+    waiting: list[tuple[float, TrialId]] = field(default_factory=list)  # a heap of those not promoted
     known: set[TrialId] = field(default_factory=set)
 
     def record(self, score: float, trial: TrialId) -> None:
-        """Once: a trial that comes a second time, after a loss, has had its say."""
+        """Only the first value counts: after a loss a trial may come a second time."""
         if trial in self.known:
             return
         self.known.add(trial)
@@ -51,7 +52,7 @@ class Rung:
         heapq.heappush(self.waiting, (score, trial))
 
     def promote(self, eta: int) -> TrialId | None:
-        """The best trial that waits, if it is among the best 1/eta."""
+        """Remove and return the best waiting trial, if it is among the best 1/eta."""
         if not self.waiting:
             return None
         best = self.waiting[0]
@@ -63,13 +64,12 @@ class Rung:
 
 @dataclass(slots=True)
 class SeenRung:
-    """`scores` of all that came here, best first; negated where more is better."""
+    """`scores` of all trials that reached it, best first; negated where more is better."""
 
     iterations: int
     scores: list[float] = field(default_factory=list)
     of: dict[TrialId, float] = field(default_factory=dict)
-    waiting: list[tuple[float, TrialId]] = field(default_factory=list)
-    """Paused here, and not promoted since; best first."""
+    waiting: list[tuple[float, TrialId]] = field(default_factory=list)  # paused and not promoted; best first
 
     def record(self, trial: TrialId, score: float) -> None:
         if trial not in self.of:

@@ -1,18 +1,18 @@
 """SEER: the best model for a deadline and a budget (Dunlap et al. 2021).
 
 Brackets with 1, 2, 4, ... slots per trial start together; every round is eta times as long as the one before
-and keeps one trial of eta; the better a trial, the more slots it gets next. `spec.seer` has the arithmetic,
-`rounds` runs it. Deviations, each switchable:
+and keeps one trial of eta; the better a trial, the more slots it gets next. `seer_arithmetic` computes the
+rounds, `rounds` runs them. Deviations:
 
-- Time and money are net of boots, whole nodes, start-ups and saves, so that the limits hold. Where those are
-  nothing the numbers are the paper's.
-- `elimination: global` (default) keeps the best trials over all brackets, as many as the paper; its own rule
-  (`bracket`) drops every trial of a bracket that has fewer than eta^k of them, though the best have just been
-  moved there.
-- The paper can have any number of machines. Where `max_nodes` cannot hold the first round, fewer trials
-  start, and `min_round` is raised where that uses more of the money.
+- Time and money are net of boots, whole nodes, start-ups and saves, so that the limits hold. If those are
+  zero the numbers are the paper's.
+- `elimination: global` (default) keeps the best trials over all brackets, as many as the paper; the paper's
+  rule (`bracket`) drops every trial of a bracket with fewer than eta^k of them, though the best have just
+  been moved there.
+- The paper has any number of machines. If `max_nodes` cannot hold the first round, fewer trials start, and
+  `min_round` is raised if that uses more of the money.
 - `spend_leftover`: rounding leaves a quarter of the budget unused. It goes into more trials, in every round
-  at most as many as the paper has, and then into more slots for the best ones of the later rounds.
+  at most as many as the paper has, then into more slots for the best ones of the later rounds.
 - The best checkpoint of all trials is returned, not only of the last round.
 """
 
@@ -29,28 +29,26 @@ from elastune.core.trials import Trial
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.model.limits import tell_limits
 from elastune.model.quantities import Eta, Flag, Iterations, ParsedBy, PositiveDuration, one_of
-from elastune.policies.costs import Leftovers, RoundCost, RoundCosts, affords, largest
+from elastune.policies.costs import Leftovers, RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import BracketOutline, Outline, outline_of
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rounds import Cut, Rounds, RoundSchedule, RoundTrack
+from elastune.policies.rounds import Cut, Rounds, RoundTrack
 from elastune.policies.seer_arithmetic import SeerShape, SeerTerms, shape_seer
 from elastune.wording import format_duration, format_usd
 
-# Budgets are tried in steps of two percent, then the step that fits is refined.
+# Budgets are tried in steps of 2 %, then the step that fits is refined.
 _STEP = 0.98
 _REFINEMENTS = 30
 _LEAST_SHARE = 1e-3
-# Where the cluster cannot hold so many trials at once, longer first rounds are tried too.
+# If the cluster cannot hold all trials at once, longer first rounds are tried, too.
 _LONGER = 1.2
 _ROUNDING = 1e-9
 
 
 class SeerOptions:
-    """`min_round` is the paper's t_min."""
-
     eta: Eta = 4
     nu: Eta = 2
-    min_round: PositiveDuration = 60.0
+    min_round: PositiveDuration = 60.0  # the paper's t_min
     spend_leftover: Flag = True
     elimination: Annotated[Literal["global", "bracket"], ParsedBy(one_of("global", "bracket"))] = "global"
     max_iterations: Iterations | None = None
@@ -58,12 +56,10 @@ class SeerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeerPlan:
-    """`extra` more trials of the fewest slots join the first round, for money that would be left over."""
-
     shape: SeerShape
     tariff: RoundCosts
     legs: tuple[RoundCost, ...]
-    extra: int
+    extra: int  # trials of the fewest slots that join the first round, paid from the leftover
 
     @property
     def usd(self) -> float:
@@ -76,7 +72,7 @@ class SeerPlan:
 
 
 class Seer:
-    """How SEER chooses; `rounds` asks."""
+    """Makes the schedule and selects trials for `rounds`."""
 
     def __init__(self, options: SeerOptions) -> None:
         self.options = options
@@ -87,15 +83,14 @@ class Seer:
         self.by_bracket = options.elimination == "bracket"
         self.plan: SeerPlan | None = None
 
-    def schedule(self, terms: RunTerms) -> RoundSchedule:
+    def schedule(self, terms: RunTerms) -> RoundTracks:
         self.plan = _plan_of(self.options, terms)
-        return RoundSchedule(tracks=(self.plan.legs,))
+        return (self.plan.legs,)
 
     def find_plan(self, terms: RunTerms) -> SeerPlan:
-        """Rounds that can be paid and that the cluster holds."""
         limits = terms.limits
         if limits.deadline_s is None and limits.budget_usd is None:
-            raise JobError("seer needs a deadline, a budget, or both: they decide what it does")
+            raise JobError("seer needs a deadline, a budget, or both: it derives its rounds from them")
         tariff = RoundCosts.of(terms)
         most = self._most(terms, tariff)
         longest_s = tariff.time_left_s(limits.deadline_s, 1) if limits.deadline_s is not None else math.inf
@@ -110,14 +105,14 @@ class Seer:
                 break
             min_round_s *= _LONGER
         if plan is None:
-            raise InfeasibleError(self._complain(terms, tariff))
+            raise InfeasibleError(self._describe_least(terms, tariff))
         return self._with_leftover(terms, plan) if self.spend_leftover else plan
 
     def _largest(
         self, terms: RunTerms, tariff: RoundCosts, most: float, min_round_s: float
     ) -> tuple[SeerPlan | None, bool]:
-        """The largest budget whose rounds can be paid, with everything around them, and that the cluster
-        holds; and whether more could be paid if it held more."""
+        """The rounds of the largest budget that, overheads included, can be paid and that the cluster holds;
+        and whether a larger cluster would allow more."""
         crowded = False
 
         def attempt(share: float) -> SeerPlan | None:
@@ -146,23 +141,18 @@ class Seer:
 
     def select(self, track: RoundTrack, ranked: list[Trial], state: State) -> Cut:
         if self.plan is None:
-            raise InvariantError("seer is asked to choose before it has a plan")
+            raise InvariantError("seer has no plan; expected schedule() before select()")
         gangs = self.plan.shape.gangs(track.number)
-        kept = self._best_by_bracket(track, ranked) if self.by_bracket else ranked
-        kept = kept[: len(gangs)]
+        kept = (self._best_by_bracket(track, ranked) if self.by_bracket else ranked)[: len(gangs)]
         if not self.spend_leftover or self.by_bracket:  # other gangs than its own would leave the bracket
             return Cut(kept=kept, gangs=gangs)
         others = [trial for trial in ranked if trial not in kept]
-        leftovers = Leftovers(track.legs, state)
-        extra = largest(
-            min(len(others), len(gangs)), lambda count: leftovers.pays(leftovers.joined(gangs, count))
-        )
-        return Cut(
-            kept=kept + others[:extra], gangs=leftovers.widened(leftovers.joined(gangs, extra), self.nu)
-        )
+        rest, most = Leftovers(track.legs, state), min(len(others), len(gangs))
+        extra = largest(most, lambda count: rest.pays(rest.joined(gangs, count)))
+        return Cut(kept=kept + others[:extra], gangs=rest.widened(rest.joined(gangs, extra), self.nu))
 
     def _best_by_bracket(self, track: RoundTrack, ranked: list[Trial]) -> list[Trial]:
-        """The letter of Algorithm 1, line 9: each bracket keeps the best of its own."""
+        """Algorithm 1, line 9, read literally: each bracket keeps its own best."""
         plan, slots_of = self.plan, dict(zip(track.alive, track.gangs, strict=False))
         room = {b.slots: b.left(self.eta, track.number) for b in plan.shape.brackets} if plan else {}
         kept = []
@@ -174,7 +164,7 @@ class Seer:
         return kept
 
     def _most(self, terms: RunTerms, tariff: RoundCosts) -> float:
-        """Slot seconds that money or, without a budget, the cluster could give."""
+        """The slot seconds that the budget or, without one, the cluster allows."""
         limits, cluster = terms.limits, terms.cluster
         most = math.inf
         if limits.budget_usd is not None and cluster.slot_usd_per_s > 0.0:
@@ -183,13 +173,12 @@ class Seer:
             seconds = max(0.0, tariff.time_left_s(limits.deadline_s, 1))
             most = min(most, cluster.max_nodes * cluster.slots_per_node * seconds)
         if math.isinf(most):
-            raise JobError("seer needs a deadline: on nodes that cost nothing a budget is no limit")
+            raise JobError("seer needs a deadline: the nodes cost nothing, so the budget limits nothing")
         return most
 
     def _plan(
         self, terms: RunTerms, tariff: RoundCosts, slot_s: float, min_round_s: float
     ) -> SeerPlan | None:
-        """What SEER makes of so many slot seconds."""
         deadline_s = terms.limits.deadline_s
         slots = terms.cluster.max_nodes * terms.cluster.slots_per_node
         shape = shape_seer(
@@ -217,38 +206,37 @@ class Seer:
 
         return with_extra(largest(len(first.gangs), lambda extra: affords(terms, [with_extra(extra).legs])))
 
-    def _complain(self, terms: RunTerms, tariff: RoundCosts) -> str:
-        """What would fit: one round of one trial on the fewest nodes."""
+    def _describe_least(self, terms: RunTerms, tariff: RoundCosts) -> str:
+        """The least that would fit: one round of one trial on the fewest nodes."""
         least = RoundCost(seconds=self.min_round_s + tariff.start_s, gangs=(terms.gangs.min_slots,))
         seconds = tariff.boot_s + least.seconds + tariff.save_s
         usd = tariff.price_usd([[least]])
         return (
             f"seer: {tell_limits(terms.limits)} are not enough for one round of one "
             f"trial; with min_round {format_duration(self.min_round_s)}, boot, start-up and save it takes "
-            f"{format_duration(seconds)} and {format_usd(usd)}. Give more, or take shorter rounds: "
+            f"{format_duration(seconds)} and {format_usd(usd)}. Raise the limits, or set shorter rounds: "
             "search: {algorithm: seer, min_round: 5s}"
         )
 
 
 @functools.lru_cache(maxsize=256)
 def _plan_of(options: SeerOptions, terms: RunTerms) -> SeerPlan:
-    """Kept, because every rehearsal and every replay of a run begins with it."""
+    """Cached, because every simulation and every replay of a run begins with it."""
     return Seer(options).find_plan(terms)
 
 
 def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:
-    """Rounds that compare trials are better than one that does not; then, those that use more money."""
+    """Plans that compare trials are better than a single round; then, those that use more money."""
     return (plan.shape.rounds > 1, plan.usd) > (than.shape.rounds > 1, than.usd)
 
 
 def outline(options: SeerOptions, terms: RunTerms) -> Outline:
     plan = _plan_of(options, terms)
-    usd_per_s = terms.cluster.slot_usd_per_s
     brackets = tuple(
         BracketOutline(
             slots_per_trial=bracket.slots,
             trials=bracket.trials,
-            budget_usd=bracket.budget * usd_per_s,
+            budget_usd=bracket.budget * terms.cluster.slot_usd_per_s,
             slot_seconds=bracket.budget,
         )
         for bracket in plan.shape.brackets

@@ -1,10 +1,9 @@
 """SEER's arithmetic (Dunlap et al. 2021, Algorithms 2 and 3): rounds and brackets for a time and a budget.
 
 Time in any unit, the budget in slots times that unit; `min_round` is the paper's t_min, `min_slots` and
-`max_slots` its p_min and p_max. Every number is the paper's, with two readings of it: the example's first
-bracket budget of 17.142 is a slip (Algorithm 3 gives 34.286), and "remove the lowest floor(N / eta^k)" means
-to keep that many. A time may depend on the number of rounds, because each one has its overheads; without
-overheads the arithmetic is the letter.
+`max_slots` its p_min and p_max. Every number is the paper's, with two corrections: the example's first
+bracket budget of 17.142 is an error (Algorithm 3 gives 34.286), and "remove the lowest floor(N / eta^k)"
+means to keep that many. The time may depend on the number of rounds, because each one has overheads.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 # 8.000000000000002 trials are eight, and 7.999999999999998 are eight as well.
 _ROUNDING = 1e-9
-# Beyond, the rounds would be longer than any deadline; the loop over them needs an end.
+# An end for the loop over rounds; more rounds would be longer than any deadline.
 _MOST_ROUNDS = 64
 
 
@@ -37,7 +36,7 @@ class SeerBracket:
     budget: float
 
     def left(self, eta: int, rounds: int) -> int:
-        """Trials of this bracket after so many rounds."""
+        """Trials of this bracket after `rounds` rounds."""
         return self.trials // int(eta**rounds)
 
 
@@ -61,16 +60,13 @@ class SeerShape:
         return self.first_round * float(self.terms.eta**number)
 
     def gangs(self, number: int) -> tuple[int, ...]:
-        """Slots of every trial of that round, largest first: the best trial gets the first of them."""
+        """Slots of every trial of that round, largest first: the best trial gets the first."""
         eta = self.terms.eta
         return tuple(b.slots for b in reversed(self.brackets) for _ in range(b.left(eta, number)))
 
 
 def shape_seer(time: float | Callable[[int], float], budget: float, terms: SeerTerms) -> SeerShape | None:
-    """What SEER does with so much time and budget. None: not enough for one round of one trial.
-
-    `time` may be a function of the number of rounds.
-    """
+    """SEER's rounds and brackets for this time and budget. None: not enough for one round of one trial."""
     found = _largest_reference(time if callable(time) else lambda _: float(time), budget, terms)
     if found is None:
         return None

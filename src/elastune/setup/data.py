@@ -1,4 +1,4 @@
-"""The partitioned data of a job: found or made, and what the core has to know of them."""
+"""The partitioned data of a job: found or made, and the facts that the core needs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from elastune.job.data import DataSection
 from elastune.job.job import Job
 from elastune.training.recipe import Recipe, load
 
-# Of an iteration, where nobody has measured it: evaluating takes a third of what learning does, per row.
+# If not measured: evaluating a row takes a third of the time of training on it.
 _EVALUATION_PER_ROW = 1 / 3
 
 
 def data_terms(job: Job) -> DataTerms | None:
-    """None: nothing hops."""
+    """None: models do not hop."""
     section = job.data
     if section is None:
         return None
@@ -38,17 +38,14 @@ def data_terms(job: Job) -> DataTerms | None:
     workers = job.cluster.most_nodes * job.cluster.slots_per_node
     if terms.least_workers > workers:
         raise JobError(
-            f"the data take {terms.least_workers} workers of {terms.most_per_worker} partitions each, but "
-            f"the cluster has at most {workers} slots; expected more of them, more data.memory, or data.spill"
+            f"the data need {terms.least_workers} workers of {terms.most_per_worker} partitions each, but "
+            f"the cluster has at most {workers} slots; expected more slots, more data.memory, or data.spill"
         )
     return terms
 
 
 def with_rows(job: Job, *, for_real: bool) -> Job:
-    """The job with what its files tell, so that its journal alone says how it was scheduled.
-
-    To plan and simulate, the number of partitions suffices where the files are not there.
-    """
+    """The job with the sizes of its files, so that its journal alone determines how it was scheduled."""
     section = job.data
     if section is None or section.path is None or section.rows is not None:
         return job
@@ -57,7 +54,7 @@ def with_rows(job: Job, *, for_real: bool) -> Job:
     except JobError:
         if for_real or section.partitions is None:
             raise
-        return job
+        return job  # the number of partitions suffices to plan and simulate
     rows, validation_rows = _sizes(dataset)
     update = {
         "partitions": len(rows),
@@ -70,15 +67,14 @@ def with_rows(job: Job, *, for_real: bool) -> Job:
 
 
 def find_data(section: DataSection, input_fn: object = None) -> Dataset:
-    """The files that are partitions; `input_fn` is the trainable's own way to read them."""
+    """The partition files; `input_fn` is the trainable's own reader."""
     if section.path is None:
         raise JobError("data.path is missing; expected a folder of files, or data.make: a function")
-    validation = section.validation if isinstance(section.validation, str) else None
     reader: Any = section.reader or input_fn
     return register(
         section.path,
         partitions=section.partitions,
-        validation=validation,
+        validation=section.validation if isinstance(section.validation, str) else None,
         validation_partitions=section.validation_partitions,
         reader=reader,
         hosts=section.hosts,
@@ -86,30 +82,33 @@ def find_data(section: DataSection, input_fn: object = None) -> Dataset:
 
 
 def _input_fn(trainable: object) -> object:
-    """Of a trainable made of Cerebro's functions."""
+    """The reader of a trainable made of Cerebro's functions."""
     user = load(trainable) if isinstance(trainable, str) else trainable
     return getattr(user, "input_fn", None)
 
 
 def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
-    """The data of a real run. What is made in memory is split into files, in `folder` or the job's storage.
-
-    Raises `JobError` if they are not there, or the trainable cannot be evaluated on them.
-    """
+    """The data of a real run; raises `JobError` without data or if the trainable cannot evaluate them."""
     section = job.data
     if section is None:
         return None
     if section.validation is not None:
         _check_evaluates(recipe)
     if section.make is None:
-        dataset = _as_it_was(find_data(section, getattr(recipe.user, "input_fn", None)), section)
+        dataset = find_data(section, getattr(recipe.user, "input_fn", None))
+        if section.fingerprint not in (None, dataset.fingerprint()):
+            raise JobError(
+                f"the data in {section.path} have changed since the run began, in size or in time; expected "
+                "the same files: put them back, or begin a new run"
+            )
         if dataset.validation:
             _check_evaluates(recipe)
         return dataset
     if section.partitions is None:
-        raise JobError("data.partitions is missing; expected into how many the data are split")
+        raise JobError("data.partitions is missing; expected the number of parts to split the data into")
+    # Data made in memory are split into files.
     where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/{folder.name}/data"
-    with contextlib.suppress(JobError):  # of a run that is resumed
+    with contextlib.suppress(JobError):  # a resumed run has its files already
         return register(where)
     make = load(section.make) if isinstance(section.make, str) else section.make
     if not callable(make):
@@ -129,7 +128,7 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
 
 
 def _most_per_worker(section: DataSection, dataset: Dataset) -> int | None:
-    """By the size of the files, with their part of the validation data; None: all that there are."""
+    """By the size of the files, with their part of the validation data; None: no limit."""
     total = sum(part.bytes for part in (*dataset.training, *dataset.validation))
     if section.memory is None or section.spill is not None or not total:
         return None
@@ -151,17 +150,8 @@ def _check_evaluates(recipe: Recipe) -> None:
         )
 
 
-def _as_it_was(dataset: Dataset, section: DataSection) -> Dataset:
-    if section.fingerprint not in (None, dataset.fingerprint()):
-        raise JobError(
-            f"the data in {section.path} have changed since the run began, in size or in time; expected "
-            "the same files: put them back, or begin a new run"
-        )
-    return dataset
-
-
 def _sizes(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Rows of training and validation; where only loading would tell, the bytes of the files."""
+    """Rows of training and validation or, if not all are known, the bytes of the files."""
     parts = (*dataset.training, *dataset.validation)
     known = all(part.rows for part in parts)
     sizes = [float((part.rows if known else part.bytes) or 1.0) for part in parts]
@@ -169,7 +159,7 @@ def _sizes(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _rows(section: DataSection) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of training and validation; all alike where nobody knows."""
+    """Of training and validation; all equal if not known."""
     rows = section.rows or (1.0,) * (section.partitions or 1)
     if section.validation_rows is not None:
         return rows, section.validation_rows

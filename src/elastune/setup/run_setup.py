@@ -1,6 +1,6 @@
-"""What the provider of a job says about money, written into the job: its journal then has it for good.
+"""From a job to everything that a run needs: price, terms, plan, policy.
 
-From a job to everything that a run needs: terms, plan, policy.
+The provider's price is written into the job, so that the journal has it.
 """
 
 from __future__ import annotations
@@ -32,57 +32,52 @@ from elastune.setup.data import data_terms, with_rows
 from elastune.space.parsing import parse_space
 from elastune.space.space import Space
 
-# A job keeps names of so many characters.
+# The longest name that a job accepts.
 _MOST_CHARACTERS = 200
+# A plan in the middle of a run is made while nodes wait and cost money: fewer samples, a tenth of the time.
+REPLAN_SAMPLES = 512
+# The policy that measures what a plan needs.
+MEASURING = "profile"
+_REACTION_S = 1.0
+_REACTION_SHARE = 0.05
+# For a quote, in which the configurations do not matter.
+_ANY_SPACE = {"x": {"float": [0.0, 1.0]}}
 
 
 def with_price(job: Job) -> Job:
-    """The job with a price. One that is written in it is not asked about: the user knows better."""
+    """The job with a price: the one written in it, else the provider's."""
     cluster = job.cluster
     if cluster.price_per_hour is not None or cluster.kinds:
         return job
-    tell = price_teller(cluster.provider)
-    if tell is None:
+    look_up = price_teller(cluster.provider)
+    if look_up is None:
         raise JobError(
             f"cluster.price_per_hour is missing, and {cluster.provider} knows no prices; expected what one "
             "node costs per hour, such as 12.24"
         )
-    told = tell(cluster.options)
+    price = look_up(cluster.options)
     found = {
-        "price_per_hour": told.usd_per_hour,
-        "price_source": str(told)[:_MOST_CHARACTERS],
-        "most_price_per_hour": told.most_usd_per_hour,
+        "price_per_hour": price.usd_per_hour,
+        "price_source": str(price)[:_MOST_CHARACTERS],
+        "most_price_per_hour": price.most_usd_per_hour,
     }
     return job.model_copy(update={"cluster": cluster.model_copy(update=found)})
 
 
 def interruptions_per_hour(job: Job) -> float:
-    """How often a node of this job is expected to be taken away: as the job says, else the provider."""
+    """The expected interruptions of one node: as the job says, else the provider."""
     if job.cluster.interruptions_per_hour is not None:
         return job.cluster.interruptions_per_hour
-    tell = interruption_teller(job.cluster.provider)
-    return 0.0 if tell is None else tell(job.cluster.options)
-
-
-# A plan in the middle of a run is made while nodes wait and cost money: fewer samples, a tenth of the time.
-REPLAN_SAMPLES = 512
-MEASURING = "profile"
-"""The policy that finds out what a plan needs to know."""
-_REACTION_S = 1.0
-_REACTION_SHARE = 0.05
-# For a quote, in which it does not matter what the configurations are.
-_ANY_SPACE = {"x": {"float": [0.0, 1.0]}}
+    look_up = interruption_teller(job.cluster.provider)
+    return 0.0 if look_up is None else look_up(job.cluster.options)
 
 
 class SetupPurpose(enum.Enum):
-    """What a setup is for, and so what of the training has to be there."""
+    """What a setup is for, which decides what of the training must exist."""
 
-    SIMULATE = "simulate"
-    """The trainable is opened: the metrics come from it."""
-    QUOTE = "quote"
-    """No code of the user is imported; a job without a trainable will do."""
-    RUN = "run"
-    """The trainable is imported where it trains; the space, the sampler and the rest are the job's."""
+    SIMULATE = "simulate"  # the trainable is opened: the metrics come from it
+    QUOTE = "quote"  # no code of the user is imported; a job without a trainable suffices
+    RUN = "run"  # the trainable is imported where it trains; space and sampler are the job's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +88,9 @@ class RunSetup:
     policy: str
     terms: RunTerms
     tuning: Tuning
-    quote: Quote | None
-    """None: the policy decides while it runs and has no plan."""
-    choice: PolicyChoice
-    """Why this policy."""
-    search: SearchSection
-    """Of the policy that runs, which may be another one than the job names."""
+    quote: Quote | None  # None: the policy decides while it runs and has no plan
+    choice: PolicyChoice  # why this policy
+    search: SearchSection  # of the policy that runs, which may differ from the one that the job names
     measuring: ProfilingOptions = field(default_factory=ProfilingOptions)
     samples: int = DEFAULT_SAMPLES
     _plans: dict[tuple[Problem, Objective | None], Quote | None] = field(default_factory=dict)
@@ -118,23 +110,18 @@ class RunSetup:
 
     @property
     def needs_a_limit(self) -> bool:
-        """Whether it goes on for ever unless a limit or the sampler ends it."""
+        """Whether only a limit or the sampler ends it."""
         return self.policy in SEARCHES and self.search.needs_a_limit
 
     def outline(self) -> Outline | None:
-        """What a policy in rounds means to do."""
         return outline_policy(self.policy, self.search, self.terms)
 
     def plan(self, problem: Problem, objective: Objective | None) -> Quote | None:
-        """Another plan for what is left. Replays ask for the same ones again, so they are kept."""
+        """Another plan for the rest of a run; cached, because replays ask for the same plans again."""
         key = (problem, objective)
         if key not in self._plans:
-            request = QuoteRequest(
-                objective=objective,
-                samples=min(REPLAN_SAMPLES, self.samples),
-                seed=self.job.seed,
-                static=False,
-            )
+            samples, seed = min(REPLAN_SAMPLES, self.samples), self.job.seed
+            request = QuoteRequest(objective=objective, samples=samples, seed=seed, static=False)
             self._plans[key] = try_quote(problem, request)
         return self._plans[key]
 
@@ -147,26 +134,24 @@ def prepare(
     purpose: SetupPurpose = SetupPurpose.SIMULATE,
     planned: Quote | None = None,
 ) -> RunSetup:
-    """Plan the job where it can be planned. Raises `InfeasibleError` if no plan keeps its limits.
+    """Plan the job, if it can be planned and has no plan yet (`planned`), and make the terms of a run.
 
-    `planned` is the plan of a job that has been planned already.
+    Raises `InfeasibleError` if no plan keeps its limits.
     """
     if job.cluster.kinds:
-        raise InvariantError("a job with several kinds of nodes was prepared before one was chosen")
+        raise InvariantError("the job has several kinds of nodes; choose one before prepare()")
     job = with_price(with_rows(job, for_real=purpose is SetupPurpose.RUN))
     choice = choose(job, policy)
     chosen = choice.policy
     if chosen != MEASURING:
         job.require_profile()
-    tuning = _tuning(job, purpose)
-    tuning = _with_sampler_of(chosen, job, tuning)
+    tuning = _with_sampler_of(chosen, job, _tuning(job, purpose))
     if purpose is SetupPurpose.RUN:
-        tuning.make_sampler(job.seed)  # what it cannot sample it says here, before a node is asked for
-    cluster = job.cluster.to_terms()
+        tuning.make_sampler(job.seed)  # raises before a node is requested
     terms = RunTerms(
         metric=tuning.metric,
         mode=tuning.mode,
-        cluster=cluster,
+        cluster=job.cluster.to_terms(),
         profile=job.profile,
         limits=Limits(deadline_s=job.deadline, budget_usd=job.budget, confidence=job.confidence),
         may_exceed=None if job.may_exceed is None else Limit(job.may_exceed),
@@ -182,7 +167,8 @@ def prepare(
             _problem(job), terms.may_exceed, QuoteRequest(samples=samples, seed=job.seed)
         )
         terms = replace(terms, limits=quote.problem.limits)
-    search = search_for(chosen, job.search, _known(tuning))
+    # What the trainable knows about a search that the job does not describe.
+    search = search_for(chosen, job.search, {"max_iterations": tuning.trainable.longest})
     setup = RunSetup(
         job=job,
         policy=chosen,
@@ -193,17 +179,17 @@ def prepare(
         search=search,
         samples=samples,
     )
-    setup.make_policy(job.seed).start(State(terms))  # a policy that cannot keep the limits says so here
+    setup.make_policy(job.seed).start(State(terms))  # a policy that cannot keep the limits raises here
     return setup
 
 
 def _is_for_real(job: Job, purpose: SetupPurpose) -> bool:
-    """A quote for training code is one for a real run, and has to be the same as that run's."""
+    """A quote for training code has to equal that of the real run."""
     return purpose is SetupPurpose.RUN or (purpose is SetupPurpose.QUOTE and is_code(job.trainable))
 
 
 def reserve_of(job: Job) -> float:
-    """Kept back in a real run, where a last call takes a moment to be heard and obeyed."""
+    """Time kept back in a real run, where the reaction to a last call takes a moment."""
     return _REACTION_S if job.deadline is None else min(_REACTION_S, _REACTION_SHARE * job.deadline)
 
 
@@ -218,7 +204,7 @@ def _tuning(job: Job, purpose: SetupPurpose) -> Tuning:
         return job.tuning()
     if job.space is None or isinstance(job.space, Space):
         return job.unopened_tuning()
-    # A function that suggests never ends, and neither does this; importing it may import the training, too.
+    # Importing a function that suggests may import the training, too. Like that function, this never ends.
     some = {"space": parse_space(_ANY_SPACE), "start_configurations": ()}
     return job.model_copy(update=some).unopened_tuning()
 
@@ -227,7 +213,7 @@ def _for_a_run(job: Job) -> Tuning:
     if not is_code(job.trainable):
         missing = job.trainable is None
         raise JobError(
-            f"trainable is {'missing' if missing else 'made for simulations, there is nothing to train'}; "
+            f"trainable is {'missing' if missing else 'made for simulations and cannot train'}; "
             "expected a class or a generator function, such as path/to/file.py:Digits"
             + ("" if missing else " (`elastune simulate` runs this job in virtual time)")
         )
@@ -237,18 +223,17 @@ def _for_a_run(job: Job) -> Tuning:
 def _anything(job: Job) -> Tuning:
     """For a job without a trainable: any metric, any configuration."""
     metric = job.metric or "metric"
-    by_target = Mode.MAX if job.stop_when is None else job.stop_when.mode
     return Tuning(
         trainable=UnknownSource(metric),
         metric=metric,
-        mode=job.mode or by_target,
+        mode=job.mode or (Mode.MAX if job.stop_when is None else job.stop_when.mode),
         space=parse_space(_ANY_SPACE),
         sampler=SamplerSection(kind="random"),
     )
 
 
 def _target(job: Job, tuning: Tuning) -> Target | None:
-    """The job could not check it against what only the trainable knows."""
+    """The target, checked against the metric and mode of the trainable, which the job does not know."""
     wrong = None if job.stop_when is None else misfit(job.stop_when, tuning.metric, tuning.mode)
     if wrong:
         raise JobError(f"stop_when {wrong}")
@@ -256,20 +241,15 @@ def _target(job: Job, tuning: Tuning) -> Target | None:
 
 
 def _with_sampler_of(policy: str, job: Job, tuning: Tuning) -> Tuning:
-    """A job that names no sampler leaves it to the policy that runs, as BOHB has its model."""
+    """A job that names no sampler gets that of the policy that runs, such as BOHB's model."""
     section = SEARCHES.get(policy)
     if section is None or job.search.sampler is not None or tuning.sampler.kind == "table":
         return tuning
     return replace(tuning, sampler=SamplerSection(kind=section.default_sampler))
 
 
-def _known(tuning: Tuning) -> dict[str, object]:
-    """What the trainable knows about a search that the job does not describe."""
-    return {"max_iterations": tuning.trainable.longest}
-
-
 def _quote(problem: Problem, may_exceed: Limit | None, request: QuoteRequest) -> Quote:
-    """A plan that keeps the limits; where none does, one without the limit that may be exceeded."""
+    """A plan that keeps the limits; if there is none, one without the limit that may be exceeded."""
     try:
         return make_quote(problem, request)
     except InfeasibleError:
@@ -281,15 +261,15 @@ def _quote(problem: Problem, may_exceed: Limit | None, request: QuoteRequest) ->
 
 
 def _problem(job: Job) -> Problem:
-    """As declared; an asynchronous search with a number of trials is planned as its synchronous sister."""
+    """As declared; an asynchronous search with a number of trials is planned as synchronous (`sha`)."""
     if isinstance(job.search, DeclaredSearch):
         return job.to_problem()
     keys = ("trials", "min_iterations", "max_iterations", "eta", "min_slots_per_trial", "max_slots_per_trial")
     search = job.search.model_dump()
     if not all(search.get(key) for key in keys[:4]):
         raise JobError(
-            "rubberband follows the plan of a declared search, and the job declares none; add, say, "
+            "rubberband follows the plan of a declared search, and the job declares none; add one, such as "
             "search: {algorithm: sha, trials: 32, max_iterations: 50}"
         )
-    sister = ShaSearch(**{key: search[key] for key in keys})
-    return job.model_copy(update={"search": sister}).to_problem()
+    synchronous = ShaSearch(**{key: search[key] for key in keys})
+    return job.model_copy(update={"search": synchronous}).to_problem()

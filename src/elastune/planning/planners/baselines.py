@@ -1,19 +1,15 @@
-"""`static`: the cheapest cluster of fixed size (RubberBand section 3.2), the baseline of the paper.
+"""The planners of the RubberBand paper: `static`, `naive-elastic` and `greedy`.
 
-`naive-elastic`: the cluster follows the trials, a trial keeps its size (RubberBand section 6.3.1).
+`static`: the cheapest cluster of fixed size (section 3.2). `naive-elastic`: the cluster follows the trials, a
+trial keeps its size or, if models hop, its share of the workers (section 6.3.1). `greedy` (section 4.3,
+Algorithm 2): starting from 1, 2 and 3 times the best static size, again and again give one stage the next
+smaller allocation, the one that saves most money per second lost (Eq. 1; the sentence below it swaps C and
+T), until nothing is saved or a limit breaks. Never worse than static.
 
-Where models hop a trial has no size of its own, but its part of the workers: that is what it keeps.
-
-`greedy`: RubberBand's own planner (section 4.3, Algorithm 2).
-
-From a static plan, again and again give one stage the next smaller allocation, the one that saves most
-money per second it loses (Eq. 1; the sentence below it swaps C and T), until nothing is saved or a limit
-breaks. Started from 1, 2 and 3 times the best static size; never worse than static.
-
-Deviations: a step goes to the next allocation that uses fewer nodes (per function: fewer slots), since a
-step of one slot that frees no node saves nothing and would end the search at once; a stage that shrinks
-releases the nodes it no longer uses. The paper plans for a deadline only: for a budget (ours) the steps start
-from the largest cluster and its halves and go on until the budget is kept.
+Deviations of `greedy`: a step goes to the next allocation that uses fewer nodes (by function: fewer slots),
+because a step that frees no node saves nothing and would end the search; a stage that shrinks releases the
+nodes it no longer uses. The paper plans for a deadline only: for a budget (ours) the steps start from the
+largest cluster and its halves and go on until the budget is kept.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ def plan_static(case: Case) -> Solution | None:
 
 
 def static_plans(case: Case) -> PlanSet:
-    """One plan for each size that some stage can use; sizes between those only cost more."""
+    """One plan for each size that a stage can use; sizes between those only cost more."""
     sizes = {option.allocation.nodes for options in case.options for option in options}
     if case.evaluator.workload.cluster.fixed:
         sizes = {case.max_nodes}
@@ -81,11 +77,10 @@ def _plan(case: Case, gang_size: int) -> Plan | None:
 
 
 def _hopping_plans(case: Case, hopping: Hopping) -> PlanSet:
-    """One plan for each number of nodes of the largest stage; the others have nodes like their trials."""
+    """One plan for each number of nodes of the largest stage; the others have nodes in proportion."""
     workload = case.evaluator.workload
-    uses = hopping_allocations(
-        hopping, slots_per_node=workload.cluster.slots_per_node, max_nodes=case.max_nodes
-    )
+    per_node = workload.cluster.slots_per_node
+    uses = hopping_allocations(hopping, slots_per_node=per_node, max_nodes=case.max_nodes)
     most_trials = max(stage.trials for stage in workload.stages)
     plans = []
     for largest in uses:
@@ -102,16 +97,16 @@ WARM_STARTS = (1, 2, 3)
 
 
 def plan_greedy(case: Case) -> Solution | None:
-    """The best plan met on the way down from the warm starts; never worse than static."""
+    """The best plan on the way down from the warm starts; never worse than static."""
     static = plan_static(case)
     sizes = _halves(case.max_nodes)
     if case.objective is Objective.COST:
-        # The budget does not make a start: a plan too dear as it is may get cheap enough on the way down.
+        # The start may break the budget: the plan may get cheap enough on the way down.
         start = plan_static(replace(case, limits=replace(case.limits, budget_usd=None)))
         sizes = [] if start is None else [n * start.plan.peak_nodes for n in WARM_STARTS]
     found = [] if static is None else [static]
     for nodes in sorted({min(nodes, case.max_nodes) for nodes in sizes}):
-        # The way down looks at a few samples only; the promise is checked on all of them.
+        # The way down uses only a few samples; the limits are checked on all of them.
         for step in reversed(_descend(case, nodes)):
             outcome = case.evaluator.evaluate(step.plan)
             if case.limits.keep(outcome):
@@ -121,7 +116,7 @@ def plan_greedy(case: Case) -> Solution | None:
 
 
 def greedy_plans(case: Case) -> PlanSet:
-    """Every plan on the ways down from the largest cluster and its halves, with only cost to stop them."""
+    """Every plan on the ways down from the largest cluster and its halves, which end when cost grows."""
     free = replace(case, limits=Limits(), objective=Objective.COST)
     descents = tuple(step.plan for nodes in _halves(case.max_nodes) for step in _descend(free, nodes))
     return PlanSet(static_plans(case).plans + descents)
@@ -136,9 +131,10 @@ def _descend(case: Case, nodes: int) -> list[Solution]:
     start = static_plan(case, nodes)
     if start is None:
         return []
-    path = [_try(case, start)]
+    path = [Solution(plan=start, outcome=case.preview.evaluate(start))]
     while not (case.objective is Objective.TIME and case.limits.keep_budget(path[-1].outcome)):
-        candidates = [_try(case, plan) for plan in _smaller(case, path[-1].plan)]
+        smaller = _smaller(case, path[-1].plan)
+        candidates = [Solution(plan=plan, outcome=case.preview.evaluate(plan)) for plan in smaller]
         best = max(candidates, key=lambda c: marginal_benefit(path[-1], c), default=None)
         if (
             best is None
@@ -150,12 +146,8 @@ def _descend(case: Case, nodes: int) -> list[Solution]:
     return path
 
 
-def _try(case: Case, plan: Plan) -> Solution:
-    return Solution(plan=plan, outcome=case.preview.evaluate(plan))
-
-
 def _smaller(case: Case, plan: Plan) -> list[Plan]:
-    """For each stage the plan with the next smaller option in that stage, all else as it is."""
+    """For each stage, the plan with the next smaller option in that stage only."""
     cluster = case.evaluator.workload.cluster
     by_function = not bills_nodes(cluster)
     if cluster.fixed:
@@ -178,7 +170,7 @@ def _smaller(case: Case, plan: Plan) -> list[Plan]:
 
 
 def marginal_benefit(current: Solution, candidate: Solution) -> float:
-    """Dollars saved per second lost. Saving both beats everything, saving nothing is beaten by everything."""
+    """Dollars saved per second lost: infinite if both are saved, minus infinity if no money is."""
     saved = current.outcome.mean_cost_usd - candidate.outcome.mean_cost_usd
     lost = candidate.outcome.mean_jct_s - current.outcome.mean_jct_s
     if saved <= 0:

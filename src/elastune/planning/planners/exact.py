@@ -1,21 +1,16 @@
-"""The last step when latencies are random: small changes to a good plan, judged on all samples.
+"""`exact`: the cheapest plan for a deadline, or the fastest for a budget, with what is proven about it.
 
-The search by means does not see everything: the mean of a minimum charge is not the charge of the mean age.
+*Constant latencies*: the frontier of `labels.py` is exact and its best point within the limits is optimal.
 
-`exact`: the cheapest plan by a deadline, or the fastest for a budget, with what is proven about it.
-
-*Nothing is random*: the frontier of `labels.py` is exact and its best point within the limits is optimal.
-
-*Latencies are random*: a limit has to hold at a confidence, which is not a sum over stages. With mean m and
+*Random latencies*: a limit has to hold at a confidence, which is not a sum over stages. With mean m and
 variance v of the limited quantity the limit L holds if `m + z sqrt(v) <= L`, nearly (a sum of independent
 stages is nearly normal), and for every s > 0 `z sqrt(v) <= z v / (2 s) + z s / 2` with equality at
 s = sqrt(v). So `m + z v / (2 s) <= L - z s / 2`, a sum again, admits no plan that breaks the limit and all
 that have the standard deviation s. The frontier is found for this sum, s set to the standard deviation of
-the plan it gives, and so on until s stands still. The plans near the limit are then tried on all samples, in
-order of the objective, and the best that keeps all limits is polished and returned. So labels stay two
-numbers where (mean, variance, cost) would be three.
-
-How far from the optimum it can be is told by `lower_bound.py`.
+the resulting plan, and so on until s converges. Labels stay two numbers, where (mean, variance, cost) would
+be three. The plans near the limit are then tried on all samples, in order of the objective. The best that
+keeps all limits is improved by local search, because means miss that the mean of a minimum charge is not the
+charge of the mean age. `lower_bound.py` bounds the distance to the optimum.
 """
 
 from __future__ import annotations
@@ -39,6 +34,10 @@ from elastune.planning.prediction.plan import Plan, StagePlan
 from elastune.planning.problem import Case, PlanSet, Solution, best_of, better_of
 
 MAX_SWEEPS = 4
+# How far beyond the limit, by the normal approximation, a plan is still tried on the samples.
+SLACK = 0.03
+MAX_TRIED = 2_000
+MAX_ROUNDS = 6
 
 
 def local_search(case: Case, solution: Solution) -> Solution:
@@ -62,7 +61,7 @@ def _neighbours(case: Case, plan: Plan, stage: int) -> Iterator[Plan]:
     here = plan.stages[stage]
     around = [planned.nodes_held for planned in plan.stages[max(0, stage - 1) : stage + 2]]
     allocations = [option.allocation for option in case.options[stage]]
-    if here.allocation not in allocations:  # a plan of another planner, with an option we would not choose
+    if here.allocation not in allocations:  # a plan of another planner, with a dominated option
         return
     at = allocations.index(here.allocation)
     for allocation in allocations[max(0, at - 1) : at + 2]:
@@ -73,14 +72,7 @@ def _neighbours(case: Case, plan: Plan, stage: int) -> Iterator[Plan]:
                 yield Plan((*plan.stages[:stage], step, *plan.stages[stage + 1 :]))
 
 
-# How far beyond the limit, by the normal approximation, a plan is still worth a look on the samples.
-SLACK = 0.03
-MAX_TRIED = 2_000
-MAX_ROUNDS = 6
-
-
 def plan_exact(case: Case) -> Solution | None:
-    """The best plan that keeps the limits, or None if there is none."""
     if not all(case.options):
         return None
     if case.evaluator.workload.is_deterministic:
@@ -105,7 +97,7 @@ def exact_plans(case: Case) -> PlanSet:
 
 
 def _plan_certain(case: Case) -> Solution | None:
-    """First among the usual node counts; where that proves nothing, again among all, below what was found."""
+    """First among the usual node counts; if that proves nothing, again among all, below what was found."""
     limits = _bounds(case)
     network = build_network(case, Weights(every_count=False))
     frontier = find_frontier(network, limits)
@@ -125,7 +117,7 @@ def _plan_certain(case: Case) -> Solution | None:
         )
     among_all = build_network(case)
     best = _best_certain(case, among_all, find_frontier(among_all, bounds))
-    # Too many labels are rounded, and then the second look may be the worse one.
+    # Too many labels are rounded, and then the second search may be worse.
     if best is None or (found is not None and case.value(found.outcome) < case.value(best.outcome)):
         best = found
     if best is None or best.lower_bound is not None:
@@ -134,7 +126,7 @@ def _plan_certain(case: Case) -> Solution | None:
 
 
 def _bound_without_minimum(case: Case, network: Network, limits: Bounds) -> float | None:
-    """What no plan can beat, since a minimum charge only makes plans dearer; and without one it is easy."""
+    """A lower bound: a minimum charge only adds cost, and without one the search is easy."""
     frontier = find_frontier(replace(network, minimum_charge_s=0.0), limits)
     if frontier.cost_factor > 1.0 or not len(frontier):
         return None
@@ -143,8 +135,7 @@ def _bound_without_minimum(case: Case, network: Network, limits: Bounds) -> floa
 
 def _slope(frontier: Frontier) -> float:
     """Dollars that a second is worth near the slow end of a frontier."""
-    last = len(frontier) - 1
-    first = max(0, last - 8)
+    last, first = len(frontier) - 1, max(0, len(frontier) - 9)
     seconds = float(frontier.time[last] - frontier.time[first])
     return float(frontier.cost[first] - frontier.cost[last]) / seconds if seconds > 0 else 0.0
 
@@ -182,7 +173,7 @@ def _plan_uncertain(case: Case) -> Solution | None:
 
 
 def _last_resorts(case: Case) -> Iterator[Plan]:
-    """Plans for limits so tight that none of the frontiers of means has one: the best by stage quantiles."""
+    """Plans for limits too tight for the frontiers of means: the best by stage quantiles."""
     for level in (case.limits.confidence, case.limits.confidence ** (1 / len(case.options))):
         weigh = functools.partial(quantile, probability=level)
         weights = Weights(time=weigh) if case.objective is Objective.COST else Weights(billed=weigh)
@@ -193,7 +184,7 @@ def _last_resorts(case: Case) -> Iterator[Plan]:
 
 
 def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
-    """Frontiers under margins for the variance, each with its plans in the order they should be tried."""
+    """Frontiers under margins for the variance, each with its plans in the order to try them."""
     cost_first = case.objective is Objective.COST
     limit = case.limits.deadline_s if cost_first else case.limits.budget_usd
     z = max(0.0, float(ndtri(case.limits.confidence)))
@@ -212,7 +203,7 @@ def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
         outcome = case.preview.evaluate(_to_plan(case, frontier, typical))
         samples = outcome.jct_s if cost_first else outcome.cost_usd
         found = float(samples.std())
-        # Where the quantile is not that of a normal distribution, the limit moves by the difference.
+        # The limit moves by the difference between the quantile and that of a normal distribution.
         skew = float(samples.mean()) + z * found - quantile(samples, case.limits.confidence)
         if found == 0.0 or abs(found - spread) < 0.02 * spread:
             return
@@ -231,7 +222,6 @@ def _risky_network(case: Case, margin: float) -> Network:
 
 
 def _bounds(case: Case) -> Bounds:
-    """Plans beyond these are of no use."""
     deadline, budget = case.limits.deadline_s, case.limits.budget_usd
     return Bounds(
         time=math.inf if deadline is None else deadline * (1 + ROUNDING),
@@ -251,7 +241,7 @@ def _to_plan(case: Case, frontier: Frontier, index: int) -> Plan:
 
 
 def _without_idle(case: Case, used: list[int], held: list[int]) -> list[int]:
-    """The same steps up with no more nodes than they need: per function, labels hold idle ones freely."""
+    """The same steps up without idle nodes, which labels may hold because by function they are free."""
     trimmed = []
     before = kept = min(len(case.evaluator.workload.node_ages_s), case.max_nodes)
     for stage, nodes in enumerate(held):

@@ -1,18 +1,18 @@
 """The best paths through a network: label-setting with Pareto pruning of (time, cost).
 
-A label is the best that is known of one way to reach a stage with so many nodes held. Labels that another
-one beats in both time and cost are dropped; what is left after the last stage is the whole cost-time
-frontier. All labels of a stage lie in columns and are extended and pruned together.
+A label is one way to reach a stage with a number of nodes held. Labels that another one beats in both time
+and cost are dropped; what is left after the last stage is the whole cost-time frontier. The labels of a stage
+are columns, extended and pruned together.
 
 **Young nodes.** A node released before its minimum charge is paid costs the rest. It is charged in full at
 launch and its first seconds are then free, so a label also carries, oldest first, how many nodes of which
-age still have free seconds left. Two consequences: a label is dropped only if another one is cheaper even
-when those seconds are worth their full price to the first and nothing to the second; and releasing down to
-the youngest launches is always one of the choices, since that is where the price of holding a node jumps.
+age still have free seconds. Two consequences: a label is dropped only if another one is cheaper even if
+those seconds are worth their full price to the first and nothing to the second; and releasing down to the
+youngest launches is always one of the choices, because there the price of holding a node jumps.
 
-**When there are too many labels** costs are rounded to a grid of ratio 1 + epsilon, which makes the result
-dearer by at most that factor per stage; `Frontier.cost_factor` says so. If even that does not help, free
-seconds are forgotten too, and the factor is infinite.
+**With too many labels** costs are rounded to a grid of ratio 1 + epsilon, which makes the result more
+expensive by at most that factor per stage (`Frontier.cost_factor`). If even that does not help, free seconds
+are ignored, too, and the factor is infinite.
 """
 
 from __future__ import annotations
@@ -45,18 +45,16 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Paths beyond these need not be found."""
+    """Paths beyond these are not needed."""
 
     time: float = math.inf
     cost: float = math.inf
     usd_per_s: float = 0.0
-    """A price for time at which both together are looked at: what is within both is within their sum."""
+    """A price for time, to bound the sum of both as well: a path within both is within their sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelStep:
-    """What a path does in one stage."""
-
     nodes_held: int
     option: int
 
@@ -77,13 +75,12 @@ class _Labels:
         return self.time.size
 
     def value(self, node_usd_per_s: float) -> Array:
-        """The cost, less what the seconds already paid for are worth if all of them get used."""
+        """The cost, less the value of seconds already paid for if all of them are used."""
         value: Array = self.cost - node_usd_per_s * (self.young * self.free_s).sum(axis=1)
         return value
 
     def take(self, index: IntArray) -> _Labels:
-        columns = {name: getattr(self, name)[index] for name in self.__slots__}
-        return _Labels(**columns)
+        return _Labels(**{name: getattr(self, name)[index] for name in self.__slots__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +90,7 @@ class Frontier:
     time: Array
     cost: Array
     cost_factor: float
-    """The true frontier is nowhere cheaper than this one by more than this factor; 1 means exact."""
+    """The true frontier is cheaper by at most this factor; 1 means exact."""
     _trail: tuple[tuple[IntArray, IntArray, IntArray], ...]
     _network: Network
 
@@ -101,12 +98,10 @@ class Frontier:
         return self.time.size
 
     def path(self, index: int) -> tuple[LabelStep, ...]:
-        """The steps of one path, first stage first."""
         steps: list[LabelStep] = []
         at = index
-        for (parent, choice, held), stage in zip(
-            reversed(self._trail), reversed(self._network.stages), strict=True
-        ):
+        stages = reversed(self._network.stages)
+        for (parent, choice, held), stage in zip(reversed(self._trail), stages, strict=True):
             steps.append(LabelStep(int(held[at]), int(stage.option[choice[at]])))
             at = int(parent[at])
         return tuple(reversed(steps))
@@ -130,7 +125,7 @@ def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
     for i, steps in enumerate(network.stages):
         labels = _extend(labels, steps, network, functools.partial(limits.within, i + 1))
         last = i + 1 == len(network.stages)
-        # The coarsest rounding also forgets what free seconds are worth; nothing is proven then.
+        # The coarsest rounding also ignores the value of free seconds; nothing is proven then.
         value = labels.cost if last or epsilon >= COARSEST else labels.value(network.node_usd_per_s)
         held = np.zeros_like(labels.held) if last else labels.held
         if len(labels) > MAX_EXTENDED and epsilon < COARSEST:
@@ -166,8 +161,8 @@ class _StageLimits:
             latest = self._bounds.time * (1 + _ROUNDING)
             keep &= labels.time + self._fastest.at(stage, labels.held) <= latest
         if self._cheapest is not None:
-            dearest = self._bounds.cost * (1 + _ROUNDING)
-            keep &= labels.value(self._rate) + self._cheapest.at(stage, labels.held) <= dearest
+            most_usd = self._bounds.cost * (1 + _ROUNDING)
+            keep &= labels.value(self._rate) + self._cheapest.at(stage, labels.held) <= most_usd
         if self._priced is not None:
             price = self._bounds.usd_per_s
             most = (self._bounds.cost + price * self._bounds.time) * (1 + _ROUNDING)
@@ -177,7 +172,7 @@ class _StageLimits:
 
 
 def _start(network: Network) -> _Labels:
-    """One label: nothing done, the nodes at hand held, their age paid for."""
+    """One label: no work done, the nodes at hand held, their age paid for."""
     young = [age for age in network.node_ages_s if network.bills_nodes and unused_s(network, age) > 0.0]
     ages, counts = np.unique(np.array(young, dtype=np.float64), return_counts=True)
     free_s = unused_each_s(network, ages)[::-1]
@@ -195,7 +190,7 @@ def _start(network: Network) -> _Labels:
 def _extend(
     labels: _Labels, steps: StageSteps, network: Network, within: Callable[[_Labels], IntArray]
 ) -> _Labels:
-    """Every label by every choice of the next stage, as far as it is within bounds."""
+    """Every label with every choice of the next stage, within the bounds."""
     parts = []
     for chosen, target, choice in _transitions(labels, steps, network):
         for start in range(0, max(1, chosen.size), ROWS_AT_ONCE):
@@ -208,12 +203,12 @@ def _extend(
 def _transitions(
     labels: _Labels, steps: StageSteps, network: Network
 ) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Labels, the nodes they go on with, and the choice by which they do."""
+    """Labels, the nodes with which they go on, and their choice."""
     count = steps.held.size
     chosen, choice = np.repeat(np.arange(len(labels)), count), np.tile(np.arange(count), len(labels))
     target = steps.held[choice]
     if not network.bills_nodes:
-        # Idle nodes are free: nobody releases, and to hold fewer than one has is the same as to stay.
+        # Idle nodes are free and never released: to hold fewer than before is the same as to stay.
         sensible = np.flatnonzero((labels.held[chosen] <= target) | (steps.used[choice] == target))
         chosen, choice, target = chosen[sensible], choice[sensible], target[sensible]
         target = np.minimum(np.maximum(labels.held[chosen], target), network.max_nodes)
@@ -227,7 +222,7 @@ def _transitions(
 
 
 def _holds(labels: _Labels) -> Iterator[IntArray]:
-    """Numbers of nodes worth holding because of what is held: all, or none but the youngest launches."""
+    """Node counts worth holding because of those held: all, or only the youngest launches."""
     yield labels.held
     for launch in range(labels.young.shape[1]):
         youngest = labels.young[:, launch:].sum(axis=1)
@@ -235,13 +230,8 @@ def _holds(labels: _Labels) -> Iterator[IntArray]:
 
 
 def _step(
-    labels: _Labels,
-    chosen: IntArray,
-    target: IntArray,
-    choice: IntArray,
-    into: tuple[StageSteps, Network],
+    labels: _Labels, chosen: IntArray, target: IntArray, choice: IntArray, into: tuple[StageSteps, Network]
 ) -> _Labels:
-    """Go on from the `chosen` labels with `target` nodes held."""
     steps, network = into
     rate = network.node_usd_per_s
     before = labels.take(chosen)
@@ -269,7 +259,7 @@ def _step(
 
 
 def _release_oldest(labels: _Labels, nodes: IntArray) -> IntArray:
-    """Young nodes per launch that remain when so many nodes go, the mature ones first."""
+    """Young nodes per launch that remain if `nodes` nodes are released, the mature ones first."""
     mature = labels.held - labels.young.sum(axis=1)
     going = np.maximum(0, nodes - mature)
     older = np.cumsum(labels.young, axis=1) - labels.young
@@ -294,18 +284,18 @@ def _rounded(usd: Array, epsilon: float) -> Array:
 def _undominated(
     labels: tuple[Array, Array, Array, IntArray], waiting_usd_per_node: float, epsilon: float
 ) -> IntArray:
-    """Indices of the labels (time, cost, value, held) that no other one makes needless.
+    """Indices of the labels (time, cost, value, held) that no other one replaces.
 
     The value of a label is its cost if its free seconds were worth their full price. A label with more nodes
-    can release them for nothing, so it stands in for one with fewer; unless more are launched next, when
-    the surplus is billed while the request waits in the provider's queue.
+    can release them for free, so it replaces one with fewer; unless more are launched next, when the surplus
+    is billed while the request waits in the provider's queue.
     """
     time, cost, value, held = labels
     own_cost, own_value = (_rounded(usd, epsilon) for usd in (cost, value))
     order = np.lexsort((own_cost, time, -held))
     starts = np.flatnonzero(np.diff(held[order], prepend=held[order[:1]] + 1))
     kept = [np.empty(0, dtype=np.int64)]
-    # The labels kept so far, all with more nodes: the least cost by then, with all their nodes waiting.
+    # Of the labels kept so far, all with more nodes: the least cost by time, with all their nodes waiting.
     richer_time, richer_cost = np.array([-np.inf]), np.array([np.inf])
     for group in np.split(order, starts[1:]):
         before = np.concatenate([[np.inf], np.minimum.accumulate(own_cost[group])[:-1]])

@@ -1,7 +1,7 @@
-"""What no plan can beat when latencies are random: lower bounds on the mean of the objective.
+"""Lower bounds on the mean of the objective when latencies are random.
 
-Both ways look for a condition that every plan within its limit fulfils and that is a sum over stages; the
-best plan under that condition is then found exactly. The better of the two is the bound.
+Both methods use a condition that every plan within its limit fulfils and that is a sum over stages; the best
+plan under that condition is found exactly. The larger of the two is the bound.
 
 *Quantiles*: if the limit holds with probability c, the quantiles of the plan's k independent parts at
 `1 - (1 - c)^(1/k)` sum to the limit or less: otherwise all parts would exceed theirs, and so together the
@@ -9,8 +9,8 @@ limit, with probability 1 - c. Good for few stages.
 
 *Unlucky samples* (ours): of S samples at most (1 - c) S break the limit. Take any m samples: at least
 m - (1 - c) S of them keep it, so their mean does, and a stage's share in that mean is no less than the mean
-of its own m - (1 - c) S smallest values among the m. Good for many stages, and best when the m samples are
-those in which a plan near the optimum fares worst.
+of its own m - (1 - c) S smallest values among the m. Good for many stages, and best if the m samples are the
+worst ones of a plan near the optimum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNLUCKY = (2, 4, 8)
 def lower_bound(case: Case, found: Outcome) -> float:
     """No plan that keeps the limits has a smaller mean of the objective than this (up to sampling error).
 
-    `found` is the outcome of a plan that does keep them: its mean caps the bound, its bad luck guides it.
+    `found` is the outcome of a plan that keeps them: its mean caps the bound, its worst samples guide it.
     """
     deadline_matters = case.objective is Objective.COST
     limit = case.limits.deadline_s if deadline_matters else case.limits.budget_usd
@@ -41,12 +41,13 @@ def lower_bound(case: Case, found: Outcome) -> float:
     value = case.value(found)[0]
     if limit is None:
         return min(value, _best(case, Weights(seconds=seconds, boots_like_one=True), math.inf, value))
-    fates = found.jct_s if deadline_matters else found.cost_usd
+    samples = found.jct_s if deadline_matters else found.cost_usd
     bounds = [_best(case, _quantiles(case, seconds), limit, value)]
-    breaking = math.floor((1 - case.limits.confidence) * fates.size * (1 + 1e-12))
-    unluckiest = np.argsort(fates, kind="stable")[::-1]
-    for count in sorted({min(factor * max(1, breaking), fates.size) for factor in _UNLUCKY} | {fates.size}):
-        weights = _unlucky(case, seconds, unluckiest[:count], count - breaking)
+    breaking = math.floor((1 - case.limits.confidence) * samples.size * (1 + 1e-12))
+    worst = np.argsort(samples, kind="stable")[::-1]
+    counts = {min(factor * max(1, breaking), samples.size) for factor in _UNLUCKY}
+    for count in sorted(counts | {samples.size}):
+        weights = _unlucky(case, seconds, worst[:count], count - breaking)
         bounds.append(_best(case, weights, limit, value))
     return min(value, max(bounds))
 
@@ -70,7 +71,7 @@ def _quantiles(case: Case, seconds: Samples) -> Weights:
         weigh = functools.partial(quantile, probability=level)
         return Weights(time=weigh, seconds=seconds, boots_like_one=True)
 
-    # A minimum charge hides a part of what a node's time costs; above the mean that part could count twice.
+    # A minimum charge includes a part of the cost of a node's time; above the mean it could count twice.
     def capped(samples: Array) -> float:
         return min(mean(samples), quantile(samples, level))
 
@@ -84,7 +85,7 @@ def _unlucky(case: Case, seconds: Samples, unlucky: IntArray, keeping: int) -> W
         return _mean_of_smallest(samples[unlucky], keeping)
 
     def boot(law: Array) -> float:
-        """Boots are not sampled but known by their law: the same share of it."""
+        """Boots have a known law instead of samples: the same share of it."""
         return _mean_of_smallest(law, math.floor(share * law.size))
 
     if case.objective is Objective.COST:
@@ -103,7 +104,7 @@ def _mean_of_smallest(samples: Array, count: int) -> float:
 
 
 def _lower_seconds(case: Case) -> Samples:
-    """Samples that no schedule beats: a queue ends no sooner than its mean load or its longest trial."""
+    """Lower bounds by sample: a queue ends no sooner than its mean load or its longest trial."""
     evaluator = case.evaluator
 
     @functools.cache

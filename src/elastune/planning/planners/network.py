@@ -4,17 +4,14 @@ Expected time and cost of a plan are sums over its stages that depend on the pas
 held (and, while a node is younger than the minimum charge, through its age). What is summed is a choice:
 means, means with a margin for variance, or quantiles. `labels.py` finds the best paths for any of them.
 
-Which node counts need to be held at all: while all choices of allocations stay, the cost of a plan is
-linear in the nodes held through a block of stages, up to the point where the block's level meets what one of
-its stages uses or the level before or after it. So some optimal plan holds, in every stage, what it held
-before or exactly what this or a later stage uses. A minimum charge that nodes launched later may not live to
-breaks this: then every number counts. (Nodes launched before that are still young add points of their own,
-see `labels.py`.)
+Node counts worth holding: with all allocations fixed, the cost of a plan is linear in the nodes held through
+a block of stages, up to the point where the block's level meets what one of its stages uses or the level
+before or after it. So some optimal plan holds, in every stage, what it held before or exactly what this or a
+later stage uses. This fails if nodes launched later may not live through their minimum charge: then every
+number counts. (Young nodes launched before that add further points, see `labels.py`.)
 
-How good the rest of a plan can be at best: bounds that let labels be dropped before they are extended.
-
-The least time, the least cost or the least of both at a price per second, from a stage on, is a plain
-shortest path over the nodes held. The minimum
+`relax` bounds the rest of a plan, to drop labels before they are extended: the least time, the least cost or
+the least of both at a price per second, from a stage on, is a shortest path over the nodes held. The minimum
 charges of young nodes are left out, which can only make it smaller.
 """
 
@@ -50,25 +47,22 @@ class StageSteps:
     held: IntArray
     option: IntArray
     used: IntArray
-    duration_s: Array
-    """Expected seconds; what nodes age and are billed by."""
+    duration_s: Array  # expected seconds, by which nodes age and are billed
     time: Array
-    cost: Array
-    """What is paid beyond the nodes' time."""
-    cost_per_node: Array
-    """The same for every node held."""
+    cost: Array  # beyond the cost of the nodes' time
+    cost_per_node: Array  # the same for every node held
 
     def cost_at(self, choice: IntArray, held: IntArray) -> Array:
         return self.cost[choice] + self.cost_per_node[choice] * held
 
     def fastest_within(self, nodes: IntArray) -> IntArray:
-        """The choice to run on so many nodes billed by instance, -1 where the stage does not fit."""
+        """The choice to run on `nodes` nodes billed by instance, -1 if the stage does not fit."""
         return np.searchsorted(self.held, nodes, side="right") - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """All steps, and what `n` new nodes take before a stage can start (index n of each table)."""
+    """All steps, and the cost of `n` new nodes before a stage can start (index n of each table)."""
 
     stages: tuple[StageSteps, ...]
     scale_s: Array
@@ -80,7 +74,7 @@ class Network:
     node_ages_s: tuple[float, ...]
     max_nodes: int
     has_all_levels: bool
-    """Whether an optimal path is among these for certain, if all latencies are constant."""
+    """Whether an optimal path is certainly among these, if all latencies are constant."""
 
     @property
     def bills_nodes(self) -> bool:
@@ -89,31 +83,25 @@ class Network:
     @property
     def waiting_usd_per_node(self) -> float:
         """What a node costs while others wait in the provider's queue."""
-        queue_s = float(self.scale_s[-1] - self.init_s[-1])
-        return self.node_usd_per_s * queue_s
+        return self.node_usd_per_s * float(self.scale_s[-1] - self.init_s[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What is summed along a path; means where nothing else is said."""
+    """What is summed along a path; means by default."""
 
-    time: Weigh = mean
-    """Of the seconds of a stage, and of provisioning unless `boot` is given."""
-    seconds: Samples | None = None
-    """Replaces the samples of a stage (by a lower bound, say)."""
-    billed: Weigh = mean
-    """Of the seconds and dollars that are paid for. Nodes still age by the mean."""
-    boot: Weigh | None = None
-    """Of the seconds of provisioning, both as time and as billed."""
-    cost_variance_price: float = 0.0
-    """Dollars added per squared dollar of a stage's variance."""
+    time: Weigh = mean  # of the seconds of a stage, and of provisioning unless `boot` is set
+    seconds: Samples | None = None  # replaces the samples of a stage, for example by a lower bound
+    billed: Weigh = mean  # of the seconds and dollars that are billed; nodes still age by the mean
+    boot: Weigh | None = None  # of the seconds of provisioning, both as time and as billed
+    cost_variance_price: float = 0.0  # dollars added per squared dollar of a stage's variance
     every_count: bool = True
-    """Follow up all node counts where a minimum charge asks for it; dear, and needed only for proofs."""
+    """Use all node counts if a minimum charge requires it; expensive, and needed only for proofs."""
     boots_like_one: bool = False
     """Any number of nodes boots like a single one: a lower bound, and the same for all plans."""
 
 
-# With more node counts than this a minimum charge that breaks the rule about levels is not followed up.
+# With more node counts than this not all are used where a minimum charge breaks the rule about levels.
 MOST_COUNTS = 300
 
 
@@ -134,7 +122,6 @@ def build_network(case: Case, weights: Weights | None = None) -> Network:
         return np.array([0.0, *(values if varied == top else values * top)])
 
     billed, timed = weights.boot or weights.billed, weights.boot or weights.time
-
     return Network(
         stages=tuple(_steps(case, stage, levels, weights) for stage, levels in enumerate(by_stage)),
         scale_s=table(billed, queued=True),
@@ -175,7 +162,7 @@ def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> Stage
     rows = []
     for held in levels:
         fitting = [index for index, option in enumerate(options) if option.allocation.nodes <= held]
-        if by_instance:  # nodes are paid for, so the fastest is the cheapest; options get faster with nodes
+        if by_instance:  # nodes are paid, so the fastest is the cheapest; options get faster with nodes
             fitting = fitting[-1:]
         for index in fitting:
             seconds, duration_s, time = weighed[index]
@@ -215,11 +202,10 @@ class Relaxation:
 
     levels: tuple[IntArray, ...]
     rest: tuple[Array, ...]
-    waiting_price: float
-    """What a surplus node may cost, once, while others are launched."""
+    waiting_price: float  # what a surplus node may cost, once, while others are launched
 
     def at(self, stage: int, held: IntArray) -> Array:
-        """More nodes are no worse, but for that, so between two levels the higher one bounds."""
+        """Except for that price more nodes are no worse, so between two levels the higher one bounds."""
         levels = self.levels[stage]
         above = np.minimum(np.searchsorted(levels, held), levels.size - 1)
         surplus = np.maximum(0, levels[above] - held)
@@ -229,8 +215,6 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class StagePrices:
-    """What a second and a dollar count for."""
-
     second: float
     dollar: float
 
@@ -256,7 +240,7 @@ def relax(network: Network, prices: StagePrices) -> Relaxation:
 
 
 def _choices(network: Network, steps: StageSteps, held: IntArray) -> tuple[IntArray, IntArray]:
-    """Nodes held next and choice (-1: none), one row for every number of nodes held before."""
+    """Nodes held next and choice (-1: none), a row for every number of nodes held before."""
     target = np.broadcast_to(steps.held, (held.size, steps.held.size))
     choice = np.broadcast_to(np.arange(steps.held.size), target.shape)
     if not network.bills_nodes:
@@ -268,7 +252,7 @@ def _choices(network: Network, steps: StageSteps, held: IntArray) -> tuple[IntAr
 def _transitions(
     network: Network, steps: StageSteps, step: tuple[IntArray, IntArray, IntArray], prices: StagePrices
 ) -> Array:
-    """What going from `held` to `target` nodes by a choice of the stage counts for."""
+    """The price of going from `held` to `target` nodes by a choice of the stage."""
     held, target, choice = step
     new = np.maximum(0, target - held)
     time: Array = steps.time[choice] + network.scale_time[new]

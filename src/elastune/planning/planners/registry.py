@@ -1,4 +1,4 @@
-"""The planners by name. Adding one is a module and a line here."""
+"""The planners by name. A new one is a module and a line here."""
 
 from __future__ import annotations
 
@@ -23,14 +23,10 @@ DEFAULT_PLANNER = "exact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
-    """One way to choose plans."""
-
-    solve: Callable[[Case], Solution | None]
-    """The best plan that keeps the limits, or None."""
-    plans: Callable[[Case], PlanSet]
-    """Its plans for all trades of time against money."""
+    solve: Callable[[Case], Solution | None]  # the best plan that keeps the limits, or None
+    plans: Callable[[Case], PlanSet]  # its plans for all trades of time against money
     bound: Callable[[Case, Outcome], float] | None = None
-    """What no plan within the limits of a case can beat, given the outcome of one that keeps them."""
+    """A lower bound for plans within the limits of a case, given the outcome of one that keeps them."""
 
 
 PLANNERS: dict[str, Planner] = {

@@ -1,11 +1,9 @@
 """The random numbers behind a prediction, drawn once and shared by all plans (common random numbers).
 
-A draw belongs to a stage and a trial or node, never to a plan: two plans that are compared meet the same
-luck, and the same seed gives the same prediction. Draws come in blocks of samples, so that a stage of ten
-thousand trials does not need a gigabyte.
-
-A stage of gangs draws one sum of iterations per trial. Where models hop the trials wait for each other after
-every epoch, so each epoch has draws of its own.
+A draw belongs to a stage and a trial or node, never to a plan: compared plans use the same draws, and the
+same seed gives the same prediction. Draws come in blocks of samples, so that a stage of ten thousand trials
+does not need a gigabyte. A stage of gangs draws one sum of iterations per trial. If models hop the trials
+wait for each other after every epoch, so each epoch has draws of its own.
 """
 
 from __future__ import annotations
@@ -38,12 +36,10 @@ class _Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrainDraws:
-    """One block: rows are samples, columns trials (one column where it is the same for all trials)."""
+    """One block: rows are samples, columns trials (one column if it is the same for all trials)."""
 
-    work_s: Array
-    """Seconds of training at one slot."""
-    overhead_s: Array
-    """Gang start-up and save: the same at any size."""
+    work_s: Array  # seconds of training at one slot
+    overhead_s: Array  # gang start-up and save: the same at any size
 
     def durations(self, speedup: float) -> Array:
         return self.work_s / speedup + self.overhead_s
@@ -55,30 +51,24 @@ class TrainDraws:
 
 @dataclass(frozen=True, slots=True)
 class RoundDraws:
-    """Epochs of a hopping stage in one block: what all plans need to know of them.
+    """Epochs of a hopping stage in one block, for all plans: rows are samples, columns epochs."""
 
-    Rows are samples, columns epochs; the sums are over the epochs.
-    """
-
-    longest_s: Array
-    """Of the trials, at one slot, start-up and save included."""
-    total_s: Array
-    """The same of all trials together."""
-    longest_sum_s: Array
+    longest_s: Array  # the longest trial at one slot, start-up and save included
+    total_s: Array  # the same of all trials together
+    longest_sum_s: Array  # over the epochs
     total_sum_s: Array
-    work_sum_s: Array
-    """Of all trials together: seconds of training alone."""
+    work_sum_s: Array  # of all trials together, training alone
 
 
 def epoch_spans(stage: Stage) -> tuple[tuple[range, int], ...]:
-    """Epochs with the number of trials that take part in each; in the middle of a run some owe less work."""
+    """Epochs with the number of trials in each; in the middle of a run some owe less work."""
     ends = sorted(set(stage.work) - {0})
     spans = (range(start, end) for start, end in itertools.pairwise([0, *ends]))
     return tuple((span, sum(work > span.start for work in stage.work)) for span in spans)
 
 
 class Draws:
-    """All latencies of a workload, for `samples` samples. One sample suffices when nothing is random."""
+    """All latencies of a workload, for `samples` samples. One sample suffices if nothing is random."""
 
     def __init__(self, workload: Workload, *, samples: int, seed: int, stream: int = 0) -> None:
         self._workload = workload
@@ -94,7 +84,7 @@ class Draws:
         self._last_spread: tuple[tuple[int, int], Array] | None = None
 
     def train(self, stage: int, block: int) -> TrainDraws:
-        """What the trials of a stage take, in one block of samples."""
+        """The trials of a stage, in one block of samples."""
         key = (stage, block)
         if key in self._cached:
             return self._cached[key]
@@ -106,19 +96,20 @@ class Draws:
 
     def _draw_train(self, stage: int, block: int) -> TrainDraws:
         profile = self._workload.profile
-        span = self.blocks[block]
-        rows = span.stop - span.start
         counts = np.asarray(self._workload.stages[stage].work, dtype=np.int64)
-        work = draw_sums(profile.iteration, self._rng(_Kind.WORK, stage, block), counts, rows)
+        rng = self._rng(_Kind.WORK, stage, block)
+        work = draw_sums(profile.iteration, rng, counts, self._rows(block))
         if profile.spread:
             work = work * self._spread(stage, block)
-        overhead = self._per_trial(profile.startup, _Kind.STARTUP, stage, block) + self._per_trial(
-            profile.save, _Kind.SAVE, stage, block
-        )
-        return TrainDraws(work, overhead + self._transfers_s(stage))
+        startup = self._per_trial(profile.startup, _Kind.STARTUP, stage, block)
+        save = self._per_trial(profile.save, _Kind.SAVE, stage, block)
+        return TrainDraws(work, startup + save + self._transfers_s(stage))
+
+    def _rows(self, block: int) -> int:
+        return self.blocks[block].stop - self.blocks[block].start
 
     def rounds(self, stage: int, block: int) -> tuple[RoundDraws, ...]:
-        """What the epochs of a hopping stage take, in one block of samples; one for each of its spans."""
+        """The epochs of a hopping stage, in one block of samples; one for each of its spans."""
         key = (stage, block)
         if key in self._cached_rounds:
             return self._cached_rounds[key]
@@ -131,8 +122,7 @@ class Draws:
         return rounds
 
     def _draw_rounds(self, stage: int, block: int, epochs: range) -> RoundDraws:
-        span = self.blocks[block]
-        longest, total = np.empty((2, span.stop - span.start, len(epochs)))
+        longest, total = np.empty((2, self._rows(block), len(epochs)))
         work = np.zeros(len(total))
         for column, epoch in enumerate(epochs):
             draws = self.epoch(stage, epoch, block)
@@ -143,11 +133,8 @@ class Draws:
         return RoundDraws(longest, total, longest.sum(axis=1), total.sum(axis=1), work)
 
     def epoch(self, stage: int, epoch: int, block: int) -> TrainDraws:
-        """One epoch of trials that hop; columns are those that still take part, in their order.
-
-        Every trial starts up at each of its visits, which are many, so that their mean will do; and saves at
-        the end.
-        """
+        """One epoch of trials that hop; columns are the trials that still take part, in their order."""
+        # Every trial starts up at each of its many visits, so their mean suffices, and saves at the end.
         profile = self._workload.profile
         active = np.flatnonzero(np.asarray(self._workload.stages[stage].work) > epoch)
         at = (stage, block, epoch)
@@ -162,11 +149,10 @@ class Draws:
         return TrainDraws(work, overhead)
 
     def together(self, stage: int, epochs: range, block: int) -> TrainDraws:
-        """Those that are left at the first of the epochs: each trains to its end in one go, as a gang."""
+        """The trials left at the first of the epochs: each trains to its end without a break, as a gang."""
         owed = np.asarray(self._workload.stages[stage].work)
         left = owed[owed > epochs.start]
-        span = self.blocks[block]
-        work = np.zeros((span.stop - span.start, left.size))
+        work = np.zeros((self._rows(block), left.size))
         for epoch in epochs:
             work[:, left > epoch] += self.epoch(stage, epoch, block).work_s
         return TrainDraws(work, self.gang_overhead_s(stage, epochs.start, block))
@@ -186,42 +172,38 @@ class Draws:
         self, latency: Distribution, kind: _Kind, at: tuple[int, int, int], trials: int
     ) -> Array:
         """Of each trial in one epoch; `at` is stage, block, epoch."""
-        span = self.blocks[at[1]]
-        shape = (span.stop - span.start, trials)
+        shape = (self._rows(at[1]), trials)
         if is_constant(latency):
             return np.full(shape, latency.mean)
         return latency.draw(self._rng(kind, *at), shape)
 
     def _spread(self, stage: int, block: int) -> Array:
-        """By how much each trial is slower than the mean, in the whole stage: all epochs ask in a row."""
+        """The slowdown of each trial in the whole stage; only the last is kept, for the next epochs."""
         key = (stage, block)
         if self._last_spread is None or self._last_spread[0] != key:
-            span = self.blocks[block]
-            shape = (span.stop - span.start, self._workload.stages[stage].trials)
+            shape = (self._rows(block), self._workload.stages[stage].trials)
             factors = self._workload.profile.spread_factor.draw(self._rng(_Kind.SPREAD, *key), shape)
             self._last_spread = (key, factors)
         return self._last_spread[1]
 
     def constant_overhead_s(self, stage: int) -> float | None:
-        """Gang start-up and save where they never vary; None where they do."""
+        """Gang start-up and save if they never vary, else None."""
         profile = self._workload.profile
         if is_constant(profile.startup) and is_constant(profile.save):
             return profile.startup.mean + profile.save.mean + self._transfers_s(stage)
         return None
 
     def _transfers_s(self, stage: int) -> float:
-        """A checkpoint is written at the end and read at the start, unless there is none yet."""
+        """A checkpoint is written at the end and, if there is one, read at the start."""
         return self._workload.profile.transfer_s + self._reads_s(stage)
 
     def _reads_s(self, stage: int) -> float:
-        reads = stage > 0 or self._workload.resumes
-        return self._workload.profile.transfer_s if reads else 0.0
+        return self._workload.profile.transfer_s if stage > 0 or self._workload.resumes else 0.0
 
     def _per_trial(self, latency: Distribution, kind: _Kind, stage: int, block: int) -> Array:
         if is_constant(latency):
             return np.full((1, 1), latency.mean)
-        span = self.blocks[block]
-        shape = (span.stop - span.start, self._workload.stages[stage].trials)
+        shape = (self._rows(block), self._workload.stages[stage].trials)
         return latency.draw(self._rng(kind, stage, block), shape)
 
     def sync_s(self, stage: int) -> Array:
@@ -257,8 +239,7 @@ class Draws:
         if is_constant(latency):
             return np.full((nodes, self.samples), latency.mean)
         uniform = self._rng(_Kind.INIT, stage).random((nodes, self.samples))
-        exponents = 1.0 / np.arange(nodes, 0, -1)
-        descending = np.cumprod(uniform ** exponents[:, None], axis=0)
+        descending = np.cumprod(uniform ** (1.0 / np.arange(nodes, 0, -1))[:, None], axis=0)
         return latency.quantile(np.asarray(descending, dtype=np.float64))
 
     def _rng(self, kind: _Kind, stage: int, block: int = 0, *epoch: int) -> np.random.Generator:

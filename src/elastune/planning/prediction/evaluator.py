@@ -1,10 +1,8 @@
-"""When the last trial of a stage ends, for many samples at once.
+"""The execution model for all samples at once, which planners call thousands of times.
 
-The execution model, all samples at once: what the planners ask thousands of times.
-
-The same model as `dag.py` (RubberBand section 4.2 and Algorithm 1), without the graph. Stages are
-separated by barriers, so the completion time is the sum of the stages' critical paths, and what a stage
-takes for a given allocation does not depend on the rest of the plan: it is computed once and kept.
+The same model as `graph.py` (RubberBand section 4.2 and Algorithm 1), without the graph. Stages are
+separated by barriers, so the completion time is the sum of the stages' critical paths, and the time of a
+stage for a given allocation does not depend on the rest of the plan: it is computed once and cached.
 """
 
 from __future__ import annotations
@@ -24,26 +22,27 @@ from elastune.planning.prediction.draws import BLOCK, Draws
 from elastune.planning.prediction.hopping import epoch_rules, hop_through
 from elastune.planning.prediction.plan import Allocation, Plan, Workload
 
+VALUES_AT_ONCE = 8_000_000
+
 
 def makespan(durations: Array, gangs: int) -> Array:
-    """Rows are samples, columns trials in the order they start; `gangs` gangs take the next as they free.
+    """Rows are samples, columns trials in the order they start; a free gang takes the next trial.
 
-    List scheduling, a batch of trials per step: with the gangs sorted by the time they free, the next
+    List scheduling, a batch of trials per step: with the gangs sorted by the time they get free, the next
     trials go to the first, second, ... gang as long as none of the trials just started ends before the
-    next gang frees. With durations that differ by less than a factor of two a batch is a whole round.
+    next gang is free. If durations differ by less than a factor of two a batch is a whole round.
     """
     rows, trials = durations.shape
     if gangs >= trials:
         return np.asarray(durations.max(axis=1))
     if gangs == 1:
         return np.asarray(durations.sum(axis=1))
-    # Past the last trial of a row lie trials that never end; `next_trial` points into the flat table.
+    # Rows are padded with trials that never end; `next_trial` points into the flat table.
     padded = np.concatenate([durations, np.full((rows, gangs), np.inf)], axis=1)
     next_trial = np.arange(rows) * padded.shape[1] + gangs
     after_last = np.arange(rows) * padded.shape[1] + trials
     free = np.sort(durations[:, :gangs], axis=1)
-    ahead = np.arange(gangs)
-    active = np.arange(rows)
+    ahead, active = np.arange(gangs), np.arange(rows)
     while active.size:
         now_free = free[active]
         batch = padded.take(next_trial[active, None] + ahead)
@@ -56,9 +55,6 @@ def makespan(durations: Array, gangs: int) -> Array:
         next_trial[active] += taken.sum(axis=1)
         active = active[next_trial[active] < after_last[active]]
     return free[:, -1]
-
-
-VALUES_AT_ONCE = 8_000_000
 
 
 @dataclass(slots=True)
@@ -86,12 +82,10 @@ class Evaluator:
             return self._hopping(stage, allocation.gangs)[0]
         key = (stage, allocation)
         if key not in self._makespans:
-            at_once = allocation.gangs == self.workload.stages[stage].trials
-            self._makespans[key] = (
-                self.longest_trial_s(stage, allocation.slots_per_trial)
-                if at_once
-                else self._queue_s(stage, allocation)
-            )
+            if allocation.gangs == self.workload.stages[stage].trials:
+                self._makespans[key] = self.longest_trial_s(stage, allocation.slots_per_trial)
+            else:
+                self._makespans[key] = self._queue_s(stage, allocation)
         return self._makespans[key]
 
     def longest_trial_s(self, stage: int, slots_per_trial: int) -> Array:
@@ -145,7 +139,7 @@ class Evaluator:
             yield self.draws.train(stage, block).durations(speedup)
 
     def _queue_s(self, stage: int, allocation: Allocation) -> Array:
-        # Many samples at once make a queue of few gangs fast, too many need too much memory.
+        # Many samples at once are fast for a queue of few gangs; too many need too much memory.
         speedup = self.workload.profile.speedup.at(allocation.slots_per_trial)
         together = max(1, VALUES_AT_ONCE // (BLOCK * self.workload.stages[stage].trials))
         durations = self._durations(stage, speedup)
@@ -185,14 +179,10 @@ class Evaluator:
         return seconds, launched
 
     def _bill_nodes(self, plan: Plan, seconds: Array) -> Array:
-        """Each node from the start of its INIT to its release, oldest released first, with the minimum.
-
-        What the minimum charge adds counts for the last stage that the node served.
-        """
-        cluster = self.workload.cluster
-        rate = node_rate(cluster)
-        costs = np.zeros_like(seconds)
-        clock = np.zeros(self.draws.samples)
+        """Each node from the start of its INIT to its release, oldest released first, with the minimum."""
+        # What the minimum charge adds counts for the last stage that used the node.
+        cluster, rate = self.workload.cluster, node_rate(self.workload.cluster)
+        costs, clock = np.zeros_like(seconds), np.zeros(self.draws.samples)
         ages = sorted(self.workload.node_ages_s, reverse=True)
         cohorts = deque(_Cohort(1, np.full_like(clock, -age)) for age in ages)
         held = len(ages)

@@ -1,13 +1,11 @@
 """The execution model as an explicit graph, one sample at a time (RubberBand section 4.2, Algorithm 1).
 
-This is the readable twin of `evaluator.py`: it can be printed and drawn, and the tests hold both to the
-same result sample by sample. `tasks.py` has the kinds of work.
+The readable counterpart of `evaluator.py`: it can be printed and drawn, and the tests check that both agree
+sample by sample. `tasks.py` has the kinds of work. If models hop (`hopping.py`), every epoch of a stage is a
+step of its own: all trials and the busiest worker side by side, or one trial after the other on all workers.
 
-Where models hop (`hopping.py`), every epoch of a stage is a step of its own: all trials and the busiest
-worker side by side, or one trial after the other on all workers.
-
-Deviations from the paper: a queued trial waits for *whichever* gang frees first, not for one fixed
-predecessor; nodes are billed one by one, so that the minimum charge and holding can be told exactly.
+Deviations from the paper: a queued trial waits for *any* gang to get free, not for one fixed predecessor;
+nodes are billed one by one, so that the minimum charge and holding are exact.
 """
 
 from __future__ import annotations
@@ -36,8 +34,6 @@ from elastune.planning.prediction.tasks import (
 
 @dataclass(frozen=True, slots=True)
 class TaskSpan:
-    """When a task ran, in one sample."""
-
     start_s: float
     end_s: float
 
@@ -74,12 +70,7 @@ def _train_gangs(
     speedup = workload.profile.speedup.at(use.slots_per_trial)
     return [
         TrainTask(
-            stage=stage,
-            after=after,
-            trial=trial,
-            slots=use.slots_per_trial,
-            gangs=use.gangs,
-            speedup=speedup,
+            stage=stage, after=after, trial=trial, slots=use.slots_per_trial, gangs=use.gangs, speedup=speedup
         )
         for trial in range(workload.stages[stage].trials)
     ]
@@ -91,7 +82,7 @@ def _extend_by_epochs(
     planned: StagePlan,
     frontier: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Nobody begins an epoch before all have ended the one before."""
+    """No trial begins an epoch before all have ended the one before."""
     workload, stage = of
     for rule in epoch_rules(workload, stage, planned.allocation.gangs):
         if rule.manner is TrainingMode.HOPPING:
@@ -113,7 +104,6 @@ def _extend_by_epochs(
 
 
 def _left(workload: Workload, stage: int, epoch: int) -> list[int]:
-    """The trials that take part in an epoch."""
     return [trial for trial, work in enumerate(workload.stages[stage].work) if work > epoch]
 
 
@@ -125,14 +115,8 @@ def _hop(
         Hop(stage=stage, after=after, epoch=epoch, trial=trial, column=column, hops_s=rule.hops_s)
         for column, trial in enumerate(trials)
     ]
-    busiest = BusiestWorker(
-        stage=stage,
-        after=after,
-        epoch=epoch,
-        part=rule.busiest_part,
-        of=rule.workers,
-        hops_s=rule.hops_s * len(trials),
-    )
+    part, workers, hops_s = rule.busiest_part, rule.workers, rule.hops_s * len(trials)
+    busiest = BusiestWorker(stage=stage, after=after, epoch=epoch, part=part, of=workers, hops_s=hops_s)
     return [*hops, busiest]
 
 
@@ -170,8 +154,7 @@ def _billed_node_s(workload: Workload, plan: Plan, tasks: Sequence[Task], spans:
     """Seconds charged for all nodes: first in, first out, each at least the minimum."""
     cluster = workload.cluster
     alive = deque(-age for age in sorted(workload.node_ages_s, reverse=True))
-    billed = 0.0
-    stage_start = 0.0
+    billed = stage_start = 0.0
     for i, planned in enumerate(plan.stages):
         while len(alive) > planned.nodes_held:
             born = alive.popleft()
@@ -190,7 +173,7 @@ def describe_dag(tasks: Sequence[Task]) -> str:
     for index, task in enumerate(tasks):
         turn = ""
         if isinstance(task, TrainTask) and task.trial >= task.gangs:
-            turn = f", when one of {task.gangs} gangs frees"
+            turn = f", when one of {task.gangs} gangs is free"
         after = f"  after {_ranges(task.after)}" if task.after else ""
         lines.append(f"{index:>4}  stage {task.stage}  {task.label}{after}{turn}")
     return "\n".join(lines)

@@ -1,15 +1,9 @@
-"""How the slots of a stage are shared between its trials, and how many nodes that takes.
+"""Plans: for every stage, how its slots are divided among its trials and how many nodes are held; workloads.
 
 Fair division (RubberBand section 4.3): either every trial has a gang of the same size and all run at
 once, or a number of smallest gangs that divides the number of trials takes turns. Colocation (section
-4.4): a gang that fits a node lies on one node; a larger one takes whole nodes.
-
-Where models hop nothing is divided: every slot is a worker with its part of the data, and all trials of the
-stage come to all workers.
-
-A plan: for every stage, how its slots are shared and how many nodes are held.
-
-What is left to do, how long its parts take, and the machines at hand.
+4.4): a gang that fits a node is on one node; a larger one takes whole nodes. If models hop, every slot is a
+worker with its part of the data, and all trials of the stage visit all workers.
 """
 
 from __future__ import annotations
@@ -25,13 +19,10 @@ from elastune.model.stages import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Allocation:
-    """`gangs` gangs of `slots_per_trial` slots train at once, on `nodes` nodes.
-
-    Where models hop a gang is a worker: one slot, which trains one model at a time.
-    """
+    """`gangs` gangs of `slots_per_trial` slots train at once, on `nodes` nodes."""
 
     nodes: int
-    gangs: int
+    gangs: int  # if models hop, workers: one slot each, which trains one model at a time
     slots_per_trial: int
 
     @property
@@ -40,7 +31,7 @@ class Allocation:
 
 
 def allocate(*, gangs: int, slots_per_trial: int, slots_per_node: int) -> Allocation:
-    """So many gangs on as few nodes as hold them without scattering any."""
+    """The gangs on the fewest nodes that hold them without scattering a gang."""
     if slots_per_trial > slots_per_node:
         nodes = gangs * -(-slots_per_trial // slots_per_node)
     else:
@@ -54,14 +45,12 @@ def fair_allocations(
     """Every fair division of a stage that fits `max_nodes` nodes, fewest nodes first."""
     shapes = [(gangs, gang_sizes.start) for gangs in range(1, trials) if trials % gangs == 0]
     shapes += [(trials, slots) for slots in gang_sizes]
-    allocations = (
-        allocate(gangs=gangs, slots_per_trial=slots, slots_per_node=slots_per_node) for gangs, slots in shapes
-    )
+    allocations = (allocate(gangs=g, slots_per_trial=s, slots_per_node=slots_per_node) for g, s in shapes)
     return tuple(sorted(a for a in allocations if a.nodes <= max_nodes))
 
 
 def hopping_allocations(hopping: Hopping, *, slots_per_node: int, max_nodes: int) -> tuple[Allocation, ...]:
-    """Every number of nodes that hold all data and on which each has a worker with some, fewest first."""
+    """Every number of nodes that together hold all data and each hold some, fewest first."""
     copies = useful_workers(slots_per_node * max_nodes, hopping.partitions, hopping.replicas)
     most = -(-copies // slots_per_node)
     return tuple(
@@ -72,14 +61,14 @@ def hopping_allocations(hopping: Hopping, *, slots_per_node: int, max_nodes: int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePlan:
-    """What one stage uses, and the nodes held while it runs (a later stage may need the surplus)."""
+    """The allocation of one stage, and the nodes held while it runs (a later stage may need the surplus)."""
 
     allocation: Allocation
     nodes_held: int
 
     def __post_init__(self) -> None:
         if self.nodes_held < self.allocation.nodes:
-            raise InvariantError(f"a stage holds fewer nodes than it uses: {self}")
+            raise InvariantError(f"a stage must hold the nodes that it uses, got {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +82,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One sequence of stages on nodes of its own.
-
-    `node_ages_s` are the nodes already held when the first stage begins, empty for a fresh job. What they
-    have cost so far (their age) is paid; what is left of their minimum charge is not. `resumes`: the trials
-    of the first stage have checkpoints to load. `hopping`: the models travel and the data stay; then
-    `most_slots` are those that one trial may train on together (None: any number).
-    """
+    """One sequence of stages on nodes of its own."""
 
     stages: tuple[Stage, ...]
     profile: Profile
     cluster: ClusterTerms
     node_ages_s: tuple[float, ...] = ()
-    resumes: bool = False
+    """Of nodes held at the start of the first stage. Their age is paid, the rest of their minimum not."""
+    resumes: bool = False  # the trials of the first stage have checkpoints to load
     hopping: Hopping | None = None
-    most_slots: int | None = None
+    most_slots: int | None = None  # if models hop: slots that one trial may train on; None: any number
 
     @property
     def is_deterministic(self) -> bool:

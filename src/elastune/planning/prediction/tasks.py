@@ -1,7 +1,4 @@
-"""The kinds of work that a plan is made of: the nodes of the graph in `dag.py`.
-
-Each says how long it takes in one sample. A new kind of work is one more class.
-"""
+"""The kinds of work in a plan, with their time in one sample: the nodes of the graph in `graph.py`."""
 
 from __future__ import annotations
 
@@ -19,12 +16,14 @@ class Task(ABC):
     stage: int
     after: tuple[int, ...]
 
+    text: ClassVar[str]  # of the label, with the fields of the task
+
     @abstractmethod
     def latency_s(self, draws: Draws, sample: int) -> float: ...
 
     @property
     def label(self) -> str:
-        return type(self).__name__.upper()
+        return self.text.format(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +31,10 @@ class Scale(Task):
     """One blocking request to the provider: its queue delay."""
 
     nodes: int
+    text: ClassVar[str] = "SCALE +{0.nodes}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         return float(draws.queue_s(self.stage)[sample])
-
-    @property
-    def label(self) -> str:
-        return f"SCALE +{self.nodes}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +60,11 @@ class TrainTask(Task):
     slots: int
     gangs: int
     speedup: float
+    text: ClassVar[str] = "TRAIN trial {0.trial} on {0.slots}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         block, row = divmod(sample, BLOCK)
         return draws.train(self.stage, block).duration(row, self.trial, self.speedup)
-
-    @property
-    def label(self) -> str:
-        return f"TRAIN trial {self.trial} on {self.slots}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,64 +73,53 @@ class Hop(Task):
 
     epoch: int
     trial: int
-    column: int
-    """Its place among those that take part in the epoch."""
+    column: int  # its index among the trials of the epoch
     hops_s: float
-
     slots: ClassVar[int] = 1
+    text: ClassVar[str] = "HOP trial {0.trial} through epoch {0.epoch}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         block, row = divmod(sample, BLOCK)
         return draws.epoch(self.stage, self.epoch, block).duration(row, self.column, 1.0) + self.hops_s
 
-    @property
-    def label(self) -> str:
-        return f"HOP trial {self.trial} through epoch {self.epoch}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusiestWorker(Task):
-    """What the busiest worker has to do in one epoch, never waiting for a model."""
+    """The work of the busiest worker in one epoch, never waiting for a model."""
 
     epoch: int
     part: float
     of: int
-    hops_s: float
-    """Of all trials."""
+    hops_s: float  # of all trials
+    text: ClassVar[str] = "BUSIEST of {0.of} workers in epoch {0.epoch}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         block, row = divmod(sample, BLOCK)
         durations = draws.epoch(self.stage, self.epoch, block).durations(1.0)
         return self.part * (float(durations[row].sum()) + self.hops_s)
 
-    @property
-    def label(self) -> str:
-        return f"BUSIEST of {self.of} workers in epoch {self.epoch}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainTogether(Task):
-    """One trial that has all the workers, from an epoch to its end: start-up, epochs, save."""
+    """One trial on all workers, from an epoch to its end: start-up, epochs, save."""
 
     epochs: range
     trial: int
-    column: int
-    """Its place among those that are left at the first of the epochs."""
+    column: int  # its index among the trials left at the first of the epochs
     slots: int
     speedup: float
+    text: ClassVar[str] = "TRAIN trial {0.trial} from epoch {0.epochs.start} on all {0.slots} workers"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         block, row = divmod(sample, BLOCK)
         return draws.together(self.stage, self.epochs, block).duration(row, self.column, self.speedup)
 
-    @property
-    def label(self) -> str:
-        return f"TRAIN trial {self.trial} from epoch {self.epochs.start} on all {self.slots} workers"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync(Task):
     """The barrier that ends a stage."""
+
+    text: ClassVar[str] = "SYNC"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         return float(draws.sync_s(self.stage)[sample])
