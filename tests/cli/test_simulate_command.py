@@ -350,7 +350,7 @@ def test_an_infeasible_job_is_told_as_by_plan(tmp_path: Path) -> None:
         ([SYNTHETIC, "--faults", "mild,harsh"], "error: --faults has 'harsh'; expected"),
         ([SYNTHETIC, "--faults", "crash=2"], "error: faults: crash is 2.0, expected a probability"),
         ([EXAMPLES / "resnet101.yaml"], "error: simulate needs `trainable`: "),
-        ([SYNTHETIC, "--runs-folder", "/proc/none"], "cannot be made"),
+        ([SYNTHETIC, "--runs-folder", "/proc/none"], "cannot be created"),
     ],
 )
 def test_wrong_arguments_are_exit_code_2_and_leave_nothing_behind(

@@ -224,7 +224,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("line", GARBAGE)
 def test_a_line_that_is_no_message_says_so(line: str) -> None:
-    with pytest.raises(ExecutionError, match="the journal has a line that is no event or command"):
+    with pytest.raises(ExecutionError, match="the journal has a line that is neither an event nor a command"):
         decode(line)
 
 

@@ -68,8 +68,7 @@ class RunNews:
 
     trials: tuple[TrialEntry, ...]
     rows: tuple[RowEntry, ...]
-    ending: str | None = None
-    """How the run ended; None: it has not."""
+    ending: str | None = None  # None: the run has not ended
     best: TrialEntry | None = None
 
 

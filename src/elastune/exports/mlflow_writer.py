@@ -59,8 +59,7 @@ class MlflowWriter:
 
         self._client = MlflowClient(tracking_uri=uri)
         self._experiment = self._find_experiment(experiment or head.name)
-        self.parent = self._find_parent()
-        """The id that MLflow gave to the run."""
+        self.parent = self._find_parent()  # MLflow's id of the run
         self._trials = self._find_trials()
 
     @property

@@ -32,8 +32,7 @@ class TensorBoardWriter:
         require("tensorboard", extra="tensorboard", what="TensorBoard")
         self._folder = folder
         self._head = head
-        self._told: dict[int, str] = {}
-        """The last status of each trial."""
+        self._statuses: dict[int, str] = {}  # the last one written, by trial
         for path in folder.glob(f"trial-*/{_FILES}"):
             path.unlink()
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,14 +44,14 @@ class TensorBoardWriter:
     def update(self, news: RunNews) -> None:
         events: dict[int, list[Event]] = defaultdict(list)
         for line in news.trials:
-            if line.trial not in self._told:
-                self._told[line.trial] = ""
+            if line.trial not in self._statuses:
+                self._statuses[line.trial] = ""
                 events[line.trial].append(self._started(line))
         for row in news.rows:
             events[row.trial].extend(self._scalars(row))
         for line in news.trials:
-            if line.is_over and self._told[line.trial] != line.status:
-                self._told[line.trial] = line.status
+            if line.is_over and self._statuses[line.trial] != line.status:
+                self._statuses[line.trial] = line.status
                 events[line.trial].append(self._ended(line))
         for trial, listed in events.items():
             self._write(trial, listed)

@@ -29,13 +29,10 @@ class VisitLife:
     partition: int
     iteration: int
     evaluates: bool
-    done: int
-    """Visits of this iteration before this one."""
+    done: int  # earlier visits of this iteration
     of: int
-    seconds: float = 0.0
-    """Of training alone."""
-    load_s: float = 0.0
-    """Reading the partition, before anything was trained."""
+    seconds: float = 0.0  # training alone
+    load_s: float = 0.0  # time to read the partition, before training
     hopped: bool = False
     model_bytes: int = 0
 
@@ -46,21 +43,15 @@ class GangLife:
     generation: int
     gang: Gang
     spans: tuple[GangSpan, ...]
-    end: str | None
-    """`paused`, `stopped`, `crashed`, `lost` or `visited`; None: it is still there."""
-    visit: VisitLife | None = None
-    """Where models hop, a gang of one slot that is there for one partition."""
+    end: str | None  # `paused`, `stopped`, `crashed`, `lost` or `visited`; None: it still runs
+    visit: VisitLife | None = None  # model hopping: a gang of one slot visits one partition
     is_together: bool = False
     """Each member has its own partitions: one model on all workers, between epochs of hopping."""
     first_iteration: int = 1
-    rows: int = 0
-    """Iterations that it reported."""
-    started_s: float | None = None
-    """When it could begin to train, if it told so."""
-    save_from_s: float | None = None
-    """When it was asked to save and pause."""
-    iterations_s: tuple[float, ...] = ()
-    """How long iterations took, as far as their beginning is known."""
+    rows: int = 0  # iterations reported
+    started_s: float | None = None  # when training began, if reported
+    save_from_s: float | None = None  # when a save and pause was commanded
+    iterations_s: tuple[float, ...] = ()  # durations of the iterations whose start is known
 
     @property
     def from_s(self) -> float:
@@ -88,8 +79,7 @@ class _Gang:
     ended_s: float | None = None
     started_s: float | None = None
     save_from_s: float | None = None
-    iteration_from_s: float | None = None
-    """When the iteration of now began; None: nobody told."""
+    iteration_from_s: float | None = None  # start of the current iteration; None: unknown
     iterations_s: list[float] = field(default_factory=list)
 
     @classmethod
@@ -160,8 +150,7 @@ class SlotTime:
     """The slots that a trial has or had, summed over its gangs. `gang` is the last one."""
 
     started_s: float
-    ended_s: float | None
-    """None: it has slots now."""
+    ended_s: float | None  # None: it has slots now
     gang: Gang
     seconds: float
     slot_seconds: float

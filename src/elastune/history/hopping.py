@@ -149,27 +149,20 @@ def _is_new(group: EpochGroup, ahead: Sequence[EpochTour]) -> bool:
 class RoundFigures:
     """An epoch of the trials that took part, or one trial for a while on all workers (`together`)."""
 
-    manner: str
-    """`hopping` or `together`."""
+    manner: str  # `hopping` or `together`
     trials: int
     first_iteration: int
     last_iteration: int
     began_s: float
     seconds: float
-    workers: int
-    """That trained."""
+    workers: int  # workers that trained
     visits: int
-    evaluations: int
-    """Of the visits."""
-    repeated: int
-    """Visits begun once more, because a worker was lost or the code failed."""
+    evaluations: int  # evaluation visits, included in `visits`
+    repeated: int  # visits repeated after a lost worker or a crash
     training_s: float
-    occupied_s: float
-    """With what visits take beside training: bringing models, reading data, saving."""
-    up_s: float
-    """Of all workers that were up meanwhile."""
-    bound_s: float | None
-    """What no schedule of these visits can beat; None: it cannot be told."""
+    occupied_s: float  # training plus model transfer, data reading and saving
+    up_s: float  # summed over all workers that were up
+    bound_s: float | None  # lower bound for any schedule of these visits; None: unknown
 
     @property
     def utilisation(self) -> float | None:
@@ -193,11 +186,9 @@ class HoppingFigures:
     evaluations: int
     repeated: int
     hops: int
-    moved_bytes: int | None
-    """None: nobody knows how large the models are, as in a simulation."""
+    moved_bytes: int | None  # None: model sizes are unknown, as in a simulation
     formula_bytes: int | None
-    loads: int
-    """Visits that had to read their partition first."""
+    loads: int  # visits that first read their partition
     load_s: float
     training_s: float
     occupied_s: float

@@ -19,21 +19,15 @@ class NodeLife:
 
     node: NodeId
     requested_s: float | None
-    born_s: float
-    """Billed from here on; it boots."""
+    born_s: float  # billing and boot begin
     ready_s: float | None
-    noticed_s: float | None
-    """The provider said that it would take the node away."""
+    noticed_s: float | None  # when the provider announced the reclaim
     ended_s: float | None
-    lost: bool
-    """Taken by the provider or gone; else given back, or still held."""
-    down_s: float
-    """Time for which it was billed while the driver was down and the run's clock stood still."""
+    lost: bool  # reclaimed or failed; False: released, or still held
+    down_s: float  # billed while the driver was down and the run's clock was stopped
     usd: float
-    request: int | None = None
-    """The one that it answers; None: nobody knows of any."""
-    together: int = 1
-    """Nodes that were requested with it, itself included."""
+    request: int | None = None  # the request it answers; None: unknown
+    together: int = 1  # nodes in the same request, this one included
 
     def until_s(self, end_s: float) -> float:
         return end_s if self.ended_s is None else self.ended_s
@@ -76,10 +70,8 @@ class NodeBook:
         self._cluster = cluster
         self._nodes: dict[NodeId, _Node] = {}
         self._held: dict[NodeId, _Node] = {}
-        self._asked: dict[int, _Request] = {}
-        """Those that are not answered in full."""
-        self._bends: list[float] = []
-        """When minimum charges are used up: there the bill begins to rise."""
+        self._asked: dict[int, _Request] = {}  # requests not fully answered
+        self._bends: list[float] = []  # when minimum charges are used up and the bill starts to rise
         self._closed_usd = 0.0
         self.refusals: list[Refusal] = []
         self.stirred = False

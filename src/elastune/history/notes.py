@@ -24,8 +24,7 @@ class RunNote:
     at_s: float
     topic: str
     text: str
-    down_s: float = 0.0
-    """How long nobody was at the wheel."""
+    down_s: float = 0.0  # how long the driver was down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

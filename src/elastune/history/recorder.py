@@ -190,16 +190,13 @@ class History:
     trials: Mapping[TrialId, TrialHistory]
     money: tuple[tuple[float, float], ...]
     """What had accrued at each of these times, minimum charges included; straight lines between them."""
-    best: tuple[BestStep, ...]
-    """Every new best model, from the moment its checkpoint was durable."""
+    best: tuple[BestStep, ...]  # every new best model, from the time its checkpoint was durable
     stages: tuple[StageEnd, ...]
     remarks: tuple[RunNote, ...]
     refusals: tuple[Refusal, ...]
     outages: tuple[Outage, ...]
-    ending: Ending | None
-    """None: the journal ends before the run does."""
-    end_s: float
-    """When the run ended; without an end, the time of the last event."""
+    ending: Ending | None  # None: the journal ends before the run ended
+    end_s: float  # end of the run, or else the time of the last event
     events: int
 
     @property

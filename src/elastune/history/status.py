@@ -46,8 +46,7 @@ class StageStatus:
     stage: int
     nodes: int
     actual: Estimate
-    shares: Shares | None
-    """None: no node was there."""
+    shares: Shares | None  # None: no nodes were held
     planned: StageQuote | None
     is_over: bool
 
@@ -75,14 +74,12 @@ class RunStatus:
     policy: str
     seed: int
     metric: str
-    limits: Limits
-    """As the job has them; `conceded` are those that gave way since."""
+    limits: Limits  # the job's limits; `conceded` names those given up since
     conceded: tuple[str, ...]
     predicted: Estimate | None
     promised: Estimate | None
     """What the plan does not exceed with the job's confidence; None: there is no plan."""
-    actual: Estimate
-    """So far; once the run has ended, in the end."""
+    actual: Estimate  # so far; final once the run has ended
     ending: Ending | None
     best: BestTrial | None
     trials: int
@@ -90,20 +87,16 @@ class RunStatus:
     iterations: int
     events: int
     nodes: NodeCounts
-    growth: tuple[tuple[float, int], ...]
-    """Nodes held from each of these times on."""
-    brackets: tuple[str, ...]
-    """What the plan calls them."""
+    growth: tuple[tuple[float, int], ...]  # (time, nodes held from then on)
+    brackets: tuple[str, ...]  # their names in the plan
     stages: tuple[StageStatus, ...]
     shares: Shares | None
     failures: tuple[Failure, ...]
     remarks: tuple[RunNote, ...]
-    warnings: tuple[str, ...] = ()
-    """What should not be overlooked, though the run may be complete."""
+    warnings: tuple[str, ...] = ()  # problems to show even if the run is complete
     hopping: HoppingFigures | None = None
     """None: no model hopped, or nobody looked: it takes another reading of the journal."""
-    prices: NodePrices | None = None
-    """None: all nodes cost what the job says."""
+    prices: NodePrices | None = None  # None: all nodes cost the job's price
 
     @property
     def down_s(self) -> float:

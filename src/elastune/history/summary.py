@@ -26,8 +26,7 @@ class RunDigest:
     actual: Estimate
     best: float | None
     ending: str
-    topics: tuple[str, ...]
-    """What its remarks are about."""
+    topics: tuple[str, ...]  # topics of its notes
     trials: int
     failed_trials: int
 
@@ -64,12 +63,10 @@ class Against:
     """
 
     policy: str
-    seeds: int
-    """That both have."""
+    seeds: int  # seeds that both policies ran
     jct_seconds: Figures
     cost: Figures
-    metric: Figures | None
-    """None: on no seed both have a best model."""
+    metric: Figures | None  # None: no seed where both have a best model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +83,14 @@ class PolicySummary:
     jct_seconds: Figures
     cost: Figures
     metric: Figures | None
-    kept_deadline: int | None
-    """Runs that did; None: there is no deadline."""
+    kept_deadline: int | None  # number of runs; None: no deadline
     kept_budget: int | None
     endings: Mapping[str, int]
-    remarks: Mapping[str, int]
-    """Runs with remarks on a topic."""
+    remarks: Mapping[str, int]  # runs with notes, by topic
     failed_trials: int
     trials: int
     best_by_seed: Mapping[int, float]
-    against: Against | None
-    """The first policy; None: this is the first, or they share no seed."""
+    against: Against | None  # the first policy; None: this is the first, or no shared seed
 
     def to_dict(self) -> dict[str, object]:
         runs = len(self.seeds)

@@ -59,22 +59,17 @@ class TrialEntry:
 
     trial: int
     status: str
-    iterations: int
-    """The last iteration that was trained, a parent's among them."""
+    iterations: int  # the last iteration trained, including the parent's
     final: float | None
     best: float | None
     best_iteration: int | None
     started_s: float | None
-    ended_s: float | None
-    """When it last had slots; None: it has them now, or never had."""
-    seconds: float
-    """For which it had slots."""
+    ended_s: float | None  # when it last held slots; None: it holds some now, or never did
+    seconds: float  # time with slots
     slot_seconds: float
-    cost: float
-    """Its slots at the price of their nodes: without boots, idle slots and minimum charges."""
+    cost: float  # slot time at the nodes' price, without boots, idle slots and minimum charges
     slots: int | None
-    nodes: tuple[str, ...]
-    """Of its last gang."""
+    nodes: tuple[str, ...]  # nodes of its last gang
     parent: int | None
     crashes: int
     error: str | None
@@ -147,10 +142,8 @@ class TrialHistory:
     kept: tuple[float, ...]
     """The metric after iterations 1, 2, ... of the state that the trial had in the end."""
     crashes: tuple[Crash, ...]
-    parent: TrialId | None
-    """The trial that it was forked from."""
-    inherited: int
-    """How many of the first values are the parent's."""
+    parent: TrialId | None  # the trial it was forked from
+    inherited: int  # the first values that are the parent's
 
 
 @dataclass(slots=True)
@@ -228,8 +221,7 @@ class TrialBook:
         self._metric = terms.metric
         self._mode = terms.mode
         self._trials: dict[TrialId, _Trial] = {}
-        self._forks: dict[TrialId, Fork] = {}
-        """Asked for and not yet drawn."""
+        self._forks: dict[TrialId, Fork] = {}  # commanded, not yet sampled
         self.best: list[BestStep] = []
 
     def sampled(self, event: TrialsSampled) -> None:

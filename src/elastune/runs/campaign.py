@@ -78,15 +78,11 @@ class Campaign:
 
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...]
-    runs: tuple[SimulatedRun, ...]
-    """Those that came to their end."""
+    runs: tuple[SimulatedRun, ...]  # the finished ones
     faults: str = "none"
-    folder: RunFolder | None = None
-    """Where they are kept; None: nowhere, or in a journal of the caller."""
-    interrupted: bool = False
-    """Not all that was asked for is there."""
-    cut: CutRun | None = None
-    """The run that was under way then, unless it was between two."""
+    folder: RunFolder | None = None  # None: not kept, or kept in the caller's journal
+    interrupted: bool = False  # some of the requested runs are missing
+    cut: CutRun | None = None  # the run in progress at that time, if any
 
     @property
     def results(self) -> tuple[RunResult, ...]:

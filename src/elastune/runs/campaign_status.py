@@ -24,10 +24,8 @@ class Overview:
     """Of the runs that have ended. `asked` is how many there were to be."""
 
     name: str
-    faults: str | None
-    """None: not known."""
-    runs: tuple[str, ...]
-    """Their ids."""
+    faults: str | None  # None: unknown
+    runs: tuple[str, ...]  # ids
     asked: int
     summaries: tuple[PolicySummary, ...]
     folder: RunFolder | None
@@ -45,8 +43,7 @@ class Unfinished:
     policy: str
     seed: int
     state: RunState
-    seconds: float
-    """On the run's clock, up to its last event."""
+    seconds: float  # run clock at the last event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

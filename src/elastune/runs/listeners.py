@@ -99,11 +99,9 @@ class RunLogger:
         self._clock = clock
         self._next_s = clock() + _SECONDS_PER_FLUSH
         self._record = table_recorder(state.terms)
-        self._told: dict[TrialId, str] = {}
-        """The last status that was told of each trial."""
+        self._shown: dict[TrialId, str] = {}  # the last one written, by trial
         self._living: set[TrialId] = set()
-        self._written: dict[int, int] = {}
-        """The last iteration of each trial that was handed over."""
+        self._written: dict[int, int] = {}  # the last iteration handed over, by trial
         self._threads = [
             WriterThread(name, opener, run=run.head.run, now=lambda: state.now_s)
             for name, opener in sinks.items()
@@ -148,10 +146,12 @@ class RunLogger:
     def _changed(self) -> tuple[TrialEntry, ...]:
         trials, changed = self._state.trials, self._record.rows.changed()
         self._living |= changed
-        changed |= {number for number in self._living if self._told.get(number) != trials[number].phase.value}
+        changed |= {
+            number for number in self._living if self._shown.get(number) != trials[number].phase.value
+        }
         for number in changed:
             phase = trials[number].phase
-            self._told[number] = phase.value
+            self._shown[number] = phase.value
             if phase.is_over:
                 self._living.discard(number)
         return tuple(self._line(number) for number in sorted(changed))

@@ -34,8 +34,7 @@ class Rehearsals:
 
     estimate: Estimate
     least: Estimate
-    most: Estimate
-    """Of time and of money, each by itself."""
+    most: Estimate  # `least` and `most`: time and money separately
     count: int
     trials: float
     iterations: float

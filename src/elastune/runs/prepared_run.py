@@ -157,8 +157,7 @@ class PreparedRun:
     shipment: CodeShipment
     quote: Quote | PolicyQuote
     seed: int
-    address: str | None = None
-    """Of a Ray cluster to use instead of machines of our own."""
+    address: str | None = None  # an existing Ray cluster to use instead of own machines
 
     @property
     def predicted(self) -> Estimate:

@@ -40,10 +40,8 @@ class RunReport:
     status: ReopenedRun
     terms: HistoryTerms
     history: History
-    job: Mapping[str, object]
-    """As it stands in the journal."""
-    plan: tuple[PlannedStage, ...]
-    """Empty: the policy has no plan, or the file is gone."""
+    job: Mapping[str, object]  # from the journal
+    plan: tuple[PlannedStage, ...]  # empty: the policy has no plan, or its file is missing
 
 
 def remember(found: FoundRun) -> RunReport:

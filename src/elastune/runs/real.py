@@ -319,8 +319,7 @@ class FinishedRun:
     prepared: PreparedRun
     folder: RunFolder
     record: RunRecord
-    final_check: FinalCheck | None = None
-    """What a last look at its machines found; None: nobody looked."""
+    final_check: FinalCheck | None = None  # None: not done
 
     def to_dict(self) -> dict[str, object]:
         final_check = None if self.final_check is None else asdict(self.final_check)

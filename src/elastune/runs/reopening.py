@@ -58,11 +58,9 @@ class ReopenedRun:
     folder: RunFolder
     job: Job
     state: RunState
-    writer: str | None
-    """The process that writes the run now."""
+    writer: str | None  # the process that is writing the run
     standing: RunStatus
-    audit: Audit | None
-    """None: nobody asked."""
+    audit: Audit | None  # None: not requested
     intent: RunIntent | None = None
     """With which seed, policy and faults this run was asked for; None: nobody wrote it down."""
     final_check: FinalCheck | None = None

@@ -29,10 +29,8 @@ class Results:
     head: RunHead
     trials: tuple[TrialEntry, ...]
     rows: tuple[RowEntry, ...]
-    ending: str | None
-    """None: it has not ended."""
-    best: TrialEntry | None
-    """The trial with the best model that has a checkpoint."""
+    ending: str | None  # None: the run has not ended
+    best: TrialEntry | None  # the trial of the best checkpointed model
 
     def as_news(self) -> RunNews:
         return RunNews(trials=self.trials, rows=self.rows, ending=self.ending, best=self.best)

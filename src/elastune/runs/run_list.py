@@ -40,13 +40,10 @@ class RunLine:
     folder: RunFolder
     state: RunState
     events: int
-    seconds: float
-    """On the run's clock, up to its end or its last event."""
-    cost: float | None
-    """None: only a replay can tell."""
+    seconds: float  # run clock at the end or the last event
+    cost: float | None  # None: known only after a replay
     best: float | None
-    faults: str | None = None
-    """As they were asked for; None: nobody wrote it down."""
+    faults: str | None = None  # as requested; None: not recorded
 
     def to_dict(self) -> dict[str, object]:
         record = self.record

@@ -98,8 +98,7 @@ class ReplayedTrial:
     visits: int
     checkpoint: str | None
     same: bool | None
-    sha256: str
-    """Of the state that came out."""
+    sha256: str  # hash of the resulting state
     state: State
 
     def to_dict(self) -> dict[str, object]:
@@ -108,11 +107,7 @@ class ReplayedTrial:
 
 
 def retrace(
-    found: FoundRun,
-    trial: int | None = None,
-    iteration: int | None = None,
-    *,
-    told: Told | None = None,
+    found: FoundRun, trial: int | None = None, iteration: int | None = None, *, told: Told | None = None
 ) -> ReplayedTrial:
     """`trial`: the best, unless another is named. `iteration`: that of its newest checkpoint."""
     scene = _Replay.of(found)
