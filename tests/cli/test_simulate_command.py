@@ -263,7 +263,7 @@ def test_more_trials_than_there_are_configurations_are_refused_before_the_run(tm
     assert not (tmp_path / "elastune-runs").exists()
     done = run("simulate", job, "--policy", "asha", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "64 trials were asked for, but there are only 5 configurations" in " ".join(done.stdout.split())
+    assert "64 trials were requested, but there are only 5 configurations" in " ".join(done.stdout.split())
 
 
 def test_what_is_no_job_is_said() -> None:

@@ -34,7 +34,7 @@ def test_the_paths_that_were_written_are_printed(folder: RunFolder) -> None:
     assert done.stdout.splitlines() == [str(export / "trials.csv"), str(export / "rows.csv")]
     again = run("export", "last", "--format", "csv", cwd=place)
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
     assert run("export", "last", "--format", "csv", "--force", cwd=place).returncode == 0
 
 

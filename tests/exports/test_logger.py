@@ -166,7 +166,7 @@ def test_what_goes_wrong_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert scribe.complaint is not None
     assert scribe.complaint.topic == "logging"
     assert scribe.complaint.text == (
-        "nothing more is written for mlflow: ConnectionError: no such server; when the run is over, "
+        "writing for mlflow has stopped: ConnectionError: no such server; when the run is over, "
         "`elastune export 3fa2c1 --format mlflow` writes all of it"
     )
     assert len(caplog.records) == 1

@@ -118,7 +118,7 @@ def test_a_file_is_stored_with_its_trial(odd: LoadedRun, uri: str, tmp_path: Pat
     _, children = runs_of(uri, "files")
     (found,) = client.list_artifacts(children[0].info.run_id, "checkpoint")
     assert found.path == "checkpoint/iteration-000004.ckpt"
-    with pytest.raises(elastune.ElastuneError, match="is not a file of this machine"):
+    with pytest.raises(elastune.ElastuneError, match="is not a file on this machine"):
         sink.attach(0, "s3://bucket/model.ckpt")
 
 

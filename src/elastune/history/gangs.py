@@ -1,4 +1,4 @@
-"""The lives of gangs: which slots a trial had from when to when, and what it did on them."""
+"""The gangs of a run: which slots a trial had from when to when, and what it did on them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from elastune.model.ids import Gang, NodeId, TrialId
 
 
 class GangSpan(NamedTuple):
-    """What a gang did from when to when."""
-
     activity: Activity
     from_s: float
     until_s: float
@@ -24,7 +22,7 @@ class GangSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitLife:
-    """A visit of a model that hops: to which partition, in which iteration, and what it told at its end."""
+    """A visit of a hopping model to a partition; the last four fields are reported at its end."""
 
     partition: int
     iteration: int
@@ -45,8 +43,7 @@ class GangLife:
     spans: tuple[GangSpan, ...]
     end: str | None  # `paused`, `stopped`, `crashed`, `lost` or `visited`; None: it still runs
     visit: VisitLife | None = None  # model hopping: a gang of one slot visits one partition
-    is_together: bool = False
-    """Each member has its own partitions: one model on all workers, between epochs of hopping."""
+    is_together: bool = False  # one model on all workers between hopping epochs, partitions per member
     first_iteration: int = 1
     rows: int = 0  # iterations reported
     started_s: float | None = None  # when training began, if reported
@@ -90,10 +87,10 @@ class _Gang:
             gang.is_together = bool(command.shares)
             return gang
         visit = command.visit
-        gang.activity = Activity.TRAINING  # as the core has it: models come while others train
+        gang.activity = Activity.TRAINING  # as in the core: models arrive while others train
         gang.visit = VisitLife(
             partition=visit.partition,
-            iteration=command.after_iteration + 1,
+            iteration=gang.first_iteration,
             evaluates=visit.evaluates,
             done=visit.done,
             of=visit.of,
@@ -101,12 +98,14 @@ class _Gang:
         return gang
 
     def turn_to(self, activity: Activity, at_s: float) -> None:
-        """What takes no time leaves no span, but a gang always has one."""
-        if activity is self.activity:
-            return
+        if activity is not self.activity:
+            self.end_span(at_s)
+            self.activity, self.since_s = activity, at_s
+
+    def end_span(self, at_s: float) -> None:
+        """An activity that took no time leaves no span."""
         if at_s > self.since_s:
             self.spans.append(GangSpan(self.activity, self.since_s, at_s))
-        self.activity, self.since_s = activity, at_s
 
     def report(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -137,7 +136,7 @@ class _Gang:
 
 @dataclass(slots=True)
 class _Tenure:
-    """All gangs of a trial."""
+    """The sum over all gangs of a trial."""
 
     first_s: float
     last: _Gang
@@ -147,7 +146,7 @@ class _Tenure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTime:
-    """The slots that a trial has or had, summed over its gangs. `gang` is the last one."""
+    """The slot time of a trial, summed over its gangs. `gang` is the last one."""
 
     started_s: float
     ended_s: float | None  # None: it has slots now
@@ -157,7 +156,7 @@ class SlotTime:
 
 
 class GangBook:
-    """`stirred` and `usd` matter where slots are billed."""
+    """`is_changed` and `usd` matter if slots are billed."""
 
     def __init__(self, cluster: ClusterTerms) -> None:
         self._rate = slot_rate(cluster)
@@ -166,8 +165,8 @@ class GangBook:
         self._tenures: dict[TrialId, _Tenure] = {}
         self._closed_usd = 0.0
         self._slots = 0
-        self._since = 0.0  # sum of slots x start time over the gangs of now
-        self.stirred = False
+        self._since = 0.0  # sum of slots x start time over the present gangs
+        self.is_changed = False
 
     def usd(self, at_s: float) -> float:
         return self._closed_usd + self._rate * (self._slots * at_s - self._since)
@@ -180,9 +179,7 @@ class GangBook:
         return list(self._present)
 
     def on(self, node: NodeId) -> list[TrialId]:
-        return [
-            trial for trial, each in self._present.items() if any(slot.node == node for slot in each.gang)
-        ]
+        return [trial for trial, each in self._present.items() if node in {slot.node for slot in each.gang}]
 
     def train(self, command: Train, at_s: float) -> None:
         """A new gang, or a longer lease for the present one."""
@@ -199,13 +196,13 @@ class GangBook:
         self._present[command.trial] = gang
         self._slots += len(gang.gang)
         self._since += len(gang.gang) * at_s
-        self.stirred |= self._rate > 0.0
+        self.is_changed |= self._rate > 0.0
 
     def reported(self, trial: TrialId, rows: Iterable[Row]) -> None:
         self._present[trial].report(rows)
 
     def visited(self, event: VisitEnded) -> None:
-        """What a visit tells at its end; that it is over is told by `dissolve`."""
+        """The visit's report; `dissolve` ends the gang."""
         gang = self._present[event.trial]
         if gang.visit is not None:
             gang.visit = replace(
@@ -236,8 +233,7 @@ class GangBook:
         gang = self._present.pop(trial, None)
         if gang is None:
             return
-        if at_s > gang.since_s:
-            gang.spans.append(GangSpan(gang.activity, gang.since_s, at_s))
+        gang.end_span(at_s)
         gang.end, gang.ended_s = why, at_s
         tenure, lasted_s = self._tenures[trial], at_s - gang.formed_s
         tenure.seconds += lasted_s
@@ -245,10 +241,10 @@ class GangBook:
         self._closed_usd += self._rate * len(gang.gang) * (at_s - gang.formed_s)
         self._slots -= len(gang.gang)
         self._since -= len(gang.gang) * gang.formed_s
-        self.stirred |= self._rate > 0.0
+        self.is_changed |= self._rate > 0.0
 
     def slot_time(self, trial: TrialId, now_s: float) -> SlotTime | None:
-        """None: it never had slots."""
+        """None: the trial never had slots."""
         tenure = self._tenures.get(trial)
         if tenure is None:
             return None

@@ -1,8 +1,7 @@
-"""What has to be known beside a journal to tell its history.
+"""The trials of a run: rows in order of time, the best model at each time, and the entries of both tables.
 
-A run as lines of two tables: one per trial, one per iteration that was trained.
-
-What trials learned: their rows in the order of time, and the best model there was at each moment.
+One table has an entry per trial, the other one per trained iteration. `HistoryTerms` is what a history needs
+beside the journal.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from elastune.model.metric import Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryTerms:
-    """Which metric counts, which way it is good, and what machines cost."""
-
     metric: str
     mode: Mode
     cluster: ClusterTerms
@@ -36,15 +33,15 @@ class HistoryTerms:
 TIMES_ONLY = HistoryTerms(
     metric="", mode=Mode.MAX, cluster=ClusterTerms(slots_per_node=1, max_nodes=1, price_per_hour=0.0)
 )
-"""For readers that ask neither for money nor for the metric."""
+"""For readers that need neither cost nor metric."""
 
 
 OVER = ("stopped", "finished", "failed")
-"""The statuses of trials that will not go on."""
+"""The statuses of finished trials."""
 
 
 class RowEntry(NamedTuple):
-    """What one iteration yielded. `generation` tells the gangs of a trial apart."""
+    """The metrics of one iteration. `generation` distinguishes the gangs of a trial."""
 
     trial: int
     iteration: int
@@ -55,7 +52,7 @@ class RowEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEntry:
-    """A trial as it stands. Times are seconds of the run; None is what is not known, or not yet."""
+    """A trial now. Times are seconds of the run; None: unknown, or not yet."""
 
     trial: int
     status: str
@@ -82,12 +79,9 @@ class TrialEntry:
 
 
 def without_lost(rows: Iterable[RowEntry]) -> list[RowEntry]:
-    """Each iteration of a trial once, in the order of time.
-
-    What was lost with a machine and trained again counts as it was the last time.
-    """
+    """Each iteration of a trial once, in order of time: of iterations lost and repeated, the last version."""
     listed = list(rows)
-    # News of a gang that is gone may come after that of its successor.
+    # Rows of a dissolved gang may arrive after those of its successor.
     order = sorted(range(len(listed)), key=lambda index: listed[index].generation)
     lowest: dict[int, int] = {}
     kept: list[int] = []
@@ -100,12 +94,12 @@ def without_lost(rows: Iterable[RowEntry]) -> list[RowEntry]:
 
 
 def in_order(rows: Iterable[RowEntry]) -> list[RowEntry]:
-    """By time: trials report in batches."""
+    """By time, because trials report in batches."""
     return sorted(rows, key=lambda row: row.at_s)
 
 
 def as_float(value: object) -> float:
-    """A whole number beyond all floats is infinite; what is no number at all is NaN."""
+    """An integer too large for a float is infinite; anything but a number is NaN."""
     if not isinstance(value, int | float):
         return math.nan
     try:
@@ -115,7 +109,7 @@ def as_float(value: object) -> float:
 
 
 class MetricPoint(NamedTuple):
-    """The metric after an iteration. What was lost and trained again is there twice."""
+    """The metric after an iteration. Iterations lost and repeated appear twice."""
 
     at_s: float
     iteration: int
@@ -139,8 +133,7 @@ class TrialHistory:
     trial: TrialId
     config: Config
     points: tuple[MetricPoint, ...]
-    kept: tuple[float, ...]
-    """The metric after iterations 1, 2, ... of the state that the trial had in the end."""
+    kept: tuple[float, ...]  # the metric after iterations 1, 2, ... of the trial's final state
     crashes: tuple[Crash, ...]
     parent: TrialId | None  # the trial it was forked from
     inherited: int  # the first values that are the parent's
@@ -159,7 +152,7 @@ class _Trial:
 
 @dataclass(slots=True)
 class Curve:
-    """The job's metric by iteration, as it was the last time."""
+    """The job's metric by iteration; of repeated iterations, the last value."""
 
     values: dict[int, float] = field(default_factory=dict)
     last: int = 0
@@ -174,8 +167,7 @@ class Curve:
 
 
 class RowBook:
-    """All rows as they were reported, also by gangs that were gone by then: what tables need. Where no table
-    is wanted, nothing is kept."""
+    """All rows as reported, for tables, including those of dissolved gangs. Without `is_kept`, nothing."""
 
     def __init__(self, metric: str, *, is_kept: bool) -> None:
         self._metric = metric
@@ -185,12 +177,12 @@ class RowBook:
         self._changed: set[TrialId] = set()
 
     def fresh(self) -> list[RowEntry]:
-        """Those that came since it was last asked."""
+        """Rows added since the last call."""
         rows, self._rows = self._rows, []
         return rows
 
     def changed(self) -> set[TrialId]:
-        """Trials of which something was told since it was last asked."""
+        """Trials changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -207,7 +199,7 @@ class RowBook:
             return
         trial, generation = event.trial, event.generation
         curve = self._curves.setdefault(trial, Curve())
-        is_late = generation < curve.generation  # news of a gang that has a successor
+        is_late = generation < curve.generation  # from a gang that has a successor
         curve.generation = max(generation, curve.generation)
         for iteration, at_s, metrics in event.rows:
             self._rows.append(RowEntry(trial, iteration, at_s, metrics, generation))
@@ -237,7 +229,7 @@ class TrialBook:
         self._forks[command.trial] = command
 
     def progressed(self, event: Progressed) -> None:
-        """A row without a finite metric ends the trial; it and those behind it do not count."""
+        """A row without a finite metric ends the trial; it and later rows do not count."""
         trial = self._trials[event.trial]
         for row in event.rows:
             value = row.metrics.get(self._metric)
@@ -259,7 +251,7 @@ class TrialBook:
         trial = self._trials[number]
         del trial.values[trial.saved :]
 
-    def courses(self) -> dict[TrialId, TrialHistory]:
+    def histories(self) -> dict[TrialId, TrialHistory]:
         return {
             number: TrialHistory(
                 trial=number,
@@ -286,5 +278,5 @@ class TrialBook:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer too large for a float
         return False

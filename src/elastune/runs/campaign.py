@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from elastune.errors import JobError
 from elastune.history.hopping import recall_hopping
-from elastune.history.notes import RunNote, overheard
+from elastune.history.notes import RunNote, collect_notes
 from elastune.history.result import Estimate, RunResult
 from elastune.history.status import RunStatus, status_of
 from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
@@ -212,7 +212,7 @@ def _teller(
 
 def _simulated(simulation: Simulation, predicted: Estimate) -> SimulatedRun:
     remarks: list[RunNote] = []
-    for _ in overheard(simulation.journal.read(simulation.record.run), remarks):
+    for _ in collect_notes(simulation.journal.read(simulation.record.run), remarks):
         pass
     hopping = recall_hopping(simulation.journal.read(simulation.record.run), simulation.setup.terms)
     standing = status_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from elastune.history.notes import RunNote, overheard
+from elastune.history.notes import RunNote, collect_notes
 from elastune.history.status import status_of
 from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
 from elastune.journal.run_folders import FoundRun, RunFolder
@@ -115,7 +115,7 @@ def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
 def _replayed(found: FoundRun, journal: Journal, setup: RunSetup, sha256: str) -> RunDigest:
     record = found.record
     remarks: list[RunNote] = []
-    entries = overheard(journal.read(record.run), remarks)
+    entries = collect_notes(journal.read(record.run), remarks)
     core, _ = taken_in(setup.make_core(record.seed), entries, record.run, audited=False)
     predicted = predicted_for(setup, found.folder)
     standing = status_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=remarks)

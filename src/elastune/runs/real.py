@@ -21,7 +21,7 @@ from elastune.core.events import AnyEvent, Resumed, RunStarted
 from elastune.core.state import State
 from elastune.errors import ExecutionError, InvariantError
 from elastune.history.hopping import HoppingFigures, recall_hopping
-from elastune.history.notes import RunNote, overheard
+from elastune.history.notes import RunNote, collect_notes
 from elastune.history.result import Estimate, RunResult, best_of, count_phases
 from elastune.history.status import RunStatus, status_of
 from elastune.job.job import Job
@@ -223,7 +223,7 @@ class RealRun:
 
     def standing(self, predicted: Estimate) -> RunStatus:
         remarks: list[RunNote] = []
-        for _ in overheard(self.journal.read(self.record.run), remarks):
+        for _ in collect_notes(self.journal.read(self.record.run), remarks):
             pass
         remarks += self.listeners.remarks()
         return status_of(

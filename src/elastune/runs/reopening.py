@@ -14,7 +14,7 @@ from elastune.core.core import Core
 from elastune.core.events import Progressed, RunStarted
 from elastune.curves.opening import SYNTHETIC
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
-from elastune.history.notes import RunNote, overheard
+from elastune.history.notes import RunNote, collect_notes
 from elastune.history.result import Estimate
 from elastune.history.status import RunStatus, status_of
 from elastune.job.job import Job
@@ -116,7 +116,7 @@ def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
     setup = setup_of(found.record, journal)
     remarks: list[RunNote] = []
     core, deviation = taken_in(
-        setup.make_core(found.record.seed), overheard(journal.read(run), remarks), run, audited=audited
+        setup.make_core(found.record.seed), collect_notes(journal.read(run), remarks), run, audited=audited
     )
     end, _ = find_end(journal, summary)
     agreed = core.state.events if deviation is None else deviation.number - 1
