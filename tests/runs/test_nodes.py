@@ -87,12 +87,12 @@ def test_every_node_is_told_with_its_reason(cloud: VirtualCloud, runs: Path) -> 
     found = wardens(cloud, runs).look()
     assert {node.instance.node: node.orphan for node in found.nodes} == {
         "i-alive": None,
-        "i-broken": "run b0b0b0 is driven by nobody any more",
+        "i-broken": "run b0b0b0 has no driver",
         "i-ended": "run e0e0e0 has ended (complete)",
         "i-foreign": None,
         "i-over": "its lease ended 1m00s ago",
-        "i-without": "it has no lease: no driver ever said how long it is needed",
-        "i-nobody": "it has no lease: no driver ever said how long it is needed",
+        "i-without": "it has no lease: no driver ever set one",
+        "i-nobody": "it has no lease: no driver ever set one",
     }
     (alive,) = (node for node in found.nodes if node.instance.node == "i-alive")
     assert alive.age_s == 9000.0

@@ -101,15 +101,7 @@ class RunResult:
 
 
 def result_of(
-    state: State,
-    *,
-    policy: str,
-    seed: int,
-    run: str,
-    predicted: Estimate,
-    journal_sha256: str,
-    best: BestTrial | None,
-    hopping: HoppingFigures | None = None,
+    state: State, *, policy: str, seed: int, run: str, predicted: Estimate, journal_sha256: str
 ) -> RunResult:
     if state.ended is None or state.ended_s is None:
         raise InvariantError(f"run {run} has not ended; expected a finished run")
@@ -119,7 +111,7 @@ def result_of(
         metric=state.terms.metric,
         predicted=predicted,
         actual=Estimate(jct_seconds=state.ended_s, cost=state.ledger.accrued_usd(state.now_s)),
-        best=best,
+        best=best_of(state),
         ending=state.ended,
         trials=len(state.trials),
         phases=count_phases(state),
@@ -128,7 +120,6 @@ def result_of(
         journal_sha256=journal_sha256,
         ledger=state.ledger,
         run=run,
-        hopping=hopping,
     )
 
 

@@ -1,6 +1,6 @@
-"""Several runs of one job at a glance: what `simulate` shows in the end, and `status` at any time after.
+"""The status of a campaign, several runs of one job, as `simulate` and `status` show it.
 
-The runs of a folder, summed up again as `simulate` did: from digests, or by replaying what has none.
+`gather` summarises the runs of a folder from their digests and replays those without one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from elastune.setup.run_setup import RunSetup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Of the runs that have ended. `asked` is how many there were to be."""
+    """Summarises the finished runs. `asked` is the number requested."""
 
     name: str
     faults: str | None  # None: unknown
@@ -37,7 +37,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """A run that has no end yet, or never will."""
+    """A run without an end, still running or interrupted."""
 
     run: str
     policy: str
@@ -48,7 +48,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignStatus:
-    """Several runs that were started together."""
+    """Runs that were started together."""
 
     overview: Overview
     digests: tuple[RunDigest, ...]
@@ -71,12 +71,12 @@ class CampaignStatus:
 
 
 def started_together(runs: Sequence[FoundRun]) -> bool:
-    """Several runs that differ in the number after the dot; a journal may also hold runs of many jobs."""
+    """Whether several runs differ only in the number after the dot; a journal may hold runs of many jobs."""
     return len(runs) > 1 and len({found.record.run.partition(".")[0] for found in runs}) == 1
 
 
 def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
-    """What has ended, is under way or was interrupted, of runs that were started together."""
+    """The status of runs that were started together."""
     first = runs[0]
     journal = Journal.open(first.journal, read_only=True)
     known = read_digests(first.folder)
@@ -90,8 +90,7 @@ def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
             setups[record.policy] = setup_of(record, journal)
         if end is not None:
             sha256 = summary.head.sha256
-            digest = known.get(sha256) or _replayed(found, journal, setups[record.policy], sha256)
-            digests.append(digest)
+            digests.append(known.get(sha256) or _replayed(found, journal, setups[record.policy], sha256))
         else:
             state = state_of(journal, summary, end)
             unfinished.append(
@@ -114,12 +113,12 @@ def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
 
 def _replayed(found: FoundRun, journal: Journal, setup: RunSetup, sha256: str) -> RunDigest:
     record = found.record
-    remarks: list[RunNote] = []
-    entries = collect_notes(journal.read(record.run), remarks)
+    notes: list[RunNote] = []
+    entries = collect_notes(journal.read(record.run), notes)
     core, _ = taken_in(setup.make_core(record.seed), entries, record.run, audited=False)
     predicted = predicted_for(setup, found.folder)
-    standing = status_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=remarks)
-    return digest_of(record.run, standing, sha256)
+    status = status_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=notes)
+    return digest_of(record.run, status, sha256)
 
 
 def _number(found: FoundRun) -> int:

@@ -18,7 +18,7 @@ from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
 from elastune.planning.quote import Quote, SpotRisk
 from elastune.providers.simulated_faults import NodeFaults
-from elastune.runs.policy_quote import PolicyQuote, rehearse
+from elastune.runs.policy_quote import PolicyQuote, simulate_policy
 from elastune.runs.simulation import Driver, Simulation, unnamed
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, interruptions_per_hour, prepare
@@ -137,7 +137,7 @@ def quote_policy(job: Job, policy: str | None = None) -> PolicyQuote:
 
 
 def quote_of(setup: RunSetup) -> PolicyQuote:
-    rehearsed = rehearse(setup)
+    simulated = simulate_policy(setup)
     return PolicyQuote(
         choice=setup.choice,
         limits=setup.terms.limits,
