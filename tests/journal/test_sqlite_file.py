@@ -119,7 +119,7 @@ def test_an_empty_file_becomes_a_journal_but_is_none_for_a_reader(tmp_path: Path
 def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, read_only: bool) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("name: a job that is long enough to be mistaken for a database\n")
-    with pytest.raises(JobError, match="is not a journal .not an SQLite file"):
+    with pytest.raises(JobError, match=r"is not a journal \(not an SQLite file"):
         Journal.open(path, read_only=read_only)
     assert path.read_text().startswith("name: a job")
 

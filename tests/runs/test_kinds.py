@@ -15,7 +15,7 @@ from elastune.job.job import Job
 from elastune.planning.quote import Quote
 from elastune.runs.policy_quote import PolicyQuote
 from elastune.runs.prepared_run import prepare_best_kind, prepare_run
-from elastune.runs.quoting import rehearse_interruptions
+from elastune.runs.quoting import spot_risk_of
 from elastune.views.terminal.plan import render_quote
 from elastune.views.terminal.policy import render_policy_quote
 from tests.job.example_jobs import job_data
@@ -128,7 +128,7 @@ def test_interruptions_cost_time_and_money() -> None:
     job = Job.from_dict(job_data(cluster__init="60s", cluster__max_nodes=4, deadline="4h"))
     setup = prepare_best_kind(job.model_copy(update={"trainable": "synthetic:hypersched"}))
     assert setup.quote is not None
-    calm, rough = rehearse_interruptions(setup, 1e-9), rehearse_interruptions(setup, 6.0)
+    calm, rough = spot_risk_of(setup, 1e-9), spot_risk_of(setup, 6.0)
     assert calm.interruptions == 0.0
     assert calm.jct_seconds == pytest.approx(setup.quote.jct_seconds, rel=0.05)
     assert rough.interruptions > 1.0
