@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """Identifies a run and its metric."""
-
     run: str
     name: str
     policy: str

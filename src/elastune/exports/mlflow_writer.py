@@ -155,8 +155,8 @@ class MlflowWriter:
             run_name=f"trial-{line.trial:05d}",
         )
         params = [Param(_key(name), str(value)[:_MOST_CHARACTERS]) for name, value in line.config.items()]
-        for some in _chunks(params, _MOST_PARAMS):
-            self._client.log_batch(run.info.run_id, params=some)
+        for start in range(0, len(params), _MOST_PARAMS):
+            self._client.log_batch(run.info.run_id, params=params[start : start + _MOST_PARAMS])
         return _Trial(run, self._client)
 
     def _log(self, trial: _Trial, rows: Sequence[RowEntry]) -> None:
@@ -236,8 +236,3 @@ def _key(name: str) -> str:
     """MLflow treats names as paths and accepts only those that lead below."""
     parts = [part for part in _NOT_IN_A_NAME.sub("_", name).split("/") if part.strip(". ")]
     return "/".join(parts)[:250].rstrip("/. ") or "_"
-
-
-def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

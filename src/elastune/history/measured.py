@@ -25,8 +25,6 @@ _WARM_UP = 1
 
 @dataclass(slots=True)
 class Measurements:
-    """All in seconds."""
-
     iterations: dict[int, dict[TrialId, list[float]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )

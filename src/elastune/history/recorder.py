@@ -7,6 +7,7 @@ compares the two.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -214,7 +215,7 @@ def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
         nodes=record.nodes.lives(record.now_s),
         gangs=record.gangs.lives(record.now_s),
         trials=record.trials.histories(),
-        money=_without_repeats(record.money),
+        money=tuple(point for point, _ in itertools.groupby(record.money)),
         best=tuple(record.trials.best),
         stages=tuple(record.stages),
         remarks=tuple(record.remarks),
@@ -229,7 +230,3 @@ def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
 def commands_of(entry: Entry) -> list[Message]:
     """All but timers, which concern the core only."""
     return [decode(line) for line in entry.command_lines if not mentions(line, SetTimer, CancelTimer)]
-
-
-def _without_repeats(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    return tuple(point for index, point in enumerate(points) if not index or point != points[index - 1])

@@ -72,8 +72,7 @@ class RunStatus:
     limits: Limits  # the job's limits; `conceded` names those given up since
     conceded: tuple[str, ...]
     predicted: Estimate | None
-    promised: Estimate | None
-    """Not exceeded by the plan with the job's confidence; None: there is no plan."""
+    promised: Estimate | None  # not exceeded with the job's confidence; None: there is no plan
     actual: Estimate  # so far; final once the run has ended
     ending: Ending | None
     best: BestTrial | None
@@ -89,8 +88,7 @@ class RunStatus:
     failures: tuple[Failure, ...]
     remarks: tuple[RunNote, ...]
     warnings: tuple[str, ...] = ()  # problems to show even if the run is complete
-    hopping: HoppingFigures | None = None
-    """None: no model hopped, or not computed, because that reads the journal once more."""
+    hopping: HoppingFigures | None = None  # None: no model hopped, or the journal was not read for it
     prices: NodePrices | None = None  # None: all nodes cost the job's price
 
     @property

@@ -17,8 +17,6 @@ from elastune.setup.run_setup import RunSetup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDigest:
-    """What a summary needs of one finished run."""
-
     run: str
     policy: str
     seed: int
@@ -33,8 +31,6 @@ class RunDigest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTerms:
-    """What is known about a policy's runs in advance."""
-
     policy: str
     metric_name: str
     mode: Mode

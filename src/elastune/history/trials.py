@@ -30,14 +30,13 @@ class HistoryTerms:
         return cls(metric=terms.metric, mode=terms.mode, cluster=terms.cluster)
 
 
+# For readers that need neither cost nor metric.
 TIMES_ONLY = HistoryTerms(
     metric="", mode=Mode.MAX, cluster=ClusterTerms(slots_per_node=1, max_nodes=1, price_per_hour=0.0)
 )
-"""For readers that need neither cost nor metric."""
 
 
 OVER = ("stopped", "finished", "failed")
-"""The statuses of finished trials."""
 
 
 class RowEntry(NamedTuple):
@@ -233,7 +232,7 @@ class TrialBook:
         trial = self._trials[event.trial]
         for row in event.rows:
             value = row.metrics.get(self._metric)
-            if not isinstance(value, int | float) or not _is_finite(value):
+            if value is None or not math.isfinite(as_float(value)):
                 break
             trial.values.append(value)
             trial.points.append(MetricPoint(row.at_s, row.iteration, value))
@@ -273,10 +272,3 @@ class TrialBook:
         value = trial.values[iteration - 1]
         if not self.best or self._mode.better(value, self.best[-1].value):
             self.best.append(BestStep(at_s, value, number, iteration))
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer too large for a float
-        return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -144,18 +144,8 @@ def is_there(connection: sa.Connection, label: str) -> bool:
 
 
 def to_row(record: RunRecord) -> dict[str, str | int]:
-    head = LineHash().head
-    return {
-        "run": record.run,
-        "name": record.name,
-        "created_utc": to_text(record.created_utc),
-        "body": record.body.value,
-        "policy": record.policy,
-        "seed": record.seed,
-        "events": head.events,
-        "lines": head.lines,
-        "sha256": head.sha256,
-    }
+    texts = {"created_utc": to_text(record.created_utc), "body": record.body.value}
+    return {**asdict(record), **texts, **asdict(LineHash().head)}
 
 
 def to_record(row: sa.Row[tuple[object, ...]]) -> RunRecord:

@@ -24,7 +24,7 @@ SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresDatabase:
-    """`elastune.journal.backend.Backend` for a server."""
+    """A `Backend` for a server."""
 
     label: str
     engine: sa.Engine

@@ -29,8 +29,6 @@ class RuntimeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What is known of a run before its first event."""
-
     run: RunId
     name: str
     created_utc: datetime
@@ -89,8 +87,6 @@ def to_text(moment: datetime) -> str:
 
 
 class LineHash:
-    """Counts and hashes events one by one."""
-
     __slots__ = ("_digest", "events", "lines")
 
     def __init__(self) -> None:

@@ -122,16 +122,12 @@ class FoundRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenFolder:
-    """A run folder whose journal cannot be read."""
-
     folder: RunFolder
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The runs under a root, newest first, and the folders that could not be read."""
-
     runs: tuple[FoundRun, ...]
     broken: tuple[BrokenFolder, ...]
 

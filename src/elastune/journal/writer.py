@@ -32,8 +32,6 @@ Row = tuple[RunId, int, str, str]
 
 
 class EntrySink(Protocol):
-    """Where rows become durable."""
-
     def store(self, rows: Sequence[Row], *, before: JournalHead, after: JournalHead) -> None:
         """All rows or none. Raises if the run is not at `before`, because another process wrote to it."""
 

@@ -24,8 +24,6 @@ from elastune.wording import plural
 
 
 class CampaignProgress(NamedTuple):
-    """The number of finished runs, and the virtual time of the current one."""
-
     done: int
     runs: int
     now_s: float
@@ -47,8 +45,6 @@ class RunNaming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """A policy ready to run, and its predicted time and cost."""
-
     setup: RunSetup
     predicted: Estimate
 
@@ -65,8 +61,6 @@ class SimulatedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRun:
-    """An interrupted run; its journal has the events so far."""
-
     run: RunId
     events: int
     now_s: float
@@ -187,15 +181,13 @@ def simulate_all(
                 simulation.run(progress, clock=naming.clock)
                 runs.append(_simulated(simulation, each.predicted))
     except KeyboardInterrupt as interrupt:
-        cut = None if simulation is None else _cut(simulation)
+        cut = None
+        if simulation is not None:
+            events = simulation.writer.next_number - 1
+            cut = CutRun(run=simulation.record.run, events=events, now_s=simulation.body.now_s)
         partial = replace(campaign, runs=tuple(runs), interrupted=True, cut=cut)
         raise CampaignInterrupted(partial) from interrupt
     return replace(campaign, runs=tuple(runs))
-
-
-def _cut(simulation: Simulation) -> CutRun:
-    events = simulation.writer.next_number - 1
-    return CutRun(run=simulation.record.run, events=events, now_s=simulation.body.now_s)
 
 
 def _progress(watch: Watch | None, done: int, runs: int, contestant: Contestant) -> Progress | None:

@@ -37,8 +37,6 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """A run without an end, still running or interrupted."""
-
     run: str
     policy: str
     seed: int
@@ -48,8 +46,6 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignStatus:
-    """Runs that were started together."""
-
     overview: Overview
     digests: tuple[RunDigest, ...]
     unfinished: tuple[Unfinished, ...]
@@ -83,7 +79,7 @@ def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
     setups: dict[str, RunSetup] = {}
     digests: list[RunDigest] = []
     unfinished: list[Unfinished] = []
-    for found in sorted(runs, key=_number):
+    for found in sorted(runs, key=lambda each: int(each.record.run.partition(".")[2] or 0)):
         record, summary = found.record, journal.summary(found.record.run)
         end, at_s = find_end(journal, summary)
         if summary.last is not None and record.policy not in setups:
@@ -119,7 +115,3 @@ def _replayed(found: FoundRun, journal: Journal, setup: RunSetup, sha256: str) -
     predicted = predicted_for(setup, found.folder)
     status = status_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=notes)
     return digest_of(record.run, status, sha256)
-
-
-def _number(found: FoundRun) -> int:
-    return int(found.record.run.partition(".")[2] or 0)

@@ -41,8 +41,6 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOpening:
-    """Identifies a run and its folder."""
-
     head: RunHead
     folder: RunFolder
 

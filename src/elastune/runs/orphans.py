@@ -19,6 +19,8 @@ from elastune.providers.protocol import LiveInstance
 from elastune.runs.run_list import RunState, find_end, state_of
 from elastune.wording import format_duration
 
+_SHOWN = ("provider", "node", "run", "job", "owner", "kind", "state")
+
 
 def why_orphaned(instance: LiveInstance, now: float, runs: Mapping[str, RunState]) -> str | None:
     """None: not an orphan, as far as is known here. `runs`: the states of the runs known here."""
@@ -75,13 +77,7 @@ class LiveNode:
     def to_dict(self, now: float) -> dict[str, object]:
         seen = self.instance
         return {
-            "provider": seen.provider,
-            "node": seen.node,
-            "run": seen.run,
-            "job": seen.job,
-            "owner": seen.owner,
-            "kind": seen.kind,
-            "state": seen.state,
+            **{name: getattr(seen, name) for name in _SHOWN},
             "age_seconds": self.age_s,
             "usd_per_hour": seen.usd_per_hour,
             "cost": self.cost,

@@ -30,8 +30,6 @@ _AGREEMENT = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySimulations:
-    """Means over simulations of a policy on unknown learning curves."""
-
     estimate: Estimate
     least: Estimate
     most: Estimate  # `least` and `most`: time and money separately

@@ -140,7 +140,6 @@ class PreparedRun:
 
 
 def spends_money(job: Job) -> bool:
-    """Whether its provider sends a bill."""
     return job.cluster.provider not in _FREE
 
 

@@ -46,8 +46,6 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    """The measurements, the profile for the planner, and what measuring took."""
-
     measurements: Measurements
     profile: Profile
     path: Path

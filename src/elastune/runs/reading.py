@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import NamedTuple
 
-from elastune.core.events import RunStarted
 from elastune.history.hopping import hopping_of
 from elastune.history.recorder import History, history_of
 from elastune.history.trials import HistoryTerms
 from elastune.job.job import Job
-from elastune.journal.codec import event_of
 from elastune.journal.run_folders import FoundRun, RunFolder
 from elastune.journal.store import Journal
-from elastune.runs.reopening import ReopenedRun, reopen
+from elastune.runs.reopening import ReopenedRun, reopen, started_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ def remember(found: FoundRun) -> RunReport:
         status=_add_hopping(status, history, terms),
         terms=terms,
         history=history,
-        job=_job_of(found),
+        job=started_of(found.record, Journal.open(found.journal, read_only=True)).job,
         plan=_read_plan(found.folder) if status.standing.promised is not None else (),
     )
 
@@ -81,12 +79,6 @@ def terms_of(job: Job) -> HistoryTerms:
     return HistoryTerms(metric=tuning.metric, mode=tuning.mode, cluster=job.cluster.to_terms())
 
 
-def _job_of(found: FoundRun) -> Mapping[str, object]:
-    journal = Journal.open(found.journal, read_only=True)
-    started = event_of(next(journal.read(found.record.run)))
-    return started.job if isinstance(started, RunStarted) else {}
-
-
 def _read_plan(folder: RunFolder) -> tuple[PlannedStage, ...]:
     """Empty if the file is missing or not valid."""
     try:
@@ -105,8 +97,6 @@ def _read_plan(folder: RunFolder) -> tuple[PlannedStage, ...]:
 
 
 class NodeCount(NamedTuple):
-    """Nodes from this time on."""
-
     at_s: float
     ready: int
     booting: int

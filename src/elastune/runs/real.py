@@ -93,8 +93,6 @@ class RunResources:
 
 
 class RealRun:
-    """One run of one setup, from its beginning or from the end of its journal."""
-
     def __init__(
         self,
         setup: RunSetup,

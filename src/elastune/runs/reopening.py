@@ -63,10 +63,8 @@ class ReopenedRun:
     writer: str | None  # the process that is writing the run
     standing: RunStatus
     audit: Audit | None  # None: not requested
-    intent: RunIntent | None = None
-    """The requested seed, policy and faults; None: not recorded."""
-    final_check: FinalCheck | None = None
-    """None: the run is not over, or not checked."""
+    intent: RunIntent | None = None  # the requested seed, policy and faults; None: not recorded
+    final_check: FinalCheck | None = None  # None: the run is not over, or not checked
 
     @property
     def faults(self) -> str | None:
@@ -137,7 +135,6 @@ def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
 
 
 def _with_checkpoint(found: FoundRun, job: Job, standing: RunStatus) -> RunStatus:
-    """Adds the path of a real run's best model."""
     best = standing.best
     if found.record.body is not RuntimeKind.RAY or best is None:
         return standing
@@ -191,7 +188,6 @@ def started_of(record: RunRecord, journal: Journal) -> RunStarted:
 
 
 def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
-    """The setup of a run, from its first event."""
     started = started_of(record, journal)
     try:
         job = Job.from_dict(started.job, source=f"the job of run {record.run}")

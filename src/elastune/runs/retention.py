@@ -22,8 +22,7 @@ class Retention:
         self._state = state
         self._keeps_all = keeps_all
         self._there: dict[TrialId, set[int]] = {}
-        self._underway: dict[TrialId, set[tuple[int, int]]] = {}
-        """Amid iterations, where models hop: iteration, and visits of it."""
+        self._underway: dict[TrialId, set[tuple[int, int]]] = {}  # model hopping: iteration, visits done
         self._touched: set[TrialId] = set()
         self._best: TrialId | None = None
         self._live: set[TrialId] = set()

@@ -87,7 +87,6 @@ def write_final_check(folder: RunFolder, final_check: FinalCheck | None) -> None
 
 
 def read_final_check(folder: RunFolder) -> FinalCheck | None:
-    """None: not done."""
     match _read(folder.report / _FINAL_CHECK):
         case {"left": [*left], "at": str(at), "how": str(how)}:
             return FinalCheck(left=tuple(map(str, left)), at=at, how=how)

@@ -82,18 +82,15 @@ def read_list(root: Path) -> RunList:
     if root.exists() and not root.is_dir():
         raise JobError(f"{root} is a file; expected the folder in which runs are kept, such as elastune-runs")
     listing = list_runs(root)
-    journals: dict[Path, Journal] = {}
-    costs: dict[Path, dict[str, float]] = {}
-    intents: dict[Path, RunIntent | None] = {}
+    opened: dict[Path, tuple[Journal, dict[str, float], RunIntent | None]] = {}
     lines: list[RunLine] = []
     broken = list(listing.broken)
     for found in listing.runs:
-        path = found.folder.path
         try:
-            if found.journal not in journals:
-                journals[found.journal] = Journal.open(found.journal, read_only=True)
-                costs[path], intents[path] = read_costs(found.folder), read_intent(found.folder)
-            lines.append(_line(found, journals[found.journal], costs[path], intents[path]))
+            if found.journal not in opened:
+                journal = Journal.open(found.journal, read_only=True)
+                opened[found.journal] = (journal, read_costs(found.folder), read_intent(found.folder))
+            lines.append(_line(found, *opened[found.journal]))
         except ElastuneError as error:
             broken.append(BrokenFolder(folder=found.folder, reason=str(error)))
     return RunList(root=root, runs=tuple(lines), broken=tuple(broken))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from elastune.checkpoints.encoding import decode, encode
 from elastune.checkpoints.store import Store
 from elastune.core.events import Config
-from elastune.data.dataset import Dataset
 from elastune.errors import ExecutionError, JobError
 from elastune.history.gangs import GangLife, VisitLife
 from elastune.history.recorder import history_of
@@ -157,7 +156,10 @@ class _Replay:
         shipment = ship(job, job.metric or "metric")
         dataset = open_data(job, found.folder.path.absolute(), shipment.recipe)
         orders = read_visit_orders(journal.read(record.run))
-        return cls(found, job, shipment, orders, _open_partitions(job, dataset))
+        if dataset is None:
+            raise JobError("the job has no partitioned data; expected the data of a hopping run")
+        limit = None if job.data.memory is None else int(job.data.memory * 1e9)
+        return cls(found, job, shipment, orders, SlotPartitions(dataset, limit, None))
 
     @property
     def store(self) -> Store:
@@ -217,10 +219,3 @@ class _Replay:
         if done is None:
             raise ExecutionError(f"trial {trial} trains nothing on {visit}: the trainable has changed")
         return decode(done.kept, pickles=self.job.pickles), done.kept
-
-
-def _open_partitions(job: Job, dataset: Dataset | None) -> SlotPartitions:
-    if dataset is None or job.data is None:
-        raise JobError("the job has no partitioned data; expected the data of a hopping run")
-    limit = None if job.data.memory is None else int(job.data.memory * 1e9)
-    return SlotPartitions(dataset, limit, None)
