@@ -35,20 +35,27 @@ class VisitLife:
     model_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class GangLife:
+    """One gang of a trial. While it runs, the current activity has no span yet."""
+
     trial: TrialId
     generation: int
     gang: Gang
-    spans: tuple[GangSpan, ...]
-    end: str | None  # `paused`, `stopped`, `crashed`, `lost` or `visited`; None: it still runs
+    formed_s: float
+    since_s: float  # start of the current activity
+    activity: Activity = Activity.STARTING
+    spans: list[GangSpan] = field(default_factory=list)
+    end: str | None = None  # `paused`, `stopped`, `crashed`, `lost` or `visited`; None: it still runs
+    ended_s: float | None = None
     visit: VisitLife | None = None  # model hopping: a gang of one slot visits one partition
     is_together: bool = False  # one model on all workers between hopping epochs, partitions per member
     first_iteration: int = 1
     rows: int = 0  # iterations reported
     started_s: float | None = None  # when training began, if reported
     save_from_s: float | None = None  # when a save and pause was commanded
-    iterations_s: tuple[float, ...] = ()  # durations of the iterations whose start is known
+    iteration_from_s: float | None = None  # start of the current iteration; None: unknown
+    iterations_s: list[float] = field(default_factory=list)  # of iterations whose start is known
 
     @property
     def from_s(self) -> float:
@@ -58,29 +65,8 @@ class GangLife:
     def until_s(self) -> float:
         return self.spans[-1].until_s
 
-
-@dataclass(slots=True)
-class _Gang:
-    trial: TrialId
-    generation: int
-    gang: Gang
-    formed_s: float
-    since_s: float
-    activity: Activity = Activity.STARTING
-    visit: VisitLife | None = None
-    is_together: bool = False
-    first_iteration: int = 1
-    rows: int = 0
-    spans: list[GangSpan] = field(default_factory=list)
-    end: str | None = None
-    ended_s: float | None = None
-    started_s: float | None = None
-    save_from_s: float | None = None
-    iteration_from_s: float | None = None  # start of the current iteration; None: unknown
-    iterations_s: list[float] = field(default_factory=list)
-
     @classmethod
-    def of(cls, command: Train, at_s: float) -> _Gang:
+    def of(cls, command: Train, at_s: float) -> GangLife:
         gang = cls(command.trial, command.generation, command.gang, at_s, at_s)
         gang.first_iteration = command.after_iteration + 1
         if command.visit is None:
@@ -114,24 +100,13 @@ class _Gang:
                 self.iterations_s.append(row.at_s - self.iteration_from_s)
             self.iteration_from_s = row.at_s
 
-    def life(self, now_s: float) -> GangLife:
-        spans = list(self.spans)
-        if self.end is None and now_s > self.since_s:
-            spans.append(GangSpan(self.activity, self.since_s, now_s))
-        return GangLife(
-            trial=self.trial,
-            generation=self.generation,
-            gang=self.gang,
-            spans=tuple(spans) or (GangSpan(self.activity, self.formed_s, self.formed_s),),
-            end=self.end,
-            visit=self.visit,
-            is_together=self.is_together,
-            first_iteration=self.first_iteration,
-            rows=self.rows,
-            started_s=self.started_s,
-            save_from_s=self.save_from_s,
-            iterations_s=tuple(self.iterations_s),
-        )
+    def at(self, now_s: float) -> GangLife:
+        """A copy with at least one span, of length 0 if there is no other."""
+        copy = replace(self, spans=list(self.spans), iterations_s=list(self.iterations_s))
+        if copy.end is None:
+            copy.end_span(now_s)
+        copy.spans = copy.spans or [GangSpan(self.activity, self.formed_s, self.formed_s)]
+        return copy
 
 
 @dataclass(slots=True)
@@ -139,7 +114,7 @@ class _Tenure:
     """The sum over all gangs of a trial."""
 
     first_s: float
-    last: _Gang
+    last: GangLife
     seconds: float = 0.0
     slot_seconds: float = 0.0
 
@@ -160,8 +135,8 @@ class GangBook:
 
     def __init__(self, cluster: ClusterTerms) -> None:
         self._rate = slot_rate(cluster)
-        self._all: list[_Gang] = []
-        self._present: dict[TrialId, _Gang] = {}
+        self._all: list[GangLife] = []
+        self._present: dict[TrialId, GangLife] = {}
         self._tenures: dict[TrialId, _Tenure] = {}
         self._closed_usd = 0.0
         self._slots = 0
@@ -190,7 +165,7 @@ class GangBook:
             if gang.iteration_from_s is None and gang.iterations_s:
                 gang.iteration_from_s = at_s
             return
-        gang = _Gang.of(command, at_s)
+        gang = GangLife.of(command, at_s)
         self._tenures.setdefault(command.trial, _Tenure(at_s, gang)).last = gang
         self._all.append(gang)
         self._present[command.trial] = gang
@@ -259,4 +234,4 @@ class GangBook:
         )
 
     def lives(self, now_s: float) -> tuple[GangLife, ...]:
-        return tuple(gang.life(now_s) for gang in self._all)
+        return tuple(gang.at(now_s) for gang in self._all)

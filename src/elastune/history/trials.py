@@ -127,26 +127,16 @@ class BestStep(NamedTuple):
     iteration: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class TrialHistory:
     trial: TrialId
     config: Config
-    points: tuple[MetricPoint, ...]
-    kept: tuple[float, ...]  # the metric after iterations 1, 2, ... of the trial's final state
-    crashes: tuple[Crash, ...]
-    parent: TrialId | None  # the trial it was forked from
-    inherited: int  # the first values that are the parent's
-
-
-@dataclass(slots=True)
-class _Trial:
-    config: Config
-    parent: TrialId | None = None
-    inherited: int = 0
     points: list[MetricPoint] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)  # the metric after iterations 1, 2, ... of its state
     saved: int = 0
     crashes: list[Crash] = field(default_factory=list)
+    parent: TrialId | None = None  # the trial it was forked from
+    inherited: int = 0  # the first values that are the parent's
 
 
 @dataclass(slots=True)
@@ -211,17 +201,17 @@ class TrialBook:
     def __init__(self, terms: HistoryTerms) -> None:
         self._metric = terms.metric
         self._mode = terms.mode
-        self._trials: dict[TrialId, _Trial] = {}
+        self._trials: dict[TrialId, TrialHistory] = {}
         self._forks: dict[TrialId, Fork] = {}  # commanded, not yet sampled
         self.best: list[BestStep] = []
 
     def sampled(self, event: TrialsSampled) -> None:
         for number, config in event.trials:
-            trial = self._trials[number] = _Trial(config)
+            trial = self._trials[number] = TrialHistory(trial=number, config=config)
             fork = self._forks.pop(number, None)
             if fork is not None:
                 trial.parent, trial.inherited = fork.parent, fork.iteration
-                trial.values = self._trials[fork.parent].values[: fork.iteration]
+                trial.kept = self._trials[fork.parent].kept[: fork.iteration]
                 trial.saved = fork.iteration
 
     def forked(self, command: Fork) -> None:
@@ -234,41 +224,30 @@ class TrialBook:
             value = row.metrics.get(self._metric)
             if value is None or not math.isfinite(as_float(value)):
                 break
-            trial.values.append(value)
+            trial.kept.append(value)
             trial.points.append(MetricPoint(row.at_s, row.iteration, value))
         for iteration in event.saved:
-            if iteration <= len(trial.values):
+            if iteration <= len(trial.kept):
                 self._save(event.trial, iteration, event.at_s)
 
     def crashed(self, event: TrialCrashed) -> None:
         self._trials[event.trial].crashes.append(Crash(event.at_s, event.error))
 
     def save_all(self, number: TrialId, at_s: float) -> None:
-        self._save(number, len(self._trials[number].values), at_s)
+        self._save(number, len(self._trials[number].kept), at_s)
 
     def forget_unsaved(self, number: TrialId) -> None:
         trial = self._trials[number]
-        del trial.values[trial.saved :]
+        del trial.kept[trial.saved :]
 
     def histories(self) -> dict[TrialId, TrialHistory]:
-        return {
-            number: TrialHistory(
-                trial=number,
-                config=trial.config,
-                points=tuple(trial.points),
-                kept=tuple(trial.values),
-                crashes=tuple(trial.crashes),
-                parent=trial.parent,
-                inherited=trial.inherited,
-            )
-            for number, trial in self._trials.items()
-        }
+        return dict(self._trials)
 
     def _save(self, number: TrialId, iteration: int, at_s: float) -> None:
         trial = self._trials[number]
         trial.saved = max(trial.saved, iteration)
         if not iteration:
             return
-        value = trial.values[iteration - 1]
+        value = trial.kept[iteration - 1]
         if not self.best or self._mode.better(value, self.best[-1].value):
             self.best.append(BestStep(at_s, value, number, iteration))

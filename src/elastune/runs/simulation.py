@@ -145,9 +145,9 @@ class Simulation:
     def step(self) -> bool:
         """Process the next event; False when none is left."""
         try:
-            return self.body.step(self._drive_until_death if self._dies_s < math.inf else self.driver)
+            return self.body.step(self._think if self._dies_s < math.inf else self.driver)
         except _DriverDied:
-            self._restart_driver()
+            self._come_back()
             return True
 
     def result(self, predicted: Estimate) -> RunResult:
@@ -163,7 +163,7 @@ class Simulation:
     def _drive(self, core: Core) -> Driver:
         return Driver(core, self.writer, commit_each=self.faults.driver_per_hour > 0.0)
 
-    def _drive_until_death(self, event: AnyEvent) -> Sequence[AnyCommand]:
+    def _think(self, event: AnyEvent) -> Sequence[AnyCommand]:
         commands = self.driver(event)
         if event.at_s < self._dies_s or self.core.state.ended is not None:
             return commands
@@ -171,7 +171,7 @@ class Simulation:
             self.body.carry_out(command)
         raise _DriverDied
 
-    def _restart_driver(self) -> None:
+    def _come_back(self) -> None:
         """A new driver, which knows only the journal."""
         self.writer.commit()
         core = replay(self.setup.make_core(self.seed), self.journal.read(self.record.run))
