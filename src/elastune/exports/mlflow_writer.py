@@ -54,6 +54,7 @@ class MlflowWriter:
         from mlflow import MlflowClient  # noqa: PLC0415
 
         self._head = head
+        self._tags = {RUN: head.run, "elastune.policy": head.policy, "elastune.seed": str(head.seed)}
 
         self._client = MlflowClient(tracking_uri=uri)
         self._experiment = self._find_experiment(experiment or head.name)
@@ -102,21 +103,13 @@ class MlflowWriter:
         return str(self._client.create_experiment(name) if found is None else found.experiment_id)
 
     def _find_parent(self) -> str:
-        head = self._head
-        created = head.created_utc.isoformat()
+        head, created = self._head, self._head.created_utc.isoformat()
         found = self._search(f"tags.`{RUN}` = '{head.run}' and tags.`elastune.created` = '{created}'")
         runs = [run for run in found if TRIAL not in run.data.tags]
         if runs:
             return str(runs[0].info.run_id)
-        tags = {
-            RUN: head.run,
-            "elastune.created": created,
-            "elastune.policy": head.policy,
-            "elastune.seed": str(head.seed),
-            "elastune.body": head.body,
-            "elastune.metric": head.metric,
-            "elastune.mode": head.mode.value,
-        }
+        tags = {"elastune.created": created, "elastune.body": head.body, "elastune.metric": head.metric}
+        tags |= {**self._tags, "elastune.mode": head.mode.value}
         run = self._client.create_run(
             self._experiment, start_time=self._ms(0.0), tags=tags, run_name=f"{head.name}-{head.run}"
         )
@@ -140,14 +133,7 @@ class MlflowWriter:
     def _begin(self, line: TrialEntry) -> _Trial:
         from mlflow.entities import Param  # noqa: PLC0415
 
-        head = self._head
-        tags = {
-            _PARENT: self.parent,
-            RUN: head.run,
-            TRIAL: str(line.trial),
-            "elastune.policy": head.policy,
-            "elastune.seed": str(head.seed),
-        }
+        tags = {**self._tags, _PARENT: self.parent, TRIAL: str(line.trial)}
         run = self._client.create_run(
             self._experiment,
             start_time=self._ms(line.started_s),

@@ -214,7 +214,7 @@ def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
     return History(
         nodes=record.nodes.lives(record.now_s),
         gangs=record.gangs.lives(record.now_s),
-        trials=record.trials.histories(),
+        trials=dict(record.trials.histories),
         money=tuple(point for point, _ in itertools.groupby(record.money)),
         best=tuple(record.trials.best),
         stages=tuple(record.stages),

@@ -201,17 +201,17 @@ class TrialBook:
     def __init__(self, terms: HistoryTerms) -> None:
         self._metric = terms.metric
         self._mode = terms.mode
-        self._trials: dict[TrialId, TrialHistory] = {}
+        self.histories: dict[TrialId, TrialHistory] = {}
         self._forks: dict[TrialId, Fork] = {}  # commanded, not yet sampled
         self.best: list[BestStep] = []
 
     def sampled(self, event: TrialsSampled) -> None:
         for number, config in event.trials:
-            trial = self._trials[number] = TrialHistory(trial=number, config=config)
+            trial = self.histories[number] = TrialHistory(trial=number, config=config)
             fork = self._forks.pop(number, None)
             if fork is not None:
                 trial.parent, trial.inherited = fork.parent, fork.iteration
-                trial.kept = self._trials[fork.parent].kept[: fork.iteration]
+                trial.kept = self.histories[fork.parent].kept[: fork.iteration]
                 trial.saved = fork.iteration
 
     def forked(self, command: Fork) -> None:
@@ -219,7 +219,7 @@ class TrialBook:
 
     def progressed(self, event: Progressed) -> None:
         """A row without a finite metric ends the trial; it and later rows do not count."""
-        trial = self._trials[event.trial]
+        trial = self.histories[event.trial]
         for row in event.rows:
             value = row.metrics.get(self._metric)
             if value is None or not math.isfinite(as_float(value)):
@@ -231,20 +231,17 @@ class TrialBook:
                 self._save(event.trial, iteration, event.at_s)
 
     def crashed(self, event: TrialCrashed) -> None:
-        self._trials[event.trial].crashes.append(Crash(event.at_s, event.error))
+        self.histories[event.trial].crashes.append(Crash(event.at_s, event.error))
 
     def save_all(self, number: TrialId, at_s: float) -> None:
-        self._save(number, len(self._trials[number].kept), at_s)
+        self._save(number, len(self.histories[number].kept), at_s)
 
     def forget_unsaved(self, number: TrialId) -> None:
-        trial = self._trials[number]
+        trial = self.histories[number]
         del trial.kept[trial.saved :]
 
-    def histories(self) -> dict[TrialId, TrialHistory]:
-        return dict(self._trials)
-
     def _save(self, number: TrialId, iteration: int, at_s: float) -> None:
-        trial = self._trials[number]
+        trial = self.histories[number]
         trial.saved = max(trial.saved, iteration)
         if not iteration:
             return

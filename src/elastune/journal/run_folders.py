@@ -58,15 +58,11 @@ class RunFolder:
             folder.path.mkdir(parents=True)
             for part in (folder.checkpoints, folder.logs, folder.report):
                 part.mkdir()
-        except FileExistsError as error:
-            raise JobError(
-                f"the run folder {folder.path} cannot be created: {error.filename} exists"
-            ) from error
         except OSError as error:
-            raise JobError(
-                f"the run folder {folder.path} cannot be created: {error.strerror}; choose another root for "
-                "runs"
-            ) from error
+            reason = f"{error.strerror}; choose another root for runs"
+            if isinstance(error, FileExistsError):
+                reason = f"{error.filename} exists"
+            raise JobError(f"the run folder {folder.path} cannot be created: {reason}") from error
         return folder
 
     @property
@@ -152,8 +148,11 @@ def find_runs(root: Path, text: str) -> Sequence[FoundRun]:
     match = _ID_START.fullmatch(text)
     if match:
         folders = [folder for folder in run_folders(root) if (folder.run or "").startswith(match["folder"])]
+        if len(folders) > 1:
+            there = _listed(f"{folder.run} ({folder.path.name})" for folder in folders)
+            raise JobError(f"{text!r} is the start of {len(folders)} ids; add digits: {there}")
         if folders:
-            return _in_folder(_only(text, folders), match["part"])
+            return _in_folder(folders[0], match["part"])
     path = next((path for path in (Path(text), root / text) if text and path.exists()), None)
     if path is None:
         there = _listed(f"{folder.run} ({folder.path.name})" for folder in run_folders(root))
@@ -198,13 +197,6 @@ def _in_folder(folder: RunFolder, part: str | None) -> Sequence[FoundRun]:
         there = _listed(_describe(found.record) for found in runs)
         raise JobError(f"{runs[0].journal} holds no run {part}; name one of: {there}")
     return fitting
-
-
-def _only(text: str, folders: Sequence[RunFolder]) -> RunFolder:
-    if len(folders) > 1:
-        there = _listed(f"{folder.run} ({folder.path.name})" for folder in folders)
-        raise JobError(f"{text!r} is the start of {len(folders)} ids; add digits: {there}")
-    return folders[0]
 
 
 def _read_all(folders: Sequence[RunFolder]) -> Listing:

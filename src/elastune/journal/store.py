@@ -81,7 +81,10 @@ class Journal:
             if not found and read_only:
                 raise JobError(f"{backend.label} holds no journal; expected the tables that a run creates")
             if not found:
-                _create(backend)
+                with backend.creating() as connection:
+                    if not schema.is_there(connection, backend.label):
+                        backend.refuse_strangers(connection)
+                        schema.create(connection)
         return cls(backend=backend, read_only=read_only)
 
     @property
@@ -204,7 +207,8 @@ class _Table:
         )
         with explained(self.label), connection.begin():
             if connection.execute(advance).rowcount != 1:
-                if self._head(connection) == after:
+                row = connection.execute(sa.select(runs).where(runs.c.run == self.run)).first()
+                if row is not None and schema.to_head(row) == after:
                     return  # this commit was interrupted after it was done, and is retried
                 raise ExecutionError(
                     f"run {self.run} in the journal {self.label} is no longer at event {before.events}: "
@@ -213,17 +217,6 @@ class _Table:
                 )
             connection.exec_driver_sql(self.insert, list(rows))
 
-    def _head(self, connection: sa.Connection) -> JournalHead | None:
-        row = connection.execute(sa.select(schema.runs).where(schema.runs.c.run == self.run)).first()
-        return None if row is None else schema.to_head(row)
-
     def close(self) -> None:
         with explained(self.label):
             self.session.close()
-
-
-def _create(backend: Backend) -> None:
-    with backend.creating() as connection:
-        if not schema.is_there(connection, backend.label):
-            backend.refuse_strangers(connection)
-            schema.create(connection)

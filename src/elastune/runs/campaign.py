@@ -120,26 +120,19 @@ class CampaignInterrupted(KeyboardInterrupt):
 def check(setup: RunSetup, seed: int) -> None:
     """Raise what would fail in the first step, before anything is written."""
     setup.make_policy(seed)
-    _check_size(setup, setup.tuning.make_sampler(seed).size)
-    limits = setup.terms.limits
+    size, limits = setup.tuning.make_sampler(seed).size, setup.terms.limits
+    planned = 0 if setup.quote is None else sum(each.stages[0].trials for each in setup.quote.brackets)
+    if size is not None and planned > size:  # the plan's price would be wrong
+        raise JobError(
+            f"the search starts {planned:,} trials, but the {setup.tuning.sampler.kind} has only "
+            f"{plural(size, 'configuration')}; expected at most {size:,} trials, or another search.sampler "
+            "(random, or {kind: table, replace: true} for a table)"
+        )
     ends = limits.deadline_s is not None or limits.budget_usd is not None
     if setup.needs_a_limit and not (ends or setup.tuning.sampler.is_finite):
         raise JobError(
             f"with the policy {setup.policy} nothing ends this search; expected search.trials or "
             "max_iterations, a deadline, a budget, or search.sampler: grid or table"
-        )
-
-
-def _check_size(setup: RunSetup, size: int | None) -> None:
-    """A plan for more trials than configurations would have the wrong price."""
-    if setup.quote is None or size is None:
-        return
-    planned = sum(bracket.stages[0].trials for bracket in setup.quote.brackets)
-    if planned > size:
-        raise JobError(
-            f"the search starts {planned:,} trials, but the {setup.tuning.sampler.kind} has only "
-            f"{plural(size, 'configuration')}; expected at most {size:,} trials, or another search.sampler "
-            "(random, or {kind: table, replace: true} for a table)"
         )
 
 

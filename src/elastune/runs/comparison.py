@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -108,15 +109,14 @@ def compare(found: Sequence[FoundRun], tell: Tell = lambda _: None) -> RunCompar
     labels = _labels([runs[0] for runs in groups.values()])
     parties: list[Party] = []
     known: HistoryTerms | None = None
-    done = 0
+    count = itertools.count(1)
     for label, runs in zip(labels, groups.values(), strict=True):
         status = reopen(runs[0])
         terms = terms_of(status.job)
         known = _same_metric(known or terms, terms, status)
         compared = []
         for each in runs:
-            done += 1
-            tell(f"reading run {done} of {len(found)}")
+            tell(f"reading run {next(count)} of {len(found)}")
             compared.append(ComparedRun(record=each.record, history=recall(each, terms)))
         standing = status.standing
         parties.append(

@@ -118,6 +118,7 @@ def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
     entries, seed = collect_notes(journal.read(run), notes), found.record.seed
     core, deviation = taken_in(setup.make_core(seed), entries, run, audited=audited)
     end, _ = find_end(journal, summary)
+    whole = read_intent(found.folder)  # of all runs in the folder
     status = status_of(
         setup, core.state, seed=seed, predicted=predicted_for(setup, found.folder), remarks=notes
     )
@@ -129,7 +130,7 @@ def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
         writer=summary.writer,
         standing=_with_checkpoint(found, setup.job, status),
         audit=_audit(journal, summary, core, deviation) if audited else None,
-        intent=_intent(found),
+        intent=whole and replace(whole, seed=seed, seeds=1, policies=(found.record.policy,)),
         final_check=read_final_check(found.folder) if summary.writer is None else None,
     )
 
@@ -147,12 +148,6 @@ def _audit(journal: Journal, summary: Summary, core: Core, deviation: Deviation 
     entries = itertools.islice(journal.read(summary.record.run), summary.head.events)
     agreed = core.state.events if deviation is None else deviation.number - 1
     return Audit(agreed=agreed, deviation=deviation, stored=summary.head, found=hash_entries(entries).head)
-
-
-def _intent(found: FoundRun) -> RunIntent | None:
-    """For this run alone, if the folder has several."""
-    whole, record = read_intent(found.folder), found.record
-    return whole and replace(whole, seed=record.seed, seeds=1, policies=(record.policy,))
 
 
 def taken_in(
