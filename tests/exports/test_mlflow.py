@@ -123,6 +123,8 @@ def test_a_file_is_stored_with_its_trial(odd: LoadedRun, uri: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("nowhere", ["nosuch://host", "folder"])
-def test_an_address_that_mlflow_does_not_take_is_told(odd: LoadedRun, nowhere: str, tmp_path: Path) -> None:
+def test_an_address_that_mlflow_does_not_take_is_reported(
+    odd: LoadedRun, nowhere: str, tmp_path: Path
+) -> None:
     with pytest.raises(ExecutionError, match=r"MLflow refused: .* such as --to http://localhost:5000"):
         odd.export("mlflow", str(tmp_path / nowhere) if nowhere == "folder" else nowhere)

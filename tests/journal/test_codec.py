@@ -198,7 +198,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
 
 @pytest.mark.parametrize("reason", [*ev.LeaseEnd, *do.Ending])
 def test_the_reasons_of_leases_and_of_runs_have_no_word_in_common(reason: str) -> None:
-    """The codec tells them apart by their words."""
+    """The codec distinguishes them by their values."""
     assert (reason in set(map(str, ev.LeaseEnd))) != (reason in set(map(str, do.Ending)))
 
 

@@ -102,7 +102,7 @@ def test_a_summary_tells_how_far_a_run_got(journal: AnyJournal) -> None:
     assert summary.last == entry(4)
 
 
-def test_a_summary_tells_whether_somebody_writes(journal: AnyJournal) -> None:
+def test_a_summary_names_the_writer(journal: AnyJournal) -> None:
     with journal.start(record()):
         assert "process" in (journal.summary(RUN).writer or "")
     assert journal.summary(RUN).writer is None

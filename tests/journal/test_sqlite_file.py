@@ -187,7 +187,7 @@ def test_overwritten_pages_are_damage(path: Path, journal: Journal) -> None:
         Journal.open(path, read_only=True).runs()
 
 
-def test_a_journal_locked_for_too_long_is_told_and_can_be_tried_again(
+def test_a_journal_locked_for_too_long_is_reported_and_can_be_tried_again(
     path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elastune.journal.sqlite.BUSY_TIMEOUT_S", 0.05)

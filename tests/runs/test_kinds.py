@@ -72,7 +72,7 @@ def test_the_choice_is_that_of_the_plain_jobs() -> None:
         assert plain.kinds == ()
 
 
-def test_no_kind_that_fits_is_told_with_all_reasons() -> None:
+def test_no_kind_that_fits_is_reported_with_all_reasons() -> None:
     with pytest.raises(InfeasibleError) as caught:
         elastune.plan(job_of(FAST, SLOW, deadline="1m"))
     lines = str(caught.value).splitlines()
@@ -150,7 +150,7 @@ def test_any_provider_may_take_nodes_away() -> None:
 
 
 def test_a_kind_that_is_too_risky_is_not_taken_if_another_is_not() -> None:
-    """It is cheaper on paper, and its rehearsals miss the deadline."""
+    """It is cheaper on paper, but its simulations with interruptions miss the deadline."""
     rough = kind("rough", 2.0, interruptions_per_hour=12, init="60s")
     quote = elastune.plan(job_of(rough, kind("calm", 3.0, init="60s"), deadline="8m"))
     risk = quote.kinds[0].risk
