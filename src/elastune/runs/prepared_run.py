@@ -96,7 +96,7 @@ def _kind_quote(name: str, job: Job, quote: Quote | PolicyQuote | None, why_not:
         cost=None if quote is None else quote.cost,
         risk=None if quote is None else quote.risk,
         iterations=iterations,
-        keeps=not why_not,
+        keeps=quote is not None and not why_not,
         why_not=why_not,
     )
 
