@@ -26,7 +26,7 @@ def test_a_simulated_run_cannot_be_retraced(tmp_path: Path, monkeypatch: pytest.
     assert runner.invoke(app, ["simulate", "job.yaml"]).exit_code == 0
     failed = runner.invoke(app, ["replay", "last"])
     assert isinstance(failed.exception, JobError)
-    assert "is simulated: nothing was trained" in str(failed.exception)
+    assert "is simulated and has no training to replay" in str(failed.exception)
     told = runner.invoke(app, ["replay", "last", "--json"])
     assert json.loads(told.stdout)["error"] == "job"
 

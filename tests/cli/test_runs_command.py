@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_read_is_listed_with_its_reason(tmp_path: Path) 
     told = run("runs", "--runs-folder", root, cwd=tmp_path)
     assert told.returncode == 0
     assert "3 folders cannot be read" in told.stdout
-    assert "journal.sqlite is no journal" in " ".join(told.stdout.split())
+    assert "journal.sqlite is not a journal" in " ".join(told.stdout.split())
 
 
 def test_a_run_without_events_is_listed(tmp_path: Path) -> None:

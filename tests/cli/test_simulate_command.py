@@ -263,7 +263,7 @@ def test_more_trials_than_there_are_configurations_are_refused_before_the_run(tm
     assert not (tmp_path / "elastune-runs").exists()
     done = run("simulate", job, "--policy", "asha", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "64 trials were asked for, but there are only 5 configurations" in " ".join(done.stdout.split())
+    assert "64 trials were requested, but there are only 5 configurations" in " ".join(done.stdout.split())
 
 
 def test_what_is_no_job_is_said() -> None:
@@ -352,7 +352,7 @@ def test_an_infeasible_job_is_told_as_by_plan(tmp_path: Path) -> None:
         ([SYNTHETIC, "--faults", "mild,harsh"], "error: --faults has 'harsh'; expected"),
         ([SYNTHETIC, "--faults", "crash=2"], "error: faults: crash is 2.0, expected a probability"),
         ([EXAMPLES / "resnet101.yaml"], "error: simulate needs `trainable`: "),
-        ([SYNTHETIC, "--runs-folder", "/proc/none"], "cannot be made"),
+        ([SYNTHETIC, "--runs-folder", "/proc/none"], "cannot be created"),
     ],
 )
 def test_wrong_arguments_are_exit_code_2_and_leave_nothing_behind(

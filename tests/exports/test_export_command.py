@@ -1,4 +1,4 @@
-"""`elastune export`: what is written where, and what is told about it."""
+"""`elastune export`: what is written where, and what is printed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_paths_that_were_written_are_printed(folder: RunFolder) -> None:
     assert done.stdout.splitlines() == [str(export / "trials.csv"), str(export / "rows.csv")]
     again = run("export", "last", "--format", "csv", cwd=place)
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
     assert run("export", "last", "--format", "csv", "--force", cwd=place).returncode == 0
 
 
@@ -48,13 +48,13 @@ def test_a_folder_and_a_table_can_be_chosen_and_json_asked_for(folder: RunFolder
     }
 
 
-def test_what_is_wrong_is_told_as_data_where_that_was_asked_for(folder: RunFolder) -> None:
+def test_what_is_wrong_is_reported_as_data_where_that_was_asked_for(folder: RunFolder) -> None:
     place = folder.path.parent.parent
     done = run("export", "last", "--format", "tensorbord", "--json", cwd=place)
     assert done.returncode == 2
-    told = json.loads(done.stdout)
-    assert told["error"] == "job"
-    assert "did you mean 'tensorboard'?" in told["message"]
+    output = json.loads(done.stdout)
+    assert output["error"] == "job"
+    assert "did you mean 'tensorboard'?" in output["message"]
 
 
 def test_a_run_of_several_has_a_folder_of_its_own(tmp_path: Path) -> None:

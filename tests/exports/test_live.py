@@ -40,10 +40,10 @@ def check_csv(loaded: LoadedRun) -> None:
         rows.sort_values(key)[[*key, "score", "done"]].reset_index(drop=True),
         check_dtype=False,
     )
-    told = pd.read_csv(loaded.path / "export" / "trials.csv")
+    table = pd.read_csv(loaded.path / "export" / "trials.csv")
     for name in ("trial", "status", "iterations", "best", "config/x", "nodes"):
-        assert list(told[name]) == list(trials[name]), name
-    assert list(told["checkpoint"].dropna()) == list(trials["checkpoint"].dropna())
+        assert list(table[name]) == list(trials[name]), name
+    assert list(table["checkpoint"].dropna()) == list(trials["checkpoint"].dropna())
 
 
 def check_tensorboard(loaded: LoadedRun) -> None:
@@ -108,9 +108,9 @@ def test_nothing_survives_a_driver_that_is_killed_and_once_resumed_all_is_logged
     driver.wait_for_event(Progressed)
     driver.kill()
     wait_until_gone(before)
-    told = elastune.status("last", folder=driver.runs)
-    assert told.state == "interrupted"
-    assert told.standing.iterations >= 1
+    status = elastune.status("last", folder=driver.runs)
+    assert status.state == "interrupted"
+    assert status.standing.iterations >= 1
     driver.let_go()
     looks = _Looks(tmp_path / "runs")
     result = elastune.resume("last", folder=tmp_path / "runs", watch=looks)

@@ -155,7 +155,7 @@ def test_a_sink_that_hangs_does_not_keep_the_run(waits: _Waits) -> None:
     assert "it has not answered" in scribe.complaint.text
 
 
-def test_what_goes_wrong_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_goes_wrong_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> CsvWriter:
         raise ConnectionError("no such server\nand more")
 
@@ -166,13 +166,13 @@ def test_what_goes_wrong_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert scribe.complaint is not None
     assert scribe.complaint.topic == "logging"
     assert scribe.complaint.text == (
-        "nothing more is written for mlflow: ConnectionError: no such server; when the run is over, "
+        "writing for mlflow has stopped: ConnectionError: no such server; when the run is over, "
         "`elastune export 3fa2c1 --format mlflow` writes all of it"
     )
     assert len(caplog.records) == 1
 
 
-def test_a_library_that_is_missing_is_told_before_anything_runs(
+def test_a_library_that_is_missing_is_reported_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = make_experiment(1).setup.make_core(1)

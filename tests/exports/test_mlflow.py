@@ -118,11 +118,13 @@ def test_a_file_is_stored_with_its_trial(odd: LoadedRun, uri: str, tmp_path: Pat
     _, children = runs_of(uri, "files")
     (found,) = client.list_artifacts(children[0].info.run_id, "checkpoint")
     assert found.path == "checkpoint/iteration-000004.ckpt"
-    with pytest.raises(elastune.ElastuneError, match="is not a file of this machine"):
+    with pytest.raises(elastune.ElastuneError, match="is not a file on this machine"):
         sink.attach(0, "s3://bucket/model.ckpt")
 
 
 @pytest.mark.parametrize("nowhere", ["nosuch://host", "folder"])
-def test_an_address_that_mlflow_does_not_take_is_told(odd: LoadedRun, nowhere: str, tmp_path: Path) -> None:
+def test_an_address_that_mlflow_does_not_take_is_reported(
+    odd: LoadedRun, nowhere: str, tmp_path: Path
+) -> None:
     with pytest.raises(ExecutionError, match=r"MLflow refused: .* such as --to http://localhost:5000"):
         odd.export("mlflow", str(tmp_path / nowhere) if nowhere == "folder" else nowhere)

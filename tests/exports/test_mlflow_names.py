@@ -1,4 +1,4 @@
-"""Names that MLflow would refuse, and addresses that nobody should read."""
+"""Names that MLflow would refuse, and addresses whose secrets must not be shown."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def test_a_metric_gets_a_name_that_leads_somewhere(name: str, key: str) -> None:
 
 
 def test_addresses_lose_user_and_password() -> None:
-    told = without_secrets("API request to http://bob:hunter2@127.0.0.1:9/api failed")
-    assert told == "API request to http://127.0.0.1:9/api failed"
+    shown = without_secrets("API request to http://bob:hunter2@127.0.0.1:9/api failed")
+    assert shown == "API request to http://127.0.0.1:9/api failed"

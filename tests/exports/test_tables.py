@@ -101,7 +101,7 @@ def test_one_table_can_be_asked_for(odd: LoadedRun, tmp_path: Path) -> None:
 
 def test_files_that_are_there_are_kept_unless_forced(odd: LoadedRun, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("mine")
-    with pytest.raises(JobError, match=r"rows\.csv is there already; .* --force"):
+    with pytest.raises(JobError, match=r"rows\.csv exists already; .* --force"):
         odd.export("csv", tmp_path)
     assert (tmp_path / "rows.csv").read_text() == "mine"
     assert not (tmp_path / "trials.csv").exists()

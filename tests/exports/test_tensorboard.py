@@ -97,7 +97,7 @@ def test_a_second_export_replaces_the_first_and_nothing_else(odd: LoadedRun, tmp
     )
 
 
-def test_without_the_library_it_is_told_what_to_install(
+def test_without_the_library_it_is_reported_what_to_install(
     odd: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec

@@ -154,7 +154,7 @@ def test_the_bill_bends_where_the_minimum_charge_is_used_up() -> None:
     assert any(at_s == pytest.approx(born_s + 60.0) for at_s, _ in history.money)
 
 
-def test_outages_refusals_and_crashes_are_told(tmp_path: Path) -> None:
+def test_outages_refusals_and_crashes_are_reported(tmp_path: Path) -> None:
     faults = "lost_per_hour=2,refused=0.4,crash=0.05,driver_per_hour=6"
     campaign = elastune.simulate_many(ASHA, folder=tmp_path, faults=faults, seeds=4)
     assert campaign.folder is not None

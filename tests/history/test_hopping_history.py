@@ -65,9 +65,9 @@ def hopping(simulation: Simulation) -> HoppingFigures:
 @pytest.mark.parametrize("faults", [NO_FAULTS, LOSSES, Faults(crash=0.02, driver_per_hour=60.0)])
 def test_it_agrees_with_the_books_of_the_core(search: object, data: object, faults: Faults) -> None:
     simulation = simulated(search, data, seed=3, faults=faults)
-    told = history(simulation)
-    check_against_the_state(told, simulation.core.state)
-    check_shape(told)
+    found = history(simulation)
+    check_against_the_state(found, simulation.core.state)
+    check_shape(found)
     hopped = hopping(simulation)
     ended = sum(
         isinstance(event_of(entry), ev.VisitEnded) for entry in simulation.journal.read(simulation.record.run)
@@ -85,10 +85,10 @@ def test_a_run_that_was_cut_off_has_it_up_to_there(share: float) -> None:
     entries = list(simulation.journal.read(simulation.record.run))
     part = entries[: int(share * len(entries))]
     state = replay(simulation.setup.make_core(1), part).state
-    told = history_of(part, terms_of(state))
-    check_against_the_state(told, state)
-    check_shape(told)
-    hopped = hopping_of(told, 2)
+    found = history_of(part, terms_of(state))
+    check_against_the_state(found, state)
+    check_shape(found)
+    hopped = hopping_of(found, 2)
     if hopped is not None:
         assert hopped.rounds[-1].bound_s is None  # it goes on
 
@@ -169,15 +169,15 @@ def test_bytes_are_those_of_the_hops_beside_the_formula() -> None:
 
 
 def _with_sizes(simulation: Simulation, size: int) -> HoppingFigures:
-    """The same run, had its visits told the size of the model and what reading took."""
+    """The same run, if its visits reported the model size and the reading time."""
 
-    def told(entry: Entry) -> Entry:
+    def changed(entry: Entry) -> Entry:
         event = event_of(entry)
         if isinstance(event, ev.VisitEnded):
             return replace(entry, event_line=encode(replace(event, model_bytes=size, load_s=0.1)))
         return entry
 
-    entries = [told(entry) for entry in simulation.journal.read(simulation.record.run)]
+    entries = [changed(entry) for entry in simulation.journal.read(simulation.record.run)]
     found = recall_hopping(entries, simulation.setup.terms)
     assert found is not None
     return found
@@ -241,10 +241,10 @@ def test_visits_go_up_within_a_round_and_stages_with_them() -> None:
     assert len(set(shares)) > 10
 
 
-def test_that_all_workers_take_one_model_is_told_once() -> None:
+def test_that_all_workers_take_one_model_is_reported_once() -> None:
     seen = scenes(simulated(SHA, cluster__max_nodes=2))
-    told = [each.text for pair in itertools.pairwise(seen) for each in changes(*pair)]
-    together = [text for text in told if "on all workers at once" in text]
+    texts = [each.text for pair in itertools.pairwise(seen) for each in changes(*pair)]
+    together = [text for text in texts if "on all workers at once" in text]
     assert together
     assert any(scene.together for scene in seen)
 

@@ -48,14 +48,14 @@ def test_a_gang_that_was_lost_with_its_node_is_not_taken_for_the_next_one() -> N
     assert {round(seconds, 6) for seconds in found.typical()[1]} == {10.0}
 
 
-def test_boots_are_told_by_how_many_come_at_once() -> None:
+def test_boots_are_reported_by_how_many_come_at_once() -> None:
     found = measured(boots=4, cluster__max_nodes=8)
     assert {count: len(boots) for count, boots in found.boot.items()} == {1: 2, 2: 2, 4: 4}
     assert all(seconds == pytest.approx(10.0) for boots in found.boot.values() for seconds in boots)
     assert all(seconds == pytest.approx(5.0) for seconds in found.queue)
 
 
-def test_noise_and_spread_are_told_apart() -> None:
+def test_noise_and_spread_are_separated() -> None:
     noisy = measured(profile__iteration={"mean": 10.0, "sd": 0.5}, profile__spread=0.3)
     assert noisy.spread > 0.01
     typical = noisy.typical()[1]

@@ -1,4 +1,4 @@
-"""What is told of errors."""
+"""How errors are shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def raised(error: Exception, cause: Exception | None = None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "shown"),
     [
         (raised(ValueError("bad")), "ValueError: bad"),
         (raised(ValueError("bad\nworse\n  and so on")), "ValueError: bad"),
@@ -31,5 +31,5 @@ def raised(error: Exception, cause: Exception | None = None) -> str:
         ("", ""),
     ],
 )
-def test_an_error_is_told_by_its_type_and_the_first_line_of_its_message(error: str, told: str) -> None:
-    assert exception_line(error) == told
+def test_an_error_is_shown_by_its_type_and_the_first_line_of_its_message(error: str, shown: str) -> None:
+    assert exception_line(error) == shown

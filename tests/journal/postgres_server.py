@@ -23,7 +23,7 @@ class NoServerError(Exception):
 def running_server() -> Iterator[str]:
     """The URL of its database `postgres`; others are made by CREATE DATABASE."""
     binaries, user = _binaries(), _user()
-    # Not pytest's folder: only its owner may look into that, and the server runs as somebody else.
+    # Not pytest's folder: only its owner may look into that, and the server runs as another user.
     folder = Path(tempfile.mkdtemp(prefix="elastune-pg-"))
     try:
         if user:

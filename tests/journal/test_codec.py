@@ -198,7 +198,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
 
 @pytest.mark.parametrize("reason", [*ev.LeaseEnd, *do.Ending])
 def test_the_reasons_of_leases_and_of_runs_have_no_word_in_common(reason: str) -> None:
-    """The codec tells them apart by their words."""
+    """The codec distinguishes them by their values."""
     assert (reason in set(map(str, ev.LeaseEnd))) != (reason in set(map(str, do.Ending)))
 
 
@@ -224,7 +224,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("line", GARBAGE)
 def test_a_line_that_is_no_message_says_so(line: str) -> None:
-    with pytest.raises(ExecutionError, match="the journal has a line that is no event or command"):
+    with pytest.raises(ExecutionError, match="the journal has a line that is neither an event nor a command"):
         decode(line)
 
 

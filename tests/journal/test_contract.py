@@ -102,7 +102,7 @@ def test_a_summary_tells_how_far_a_run_got(journal: AnyJournal) -> None:
     assert summary.last == entry(4)
 
 
-def test_a_summary_tells_whether_somebody_writes(journal: AnyJournal) -> None:
+def test_a_summary_names_the_writer(journal: AnyJournal) -> None:
     with journal.start(record()):
         assert "process" in (journal.summary(RUN).writer or "")
     assert journal.summary(RUN).writer is None
@@ -110,7 +110,7 @@ def test_a_summary_tells_whether_somebody_writes(journal: AnyJournal) -> None:
 
 def test_a_run_is_started_once(journal: AnyJournal) -> None:
     write_run(journal, 3)
-    with pytest.raises(JobError, match=r"run 3fa2c1 is in the journal .* already"):
+    with pytest.raises(JobError, match=r"run 3fa2c1 exists already in the journal"):
         journal.start(record())
     assert list(journal.read(RUN)) == entries(1, 3)
 
@@ -143,7 +143,7 @@ def test_numbers_are_consecutive(journal: AnyJournal, number: int) -> None:
 @pytest.mark.parametrize("lines", [[], [""], ["{}", ""], ["{\n}"], ["{}", "[\n]"], ["", "{}"]])
 def test_lines_that_would_not_be_read_back_are_refused(journal: AnyJournal, lines: list[str]) -> None:
     with journal.start(record()) as writer:
-        with pytest.raises(InvariantError, match="event 1 needs lines, none empty or with a newline"):
+        with pytest.raises(InvariantError, match="event 1 has no lines, an empty one, or one with a newline"):
             writer.append(1, lines)
         append(writer, 1, 1)
     assert list(journal.read(RUN)) == entries(1, 1)

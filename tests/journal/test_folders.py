@@ -26,13 +26,13 @@ def test_a_folder_has_a_place_for_everything(tmp_path: Path) -> None:
 
 def test_a_folder_is_made_once(tmp_path: Path) -> None:
     RunFolder.create(tmp_path, name="a", now_utc=NOON, run=RUN)
-    with pytest.raises(JobError, match=r"a-20261116T120000Z-3fa2c1 cannot be made: .* exists"):
+    with pytest.raises(JobError, match=r"a-20261116T120000Z-3fa2c1 cannot be created: .* exists"):
         RunFolder.create(tmp_path, name="a", now_utc=NOON, run=RUN)
 
 
 def test_a_file_is_no_root_for_runs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(JobError, match="cannot be made: "):
+    with pytest.raises(JobError, match="cannot be created: "):
         RunFolder.create(tmp_path / "file", name="a", now_utc=NOON, run=RUN)
 
 

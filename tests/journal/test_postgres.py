@@ -62,7 +62,7 @@ def test_only_a_durable_journal_waits_for_the_disk(postgres_url: str, durable: b
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == setting
 
 
-def test_a_lost_connection_is_told_and_the_commit_can_be_tried_again(postgres_url: str) -> None:
+def test_a_lost_connection_is_reported_and_the_commit_can_be_tried_again(postgres_url: str) -> None:
     journal = Journal.open(postgres_url)
     writer = journal.start(record(), batch=None)
     append(writer, 1, 2)
@@ -78,7 +78,7 @@ def test_a_lost_connection_is_told_and_the_commit_can_be_tried_again(postgres_ur
     assert list(journal.read(RUN)) == entries(1, 2)
 
 
-def test_a_server_that_does_not_answer_is_told_without_the_password() -> None:
+def test_a_server_that_does_not_answer_is_reported_without_the_password() -> None:
     with pytest.raises(
         ExecutionError, match=r"postgresql://me:\*\*\*@127\.0\.0\.1:1/db.* cannot be used"
     ) as caught:

@@ -90,7 +90,7 @@ def test_a_reader_sees_what_is_committed_while_it_looks(path: Path, journal: Jou
 
 
 def test_a_reader_does_not_write(path: Path, journal: Journal) -> None:
-    with pytest.raises(InvariantError, match="opened to be read only"):
+    with pytest.raises(InvariantError, match="opened read-only"):
         Journal.open(path, read_only=True).start(record())
 
 
@@ -119,7 +119,7 @@ def test_an_empty_file_becomes_a_journal_but_is_none_for_a_reader(tmp_path: Path
 def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, read_only: bool) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("name: a job that is long enough to be mistaken for a database\n")
-    with pytest.raises(JobError, match="is no journal: it is no SQLite file"):
+    with pytest.raises(JobError, match=r"is not a journal \(not an SQLite file"):
         Journal.open(path, read_only=read_only)
     assert path.read_text().startswith("name: a job")
 
@@ -128,7 +128,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "optuna.db"
     change(path, "CREATE TABLE studies (study_id INTEGER)")
     before = path.read_bytes()
-    with pytest.raises(JobError, match="an SQLite file but no journal: it holds studies"):
+    with pytest.raises(JobError, match="an SQLite file but not a journal: it holds studies"):
         Journal.open(path)
     with pytest.raises(JobError, match="holds no journal"):
         Journal.open(path, read_only=True)
@@ -141,30 +141,32 @@ def test_a_folder_is_no_journal(tmp_path: Path) -> None:
 
 
 def test_a_journal_needs_its_folder(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="nowhere is no folder; make it first"):
+    with pytest.raises(JobError, match="nowhere is not a folder; create it first"):
         Journal.open(tmp_path / "nowhere" / "journal.sqlite")
 
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_journal_of_a_newer_version_is_refused(path: Path, journal: Journal, read_only: bool) -> None:
     change(path, "INSERT INTO elastune_schema VALUES (9)")
-    with pytest.raises(JobError, match="has schema version 9, this Elastune knows 1 at most"):
+    with pytest.raises(JobError, match="has schema version 9; expected at most 1"):
         Journal.open(path, read_only=read_only)
 
 
 def test_an_event_that_is_missing_is_damage(path: Path, journal: Journal) -> None:
     write_run(journal, 5)
     change(path, "DELETE FROM elastune_entries WHERE number = 3")
-    with pytest.raises(ExecutionError, match=r"run 3fa2c1 .* is damaged: event 3 is missing, 4 is there"):
+    with pytest.raises(
+        ExecutionError, match=r"run 3fa2c1 .* is damaged: event 3 is missing, the next one is 4"
+    ):
         list(journal.read(RUN))
 
 
 def test_a_missing_end_is_damage(path: Path, journal: Journal) -> None:
     write_run(journal, 5)
     change(path, "DELETE FROM elastune_entries WHERE number = 5")
-    with pytest.raises(ExecutionError, match="event 5 was written and is missing"):
+    with pytest.raises(ExecutionError, match="the last event, 5, is missing"):
         journal.summary(RUN)
-    with pytest.raises(ExecutionError, match=r"5 events with the hash \w+ were written, 4 with"):
+    with pytest.raises(ExecutionError, match=r"found 4 events with the hash \w+, expected 5 with"):
         journal.resume(RUN)
     assert journal.backend.writer(RUN) is None
 
@@ -185,7 +187,7 @@ def test_overwritten_pages_are_damage(path: Path, journal: Journal) -> None:
         Journal.open(path, read_only=True).runs()
 
 
-def test_a_journal_locked_for_too_long_is_told_and_can_be_tried_again(
+def test_a_journal_locked_for_too_long_is_reported_and_can_be_tried_again(
     path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elastune.journal.sqlite.BUSY_TIMEOUT_S", 0.05)
@@ -193,7 +195,7 @@ def test_a_journal_locked_for_too_long_is_told_and_can_be_tried_again(
     append(writer, 1, 1)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(ExecutionError, match="stays locked by another process"):
+    with pytest.raises(ExecutionError, match="is locked by another process"):
         writer.commit()
     other.rollback()
     other.close()

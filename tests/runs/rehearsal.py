@@ -70,7 +70,7 @@ def job_of(learning: Callable[..., object] | None = learn, /, **changes: object)
 
 
 class Rehearsal(Watched):
-    """Every invariant of the trial by fire is checked after every event; what was told is kept."""
+    """Checks every invariant of the fire tests after every event, and keeps all events."""
 
     def __init__(self, setup: RunSetup, *, seed: int = 0, faults: Faults = NO_FAULTS) -> None:
         self.told: list[tuple[AnyEvent, tuple[AnyCommand, ...]]] = []

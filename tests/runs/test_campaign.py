@@ -185,15 +185,15 @@ def test_a_beat_comes_four_times_per_second_of_its_clock() -> None:
     assert beats == 41
 
 
-def test_the_deadline_is_told_to_whoever_watches() -> None:
+def test_progress_includes_the_deadline() -> None:
     setup = prepare(job_of(deadline=600.0), samples=SAMPLES)
-    told: list[CampaignProgress] = []
+    seen: list[CampaignProgress] = []
     simulate_all(
         [Contestant(setup=setup, predicted=predict(setup))],
         [0],
         faults=NO_FAULTS,
         journal=None,
         naming=RunNaming(run=RunId("ab"), now_utc=lambda: datetime(2026, 1, 1, tzinfo=UTC)),
-        watch=told.append,
+        watch=seen.append,
     )
-    assert {progress.deadline_s for progress in told} == {600.0}
+    assert {progress.deadline_s for progress in seen} == {600.0}

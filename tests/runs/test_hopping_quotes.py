@@ -10,7 +10,7 @@ from elastune.core.commands import Ending
 from elastune.journal.writer import MemoryJournal
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.simulation import Simulation, unnamed
-from elastune.runs.trial_replay import read_itineraries
+from elastune.runs.trial_replay import read_visit_orders
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import job_of, rehearse
@@ -93,7 +93,7 @@ def test_itineraries_are_what_counted_also_after_losses() -> None:
     faults = Faults(nodes=NodeFaults(lost_per_hour=60.0), driver_per_hour=20.0, driver_down_s=5.0)
     simulation = Simulation(setup, seed=5, journal=journal, record=unnamed(setup), faults=faults)
     simulation.run()
-    ways = read_itineraries(journal.read(simulation.record.run))
+    ways = read_visit_orders(journal.read(simulation.record.run))
     trials = simulation.core.state.trials
     assert set(ways) == set(trials)
     for number, way in ways.items():

@@ -15,7 +15,7 @@ from elastune.job.job import Job
 from elastune.planning.quote import Quote
 from elastune.runs.policy_quote import PolicyQuote
 from elastune.runs.prepared_run import prepare_best_kind, prepare_run
-from elastune.runs.quoting import rehearse_interruptions
+from elastune.runs.quoting import spot_risk_of
 from elastune.views.terminal.plan import render_quote
 from elastune.views.terminal.policy import render_policy_quote
 from tests.job.example_jobs import job_data
@@ -72,7 +72,7 @@ def test_the_choice_is_that_of_the_plain_jobs() -> None:
         assert plain.kinds == ()
 
 
-def test_no_kind_that_fits_is_told_with_all_reasons() -> None:
+def test_no_kind_that_fits_is_reported_with_all_reasons() -> None:
     with pytest.raises(InfeasibleError) as caught:
         elastune.plan(job_of(FAST, SLOW, deadline="1m"))
     lines = str(caught.value).splitlines()
@@ -128,7 +128,7 @@ def test_interruptions_cost_time_and_money() -> None:
     job = Job.from_dict(job_data(cluster__init="60s", cluster__max_nodes=4, deadline="4h"))
     setup = prepare_best_kind(job.model_copy(update={"trainable": "synthetic:hypersched"}))
     assert setup.quote is not None
-    calm, rough = rehearse_interruptions(setup, 1e-9), rehearse_interruptions(setup, 6.0)
+    calm, rough = spot_risk_of(setup, 1e-9), spot_risk_of(setup, 6.0)
     assert calm.interruptions == 0.0
     assert calm.jct_seconds == pytest.approx(setup.quote.jct_seconds, rel=0.05)
     assert rough.interruptions > 1.0
@@ -150,7 +150,7 @@ def test_any_provider_may_take_nodes_away() -> None:
 
 
 def test_a_kind_that_is_too_risky_is_not_taken_if_another_is_not() -> None:
-    """It is cheaper on paper, and its rehearsals miss the deadline."""
+    """It is cheaper on paper, but its simulations with interruptions miss the deadline."""
     rough = kind("rough", 2.0, interruptions_per_hour=12, init="60s")
     quote = elastune.plan(job_of(rough, kind("calm", 3.0, init="60s"), deadline="8m"))
     risk = quote.kinds[0].risk

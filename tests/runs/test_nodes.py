@@ -1,4 +1,4 @@
-"""Who is an orphan, and that a sweep ends those and nobody else."""
+"""Which nodes are orphans, and that a sweep ends only those."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def journal_of(root: Path, run: str, *, ended: bool = False) -> Writer:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Path]:
-    """One run that goes on, one that broke off, one that came to its end."""
+    """A running, an interrupted and a finished run."""
     journal_of(tmp_path, "b0b0b0").close()
     journal_of(tmp_path, "e0e0e0", ended=True).close()
     writer = journal_of(tmp_path, "a0a0a0")
@@ -83,16 +83,16 @@ def wardens(cloud: VirtualCloud, runs: Path, clock: Clock | None = None) -> Supe
     )
 
 
-def test_every_node_is_told_with_its_reason(cloud: VirtualCloud, runs: Path) -> None:
+def test_every_node_is_reported_with_its_reason(cloud: VirtualCloud, runs: Path) -> None:
     found = wardens(cloud, runs).look()
     assert {node.instance.node: node.orphan for node in found.nodes} == {
         "i-alive": None,
-        "i-broken": "run b0b0b0 is driven by nobody any more",
+        "i-broken": "run b0b0b0 has no driver",
         "i-ended": "run e0e0e0 has ended (complete)",
         "i-foreign": None,
         "i-over": "its lease ended 1m00s ago",
-        "i-without": "it has no lease: no driver ever said how long it is needed",
-        "i-nobody": "it has no lease: no driver ever said how long it is needed",
+        "i-without": "it has no lease: no driver ever set one",
+        "i-nobody": "it has no lease: no driver ever set one",
     }
     (alive,) = (node for node in found.nodes if node.instance.node == "i-alive")
     assert alive.age_s == 9000.0
@@ -105,7 +105,7 @@ def test_where_no_run_is_known_only_leases_count(cloud: VirtualCloud, tmp_path: 
     assert {node.instance.node for node in found.orphans} == {"i-over", "i-without", "i-nobody"}
 
 
-def test_a_sweep_ends_the_orphans_and_nobody_else(cloud: VirtualCloud, runs: Path) -> None:
+def test_a_sweep_ends_only_the_orphans(cloud: VirtualCloud, runs: Path) -> None:
     these = wardens(cloud, runs)
     swept = these.end(these.look().orphans)
     assert swept.ended == ("i-broken", "i-ended", "i-nobody", "i-over", "i-without")
@@ -129,7 +129,7 @@ def test_a_node_whose_driver_came_back_meanwhile_is_spared(cloud: VirtualCloud, 
     assert swept.left.nodes == ()
 
 
-def test_what_does_not_end_is_told(cloud: VirtualCloud, runs: Path) -> None:
+def test_what_does_not_end_is_reported(cloud: VirtualCloud, runs: Path) -> None:
     cloud.stubborn = ("i-over",)
     clock = Clock()
     these = wardens(cloud, runs, clock)
@@ -149,7 +149,7 @@ def test_a_cloud_that_does_not_answer_is_no_empty_cloud(cloud: VirtualCloud, run
     assert [each.reason for each in swept.left.unseen] == ["too many calls"]
 
 
-def test_a_provider_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_provider_is_refused() -> None:
     with pytest.raises(JobError, match="provider is 'moon', whose nodes cannot be listed; expected "):
         Supervision(provider="moon")
 

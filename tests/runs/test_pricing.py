@@ -1,4 +1,4 @@
-"""Prices that are looked up are the same in quote, simulation and run, and told with their source."""
+"""Prices that are looked up are the same in quote, simulation and run, and shown with their source."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_dearest_that_may_come_is_in_the_terms_and_the_quote() -> None:
     assert "at most $12.50 for what may come instead" in shown(quote)
 
 
-def test_spot_is_rehearsed_with_interruptions() -> None:
+def test_spot_is_simulated_with_interruptions() -> None:
     quote = elastune.plan(ec2_job("spot"))
     assert quote.risk is not None
     assert quote.risk.interruptions_per_hour == 0.05
@@ -120,7 +120,7 @@ def test_the_jobs_own_rate_comes_first() -> None:
     assert interruptions_per_hour(job.model_copy(update={"cluster": cluster})) == 0.5
 
 
-def test_options_that_are_wrong_are_told_before_anything_is_planned() -> None:
+def test_options_that_are_wrong_are_reported_before_anything_is_planned() -> None:
     with pytest.raises(JobError, match=r"cluster\.options\.market is 'free'; expected on-demand, spot"):
         elastune.plan(ec2_job("free"))
 

@@ -64,7 +64,7 @@ def test_a_plan_and_a_quote_do_not_import_the_trainable(tmp_path: Path, search: 
     ("name", "what"),
     [("Digits", "this is a class"), ("train", "this is a generator function f(config, worker, state)")],
 )
-def test_what_is_for_real_runs_cannot_be_simulated_and_what_to_do_is_told(
+def test_what_is_for_real_runs_cannot_be_simulated_and_what_to_do_is_reported(
     tmp_path: Path, name: str, what: str
 ) -> None:
     done = elastune("simulate", write(tmp_path, REAL, name), cwd=tmp_path)
@@ -116,7 +116,7 @@ class TestRun:
             ({"trainable": "curves.npz", "space": None}, "`elastune simulate` runs this job in virtual time"),
         ],
     )  # fmt: skip
-    def test_what_is_missing_is_told_before_anything_starts(
+    def test_what_is_missing_is_reported_before_anything_starts(
         self, changes: dict[str, object], message: str
     ) -> None:
         with pytest.raises(JobError) as caught:

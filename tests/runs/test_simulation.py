@@ -205,7 +205,7 @@ class TestResults:
 
     @pytest.mark.parametrize("search", [ASHA, {"algorithm": "pbt", "trials": 8, "max_iterations": 20}])
     def test_without_a_plan_a_prediction_is_the_mean_of_simulations(self, search: dict[str, object]) -> None:
-        """With the noise: whoever waits for the slowest waits longer than the mean."""
+        """With noise, waiting for the slowest takes longer than the mean."""
         noisy = setup_of(search=search, profile__iteration=NOISE, profile__spread=0.3)
         states = [run_quickly(noisy, seed=seed) for seed in range(20, 40)]
         mean_s = math.fsum(state.ended_s or 0.0 for state in states) / len(states)
@@ -213,7 +213,7 @@ class TestResults:
         assert predict(noisy).jct_seconds == pytest.approx(mean_s, rel=0.1)
         assert predict(noisy).cost == pytest.approx(mean_usd, rel=0.1)
 
-    def test_limits_that_leave_no_iteration_are_told_before_the_run(self) -> None:
+    def test_limits_that_leave_no_iteration_are_reported_before_the_run(self) -> None:
         with pytest.raises(
             InfeasibleError, match=r"asha: not one iteration would be trained within a deadline"
         ):

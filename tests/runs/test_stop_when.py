@@ -1,4 +1,4 @@
-"""Simulated runs that end when a model is good enough: earlier, cheaper, and told as such."""
+"""Simulated runs that end when a model is good enough: earlier, cheaper, and shown as such."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SYNTHETIC = {
 }
 
 
-def told(thing: object) -> str:
+def shown(thing: object) -> str:
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(thing)
     return console.export_text()
@@ -55,7 +55,7 @@ class TestEveryPolicy:
         assert run.seconds < full.seconds
         assert run.usd < full.usd
 
-    def test_what_nobody_reaches_changes_nothing_but_the_job(self, name: str) -> None:
+    def test_an_unreachable_target_changes_nothing_but_the_job(self, name: str) -> None:
         full, same = (rehearse(WORLDS["noise"].job(POLICIES[name], **more), seed=3)
                       for more in ({}, {"stop_when": "score > 1000"}))  # fmt: skip
         assert same.state.ended is full.state.ended
@@ -76,7 +76,7 @@ def test_the_least_is_good_enough_where_the_mode_is_min() -> None:
     assert run.state.best.metric < 0.3
 
 
-def test_nobody_waits_for_the_next_regular_save_to_hear_of_it() -> None:
+def test_the_target_is_noticed_before_the_next_regular_save() -> None:
     one = {"search__trials": 1, "checkpoint_every": 10_000.0, "search__max_iterations": 100}
     run = rehearse(job_of(lambda config, iteration: float(iteration), stop_when="score >= 4", **one))
     (note,) = run.notes("target")
@@ -109,16 +109,16 @@ class TestQuotes:
         words = "as soon as a model has score > 0.9; the numbers are without that"
         planned = elastune.quote(job_of(stop_when="score > 0.9"), samples=SAMPLES)
         assert not isinstance(planned, PolicyQuote)
-        assert words in told(render_quote(planned))
+        assert words in shown(render_quote(planned))
         assert planned.to_dict()["stop_when"] == "score > 0.9"
-        rehearsed = quote_policy(job_of(search=self.SEARCH, stop_when="score > 0.9"))
-        assert words in told(render_policy_quote(rehearsed))
-        assert rehearsed.to_dict()["stop_when"] == "score > 0.9"
+        quoted = quote_policy(job_of(search=self.SEARCH, stop_when="score > 0.9"))
+        assert words in shown(render_policy_quote(quoted))
+        assert quoted.to_dict()["stop_when"] == "score > 0.9"
 
     def test_a_quote_without_it_says_nothing_of_it(self) -> None:
         quote = quote_policy(job_of(search=self.SEARCH))
         assert "stop_when" not in quote.to_dict()
-        assert "or earlier" not in told(render_policy_quote(quote))
+        assert "or earlier" not in shown(render_policy_quote(quote))
 
     def test_a_job_without_trainable_and_mode_is_quoted_by_the_comparison(self) -> None:
         job = job_of(None, search=self.SEARCH, mode=None, metric=None, stop_when="loss < 0.1")
@@ -129,7 +129,7 @@ def test_status_and_reports_know_the_ending(tmp_path: Path) -> None:
     job = Job.from_dict({**SYNTHETIC, "stop_when": "score >= 0.05"})
     campaign = simulate_many(job, folder=tmp_path)
     assert campaign.results[0].ending is Ending.TARGET
-    assert "simulated: reached the target" in told(render_campaign(campaign))
+    assert "simulated: reached the target" in shown(render_campaign(campaign))
     (line,) = elastune.list_runs(tmp_path).runs
     assert line.state is RunState.TARGET
     status = elastune.status("last", folder=tmp_path, audit=True)

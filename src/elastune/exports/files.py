@@ -1,14 +1,7 @@
-"""Libraries that not everybody has installed.
+"""Tables of a run as DataFrames and as CSV, JSON and Parquet files, and log writers for a running run.
 
-Tables as pandas sees them.
-
-Tables as files: CSV, JSON and Parquet.
-
-Where the news of a run goes.
-
-A thread that writes into one sink, at its own pace.
-
-CSV while the run goes: `rows.csv` grows, `trials.csv` is as the trials stand.
+`WriterThread` runs one `LogWriter`, so that a slow server never blocks the run. While a run goes on,
+`CsvWriter` appends to `rows.csv` and rewrites `trials.csv`. Other writers are in modules of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +13,7 @@ import logging
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -46,8 +39,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
-    """Which run it is, and which metric counts in it."""
-
     run: str
     name: str
     policy: str
@@ -58,23 +49,22 @@ class RunHead:
     mode: Mode
 
     def wall_s(self, at_s: float) -> float:
-        """A time of the run as seconds since 1970. The run's clock stands still while its driver is down."""
+        """Run time as seconds since 1970. The run's clock is stopped while its driver is down."""
         return self.created_utc.timestamp() + at_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNews:
-    """What has changed since the last time: trials that are new or differ, rows that came."""
+    """Changes since the last update: new or changed trials, new rows."""
 
     trials: tuple[TrialEntry, ...]
     rows: tuple[RowEntry, ...]
-    ending: str | None = None
-    """How the run ended; None: it has not."""
+    ending: str | None = None  # None: the run has not ended
     best: TrialEntry | None = None
 
 
 def require(library: str, *, extra: str, what: str) -> None:
-    """Complain before anything is read, not after it."""
+    """Raise `JobError` if an optional library is missing, before any work is done."""
     if importlib.util.find_spec(library) is None:
         raise JobError(f"{what} needs {library}: pip install 'elastune[{extra}]'")
 
@@ -84,7 +74,7 @@ _NUMBERS = ("final", "best", "started_s", "ended_s")
 
 
 def to_frame(columns: Columns) -> pd.DataFrame:
-    """A DataFrame. Whole numbers of which some are missing stay whole (`Int64`)."""
+    """A DataFrame. Integer columns with missing values stay integers (`Int64`)."""
     require("pandas", extra="pandas", what="a table of a run")
     import pandas as pd  # noqa: PLC0415
 
@@ -105,7 +95,7 @@ def _typed(name: str, column: list[object]) -> pd.Series:
 
 
 def write_csv(path: Path, columns: Columns) -> None:
-    """UTF-8 with a header; what is missing is empty."""
+    """UTF-8 with a header; missing values are empty."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -113,13 +103,11 @@ def write_csv(path: Path, columns: Columns) -> None:
 
 
 def write_json(path: Path, columns: Columns) -> None:
-    """A list of objects. JSON knows no NaN and no infinity: they are text, as in the journal."""
-    names = list(columns)
-    lines = (dict(zip(names, map(_plain, values), strict=True)) for values in _lines(columns))
-    with path.open("w", encoding="utf-8") as file:
-        file.write("[\n")
-        file.write(",\n".join(json.dumps(line, ensure_ascii=False, allow_nan=False) for line in lines))
-        file.write("\n]\n")
+    """A list of objects. JSON has no NaN and no infinity: they are text, as in the journal."""
+    rows = zip(*columns.values(), strict=True)
+    lines = (dict(zip(columns, map(_to_json, values), strict=True)) for values in rows)
+    text = ",\n".join(json.dumps(line, ensure_ascii=False, allow_nan=False) for line in lines)
+    path.write_text(f"[\n{text}\n]\n", encoding="utf-8")
 
 
 def write_parquet(path: Path, columns: Columns) -> None:
@@ -131,23 +119,17 @@ def write_parquet(path: Path, columns: Columns) -> None:
     pq.write_table(table, path)
 
 
-WRITERS: dict[str, Callable[[Path, Columns], None]] = {
-    "csv": write_csv,
-    "json": write_json,
-    "parquet": write_parquet,
-}
+WRITERS = {"csv": write_csv, "json": write_json, "parquet": write_parquet}
 
 
 def write_tables(
     format_: str, folder: Path, tables: dict[str, Columns], *, force: bool = False
 ) -> tuple[Path, ...]:
-    """Each table into a file of its name. What is there already is replaced only by `force`."""
+    """Each table into a file of its name. Existing files are replaced only with `force`."""
     paths = {folder / f"{name}.{format_}": columns for name, columns in tables.items()}
     there = [path for path in paths if path.exists()]
     if there and not force:
-        raise JobError(
-            f"{there[0]} is there already; choose another place with --to, or replace it with --force"
-        )
+        raise JobError(f"{there[0]} exists already; choose another folder with --to, or pass --force")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, columns in paths.items():
@@ -159,35 +141,31 @@ def write_tables(
     return tuple(paths)
 
 
-def _lines(columns: Columns) -> Iterable[tuple[object, ...]]:
-    return zip(*columns.values(), strict=True)
-
-
-def _plain(value: object) -> object:
+def _to_json(value: object) -> object:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class LogWriter(Protocol):
-    """What it has written before, of the same run, is replaced or gone on with, never repeated."""
+    """Replaces or continues what it wrote earlier for the same run; never writes it twice."""
 
     @property
     def where(self) -> str:
-        """For people: the folder or address."""
+        """The folder or address, to be shown."""
 
     def update(self, news: RunNews) -> None:
-        """Write what is new. May take long: it is never called by the loop of a run."""
+        """Write the changes. May take long: the loop of a run never calls it."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """No more updates follow."""
 
 
-# A server that does not answer must not keep a run from its end.
+# A server that does not answer must not delay the end of a run.
 _PATIENCE_S = 30.0
 _log = logging.getLogger("elastune")
 
 
 class WriterThread:
-    """After the first thing that goes wrong it writes no more: what is missing then can be exported later."""
+    """Stops writing after the first error; the missing part can be exported later."""
 
     def __init__(
         self, name: str, opener: Callable[[], LogWriter], *, run: str, now: Callable[[], float]
@@ -206,7 +184,7 @@ class WriterThread:
             self._news.put(news)
 
     def close(self, patience_s: float = _PATIENCE_S) -> None:
-        """Wait until all is written, but not for ever."""
+        """Wait until everything is written, for `patience_s` at most."""
         self._news.put(None)
         self._thread.join(patience_s)
         if self._thread.is_alive():
@@ -214,18 +192,18 @@ class WriterThread:
 
     def _work(self) -> None:
         try:
-            sink = self._open()
+            writer = self._open()
             while (news := self._news.get()) is not None:
-                sink.update(news)
-            sink.close()
-        except Exception as error:  # noqa: BLE001  of libraries and servers anything can come
+                writer.update(news)
+            writer.close()
+        except Exception as error:  # noqa: BLE001  libraries and servers may raise anything
             self._give_up(without_secrets(f"{type(error).__name__}: {error}".splitlines()[0]))
 
     def _give_up(self, why: str) -> None:
         if self.complaint is not None:
             return
         text = (
-            f"nothing more is written for {self._name}: {why}; when the run is over, `elastune export "
+            f"writing for {self._name} has stopped: {why}; when the run is over, `elastune export "
             f"{self._run} --format {self._name}{' --force' * (self._name == 'csv')}` writes all of it"
         )
         self.complaint = RunNote(at_s=self._now(), topic="logging", text=text)
@@ -233,7 +211,7 @@ class WriterThread:
 
 
 class CsvWriter:
-    """Begins with new files: whoever opens it tells the whole run so far."""
+    """Starts with new files; its first update must hold the whole run so far."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -241,7 +219,8 @@ class CsvWriter:
         self._trials: dict[int, TrialEntry] = {}
         self._metrics: list[str] = []
         folder.mkdir(parents=True, exist_ok=True)
-        self._write_header()
+        with self._rows.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(self._header())
 
     @property
     def where(self) -> str:
@@ -266,20 +245,12 @@ class CsvWriter:
     def _header(self) -> list[str]:
         return [*OF_ROWS, *map(metric_column, self._metrics)]
 
-    def _write_header(self) -> None:
-        with self._rows.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(self._header())
-
     def _values(self, row: RowEntry) -> list[object]:
-        return [
-            row.trial,
-            row.iteration,
-            row.at_s,
-            *(row.metrics.get(name, math.nan) for name in self._metrics),
-        ]
+        metrics = [row.metrics.get(name, math.nan) for name in self._metrics]
+        return [row.trial, row.iteration, row.at_s, *metrics]
 
     def _widen(self) -> None:
-        """A metric came up that the header does not have: rare, so the file is written anew."""
+        """Rewrite the file with columns for new metrics, which is rare."""
         part = self._folder / ".rows.csv.part"
         header = self._header()
         with (

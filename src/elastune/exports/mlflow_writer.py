@@ -1,7 +1,6 @@
-"""MLflow: a run for the tuning run, and one within it for each trial.
+"""MLflow: one run for the tuning run, with one nested run per trial.
 
-What is there already is found again by tags, so that nothing is there twice: neither after a resume, nor
-after a second export.
+Existing MLflow runs are found by their tags, so neither a resume nor a second export creates them twice.
 """
 
 from __future__ import annotations
@@ -25,42 +24,41 @@ if TYPE_CHECKING:
 
 RUN, TRIAL, STATUS, ITERATIONS = "elastune.run", "elastune.trial", "elastune.status", "elastune.iterations"
 _PARENT, _NAME = "mlflow.parentRunId", "mlflow.runName"
-# MLflow takes no more at a time.
+# MLflow's limits per request.
 _MOST_METRICS, _MOST_PARAMS, _MOST_CHARACTERS = 1000, 100, 500
 _NOT_IN_A_NAME = re.compile(r"[^\w\-. :/]")
 
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """What MLflow complains about, as an error of ours."""
-    require("mlflow", extra="mlflow", what="MLflow")
-    _be_discreet()
+    """Turns MLflow's exceptions into `ExecutionError`."""
+    _require_mlflow()
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
     try:
         yield
     except MlflowException as error:
-        told = without_secrets(str(error).strip().partition("\n")[0])
+        reason = without_secrets(str(error).strip().partition("\n")[0])
         raise ExecutionError(
-            f"MLflow refused: {told}; expected the address of a server or a database, such as --to "
-            "http://localhost:5000 or --to sqlite:///mlflow.db; what was written so far is gone on with "
-            "next time"
+            f"MLflow refused: {reason}; expected the address of a server or a database, such as --to "
+            "http://localhost:5000 or --to sqlite:///mlflow.db; the next export continues after what was "
+            "written so far"
         ) from error
 
 
 class MlflowWriter:
-    """`uri` and `experiment` as MLflow has them; without them its own default, and the name of the run."""
+    """`uri` and `experiment` are MLflow's; the defaults are MLflow's own URI and the name of the run."""
 
     def __init__(self, head: RunHead, *, uri: str | None = None, experiment: str | None = None) -> None:
-        require("mlflow", extra="mlflow", what="MLflow")
-        self._head = head
-        _be_discreet()
+        _require_mlflow()
         from mlflow import MlflowClient  # noqa: PLC0415
+
+        self._head = head
+        self._tags = {RUN: head.run, "elastune.policy": head.policy, "elastune.seed": str(head.seed)}
 
         self._client = MlflowClient(tracking_uri=uri)
         self._experiment = self._find_experiment(experiment or head.name)
-        self.parent = self._find_parent()
-        """The id that MLflow gave to the run."""
+        self.parent = self._find_parent()  # MLflow's id of the run
         self._trials = self._find_trials()
 
     @property
@@ -69,7 +67,7 @@ class MlflowWriter:
 
     @property
     def where(self) -> str:
-        """The address may have a password in it, so it is not told."""
+        """Without the address, which may hold a password."""
         return f"MLflow run {self.parent} in experiment {self._experiment}"
 
     def update(self, news: RunNews) -> None:
@@ -82,7 +80,7 @@ class MlflowWriter:
         for trial, listed in rows.items():
             self._log(self._trials[trial], listed)
         for line in news.trials:
-            self._tell(self._trials[line.trial], line)
+            self._set_status(self._trials[line.trial], line)
         if news.ending is not None:
             self._end(news.ending, news.best)
 
@@ -93,12 +91,10 @@ class MlflowWriter:
         """Store a file with the run of a trial."""
         if not Path(path).is_file():
             raise ExecutionError(
-                f"the checkpoint {path} is not a file of this machine; leave --checkpoint out, or fetch it "
+                f"the checkpoint {path} is not a file on this machine; leave --checkpoint out, or fetch it "
                 "and store it with the MLflow client"
             )
         self._client.log_artifact(self._trials[trial].run_id, path, artifact_path="checkpoint")
-
-    # What is there already.
 
     def _find_experiment(self, name: str) -> str:
         found = self._client.get_experiment_by_name(name)
@@ -107,33 +103,23 @@ class MlflowWriter:
         return str(self._client.create_experiment(name) if found is None else found.experiment_id)
 
     def _find_parent(self) -> str:
-        head = self._head
-        created = head.created_utc.isoformat()
+        head, created = self._head, self._head.created_utc.isoformat()
         found = self._search(f"tags.`{RUN}` = '{head.run}' and tags.`elastune.created` = '{created}'")
         runs = [run for run in found if TRIAL not in run.data.tags]
         if runs:
             return str(runs[0].info.run_id)
-        tags = {
-            RUN: head.run,
-            "elastune.created": created,
-            "elastune.policy": head.policy,
-            "elastune.seed": str(head.seed),
-            "elastune.body": head.body,
-            "elastune.metric": head.metric,
-            "elastune.mode": head.mode.value,
-        }
+        tags = {"elastune.created": created, "elastune.body": head.body, "elastune.metric": head.metric}
+        tags |= {**self._tags, "elastune.mode": head.mode.value}
         run = self._client.create_run(
             self._experiment, start_time=self._ms(0.0), tags=tags, run_name=f"{head.name}-{head.run}"
         )
         return str(run.info.run_id)
 
     def _find_trials(self) -> dict[int, _Trial]:
-        found: dict[int, _Trial] = {}
-        for run in self._search(f"tags.`{_PARENT}` = '{self.parent}'"):
-            tags = run.data.tags
-            if TRIAL in tags:
-                found[int(tags[TRIAL])] = _Trial(run, self._client)
-        return found
+        runs = self._search(f"tags.`{_PARENT}` = '{self.parent}'")
+        return {
+            int(run.data.tags[TRIAL]): _Trial(run, self._client) for run in runs if TRIAL in run.data.tags
+        }
 
     def _search(self, what: str) -> Iterator[Any]:
         token = None
@@ -144,19 +130,10 @@ class MlflowWriter:
             if not token:
                 return
 
-    # What is new.
-
     def _begin(self, line: TrialEntry) -> _Trial:
         from mlflow.entities import Param  # noqa: PLC0415
 
-        head = self._head
-        tags = {
-            _PARENT: self.parent,
-            RUN: head.run,
-            TRIAL: str(line.trial),
-            "elastune.policy": head.policy,
-            "elastune.seed": str(head.seed),
-        }
+        tags = {**self._tags, _PARENT: self.parent, TRIAL: str(line.trial)}
         run = self._client.create_run(
             self._experiment,
             start_time=self._ms(line.started_s),
@@ -164,12 +141,12 @@ class MlflowWriter:
             run_name=f"trial-{line.trial:05d}",
         )
         params = [Param(_key(name), str(value)[:_MOST_CHARACTERS]) for name, value in line.config.items()]
-        for some in _chunks(params, _MOST_PARAMS):
-            self._client.log_batch(run.info.run_id, params=some)
+        for start in range(0, len(params), _MOST_PARAMS):
+            self._client.log_batch(run.info.run_id, params=params[start : start + _MOST_PARAMS])
         return _Trial(run, self._client)
 
     def _log(self, trial: _Trial, rows: Sequence[RowEntry]) -> None:
-        """A row is logged as a whole: after a crash its step is there with all metrics, or not at all."""
+        """A row is logged as a whole: after a crash its step has all metrics or none."""
         from mlflow.entities import Metric  # noqa: PLC0415
 
         batch: list[Metric] = []
@@ -189,7 +166,7 @@ class MlflowWriter:
         if batch:
             self._client.log_batch(trial.run_id, metrics=batch)
 
-    def _tell(self, trial: _Trial, line: TrialEntry) -> None:
+    def _set_status(self, trial: _Trial, line: TrialEntry) -> None:
         from mlflow.entities import RunTag  # noqa: PLC0415
 
         tags = {STATUS: line.status, ITERATIONS: str(line.iterations)}
@@ -223,7 +200,7 @@ class MlflowWriter:
 
 
 class _Trial:
-    """The MLflow run of a trial. `logged` is its last iteration there."""
+    """The MLflow run of a trial. `logged` is the last iteration it has."""
 
     def __init__(self, run: Any, client: MlflowClient) -> None:
         self.run_id = str(run.info.run_id)
@@ -231,25 +208,17 @@ class _Trial:
         if self.tags.get(STATUS) in OVER:
             self.logged = int(self.tags[ITERATIONS])
             return
-        steps = (
-            metric.step
-            for name in run.data.metrics
-            for metric in client.get_metric_history(self.run_id, name)
-        )
-        self.logged = max(steps, default=0)
+        histories = (client.get_metric_history(self.run_id, name) for name in run.data.metrics)
+        self.logged = max((metric.step for history in histories for metric in history), default=0)
 
 
-def _be_discreet() -> None:
-    """Elastune promises that no usage statistics are sent; who wants to send them sets this to false."""
+def _require_mlflow() -> None:
+    """Elastune promises to send no usage statistics; to send MLflow's, set the variable to false."""
+    require("mlflow", extra="mlflow", what="MLflow")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 
 def _key(name: str) -> str:
-    """MLflow takes names as paths, and only those that lead somewhere below."""
+    """MLflow treats names as paths and accepts only those that lead below."""
     parts = [part for part in _NOT_IN_A_NAME.sub("_", name).split("/") if part.strip(". ")]
     return "/".join(parts)[:250].rstrip("/. ") or "_"
-
-
-def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -1,8 +1,7 @@
-"""TensorBoard: a folder per trial with its scalars, and its hyperparameters for the HParams tab.
+"""TensorBoard: one folder per trial with its scalars and, for the HParams tab, its hyperparameters.
 
-Records are written with the parts of the `tensorboard` package that need neither TensorFlow nor torch. Its
-own writer has a thread per file, which hundreds of trials would feel; here a file is open only while it is
-written to.
+Uses the parts of the `tensorboard` package that need neither TensorFlow nor torch. Its own writer has a
+thread per file, too many for hundreds of trials; here a file is open only while it is written.
 """
 
 from __future__ import annotations
@@ -20,20 +19,19 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
 
 
-# TensorBoard looks for `tfevents` in a name; by its end we know our own files again.
+# TensorBoard looks for `tfevents` in a name; the suffix marks the files of this writer.
 _OURS = ".elastune"
 _FILES = f"events.out.tfevents.*{_OURS}"
 
 
 class TensorBoardWriter:
-    """Replaces what an earlier one wrote into the same folder; files of others are left alone."""
+    """Replaces what an earlier writer wrote into the same folder; leaves other files alone."""
 
     def __init__(self, folder: Path, head: RunHead) -> None:
         require("tensorboard", extra="tensorboard", what="TensorBoard")
         self._folder = folder
         self._head = head
-        self._told: dict[int, str] = {}
-        """The last status of each trial."""
+        self._statuses: dict[int, str] = {}  # the last one written, by trial
         for path in folder.glob(f"trial-*/{_FILES}"):
             path.unlink()
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,14 +43,14 @@ class TensorBoardWriter:
     def update(self, news: RunNews) -> None:
         events: dict[int, list[Event]] = defaultdict(list)
         for line in news.trials:
-            if line.trial not in self._told:
-                self._told[line.trial] = ""
+            if line.trial not in self._statuses:
+                self._statuses[line.trial] = ""
                 events[line.trial].append(self._started(line))
         for row in news.rows:
             events[row.trial].extend(self._scalars(row))
         for line in news.trials:
-            if line.is_over and self._told[line.trial] != line.status:
-                self._told[line.trial] = line.status
+            if line.is_over and self._statuses[line.trial] != line.status:
+                self._statuses[line.trial] = line.status
                 events[line.trial].append(self._ended(line))
         for trial, listed in events.items():
             self._write(trial, listed)
@@ -64,13 +62,10 @@ class TensorBoardWriter:
         from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415
         from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
 
-        values = [
-            Summary.Value(tag=name, simple_value=as_float(value)) for name, value in row.metrics.items()
-        ]
+        values = [Summary.Value(tag=name, simple_value=as_float(each)) for name, each in row.metrics.items()]
         if values:
-            yield Event(
-                wall_time=self._head.wall_s(row.at_s), step=row.iteration, summary=Summary(value=values)
-            )
+            at_s = self._head.wall_s(row.at_s)
+            yield Event(wall_time=at_s, step=row.iteration, summary=Summary(value=values))
 
     def _started(self, line: TrialEntry) -> Event:
         from tensorboard.plugins.hparams import metadata, plugin_data_pb2  # noqa: PLC0415
@@ -92,9 +87,8 @@ class TensorBoardWriter:
         from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2  # noqa: PLC0415
 
         status = api_pb2.STATUS_FAILURE if line.status == "failed" else api_pb2.STATUS_SUCCESS
-        info = plugin_data_pb2.SessionEndInfo(
-            status=status, end_time_secs=self._head.wall_s(line.ended_s or 0.0)
-        )
+        at_s = self._head.wall_s(line.ended_s or 0.0)
+        info = plugin_data_pb2.SessionEndInfo(status=status, end_time_secs=at_s)
         data = plugin_data_pb2.HParamsPluginData(session_end_info=info)
         return self._hparams(metadata.SESSION_END_INFO_TAG, data, line.ended_s)
 
@@ -103,9 +97,8 @@ class TensorBoardWriter:
         from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
         from tensorboard.plugins.hparams import metadata  # noqa: PLC0415
 
-        value = Summary.Value(
-            tag=tag, metadata=metadata.create_summary_metadata(data), tensor=metadata.NULL_TENSOR
-        )
+        about = metadata.create_summary_metadata(data)
+        value = Summary.Value(tag=tag, metadata=about, tensor=metadata.NULL_TENSOR)
         return Event(wall_time=self._head.wall_s(at_s or 0.0), summary=Summary(value=[value]))
 
     def _write(self, trial: int, events: Sequence[Event]) -> None:

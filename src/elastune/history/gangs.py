@@ -1,4 +1,4 @@
-"""The lives of gangs: which slots a trial had from when to when, and what it did on them."""
+"""The gangs of a run: which slots a trial had from when to when, and what it did on them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from elastune.model.ids import Gang, NodeId, TrialId
 
 
 class GangSpan(NamedTuple):
-    """What a gang did from when to when."""
-
     activity: Activity
     from_s: float
     until_s: float
@@ -24,43 +22,40 @@ class GangSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitLife:
-    """A visit of a model that hops: to which partition, in which iteration, and what it told at its end."""
+    """A visit of a hopping model to a partition; the last four fields are reported at its end."""
 
     partition: int
     iteration: int
     evaluates: bool
-    done: int
-    """Visits of this iteration before this one."""
+    done: int  # earlier visits of this iteration
     of: int
-    seconds: float = 0.0
-    """Of training alone."""
-    load_s: float = 0.0
-    """Reading the partition, before anything was trained."""
+    seconds: float = 0.0  # training alone
+    load_s: float = 0.0  # time to read the partition, before training
     hopped: bool = False
     model_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class GangLife:
+    """One gang of a trial. While it runs, the current activity has no span yet."""
+
     trial: TrialId
     generation: int
     gang: Gang
-    spans: tuple[GangSpan, ...]
-    end: str | None
-    """`paused`, `stopped`, `crashed`, `lost` or `visited`; None: it is still there."""
-    visit: VisitLife | None = None
-    """Where models hop, a gang of one slot that is there for one partition."""
-    is_together: bool = False
-    """Each member has its own partitions: one model on all workers, between epochs of hopping."""
+    formed_s: float
+    since_s: float  # start of the current activity
+    activity: Activity = Activity.STARTING
+    spans: list[GangSpan] = field(default_factory=list)
+    end: str | None = None  # `paused`, `stopped`, `crashed`, `lost` or `visited`; None: it still runs
+    ended_s: float | None = None
+    visit: VisitLife | None = None  # model hopping: a gang of one slot visits one partition
+    is_together: bool = False  # one model on all workers between hopping epochs, partitions per member
     first_iteration: int = 1
-    rows: int = 0
-    """Iterations that it reported."""
-    started_s: float | None = None
-    """When it could begin to train, if it told so."""
-    save_from_s: float | None = None
-    """When it was asked to save and pause."""
-    iterations_s: tuple[float, ...] = ()
-    """How long iterations took, as far as their beginning is known."""
+    rows: int = 0  # iterations reported
+    started_s: float | None = None  # when training began, if reported
+    save_from_s: float | None = None  # when a save and pause was commanded
+    iteration_from_s: float | None = None  # start of the current iteration; None: unknown
+    iterations_s: list[float] = field(default_factory=list)  # of iterations whose start is known
 
     @property
     def from_s(self) -> float:
@@ -70,40 +65,18 @@ class GangLife:
     def until_s(self) -> float:
         return self.spans[-1].until_s
 
-
-@dataclass(slots=True)
-class _Gang:
-    trial: TrialId
-    generation: int
-    gang: Gang
-    formed_s: float
-    since_s: float
-    activity: Activity = Activity.STARTING
-    visit: VisitLife | None = None
-    is_together: bool = False
-    first_iteration: int = 1
-    rows: int = 0
-    spans: list[GangSpan] = field(default_factory=list)
-    end: str | None = None
-    ended_s: float | None = None
-    started_s: float | None = None
-    save_from_s: float | None = None
-    iteration_from_s: float | None = None
-    """When the iteration of now began; None: nobody told."""
-    iterations_s: list[float] = field(default_factory=list)
-
     @classmethod
-    def of(cls, command: Train, at_s: float) -> _Gang:
+    def of(cls, command: Train, at_s: float) -> GangLife:
         gang = cls(command.trial, command.generation, command.gang, at_s, at_s)
         gang.first_iteration = command.after_iteration + 1
         if command.visit is None:
             gang.is_together = bool(command.shares)
             return gang
         visit = command.visit
-        gang.activity = Activity.TRAINING  # as the core has it: models come while others train
+        gang.activity = Activity.TRAINING  # as in the core: models arrive while others train
         gang.visit = VisitLife(
             partition=visit.partition,
-            iteration=command.after_iteration + 1,
+            iteration=gang.first_iteration,
             evaluates=visit.evaluates,
             done=visit.done,
             of=visit.of,
@@ -111,12 +84,14 @@ class _Gang:
         return gang
 
     def turn_to(self, activity: Activity, at_s: float) -> None:
-        """What takes no time leaves no span, but a gang always has one."""
-        if activity is self.activity:
-            return
+        if activity is not self.activity:
+            self.end_span(at_s)
+            self.activity, self.since_s = activity, at_s
+
+    def end_span(self, at_s: float) -> None:
+        """An activity that took no time leaves no span."""
         if at_s > self.since_s:
             self.spans.append(GangSpan(self.activity, self.since_s, at_s))
-        self.activity, self.since_s = activity, at_s
 
     def report(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -125,60 +100,48 @@ class _Gang:
                 self.iterations_s.append(row.at_s - self.iteration_from_s)
             self.iteration_from_s = row.at_s
 
-    def life(self, now_s: float) -> GangLife:
-        spans = list(self.spans)
-        if self.end is None and now_s > self.since_s:
-            spans.append(GangSpan(self.activity, self.since_s, now_s))
-        return GangLife(
-            trial=self.trial,
-            generation=self.generation,
-            gang=self.gang,
-            spans=tuple(spans) or (GangSpan(self.activity, self.formed_s, self.formed_s),),
-            end=self.end,
-            visit=self.visit,
-            is_together=self.is_together,
-            first_iteration=self.first_iteration,
-            rows=self.rows,
-            started_s=self.started_s,
-            save_from_s=self.save_from_s,
-            iterations_s=tuple(self.iterations_s),
-        )
+    def at(self, now_s: float) -> GangLife:
+        """A copy with at least one span, of length 0 if there is no other."""
+        copy = replace(self, spans=list(self.spans), iterations_s=list(self.iterations_s))
+        if copy.end is None:
+            copy.end_span(now_s)
+        copy.spans = copy.spans or [GangSpan(self.activity, self.formed_s, self.formed_s)]
+        return copy
 
 
 @dataclass(slots=True)
 class _Tenure:
-    """All gangs of a trial."""
+    """The sum over all gangs of a trial."""
 
     first_s: float
-    last: _Gang
+    last: GangLife
     seconds: float = 0.0
     slot_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTime:
-    """The slots that a trial has or had, summed over its gangs. `gang` is the last one."""
+    """The slot time of a trial, summed over its gangs. `gang` is the last one."""
 
     started_s: float
-    ended_s: float | None
-    """None: it has slots now."""
+    ended_s: float | None  # None: it has slots now
     gang: Gang
     seconds: float
     slot_seconds: float
 
 
 class GangBook:
-    """`stirred` and `usd` matter where slots are billed."""
+    """`is_changed` and `usd` matter if slots are billed."""
 
     def __init__(self, cluster: ClusterTerms) -> None:
         self._rate = slot_rate(cluster)
-        self._all: list[_Gang] = []
-        self._present: dict[TrialId, _Gang] = {}
+        self._all: list[GangLife] = []
+        self._present: dict[TrialId, GangLife] = {}
         self._tenures: dict[TrialId, _Tenure] = {}
         self._closed_usd = 0.0
         self._slots = 0
-        self._since = 0.0  # sum of slots x start time over the gangs of now
-        self.stirred = False
+        self._since = 0.0  # sum of slots x start time over the present gangs
+        self.is_changed = False
 
     def usd(self, at_s: float) -> float:
         return self._closed_usd + self._rate * (self._slots * at_s - self._since)
@@ -191,9 +154,7 @@ class GangBook:
         return list(self._present)
 
     def on(self, node: NodeId) -> list[TrialId]:
-        return [
-            trial for trial, each in self._present.items() if any(slot.node == node for slot in each.gang)
-        ]
+        return [trial for trial, each in self._present.items() if node in {slot.node for slot in each.gang}]
 
     def train(self, command: Train, at_s: float) -> None:
         """A new gang, or a longer lease for the present one."""
@@ -204,19 +165,19 @@ class GangBook:
             if gang.iteration_from_s is None and gang.iterations_s:
                 gang.iteration_from_s = at_s
             return
-        gang = _Gang.of(command, at_s)
+        gang = GangLife.of(command, at_s)
         self._tenures.setdefault(command.trial, _Tenure(at_s, gang)).last = gang
         self._all.append(gang)
         self._present[command.trial] = gang
         self._slots += len(gang.gang)
         self._since += len(gang.gang) * at_s
-        self.stirred |= self._rate > 0.0
+        self.is_changed |= self._rate > 0.0
 
     def reported(self, trial: TrialId, rows: Iterable[Row]) -> None:
         self._present[trial].report(rows)
 
     def visited(self, event: VisitEnded) -> None:
-        """What a visit tells at its end; that it is over is told by `dissolve`."""
+        """The visit's report; `dissolve` ends the gang."""
         gang = self._present[event.trial]
         if gang.visit is not None:
             gang.visit = replace(
@@ -247,8 +208,7 @@ class GangBook:
         gang = self._present.pop(trial, None)
         if gang is None:
             return
-        if at_s > gang.since_s:
-            gang.spans.append(GangSpan(gang.activity, gang.since_s, at_s))
+        gang.end_span(at_s)
         gang.end, gang.ended_s = why, at_s
         tenure, lasted_s = self._tenures[trial], at_s - gang.formed_s
         tenure.seconds += lasted_s
@@ -256,10 +216,10 @@ class GangBook:
         self._closed_usd += self._rate * len(gang.gang) * (at_s - gang.formed_s)
         self._slots -= len(gang.gang)
         self._since -= len(gang.gang) * gang.formed_s
-        self.stirred |= self._rate > 0.0
+        self.is_changed |= self._rate > 0.0
 
     def slot_time(self, trial: TrialId, now_s: float) -> SlotTime | None:
-        """None: it never had slots."""
+        """None: the trial never had slots."""
         tenure = self._tenures.get(trial)
         if tenure is None:
             return None
@@ -274,4 +234,4 @@ class GangBook:
         )
 
     def lives(self, now_s: float) -> tuple[GangLife, ...]:
-        return tuple(gang.life(now_s) for gang in self._all)
+        return tuple(gang.at(now_s) for gang in self._all)

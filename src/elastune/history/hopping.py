@@ -1,15 +1,13 @@
-"""From visits to rounds: which epochs of which trials went on side by side (model hopping).
+"""Model hopping measured from the history of a run: rounds, utilisation, bytes moved.
 
-A journal has visits, not rounds. A *tour* is a trial's way through one iteration; a round has at most one
-tour of each trial, and the next one begins when all of it are through. Where several pools hop at the same
-time (brackets), their rounds are told apart by the nodes: no trial and no request is of two pools.
+A journal has visits, not rounds. A *tour* is all visits of one trial in one iteration. A round has at most
+one tour per trial; the next begins when all of its tours have ended. If several pools (brackets) hop at the
+same time, their rounds are separated by nodes: no trial and no request belongs to two pools.
 
-How well the models hopped: rounds, workers at work, bytes on the way, from the history of a run alone.
-
-The lower bound is the open shop's (Cerebro section 5.1) with the times that visits really took: a round takes
-at least as long as its busiest worker and as its longest trial. Evaluation begins when all have trained, so
-the two bounds add up. What moved is held against k m p |S| + m |S| of Cerebro's table 2, where every visit is
-a hop and every model is fetched once; p counts the partitions of the validation data, too.
+The lower bound is the open shop's (Cerebro section 5.1) with the measured visit times: a round takes at least
+as long as its busiest worker and its longest trial. Evaluation begins after all training, so the two bounds
+add up. Bytes moved are compared with k m p |S| + m |S| of Cerebro's table 2, where every visit is a hop and
+every model is fetched once; p includes the partitions of the validation data.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from elastune.model.ids import NodeId, Slot, TrialId
 
 @dataclass(slots=True)
 class EpochTour:
-    """The visits of one trial in one iteration, repeated ones among them; or a gang that trains together."""
+    """The visits of one trial in one iteration, including repeated ones; or a gang that trains together."""
 
     trial: TrialId
     iteration: int
@@ -51,7 +49,7 @@ class EpochTour:
 
 @dataclass(slots=True)
 class EpochGroup:
-    """Tours that went on side by side, and all nodes of their pool."""
+    """The tours of one round, and all nodes of their pool."""
 
     tours: list[EpochTour]
     nodes: frozenset[NodeId]
@@ -66,21 +64,20 @@ class EpochGroup:
 
 
 def groups_of(history: History) -> list[EpochGroup]:
-    """All rounds, the first that began first. A gang of all workers is a round of its own."""
-    hopping = [gang for gang in history.gangs if gang.visit is not None or _trained_together(gang)]
+    """All rounds by start time. A gang of all workers is one round, unless cancelled before it began."""
+    hopping = [
+        gang
+        for gang in history.gangs
+        if gang.visit is not None or (gang.is_together and gang.until_s > gang.from_s)
+    ]
     groups = [group for pool in _pools(history, hopping) for group in _rounds(*pool)]
     return sorted(groups, key=lambda group: group.from_s)
 
 
-def _trained_together(gang: GangLife) -> bool:
-    """A gang that was called off before it began is no round."""
-    return gang.is_together and gang.until_s > gang.from_s
-
-
 def _pools(history: History, gangs: Sequence[GangLife]) -> list[tuple[list[GangLife], frozenset[NodeId]]]:
-    """Gangs that share trials, nodes or requests, directly or through others; and the nodes of each pool.
+    """Gangs that share trials, nodes or requests, directly or indirectly, and the nodes of each pool.
 
-    Only barriers name their pool. Where all are of the first one there is no other, or it is young.
+    Only barriers name their pool. If all name the first, there is no other, or it has just begun.
     """
     if not any(stage.pool for stage in history.stages):
         return [(list(gangs), frozenset(life.node for life in history.nodes))]
@@ -130,15 +127,14 @@ def _tours(gangs: Sequence[GangLife]) -> list[EpochTour]:
 def _is_new(group: EpochGroup, ahead: Sequence[EpochTour]) -> bool:
     """Whether the first of the tours ahead begins another round.
 
-    It does not while others of the round are on their way. Where all that began are through, it may be one
-    that had to wait, if nothing speaks against it: on a single worker that is how rounds go.
+    Not while tours of the round are running. If all have ended, it may be a tour that had to wait, as always
+    on a single worker, unless its trial or iteration contradicts that.
     """
     first = ahead[0]
     trials = {tour.trial for tour in group.tours}
     if first.trial in trials or first.is_together or group.tours[0].is_together:
         return True
-    until_s = group.until_s
-    if first.from_s < until_s:
+    if first.from_s < group.until_s:
         return False
     iterations = {tour.iteration for tour in group.tours}
     beside = [tour for tour in ahead if tour.from_s < first.until_s]
@@ -147,29 +143,22 @@ def _is_new(group: EpochGroup, ahead: Sequence[EpochTour]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFigures:
-    """An epoch of the trials that took part, or one trial for a while on all workers (`together`)."""
+    """One epoch of several trials, or one trial on all workers for a time (`together`)."""
 
-    manner: str
-    """`hopping` or `together`."""
+    manner: str  # `hopping` or `together`
     trials: int
     first_iteration: int
     last_iteration: int
     began_s: float
     seconds: float
-    workers: int
-    """That trained."""
+    workers: int  # workers that trained
     visits: int
-    evaluations: int
-    """Of the visits."""
-    repeated: int
-    """Visits begun once more, because a worker was lost or the code failed."""
+    evaluations: int  # evaluation visits, included in `visits`
+    repeated: int  # visits repeated after a lost worker or a crash
     training_s: float
-    occupied_s: float
-    """With what visits take beside training: bringing models, reading data, saving."""
-    up_s: float
-    """Of all workers that were up meanwhile."""
-    bound_s: float | None
-    """What no schedule of these visits can beat; None: it cannot be told."""
+    occupied_s: float  # training plus model transfer, data reading and saving
+    up_s: float  # summed over all workers that were up
+    bound_s: float | None  # lower bound for any schedule of these visits; None: unknown
 
     @property
     def utilisation(self) -> float | None:
@@ -177,7 +166,7 @@ class RoundFigures:
 
     @property
     def gap(self) -> float | None:
-        """By how much the round took longer than it must."""
+        """The time above the lower bound, as a fraction of it."""
         return self.seconds / self.bound_s - 1.0 if self.bound_s else None
 
     def to_dict(self) -> dict[str, object]:
@@ -193,11 +182,9 @@ class HoppingFigures:
     evaluations: int
     repeated: int
     hops: int
-    moved_bytes: int | None
-    """None: nobody knows how large the models are, as in a simulation."""
+    moved_bytes: int | None  # None: model sizes are unknown, as in a simulation
     formula_bytes: int | None
-    loads: int
-    """Visits that had to read their partition first."""
+    loads: int  # visits that first read their partition
     load_s: float
     training_s: float
     occupied_s: float
@@ -205,27 +192,27 @@ class HoppingFigures:
 
     @property
     def utilisation(self) -> float | None:
-        """Of the time for which workers were up, the part in which they trained or evaluated."""
+        """The fraction of the workers' up time in which they trained or evaluated."""
         return self.training_s / self.up_s if self.up_s > 0.0 else None
 
     @property
     def gap(self) -> float | None:
         """Over all rounds whose lower bound is known."""
-        told = [(each.seconds, each.bound_s) for each in self.rounds if each.bound_s]
-        return sum(seconds for seconds, _ in told) / sum(bound for _, bound in told) - 1.0 if told else None
+        known = [(each.seconds, each.bound_s) for each in self.rounds if each.bound_s]
+        return (
+            sum(seconds for seconds, _ in known) / sum(bound for _, bound in known) - 1.0 if known else None
+        )
 
     def to_dict(self) -> dict[str, object]:
-        data = asdict(self)
-        data["rounds"] = [each.to_dict() for each in self.rounds]
+        data = {**asdict(self), "rounds": [each.to_dict() for each in self.rounds]}
         return {**_in_seconds(data), "utilisation": self.utilisation, "gap": self.gap}
 
 
 def recall_hopping(entries: Iterable[Entry], terms: RunTerms) -> HoppingFigures | None:
-    """From the journal of a run; where no model can hop, it is not read."""
+    """Reads the journal of a run only if its models can hop."""
     if terms.data is None:
         return None
-    history = history_of(entries, HistoryTerms.of(terms))
-    return hopping_of(history, terms.cluster.slots_per_node)
+    return hopping_of(history_of(entries, HistoryTerms.of(terms)), terms.cluster.slots_per_node)
 
 
 def hopping_of(history: History, slots_per_node: int) -> HoppingFigures | None:
@@ -240,21 +227,21 @@ def hopping_of(history: History, slots_per_node: int) -> HoppingFigures | None:
         is_last = number == len(groups) - 1 or group.until_s >= history.end_s
         up_s = _up_s(lives, group.from_s, group.until_s, history.end_s) * slots_per_node
         rounds.append(_round(group, up_s, is_through=is_over or not is_last))
-    visits = list(_told(gang for group in groups for tour in group.tours for gang in tour.gangs))
-    told = [visit for _, visit in visits]
-    known = any(visit.model_bytes for visit in told)
+    by_trial = _ended_visits([gang for group in groups for tour in group.tours for gang in tour.gangs])
+    visits = [visit for _, visit in by_trial]
+    known = any(visit.model_bytes for visit in visits)
     return HoppingFigures(
         rounds=tuple(rounds),
-        partitions=max((visit.of for visit in told), default=0) - _validation(told),
-        validation_partitions=_validation(told),
-        visits=len(told),
-        evaluations=sum(visit.evaluates for visit in told),
+        partitions=max((visit.of for visit in visits), default=0) - _validation(visits),
+        validation_partitions=_validation(visits),
+        visits=len(visits),
+        evaluations=sum(visit.evaluates for visit in visits),
         repeated=sum(each.repeated for each in rounds),
-        hops=sum(visit.hopped for visit in told),
-        moved_bytes=sum(visit.model_bytes for visit in told if visit.hopped) if known else None,
-        formula_bytes=_formula_bytes(visits) if known else None,
-        loads=sum(visit.load_s > 0.0 for visit in told),
-        load_s=sum(visit.load_s for visit in told),
+        hops=sum(visit.hopped for visit in visits),
+        moved_bytes=sum(visit.model_bytes for visit in visits if visit.hopped) if known else None,
+        formula_bytes=_formula_bytes(by_trial) if known else None,
+        loads=sum(visit.load_s > 0.0 for visit in visits),
+        load_s=sum(visit.load_s for visit in visits),
         training_s=sum(each.training_s for each in rounds),
         occupied_s=sum(each.occupied_s for each in rounds),
         up_s=_up_s(history.nodes, 0.0, history.end_s, history.end_s) * slots_per_node,
@@ -265,7 +252,7 @@ def _round(group: EpochGroup, up_s: float, *, is_through: bool) -> RoundFigures:
     gangs = [gang for tour in group.tours for gang in tour.gangs]
     begun = [(gang.trial, gang.visit) for gang in gangs if gang.visit is not None]
     units = {(trial, visit.iteration, visit.partition) for trial, visit in begun}
-    visits = [visit for _, visit in _told(gangs)]
+    visits = [visit for _, visit in _ended_visits(gangs)]
     repeated = len(begun) - len(units)
     together = group.tours[0].is_together
     last = max(tour.iteration for tour in group.tours)
@@ -290,13 +277,12 @@ def _round(group: EpochGroup, up_s: float, *, is_through: bool) -> RoundFigures:
     )
 
 
-def _told(gangs: Iterable[GangLife]) -> Iterable[tuple[TrialId, VisitLife]]:
-    """Visits that came to their end."""
-    return ((gang.trial, gang.visit) for gang in gangs if gang.visit is not None and gang.end == "visited")
+def _ended_visits(gangs: Sequence[GangLife]) -> list[tuple[TrialId, VisitLife]]:
+    return [(gang.trial, gang.visit) for gang in gangs if gang.visit is not None and gang.end == "visited"]
 
 
 def _training_s(gang: GangLife) -> float:
-    """Of a visit that goes on, all so far; what came to nothing was no training."""
+    """The whole time of a running visit; a lost visit trained for 0 s."""
     if gang.visit is not None and gang.end is not None:
         return gang.visit.seconds
     spans = (span for span in gang.spans if span.activity is Activity.TRAINING)
@@ -311,7 +297,7 @@ def _bound_s(gangs: Sequence[GangLife]) -> float:
 
 
 def _phase_bound_s(gangs: Sequence[GangLife]) -> float:
-    """With replicas a visit could have been made elsewhere; then only the mean load is certain."""
+    """With replicas a visit could have been made on another worker; then only the mean load is certain."""
     trials: dict[TrialId, float] = defaultdict(float)
     workers: dict[Slot, float] = defaultdict(float)
     holders: dict[int, set[Slot]] = defaultdict(set)
@@ -341,7 +327,7 @@ def _formula_bytes(visits: Sequence[tuple[TrialId, VisitLife]]) -> int:
 
 
 def _up_s(lives: Sequence[NodeLife], from_s: float, until_s: float, end_s: float) -> float:
-    """Seconds for which nodes were up in that time, all together."""
+    """Up time in this interval, summed over the nodes."""
     return sum(
         max(0.0, min(until_s, life.until_s(end_s)) - max(from_s, life.ready_s))
         for life in lives
@@ -350,7 +336,7 @@ def _up_s(lives: Sequence[NodeLife], from_s: float, until_s: float, end_s: float
 
 
 def _in_seconds(data: dict[str, object]) -> dict[str, object]:
-    """Names for programs, as in all other results."""
+    """Keys as in all other results: `x_s` becomes `x_seconds`."""
     return {
         f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name: value
         for name, value in data.items()

@@ -1,7 +1,6 @@
-"""What a journal tells about speed: iterations by the size of the gang, start-up, saves, boots.
+"""Speeds measured from a journal: iterations by gang size, start-up, saves, boots.
 
-The journal of a measurement and that of any other run are read alike, so a run that is under way can learn
-from itself.
+Works for any run, not only for measurements, so a running run can use its own observed speed.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ _WARM_UP = 1
 
 @dataclass(slots=True)
 class Measurements:
-    """Seconds, one by one."""
-
     iterations: dict[int, dict[TrialId, list[float]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
@@ -40,7 +37,7 @@ class Measurements:
 
     @property
     def spread(self) -> float:
-        """How much the configurations differ in speed, at the smallest gang that several of them had."""
+        """How much configurations differ in speed, at the smallest gang size that several of them had."""
         for _, by_trial in sorted(self.iterations.items()):
             means = [statistics.fmean(values) for values in by_trial.values() if values]
             if len(means) > 1:
@@ -48,8 +45,8 @@ class Measurements:
         return 0.0
 
     def typical(self) -> dict[int, list[float]]:
-        """Iterations by slots, as if all were of the average configuration: not every one was measured on
-        every number of slots, and how much they differ is told by `spread`."""
+        """Iterations by slots, scaled to the average configuration, because not every configuration was
+        measured on every number of slots. `spread` has the differences."""
         paces = self._paces()
         return {
             slots: [
@@ -59,7 +56,7 @@ class Measurements:
         }
 
     def _paces(self) -> dict[TrialId, float]:
-        """How long each configuration takes, where all were measured alike, for one of the average."""
+        """The time of each configuration relative to the average, at the smallest gang size."""
         _, by_trial = min(self.iterations.items(), default=(0, {}))
         means = {trial: statistics.fmean(values) for trial, values in by_trial.items() if values}
         average = statistics.fmean(means.values()) if means else 1.0
@@ -78,7 +75,6 @@ class Measurements:
 
 
 def measure(entries: Iterable[Entry]) -> Measurements:
-    """Everything that the entries tell."""
     history = history_of(entries, TIMES_ONLY)
     found = Measurements()
     ended = sorted(history.gangs, key=lambda gang: gang.until_s if gang.end else math.inf)
@@ -96,7 +92,7 @@ def measure(entries: Iterable[Entry]) -> Measurements:
 def _add_starts_and_saves(
     found: Measurements, gangs: Iterable[GangLife], visits: Iterable[tuple[GangLife, VisitLife]]
 ) -> None:
-    """What is not training in a visit, nor reading the data once, is its start; of the last, its save."""
+    """The time of a visit beside training and reading data is its start; for the last visit, its save."""
     starts = [(gang.started_s, gang.started_s - gang.from_s) for gang in gangs if gang.started_s is not None]
     saves = [
         (gang.until_s, gang.until_s - gang.save_from_s)
@@ -111,18 +107,18 @@ def _add_starts_and_saves(
 
 
 def _add_epochs(found: Measurements, visits: Iterable[tuple[GangLife, VisitLife]]) -> None:
-    """An iteration of a model that hops is all of its visits."""
-    tours: dict[TrialId, list[float]] = {}
+    """An iteration of a hopping model is the sum of its visits."""
+    epochs: dict[TrialId, list[float]] = {}
     of = 1
     for gang, visit in visits:
-        tour = tours.setdefault(gang.trial, [])
+        epoch = epochs.setdefault(gang.trial, [])
         if not visit.done:
-            tour.clear()
-        tour.append(visit.seconds)
+            epoch.clear()
+        epoch.append(visit.seconds)
         of = visit.of
         if gang.rows:
-            found.iterations[1][gang.trial].append(sum(tours.pop(gang.trial)))
-    for trial, seconds in tours.items():  # an epoch that was not awaited
+            found.iterations[1][gang.trial].append(sum(epochs.pop(gang.trial)))
+    for trial, seconds in epochs.items():  # an epoch that was cut short
         if trial not in found.iterations[1]:
             found.iterations[1][trial].append(statistics.fmean(seconds) * of)
 

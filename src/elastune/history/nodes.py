@@ -1,10 +1,10 @@
-"""The lives of nodes and what they cost, by the provider's rules."""
+"""The nodes of a run: their times and, by the provider's billing rules, their cost."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.core.commands import ReleaseNodes, RequestNodes
 from elastune.core.events import NodeNoticed, NodesGranted, NodesReady, NodesRefused
@@ -13,27 +13,23 @@ from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import NodeId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class NodeLife:
-    """One node from the request to its end; None is what never happened, or not yet."""
+    """One node from the request to its end. None: it did not happen, or not yet."""
 
     node: NodeId
-    requested_s: float | None
-    born_s: float
-    """Billed from here on; it boots."""
-    ready_s: float | None
-    noticed_s: float | None
-    """The provider said that it would take the node away."""
-    ended_s: float | None
-    lost: bool
-    """Taken by the provider or gone; else given back, or still held."""
-    down_s: float
-    """Time for which it was billed while the driver was down and the run's clock stood still."""
-    usd: float
-    request: int | None = None
-    """The one that it answers; None: nobody knows of any."""
-    together: int = 1
-    """Nodes that were requested with it, itself included."""
+    requested_s: float | None = None
+    born_s: float  # billing and boot begin
+    ready_s: float | None = None
+    noticed_s: float | None = None  # when the provider announced the reclaim
+    ended_s: float | None = None
+    lost: bool = False  # reclaimed or failed; False: released, or still held
+    down_s: float = 0.0  # billed while the driver was down and the run's clock was stopped
+    billed_s: float = 0.0  # once it has ended
+    usd_per_s: float = 0.0
+    usd: float = 0.0
+    request: int | None = None  # the request it answers; None: unknown
+    together: int = 1  # nodes in the same request, this one included
 
     def until_s(self, end_s: float) -> float:
         return end_s if self.ended_s is None else self.ended_s
@@ -47,22 +43,6 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class _Node:
-    requested_s: float | None
-    born_s: float
-    ready_s: float | None = None
-    noticed_s: float | None = None
-    ended_s: float | None = None
-    lost: bool = False
-    down_s: float = 0.0
-    billed_s: float = 0.0
-    usd: float = 0.0
-    request: int | None = None
-    usd_per_s: float = 0.0
-    together: int = 1
-
-
-@dataclass(slots=True)
 class _Request:
     asked_s: float
     count: int
@@ -70,19 +50,17 @@ class _Request:
 
 
 class NodeBook:
-    """Where slots are billed and not nodes, a node costs no more than its data."""
+    """If slots are billed instead of nodes, a node costs only its data."""
 
     def __init__(self, cluster: ClusterTerms) -> None:
         self._cluster = cluster
-        self._nodes: dict[NodeId, _Node] = {}
-        self._held: dict[NodeId, _Node] = {}
-        self._asked: dict[int, _Request] = {}
-        """Those that are not answered in full."""
-        self._bends: list[float] = []
-        """When minimum charges are used up: there the bill begins to rise."""
+        self._nodes: dict[NodeId, NodeLife] = {}
+        self._held: dict[NodeId, NodeLife] = {}
+        self._asked: dict[int, _Request] = {}  # requests not fully answered
+        self._bends: list[float] = []  # when minimum charges are used up and the bill starts to rise
         self._closed_usd = 0.0
         self.refusals: list[Refusal] = []
-        self.stirred = False
+        self.is_changed = False
 
     def usd(self, at_s: float) -> float:
         return self._closed_usd + sum(self._owed_usd(node, at_s) for node in self._held.values())
@@ -95,26 +73,29 @@ class NodeBook:
         return node in self._held
 
     def requested(self, command: RequestNodes, at_s: float) -> None:
-        """After an outage the same request is made again; what was answered stays answered."""
+        """After an outage the same request is repeated; earlier answers to it stay valid."""
         self._asked.setdefault(command.request, _Request(at_s, command.count, command.count))
 
     def granted(self, event: NodesGranted) -> None:
-        if event.request not in self._asked:  # nobody waits for them, and the core gives them back
+        if event.request not in self._asked:  # no longer needed: the core releases them
             for name in event.nodes:
                 self.found(name, event.at_s, event.billed_s, event.usd_per_hour)
             return
         request = self._asked[event.request]
         self._answered(event.request, len(event.nodes))
-        self.stirred = True
+        self.is_changed = True
         for name in event.nodes:
-            usd_per_s = node_rate(self._cluster, event.usd_per_hour)
-            node = _Node(request.asked_s, event.at_s - event.billed_s, usd_per_s=usd_per_s)
-            node.request, node.together = event.request, request.count
-            self._nodes[name] = self._held[name] = node
-            self._pay(node, ingress_usd(self._cluster, 1))
+            node = self._held[name] = self._born(name, event.at_s - event.billed_s, event.usd_per_hour)
+            node.requested_s, node.request, node.together = request.asked_s, event.request, request.count
             bend_s = node.born_s + charged_s(self._cluster, 0.0)
-            if usd_per_s and bend_s > event.at_s:
+            if node.usd_per_s and bend_s > event.at_s:
                 heapq.heappush(self._bends, bend_s)
+
+    def _born(self, name: NodeId, born_s: float, usd_per_hour: float | None) -> NodeLife:
+        usd_per_s = node_rate(self._cluster, usd_per_hour)
+        node = self._nodes[name] = NodeLife(node=name, born_s=born_s, usd_per_s=usd_per_s)
+        self._pay(node, ingress_usd(self._cluster, 1))
+        return node
 
     def refused(self, event: NodesRefused) -> None:
         self.refusals.append(Refusal(at_s=event.at_s, nodes=event.count, reason=event.reason))
@@ -138,53 +119,37 @@ class NodeBook:
 
     def end(self, name: NodeId, at_s: float, *, lost: bool = False, billed_s: float | None = None) -> None:
         node = self._held.pop(name)
-        self.stirred = True
+        self.is_changed = True
         lived_s = at_s - node.born_s + node.down_s
         node.ended_s, node.lost = at_s, lost
         node.billed_s = charged_s(self._cluster, lived_s if billed_s is None else billed_s)
         self._pay(node, node.usd_per_s * node.billed_s)
 
     def found(self, name: NodeId, at_s: float, billed_s: float, usd_per_hour: float | None = None) -> None:
-        """It was billed all along, though nobody knew of it."""
-        self.stirred = True
-        node = self._nodes.get(name)
-        if node is None:
-            usd_per_s = node_rate(self._cluster, usd_per_hour)
-            node = self._nodes[name] = _Node(None, at_s - billed_s, usd_per_s=usd_per_s)
-            self._pay(node, ingress_usd(self._cluster, 1))
+        """A node that was billed but unknown, or billed after its end."""
+        self.is_changed = True
+        node = self._nodes.get(name) or self._born(name, at_s - billed_s, usd_per_hour)
         more_s = charged_s(self._cluster, billed_s) - node.billed_s
         node.billed_s += more_s
         node.ended_s = at_s
         self._pay(node, node.usd_per_s * more_s)
 
     def down(self, down_s: float) -> None:
-        self.stirred = True
+        self.is_changed = True
         for node in self._held.values():
             node.down_s += down_s
 
     def lives(self, now_s: float) -> tuple[NodeLife, ...]:
-        """`usd` of a node that is still held is what it has cost so far."""
+        """Copies; `usd` of a node that is still held is its cost so far."""
         return tuple(
-            NodeLife(
-                node=name,
-                requested_s=node.requested_s,
-                born_s=node.born_s,
-                ready_s=node.ready_s,
-                noticed_s=node.noticed_s,
-                ended_s=node.ended_s,
-                lost=node.lost,
-                down_s=node.down_s,
-                usd=node.usd + (self._owed_usd(node, now_s) if name in self._held else 0.0),
-                request=node.request,
-                together=node.together,
-            )
+            replace(node, usd=node.usd + (self._owed_usd(node, now_s) if name in self._held else 0.0))
             for name, node in self._nodes.items()
         )
 
-    def _owed_usd(self, node: _Node, at_s: float) -> float:
+    def _owed_usd(self, node: NodeLife, at_s: float) -> float:
         return node.usd_per_s * charged_s(self._cluster, at_s - node.born_s + node.down_s)
 
-    def _pay(self, node: _Node, usd: float) -> None:
+    def _pay(self, node: NodeLife, usd: float) -> None:
         node.usd += usd
         self._closed_usd += usd
 

@@ -1,4 +1,4 @@
-"""What a run leaves to be read by people: the notes of its core and policy, and why trials failed."""
+"""The notes of a run's core and policy, and the reasons why trials failed, for users to read."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from elastune.journal.codec import select, time_of
 from elastune.journal.records import Entry
 from elastune.wording import format_duration
 
-# Failures have a list of their own, with what they have in common.
-_TOLD_ELSEWHERE = "failed"
+# Failures have a list of their own, grouped by error.
+_FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNote:
-    """Something worth telling, mostly because the core or the policy thought so, and when."""
+    """A message for the user, mostly from the core or the policy."""
 
     at_s: float
     topic: str
     text: str
-    down_s: float = 0.0
-    """How long nobody was at the wheel."""
+    down_s: float = 0.0  # how long the driver was down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Trials that failed alike: their errors differ in numbers only. `error` and `trial` are of the first."""
+    """Trials whose errors differ in numbers only. `error` and `trial` are those of the first."""
 
     error: str
     trial: int
@@ -38,29 +37,28 @@ class Failure:
 
 
 def note_on(event: Resumed) -> RunNote:
-    """That the driver was down."""
-    text = f"Elastune was down for {format_duration(event.down_s)} and came back by its journal"
+    text = f"Elastune was down for {format_duration(event.down_s)} and resumed from its journal"
     return RunNote(at_s=event.at_s, topic="driver", text=text, down_s=event.down_s)
 
 
 def notes_of(note: Note, at_s: float) -> Iterator[RunNote]:
-    """None, if the note is about a trial that failed."""
-    if note.topic != _TOLD_ELSEWHERE:
+    """Nothing if the note is about a failed trial."""
+    if note.topic != _FAILED:
         yield RunNote(at_s=at_s, topic=note.topic, text=note.text)
 
 
 def notes_in(entry: Entry) -> Iterator[RunNote]:
-    """What the recorder notes of one event; but no other line is decoded, so a replay is not slowed down."""
+    """The notes that the recorder has for one entry; other lines are not decoded, to keep replays fast."""
     for event in select((entry.event_line,), Resumed):
         yield note_on(event)
     for note in select(entry.command_lines, Note):
         yield from notes_of(note, time_of(entry.event_line))
 
 
-def overheard(entries: Iterable[Entry], remarks: list[RunNote]) -> Iterator[Entry]:
-    """The same entries; their notes are gathered on the way."""
+def collect_notes(entries: Iterable[Entry], notes: list[RunNote]) -> Iterator[Entry]:
+    """Passes the entries on and appends their notes to `notes`."""
     for entry in entries:
-        remarks.extend(notes_in(entry))
+        notes.extend(notes_in(entry))
         yield entry
 
 
@@ -69,7 +67,6 @@ def failures_of(state: State) -> tuple[Failure, ...]:
     alike: dict[str, list[tuple[int, str]]] = {}
     for trial in state.trials.values():
         if trial.error is not None:
-            line = exception_line(trial.error)
-            alike.setdefault(gist(trial.error), []).append((trial.number, line))
+            alike.setdefault(gist(trial.error), []).append((trial.number, exception_line(trial.error)))
     failures = [Failure(error=found[0][1], trial=found[0][0], trials=len(found)) for found in alike.values()]
     return tuple(sorted(failures, key=lambda failure: (-failure.trials, failure.trial)))

@@ -1,14 +1,13 @@
-"""The recorder of a run: what its nodes, gangs and trials did, event by event.
+"""Records what the nodes, gangs and trials of a run did, event by event, and builds its `History`.
 
-The one reader of events beside the core. No core and no policy is needed: what was commanded stands beside
-what happened. Money and slot time are booked here a second time, by the same rules as in the ledger; a test
-holds the two to each other.
-
-A run as it was: every node, gang, row and dollar over time, from its journal alone.
+The only reader of events beside the core. It needs neither core nor policy, because the journal has the
+commands beside the events. Money and slot time are booked here a second time, by the ledger's rules; a test
+compares the two.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,7 +26,7 @@ from elastune.model.ids import NodeId, TrialId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEnd:
-    """The barrier at the end of a stage. Stages are counted from 0 in each pool."""
+    """The barrier after a stage. Stages are counted from 0 in each pool."""
 
     pool: int
     stage: int
@@ -36,17 +35,16 @@ class StageEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """The driver was down; the run's clock stood still meanwhile."""
+    """The driver was down, and the run's clock stopped."""
 
     at_s: float
     down_s: float
 
 
 class Recorder:
-    """Driven event by event, by the entries of a journal or by a run that goes on; every view reads it.
+    """Fed with the entries of a journal or by a running run; all views read it.
 
-    First what happened becomes part of the books, then what was commanded about it. `for_tables`: all rows
-    are kept, with all metrics.
+    An event is booked before its commands. `for_tables`: keep all rows with all metrics.
     """
 
     def __init__(self, terms: HistoryTerms, *, for_tables: bool = False) -> None:
@@ -69,20 +67,20 @@ class Recorder:
         before_usd = self._usd(event.at_s)
         self.now_s = event.at_s
         self.events += 1
-        self._happens(event)
+        self._book(event)
         for command in commands:
-            self._is_commanded(command)
-        # The bill is a straight line from one bend or jump to the next: only there are points to keep.
-        if self.nodes.stirred or self.gangs.stirred:
-            self.nodes.stirred = self.gangs.stirred = False
+            self._book_command(command)
+        # The bill is linear between bends and jumps, so only these points are kept.
+        if self.nodes.is_changed or self.gangs.is_changed:
+            self.nodes.is_changed = self.gangs.is_changed = False
             self.money.append((self.now_s, before_usd))
             self.note_money(self.now_s)
 
-    def _happens(self, event: AnyEvent) -> None:  # noqa: C901  one case per event
+    def _book(self, event: AnyEvent) -> None:  # noqa: C901  one case per event
         at_s = event.at_s
         match event:
             case ev.Progressed() | ev.TrialPaused() | ev.GangStarted():
-                self._gang_tells(event)
+                self._book_gang(event)
             case ev.TrialsSampled():
                 self.trials.sampled(event)
                 self.rows.touch(*(number for number, _ in event.trials))
@@ -103,7 +101,7 @@ class Recorder:
             case ev.Resumed():
                 self._resumed(event)
 
-    def _is_commanded(self, command: object) -> None:
+    def _book_command(self, command: object) -> None:
         match command:
             case do.Train(trial=trial):
                 self.gangs.train(command, self.now_s)
@@ -123,8 +121,8 @@ class Recorder:
             case do.EndRun():
                 self.ending, self.ended_s = command.reason, self.now_s
 
-    def _gang_tells(self, event: ev.Progressed | ev.TrialPaused | ev.GangStarted) -> None:
-        """Tables have what a gang tells that is gone, too; nothing else counts it."""
+    def _book_gang(self, event: ev.Progressed | ev.TrialPaused | ev.GangStarted) -> None:
+        """Late events of a dissolved gang count in tables only."""
         trial, is_present = event.trial, self.gangs.is_present(event.trial, event.generation)
         match event:
             case ev.Progressed():
@@ -188,18 +186,14 @@ class History:
     nodes: tuple[NodeLife, ...]
     gangs: tuple[GangLife, ...]
     trials: Mapping[TrialId, TrialHistory]
-    money: tuple[tuple[float, float], ...]
-    """What had accrued at each of these times, minimum charges included; straight lines between them."""
-    best: tuple[BestStep, ...]
-    """Every new best model, from the moment its checkpoint was durable."""
+    money: tuple[tuple[float, float], ...]  # (time, accrued with minimum charges), linear in between
+    best: tuple[BestStep, ...]  # every new best model, from the time its checkpoint was durable
     stages: tuple[StageEnd, ...]
     remarks: tuple[RunNote, ...]
     refusals: tuple[Refusal, ...]
     outages: tuple[Outage, ...]
-    ending: Ending | None
-    """None: the journal ends before the run does."""
-    end_s: float
-    """When the run ended; without an end, the time of the last event."""
+    ending: Ending | None  # None: the journal ends before the run ended
+    end_s: float  # end of the run, or else the time of the last event
     events: int
 
     @property
@@ -212,7 +206,7 @@ class History:
 
 
 def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
-    """The history of a run, from the first event to wherever its journal ends."""
+    """The history of a run up to the end of its journal."""
     record = Recorder(terms)
     for entry in entries:
         record.take(event_of(entry), commands_of(entry))
@@ -220,8 +214,8 @@ def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
     return History(
         nodes=record.nodes.lives(record.now_s),
         gangs=record.gangs.lives(record.now_s),
-        trials=record.trials.courses(),
-        money=_without_repeats(record.money),
+        trials=dict(record.trials.histories),
+        money=tuple(point for point, _ in itertools.groupby(record.money)),
         best=tuple(record.trials.best),
         stages=tuple(record.stages),
         remarks=tuple(record.remarks),
@@ -234,9 +228,5 @@ def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
 
 
 def commands_of(entry: Entry) -> list[Message]:
-    """All but timers: they say when the core will look again, which is of no use to a reader."""
+    """All but timers, which concern the core only."""
     return [decode(line) for line in entry.command_lines if not mentions(line, SetTimer, CancelTimer)]
-
-
-def _without_repeats(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    return tuple(point for index, point in enumerate(points) if not index or point != points[index - 1])

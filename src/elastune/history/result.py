@@ -1,4 +1,4 @@
-"""What came of a run."""
+"""The result of a run: time, cost, best model, trials by phase."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from elastune.core.events import Config
 from elastune.core.ledger import Ledger
 from elastune.core.state import State
 from elastune.core.trials import Phase, Trial
+from elastune.errors import InvariantError
 from elastune.history.hopping import HoppingFigures
 from elastune.planning.quote import price_keys
 from elastune.wording import format_duration, format_usd
@@ -29,26 +30,22 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestTrial:
-    """The best model: its checkpoint exists."""
+    """The best model that has a checkpoint."""
 
     trial: int
     config: Config
     metric: float
     iterations: int
     checkpoint: str | None = None
-    """Where it is kept; None: the run was simulated."""
+    """Its path; None: the run was simulated."""
 
     def kept_at(self, path: str) -> BestTrial:
         return replace(self, checkpoint=path)
 
     def to_dict(self) -> dict[str, object]:
-        told: dict[str, object] = {
-            "trial": self.trial,
-            "config": dict(self.config),
-            "metric": self.metric,
-            "iterations": self.iterations,
-        }
-        return told if self.checkpoint is None else {**told, "checkpoint": self.checkpoint}
+        data: dict[str, object] = {"trial": self.trial, "config": dict(self.config), "metric": self.metric}
+        data["iterations"] = self.iterations
+        return data if self.checkpoint is None else {**data, "checkpoint": self.checkpoint}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +77,7 @@ class RunResult:
         return f"{run}{self.ending.value}: {best}; {self.trials} trials in {self.actual}"
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data with the keys that programs may rely on."""
+        """Plain data with stable keys."""
         best = self.best
         hopping = {} if self.hopping is None else {"hopping": self.hopping.to_dict()}
         return {
@@ -103,6 +100,29 @@ class RunResult:
         }
 
 
+def result_of(
+    state: State, *, policy: str, seed: int, run: str, predicted: Estimate, journal_sha256: str
+) -> RunResult:
+    if state.ended is None or state.ended_s is None:
+        raise InvariantError(f"run {run} has not ended; expected a finished run")
+    return RunResult(
+        policy=policy,
+        seed=seed,
+        metric=state.terms.metric,
+        predicted=predicted,
+        actual=Estimate(jct_seconds=state.ended_s, cost=state.ledger.accrued_usd(state.now_s)),
+        best=best_of(state),
+        ending=state.ended,
+        trials=len(state.trials),
+        phases=count_phases(state),
+        iterations=state.iterations,
+        events=state.events,
+        journal_sha256=journal_sha256,
+        ledger=state.ledger,
+        run=run,
+    )
+
+
 def best_of(state: State) -> BestTrial | None:
     best = state.best
     if best is None:
@@ -117,13 +137,12 @@ def count_phases(state: State) -> dict[str, int]:
 
 
 def phase_of(state: State, trial: Trial) -> Phase:
-    """As people see it: where models hop, a trial runs while its epoch goes on, though it has a slot only
-    while it is on a visit."""
+    """As shown to users: a hopping trial runs during its whole epoch, though it has a slot only on visits."""
     return Phase.RUNNING if trial.activity is None and is_amid_round(state, trial) else trial.phase
 
 
 def is_amid_round(state: State, trial: Trial) -> bool:
-    """Whether it takes part in an epoch that goes on, and is not through."""
+    """Whether the trial has visits left in the current epoch."""
     wish = state.wished.get(trial.number)
     pool_state = None if wish is None else state.pools.get(wish.pool)
     now = None if pool_state is None else pool_state.hop_state.round

@@ -1,7 +1,4 @@
-"""Where a run stands, at its end or in the middle: what `simulate` and `status` show.
-
-A value, taken from the state once; it stays true when the run goes on.
-"""
+"""The status of a run, finished or not, as `simulate` and `status` show it: a snapshot of its state."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ _MANY_FAILED = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """What became of the slot time that was held, from grant to release. The sum is 1."""
+    """How the slot time from grant to release was used. The sum is 1."""
 
     booting: float
     starting: float
@@ -40,22 +37,19 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStatus:
-    """A stage as planned and as it was. Stages are counted from 0 in each bracket."""
+    """A stage as planned and as executed. Stages are counted from 0 in each bracket."""
 
     bracket: int
     stage: int
     nodes: int
     actual: Estimate
-    shares: Shares | None
-    """None: no node was there."""
+    shares: Shares | None  # None: no nodes were held
     planned: StageQuote | None
     is_over: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCounts:
-    """The three facts about nodes that are kept apart, but for those wanted."""
-
     ready: int
     booting: int
     requested: int
@@ -63,7 +57,7 @@ class NodeCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePrices:
-    """What nodes cost, by whom and of when; and how many cost something else, by dollars per hour."""
+    """The usual price and its source; `others` counts nodes with another price, by dollars per hour."""
 
     usd_per_hour: float
     source: str
@@ -75,14 +69,11 @@ class RunStatus:
     policy: str
     seed: int
     metric: str
-    limits: Limits
-    """As the job has them; `conceded` are those that gave way since."""
+    limits: Limits  # the job's limits; `conceded` names those given up since
     conceded: tuple[str, ...]
     predicted: Estimate | None
-    promised: Estimate | None
-    """What the plan does not exceed with the job's confidence; None: there is no plan."""
-    actual: Estimate
-    """So far; once the run has ended, in the end."""
+    promised: Estimate | None  # not exceeded with the job's confidence; None: there is no plan
+    actual: Estimate  # so far; final once the run has ended
     ending: Ending | None
     best: BestTrial | None
     trials: int
@@ -90,29 +81,24 @@ class RunStatus:
     iterations: int
     events: int
     nodes: NodeCounts
-    growth: tuple[tuple[float, int], ...]
-    """Nodes held from each of these times on."""
-    brackets: tuple[str, ...]
-    """What the plan calls them."""
+    growth: tuple[tuple[float, int], ...]  # (time, nodes held from then on)
+    brackets: tuple[str, ...]  # their names in the plan
     stages: tuple[StageStatus, ...]
     shares: Shares | None
     failures: tuple[Failure, ...]
     remarks: tuple[RunNote, ...]
-    warnings: tuple[str, ...] = ()
-    """What should not be overlooked, though the run may be complete."""
-    hopping: HoppingFigures | None = None
-    """None: no model hopped, or nobody looked: it takes another reading of the journal."""
-    prices: NodePrices | None = None
-    """None: all nodes cost what the job says."""
+    warnings: tuple[str, ...] = ()  # problems to show even if the run is complete
+    hopping: HoppingFigures | None = None  # None: no model hopped, or the journal was not read for it
+    prices: NodePrices | None = None  # None: all nodes cost the job's price
 
     @property
     def down_s(self) -> float:
-        """How long the driver was down in all. The run's clock stood still, the bill did not."""
+        """The total time the driver was down. The run's clock was stopped, the billing was not."""
         return sum(remark.down_s for remark in self.remarks)
 
     @property
     def has_failed(self) -> bool:
-        """It is over, and there is nothing to show for it."""
+        """It has ended without a usable result."""
         return self.ending is Ending.FAILED or (self.ending is not None and self.trials == self.failed > 0)
 
     @property
@@ -128,7 +114,7 @@ class RunStatus:
         return keeps(self.actual.cost, self.limits.budget_usd)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data; what `RunResult.to_dict` has too is called the same."""
+        """Plain data; keys shared with `RunResult.to_dict` have the same names."""
         data = asdict(self)
         limits = data.pop("limits")
         del data["hopping"]
@@ -162,8 +148,13 @@ def keeps(value: float, limit: float | None) -> bool | None:
     return None if limit is None else value <= limit * (1 + _ROUNDING)
 
 
+def count_kept(kept: Sequence[bool | None]) -> int | None:
+    """How many values of `keeps` are True; None: there is no such limit."""
+    return None if None in kept else sum(map(bool, kept))
+
+
 def promise_of(quote: Quote | None) -> Estimate | None:
-    """What a plan does not exceed with the job's confidence."""
+    """The estimate that a plan does not exceed with the job's confidence."""
     if quote is None:
         return None
     return Estimate(jct_seconds=quote.jct_quantile_seconds, cost=quote.cost_quantile)
@@ -192,7 +183,7 @@ def status_of(
         policy=setup.policy,
         seed=seed,
         metric=state.terms.metric,
-        limits=_limits_told(setup.terms.limits, state.limits),
+        limits=_shown_limits(setup.terms.limits, state.limits),
         conceded=tuple(sorted(limit.value for limit in state.conceded)),
         predicted=predicted,
         promised=promise_of(quote),
@@ -226,15 +217,12 @@ def _prices(state: State) -> NodePrices | None:
     source = price_source(terms)
     if source is None and not rates:
         return None
-    return NodePrices(
-        usd_per_hour=terms.price_per_hour,
-        source=source or terms.price_source,
-        others=tuple(sorted(rates.items())),
-    )
+    others = tuple(sorted(rates.items()))
+    return NodePrices(usd_per_hour=terms.price_per_hour, source=source or terms.price_source, others=others)
 
 
 def is_many(failed: int, trials: int) -> bool:
-    """So many trials failed that the search was another one than was asked for."""
+    """Whether so many trials failed that the search differs from the requested one."""
     return failed > 0 and failed >= _MANY_FAILED * trials
 
 
@@ -247,14 +235,14 @@ def _warnings(setup: RunSetup, state: State) -> Iterator[str]:
     asked = getattr(setup.search, "trials", None)
     if state.exhausted and isinstance(asked, int) and trials < asked:
         yield (
-            f"{asked:,} trials were asked for, but there are only {trials:,} configurations; "
+            f"{asked:,} trials were requested, but there are only {trials:,} configurations; "
             "the search ended early"
         )
 
 
 def _up_to_now(state: State) -> Ledger:
-    """The ledger books a span of time, and a minimum charge, when it ends. In the middle of a run, a copy is
-    closed as if all nodes were released now; that is what `accrued_usd` counts, too."""
+    """The ledger books times and minimum charges when they end. During a run, a copy is closed as if all
+    nodes were released now, as `accrued_usd` does."""
     if state.ended is not None:
         return state.ledger
     ledger = copy.deepcopy(state.ledger)
@@ -278,7 +266,7 @@ def _stage(account: StageAccount, quote: Quote | None, *, slots_per_node: int, i
 
 
 def _planned(account: StageAccount, quote: Quote) -> StageQuote | None:
-    """None: after its last barrier a bracket has a stage that nobody enters."""
+    """None: after its last barrier a bracket has an empty stage."""
     stages = quote.brackets[account.pool].stages
     return stages[account.stage] if account.stage < len(stages) else None
 
@@ -311,10 +299,8 @@ def _growth(ledger: Ledger) -> tuple[tuple[float, int], ...]:
     return tuple(steps)
 
 
-def _limits_told(agreed: Limits, now: Limits) -> Limits:
-    """Those in force, which may be other ones since the run was resumed; one that was given up stays told."""
-    return replace(
-        agreed,
-        deadline_s=agreed.deadline_s if now.deadline_s is None else now.deadline_s,
-        budget_usd=agreed.budget_usd if now.budget_usd is None else now.budget_usd,
-    )
+def _shown_limits(agreed: Limits, now: Limits) -> Limits:
+    """Those in force, which a resume may have changed; a conceded limit is still shown."""
+    deadline_s = agreed.deadline_s if now.deadline_s is None else now.deadline_s
+    budget_usd = agreed.budget_usd if now.budget_usd is None else now.budget_usd
+    return replace(agreed, deadline_s=deadline_s, budget_usd=budget_usd)

@@ -1,15 +1,15 @@
-"""Many runs of one policy in a few numbers, and two policies on the same seeds."""
+"""Summary figures over several runs of a policy, and the comparison of policies on the same seeds."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from elastune.history.result import Estimate
-from elastune.history.status import RunStatus, keeps, promise_of
+from elastune.history.status import RunStatus, count_kept, keeps, promise_of
 from elastune.model.limits import Limits
 from elastune.model.metric import Mode
 from elastune.setup.run_setup import RunSetup
@@ -17,8 +17,6 @@ from elastune.setup.run_setup import RunSetup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDigest:
-    """All that a summary needs of one run that has ended."""
-
     run: str
     policy: str
     seed: int
@@ -26,16 +24,13 @@ class RunDigest:
     actual: Estimate
     best: float | None
     ending: str
-    topics: tuple[str, ...]
-    """What its remarks are about."""
+    topics: tuple[str, ...]  # topics of its notes
     trials: int
     failed_trials: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTerms:
-    """What is known of a policy's runs before the first one."""
-
     policy: str
     metric_name: str
     mode: Mode
@@ -46,7 +41,7 @@ class PolicyTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """`sd` is that of a sample, `se` the standard error of the mean; None where there is only one value."""
+    """`sd` is the sample's, `se` the standard error of the mean; None for a single value."""
 
     mean: float
     sd: float | None
@@ -57,24 +52,22 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """This policy minus another one, seed by seed. A configuration that is lucky is so for both.
+    """This policy minus another one, seed by seed.
 
-    A sampler that does not learn gives trial i of a seed the same configuration under every policy; one that
-    learns from results does not, and then only the seed is shared.
+    A sampler that does not learn gives trial i of a seed the same configuration under every policy; with one
+    that learns from results, only the seed is shared.
     """
 
     policy: str
-    seeds: int
-    """That both have."""
+    seeds: int  # seeds that both policies ran
     jct_seconds: Figures
     cost: Figures
-    metric: Figures | None
-    """None: on no seed both have a best model."""
+    metric: Figures | None  # None: no seed where both have a best model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySummary:
-    """`metric` is over the best models of the runs that have one."""
+    """`metric` summarises the best models of the runs that have one."""
 
     policy: str
     metric_name: str
@@ -86,17 +79,14 @@ class PolicySummary:
     jct_seconds: Figures
     cost: Figures
     metric: Figures | None
-    kept_deadline: int | None
-    """Runs that did; None: there is no deadline."""
+    kept_deadline: int | None  # number of runs; None: no deadline
     kept_budget: int | None
     endings: Mapping[str, int]
-    remarks: Mapping[str, int]
-    """Runs with remarks on a topic."""
+    remarks: Mapping[str, int]  # runs with notes, by topic
     failed_trials: int
     trials: int
     best_by_seed: Mapping[int, float]
-    against: Against | None
-    """The first policy; None: this is the first, or they share no seed."""
+    against: Against | None  # the first policy; None: this is the first, or no shared seed
 
     def to_dict(self) -> dict[str, object]:
         runs = len(self.seeds)
@@ -144,7 +134,7 @@ def digest_of(run: str, standing: RunStatus, journal_sha256: str) -> RunDigest:
 
 
 def summarise_all(terms: Sequence[PolicyTerms], digests: Sequence[RunDigest]) -> tuple[PolicySummary, ...]:
-    """A summary of each policy that has a run; the first of them is what the others are held against."""
+    """A summary of each policy that has a run; the others are compared with the first."""
     by_policy = {each.policy: [run for run in digests if run.policy == each.policy] for each in terms}
     present = [each for each in terms if by_policy[each.policy]]
     first = by_policy[present[0].policy] if present else []
@@ -169,8 +159,8 @@ def _summarise(
         jct_seconds=_figures([run.actual.jct_seconds for run in runs]),
         cost=_figures([run.actual.cost for run in runs]),
         metric=_figures(list(best.values())) if best else None,
-        kept_deadline=_count([keeps(run.actual.jct_seconds, limits.deadline_s) for run in runs]),
-        kept_budget=_count([keeps(run.actual.cost, limits.budget_usd) for run in runs]),
+        kept_deadline=count_kept([keeps(run.actual.jct_seconds, limits.deadline_s) for run in runs]),
+        kept_budget=count_kept([keeps(run.actual.cost, limits.budget_usd) for run in runs]),
         endings=dict(Counter(run.ending for run in runs).most_common()),
         remarks=dict(Counter(topic for run in runs for topic in run.topics).most_common()),
         failed_trials=sum(run.failed_trials for run in runs),
@@ -185,34 +175,17 @@ def _against(first: Sequence[RunDigest], runs: Sequence[RunDigest]) -> Against |
     pairs = [(run, other[run.seed]) for run in runs if run.seed in other]
     if not pairs:
         return None
-
-    def differ(value: Callable[[RunDigest], float | None]) -> Figures | None:
-        both = [(value(run), value(reference)) for run, reference in pairs]
-        differences = [one - two for one, two in both if one is not None and two is not None]
-        return _figures(differences) if differences else None
-
-    jct_seconds, cost = differ(lambda run: run.actual.jct_seconds), differ(lambda run: run.actual.cost)
-    assert jct_seconds is not None
-    assert cost is not None
+    metric = [run.best - ref.best for run, ref in pairs if run.best is not None and ref.best is not None]
     return Against(
         policy=first[0].policy,
         seeds=len(pairs),
-        jct_seconds=jct_seconds,
-        cost=cost,
-        metric=differ(lambda run: run.best),
+        jct_seconds=_figures([run.actual.jct_seconds - ref.actual.jct_seconds for run, ref in pairs]),
+        cost=_figures([run.actual.cost - ref.actual.cost for run, ref in pairs]),
+        metric=_figures(metric) if metric else None,
     )
 
 
 def _figures(values: Sequence[float]) -> Figures:
     sd = statistics.stdev(values) if len(values) > 1 else None
-    return Figures(
-        mean=statistics.fmean(values),
-        sd=sd,
-        se=None if sd is None else sd / math.sqrt(len(values)),
-        min=min(values),
-        max=max(values),
-    )
-
-
-def _count(kept: Sequence[bool | None]) -> int | None:
-    return None if None in kept else sum(map(bool, kept))
+    se = None if sd is None else sd / math.sqrt(len(values))
+    return Figures(mean=statistics.fmean(values), sd=sd, se=se, min=min(values), max=max(values))

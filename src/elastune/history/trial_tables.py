@@ -1,6 +1,6 @@
-"""Lines as tables: columns by name, all of one length. What every kind of file and frame is made of.
+"""Tables of a run's trials and rows as columns by name, all of one length, for files and DataFrames.
 
-The trials of a run as lines of a table, from its recorder; of a journal, or of a run that goes on.
+The entries come from a recorder, which a journal or a running run feeds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METRIC = "metric/"
 
 
 def trial_columns(lines: Sequence[TrialEntry]) -> Columns:
-    """One line per trial; hyperparameters are `config/<name>`, None where a trial has none of that name."""
+    """One line per trial; hyperparameters are `config/<name>`, None if a trial has none of that name."""
     columns: Columns = {name: [getattr(line, name) for line in lines] for name in OF_TRIALS}
     columns["nodes"] = [" ".join(map(str, line.nodes)) or None for line in lines]
     names = dict.fromkeys(name for line in lines for name in line.config)
@@ -35,12 +35,12 @@ def trial_columns(lines: Sequence[TrialEntry]) -> Columns:
 
 
 def metric_names(rows: Sequence[RowEntry]) -> list[str]:
-    """By name: a journal keeps no other order."""
+    """Sorted: a journal keeps no other order."""
     return sorted({name for row in rows for name in row.metrics})
 
 
 def metric_column(name: str) -> str:
-    """Its own name, unless that is one of ours."""
+    """The metric's name, with a prefix if a column of that name exists."""
     return f"{METRIC}{name}" if name in OF_ROWS else name
 
 
@@ -53,7 +53,7 @@ def row_columns(rows: Sequence[RowEntry]) -> Columns:
 
 
 def uniform(column: list[object]) -> list[object]:
-    """Of one type, as files with types want it: numbers together, and else what is mixed as text."""
+    """One type per column, for typed files: integers and floats become floats, other mixtures text."""
     types = {type(value) for value in column if value is not None}
     if len(types) <= 1:
         return column
@@ -63,12 +63,11 @@ def uniform(column: list[object]) -> list[object]:
 
 
 def table_recorder(terms: RunTerms) -> Recorder:
-    """One that keeps what tables need."""
     return Recorder(HistoryTerms.of(terms), for_tables=True)
 
 
 def trial_line(record: Recorder, state: State, trial: Trial, checkpoint: str | None = None) -> TrialEntry:
-    """A trial as it stands. `checkpoint`: where its newest one is."""
+    """`checkpoint` is the path of the newest one."""
     curve = record.rows.curve(trial.number)
     best = _best(state, curve.values)
     slots = record.gangs.slot_time(trial.number, state.now_s)

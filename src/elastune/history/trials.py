@@ -1,8 +1,7 @@
-"""What has to be known beside a journal to tell its history.
+"""The trials of a run: rows in order of time, the best model at each time, and the entries of both tables.
 
-A run as lines of two tables: one per trial, one per iteration that was trained.
-
-What trials learned: their rows in the order of time, and the best model there was at each moment.
+One table has an entry per trial, the other one per trained iteration. `HistoryTerms` is what a history needs
+beside the journal.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from elastune.model.metric import Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryTerms:
-    """Which metric counts, which way it is good, and what machines cost."""
-
     metric: str
     mode: Mode
     cluster: ClusterTerms
@@ -33,18 +30,17 @@ class HistoryTerms:
         return cls(metric=terms.metric, mode=terms.mode, cluster=terms.cluster)
 
 
+# For readers that need neither cost nor metric.
 TIMES_ONLY = HistoryTerms(
     metric="", mode=Mode.MAX, cluster=ClusterTerms(slots_per_node=1, max_nodes=1, price_per_hour=0.0)
 )
-"""For readers that ask neither for money nor for the metric."""
 
 
 OVER = ("stopped", "finished", "failed")
-"""The statuses of trials that will not go on."""
 
 
 class RowEntry(NamedTuple):
-    """What one iteration yielded. `generation` tells the gangs of a trial apart."""
+    """The metrics of one iteration. `generation` distinguishes the gangs of a trial."""
 
     trial: int
     iteration: int
@@ -55,26 +51,21 @@ class RowEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEntry:
-    """A trial as it stands. Times are seconds of the run; None is what is not known, or not yet."""
+    """A trial now. Times are seconds of the run; None: unknown, or not yet."""
 
     trial: int
     status: str
-    iterations: int
-    """The last iteration that was trained, a parent's among them."""
+    iterations: int  # the last iteration trained, including the parent's
     final: float | None
     best: float | None
     best_iteration: int | None
     started_s: float | None
-    ended_s: float | None
-    """When it last had slots; None: it has them now, or never had."""
-    seconds: float
-    """For which it had slots."""
+    ended_s: float | None  # when it last held slots; None: it holds some now, or never did
+    seconds: float  # time with slots
     slot_seconds: float
-    cost: float
-    """Its slots at the price of their nodes: without boots, idle slots and minimum charges."""
+    cost: float  # slot time at the nodes' price, without boots, idle slots and minimum charges
     slots: int | None
-    nodes: tuple[str, ...]
-    """Of its last gang."""
+    nodes: tuple[str, ...]  # nodes of its last gang
     parent: int | None
     crashes: int
     error: str | None
@@ -87,12 +78,9 @@ class TrialEntry:
 
 
 def without_lost(rows: Iterable[RowEntry]) -> list[RowEntry]:
-    """Each iteration of a trial once, in the order of time.
-
-    What was lost with a machine and trained again counts as it was the last time.
-    """
+    """Each iteration of a trial once, in order of time: of iterations lost and repeated, the last version."""
     listed = list(rows)
-    # News of a gang that is gone may come after that of its successor.
+    # Rows of a dissolved gang may arrive after those of its successor.
     order = sorted(range(len(listed)), key=lambda index: listed[index].generation)
     lowest: dict[int, int] = {}
     kept: list[int] = []
@@ -105,12 +93,12 @@ def without_lost(rows: Iterable[RowEntry]) -> list[RowEntry]:
 
 
 def in_order(rows: Iterable[RowEntry]) -> list[RowEntry]:
-    """By time: trials report in batches."""
+    """By time, because trials report in batches."""
     return sorted(rows, key=lambda row: row.at_s)
 
 
 def as_float(value: object) -> float:
-    """A whole number beyond all floats is infinite; what is no number at all is NaN."""
+    """An integer too large for a float is infinite; anything but a number is NaN."""
     if not isinstance(value, int | float):
         return math.nan
     try:
@@ -120,7 +108,7 @@ def as_float(value: object) -> float:
 
 
 class MetricPoint(NamedTuple):
-    """The metric after an iteration. What was lost and trained again is there twice."""
+    """The metric after an iteration. Iterations lost and repeated appear twice."""
 
     at_s: float
     iteration: int
@@ -139,34 +127,21 @@ class BestStep(NamedTuple):
     iteration: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class TrialHistory:
     trial: TrialId
     config: Config
-    points: tuple[MetricPoint, ...]
-    kept: tuple[float, ...]
-    """The metric after iterations 1, 2, ... of the state that the trial had in the end."""
-    crashes: tuple[Crash, ...]
-    parent: TrialId | None
-    """The trial that it was forked from."""
-    inherited: int
-    """How many of the first values are the parent's."""
-
-
-@dataclass(slots=True)
-class _Trial:
-    config: Config
-    parent: TrialId | None = None
-    inherited: int = 0
     points: list[MetricPoint] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)  # the metric after iterations 1, 2, ... of its state
     saved: int = 0
     crashes: list[Crash] = field(default_factory=list)
+    parent: TrialId | None = None  # the trial it was forked from
+    inherited: int = 0  # the first values that are the parent's
 
 
 @dataclass(slots=True)
 class Curve:
-    """The job's metric by iteration, as it was the last time."""
+    """The job's metric by iteration; of repeated iterations, the last value."""
 
     values: dict[int, float] = field(default_factory=dict)
     last: int = 0
@@ -181,8 +156,7 @@ class Curve:
 
 
 class RowBook:
-    """All rows as they were reported, also by gangs that were gone by then: what tables need. Where no table
-    is wanted, nothing is kept."""
+    """All rows as reported, for tables, including those of dissolved gangs. Without `is_kept`, nothing."""
 
     def __init__(self, metric: str, *, is_kept: bool) -> None:
         self._metric = metric
@@ -192,12 +166,12 @@ class RowBook:
         self._changed: set[TrialId] = set()
 
     def fresh(self) -> list[RowEntry]:
-        """Those that came since it was last asked."""
+        """Rows added since the last call."""
         rows, self._rows = self._rows, []
         return rows
 
     def changed(self) -> set[TrialId]:
-        """Trials of which something was told since it was last asked."""
+        """Trials changed since the last call."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -214,7 +188,7 @@ class RowBook:
             return
         trial, generation = event.trial, event.generation
         curve = self._curves.setdefault(trial, Curve())
-        is_late = generation < curve.generation  # news of a gang that has a successor
+        is_late = generation < curve.generation  # from a gang that has a successor
         curve.generation = max(generation, curve.generation)
         for iteration, at_s, metrics in event.rows:
             self._rows.append(RowEntry(trial, iteration, at_s, metrics, generation))
@@ -227,72 +201,50 @@ class TrialBook:
     def __init__(self, terms: HistoryTerms) -> None:
         self._metric = terms.metric
         self._mode = terms.mode
-        self._trials: dict[TrialId, _Trial] = {}
-        self._forks: dict[TrialId, Fork] = {}
-        """Asked for and not yet drawn."""
+        self.histories: dict[TrialId, TrialHistory] = {}
+        self._forks: dict[TrialId, Fork] = {}  # commanded, not yet sampled
         self.best: list[BestStep] = []
 
     def sampled(self, event: TrialsSampled) -> None:
         for number, config in event.trials:
-            trial = self._trials[number] = _Trial(config)
+            trial = self.histories[number] = TrialHistory(trial=number, config=config)
             fork = self._forks.pop(number, None)
             if fork is not None:
                 trial.parent, trial.inherited = fork.parent, fork.iteration
-                trial.values = self._trials[fork.parent].values[: fork.iteration]
+                trial.kept = self.histories[fork.parent].kept[: fork.iteration]
                 trial.saved = fork.iteration
 
     def forked(self, command: Fork) -> None:
         self._forks[command.trial] = command
 
     def progressed(self, event: Progressed) -> None:
-        """A row without a finite metric ends the trial; it and those behind it do not count."""
-        trial = self._trials[event.trial]
+        """A row without a finite metric ends the trial; it and later rows do not count."""
+        trial = self.histories[event.trial]
         for row in event.rows:
             value = row.metrics.get(self._metric)
-            if not isinstance(value, int | float) or not _is_finite(value):
+            if value is None or not math.isfinite(as_float(value)):
                 break
-            trial.values.append(value)
+            trial.kept.append(value)
             trial.points.append(MetricPoint(row.at_s, row.iteration, value))
         for iteration in event.saved:
-            if iteration <= len(trial.values):
+            if iteration <= len(trial.kept):
                 self._save(event.trial, iteration, event.at_s)
 
     def crashed(self, event: TrialCrashed) -> None:
-        self._trials[event.trial].crashes.append(Crash(event.at_s, event.error))
+        self.histories[event.trial].crashes.append(Crash(event.at_s, event.error))
 
     def save_all(self, number: TrialId, at_s: float) -> None:
-        self._save(number, len(self._trials[number].values), at_s)
+        self._save(number, len(self.histories[number].kept), at_s)
 
     def forget_unsaved(self, number: TrialId) -> None:
-        trial = self._trials[number]
-        del trial.values[trial.saved :]
-
-    def courses(self) -> dict[TrialId, TrialHistory]:
-        return {
-            number: TrialHistory(
-                trial=number,
-                config=trial.config,
-                points=tuple(trial.points),
-                kept=tuple(trial.values),
-                crashes=tuple(trial.crashes),
-                parent=trial.parent,
-                inherited=trial.inherited,
-            )
-            for number, trial in self._trials.items()
-        }
+        trial = self.histories[number]
+        del trial.kept[trial.saved :]
 
     def _save(self, number: TrialId, iteration: int, at_s: float) -> None:
-        trial = self._trials[number]
+        trial = self.histories[number]
         trial.saved = max(trial.saved, iteration)
         if not iteration:
             return
-        value = trial.values[iteration - 1]
+        value = trial.kept[iteration - 1]
         if not self.best or self._mode.better(value, self.best[-1].value):
             self.best.append(BestStep(at_s, value, number, iteration))
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
-        return False

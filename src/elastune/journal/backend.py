@@ -1,27 +1,26 @@
-"""What a journal needs of a database beyond SQL: SQLite and PostgreSQL each do it in their own module.
+"""The tables of a journal, and what it needs of a database beyond SQL (see `sqlite` and `postgres`).
 
-The tables of a journal, the same in SQLite and PostgreSQL.
-
-An event lies in one row together with its commands: so no transaction, however it ends, splits them. The
-names have a prefix because a PostgreSQL database is often shared (MLflow, too, has a table `runs`).
+An event and its commands share one row, so no transaction can split them. Table names have a prefix because a
+PostgreSQL database is often shared (MLflow has a table `runs`, too).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 import sqlalchemy as sa
 
 from elastune.errors import ElastuneError, ExecutionError, JobError
-from elastune.journal.records import JournalHead, LineHash, RunId, RunRecord, RuntimeKind, from_text, to_text
+from elastune.journal.records import JournalHead, LineHash, RunId, RunRecord, RuntimeKind, to_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A connection that alone may write one run, until it is closed or its process ends."""
+    """The only connection that may write one run, until it is closed or its process ends."""
 
     connection: sa.Connection
     open_things: contextlib.ExitStack = field(repr=False)
@@ -31,39 +30,39 @@ class Session:
 
 
 class Backend(Protocol):
-    """A database that holds a journal, or may hold one."""
+    """A database for a journal, which may not have its tables yet."""
 
     @property
     def label(self) -> str:
-        """How messages name it; without a password."""
+        """Its name in messages, without a password."""
 
     @property
     def engine(self) -> sa.Engine:
-        """Without a pool: what is closed is closed, its locks too."""
+        """Without a pool, so that closing a connection releases its locks."""
 
     def creating(self) -> contextlib.AbstractContextManager[sa.Connection]:
-        """A transaction that no other process creating tables runs beside."""
+        """A transaction that excludes other processes which create tables."""
 
     def refuse_strangers(self, connection: sa.Connection) -> None:
-        """Raise if tables for a journal do not belong into this database."""
+        """Raise if the database belongs to another program."""
 
     def begin_writing(self, run: RunId) -> Session:
-        """Raise if another process writes the run."""
+        """Raise if another process is writing the run."""
 
     def writer(self, run: RunId) -> str | None:
-        """Which process writes the run now. Changes nothing and gets in nobody's way for long."""
+        """The process that is writing the run. Changes nothing and blocks others only for an instant."""
 
 
 def is_being_written(run: RunId, writer: str, label: str) -> ExecutionError:
     return ExecutionError(
-        f"run {run} in {label} is being written by {writer}, and a run has one writer at a time; "
+        f"run {run} in {label} is being written by {writer}; expected no other writer: "
         "wait until that one ends, or stop it first"
     )
 
 
 @contextlib.contextmanager
 def explained(label: str) -> Iterator[None]:
-    """Turns what a driver raises into an error that says what to do."""
+    """Turns a driver's exception into an error that says what to do."""
     try:
         yield
     except sa.exc.DBAPIError as error:
@@ -77,12 +76,12 @@ def _explain(error: sa.exc.DBAPIError, label: str) -> ElastuneError:
     code = getattr(error.orig, "sqlite_errorname", "")
     if code.startswith("SQLITE_BUSY"):
         return ExecutionError(
-            f"the journal {label} stays locked by another process; try again when it is done"
+            f"the journal {label} is locked by another process; try again when that has ended"
         )
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return ExecutionError(
-            f"the journal {label} is damaged ({found}); "
-            "`sqlite3 FILE .recover` saves what can be read, a copy or a backup saves more"
+            f"the journal {label} is damaged ({found}); restore it from a copy, or recover the readable "
+            "part with `sqlite3 FILE .recover`"
         )
     if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
         return _unreachable(label, found)
@@ -130,7 +129,7 @@ def create(connection: sa.Connection) -> None:
 
 
 def is_there(connection: sa.Connection, label: str) -> bool:
-    """Whether the database holds a journal; an error if it is one that this version cannot read."""
+    """Whether the database holds a journal; raises if this version cannot read it."""
     if not sa.inspect(connection).has_table(schema.name):
         return False
     version = connection.scalar(sa.select(sa.func.max(schema.c.version)))
@@ -138,32 +137,22 @@ def is_there(connection: sa.Connection, label: str) -> bool:
         raise ExecutionError(f"the journal {label} is damaged: its table {schema.name} is empty")
     if version > VERSION:
         raise JobError(
-            f"the journal {label} has schema version {version}, this Elastune knows {VERSION} at most; "
-            "it was written by a newer one: install that"
+            f"the journal {label} has schema version {version}; expected at most {VERSION}: it was written "
+            "by a newer Elastune, install that one"
         )
     return True
 
 
 def to_row(record: RunRecord) -> dict[str, str | int]:
-    head = LineHash().head
-    return {
-        "run": record.run,
-        "name": record.name,
-        "created_utc": to_text(record.created_utc),
-        "body": record.body.value,
-        "policy": record.policy,
-        "seed": record.seed,
-        "events": head.events,
-        "lines": head.lines,
-        "sha256": head.sha256,
-    }
+    texts = {"created_utc": to_text(record.created_utc), "body": record.body.value}
+    return {**asdict(record), **texts, **asdict(LineHash().head)}
 
 
 def to_record(row: sa.Row[tuple[object, ...]]) -> RunRecord:
     return RunRecord(
         run=RunId(row.run),
         name=row.name,
-        created_utc=from_text(row.created_utc),
+        created_utc=datetime.fromisoformat(row.created_utc),
         body=RuntimeKind(row.body),
         policy=row.policy,
         seed=row.seed,

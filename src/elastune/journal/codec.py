@@ -1,11 +1,9 @@
-"""Messages as canonical JSON lines, and back.
+"""Encodes messages as canonical JSON lines, decodes them, and replays or audits a journal with a fresh core.
 
-One message, one line: keys sorted, no blanks, ASCII, every field written; those that came later only where
-they say something, so that old journals keep their lines. The same message is the same line on every
-machine, so lines can be compared and hashed. JSON knows no NaN and no infinity; a metric that is
-one is written as text.
-
-State = replay: a journal's events, taken in by a fresh core, give back the run.
+One line per message: keys sorted, no blanks, ASCII, every field written. Fields added after the first version
+are written only if they differ from their default, so that old journals keep their lines. The same message
+is the same line on every machine, so lines can be compared and hashed. JSON has no NaN and no infinity; such
+a metric is written as text.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     GangLost: (("model_lost", False),),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
 }
-"""Fields that the first journals did not have, with what was understood then."""
+"""Fields that the first journals did not have, with the value assumed for them."""
 _FIELDS = {
     cls: tuple(field.name for field in dataclasses.fields(cls) if field.name not in dict(_LATER.get(cls, ())))
     for cls in TYPES.values()
@@ -62,7 +60,7 @@ _ENCODER = json.JSONEncoder(
 
 
 def _make_dump() -> Callable[[object], str]:
-    """`_ENCODER.encode`, but with the C encoder made once instead of per line: twice as fast."""
+    """`_ENCODER.encode` with the C encoder made once instead of per line: twice as fast."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return _ENCODER.encode
@@ -82,9 +80,8 @@ def encode(message: Message) -> str:
     values = read(message) if read is not None else tuple(getattr(message, name) for name in names)
     data = dict(zip(names, values, strict=True))
     data["type"] = cls.__name__
-    for name, understood in _LATER.get(cls, ()):
-        value = getattr(message, name)
-        if value != understood:
+    for name, default in _LATER.get(cls, ()):
+        if (value := getattr(message, name)) != default:
             data[name] = value
     try:
         return _dump(data)
@@ -93,7 +90,7 @@ def encode(message: Message) -> str:
 
 
 def decode(line: str) -> Message:
-    """Raises `ExecutionError` if the line is none that `encode` writes."""
+    """Raises `ExecutionError` if `encode` cannot have written the line."""
     try:
         data = json.loads(line)
         cls = TYPES[data.pop("type")]
@@ -104,32 +101,28 @@ def decode(line: str) -> Message:
         message: Message = cls(**data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ExecutionError(
-            f"the journal has a line that is no event or command ({error!r}): {line[:200]}"
+            f"the journal has a line that is neither an event nor a command ({error!r}): {line[:200]}"
         ) from None
     return message
 
 
-# Questions that the text of a line answers: a hundred times faster than to decode it.
+# The next functions search the text of a line: a hundred times faster than decoding it.
 
 
 def mentions(line: str, *kinds: type[Message]) -> bool:
-    """Whether a line is a message of one of these kinds. Also if a value in it looks like one, which `select`
-    tells apart."""
+    """Whether a line is a message of one of these kinds, or has a value that looks like one; `select` is
+    exact."""
     return any(_MARKS[kind] in line for kind in kinds)
 
 
 def select(lines: Iterable[str], kind: type[Kind]) -> Iterator[Kind]:
-    """The messages of exactly this kind; no other line is decoded."""
-    mark = _MARKS[kind]
+    """The messages of exactly this kind; other lines are not decoded."""
     for line in lines:
-        if mark in line:
-            message = decode(line)
-            if isinstance(message, kind):
-                yield message
+        if _MARKS[kind] in line and isinstance(message := decode(line), kind):
+            yield message
 
 
 def has_rows(line: str) -> bool:
-    """Whether an event brings rows."""
     return _ROWS_MARK in line
 
 
@@ -161,14 +154,14 @@ def _trials(value: list[Any]) -> tuple[Any, ...]:
 
 
 def _reason(value: str) -> object:
-    """Of the three kinds of reason two are closed; the words of both differ."""
+    """A `LeaseEnd`, an `Ending` or free text; the two enumerations share no value."""
     for kind in (LeaseEnd, Ending):
         if value in kind._value2member_map_:
             return kind(value)
     return value
 
 
-# Field names mean the same in every message, so that one table serves them all.
+# A field name means the same in every message, so one table is enough.
 _DECODERS: dict[str, Callable[[Any], object]] = {
     "gang": lambda value: tuple(Slot(*item) for item in value),
     "rows": _rows,
@@ -186,7 +179,7 @@ _DECODERS: dict[str, Callable[[Any], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """Where a replay commands something else than the journal says was commanded."""
+    """The first event for which a replay gives other commands than the journal has."""
 
     number: int
     event: str
@@ -195,22 +188,19 @@ class Deviation:
 
 
 def replay(core: Core, entries: Iterable[Entry]) -> Core:
-    """Bring a fresh core to where the journal ends."""
+    """Bring a fresh core to the end of the journal."""
     for entry in entries:
         core.handle(event_of(entry))
     return core
 
 
 def audit(core: Core, entries: Iterable[Entry]) -> Deviation | None:
-    """Replay and compare every command; None if the journal is what this core would have done."""
+    """Replay and compare every command; None if this core would have commanded the same."""
     for entry in entries:
         replayed = tuple(encode(command) for command in core.handle(event_of(entry)))
         if replayed != entry.command_lines:
             return Deviation(
-                number=entry.number,
-                event=entry.event_line,
-                journalled=entry.command_lines,
-                replayed=replayed,
+                number=entry.number, event=entry.event_line, journalled=entry.command_lines, replayed=replayed
             )
     return None
 
@@ -218,5 +208,5 @@ def audit(core: Core, entries: Iterable[Entry]) -> Deviation | None:
 def event_of(entry: Entry) -> AnyEvent:
     message: Message = decode(entry.event_line)
     if not isinstance(message, AnyEvent):
-        raise ExecutionError(f"entry {entry.number} of the journal begins with a command, not an event")
+        raise ExecutionError(f"entry {entry.number} of the journal begins with a command; expected an event")
     return message

@@ -1,7 +1,7 @@
-"""A journal in a PostgreSQL database, where several machines look at the same runs.
+"""A journal in a PostgreSQL database, so that several machines can read the same runs.
 
-A run's writer holds a session-level advisory lock, which the server drops together with the connection. So a
-pooler that hands out connections per transaction (PgBouncer's `transaction` mode) must not stand between.
+A run's writer holds a session-level advisory lock, which the server drops with the connection. A pooler that
+assigns connections per transaction (PgBouncer's `transaction` mode) therefore does not work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresDatabase:
-    """`elastune.journal.backend.Backend` for a server."""
+    """A `Backend` for a server."""
 
     label: str
     engine: sa.Engine
@@ -36,7 +36,7 @@ class PostgresDatabase:
             yield connection
 
     def refuse_strangers(self, connection: sa.Connection) -> None:
-        """A database is often shared; our tables have a prefix."""
+        """Accepts every database: it is often shared, and Elastune's tables have a prefix."""
 
     def begin_writing(self, run: RunId) -> Session:
         with contextlib.ExitStack() as stack:
@@ -73,8 +73,8 @@ _HOLDER = sa.text("""
 
 
 def open_server(url: URL, *, read_only: bool, durable: bool) -> PostgresDatabase:
-    """`durable=False` lets the server answer before the disk does: a crash of the *server* may cost the last
-    few commits (never order or completeness), as NORMAL does in SQLite."""
+    """`durable=False`: the server answers before the data is on disk, so a crash of the *server* may lose the
+    last few commits (never order or completeness), as NORMAL does in SQLite."""
     settings = [f"SET synchronous_commit = {'on' if durable else 'off'}"]
     if read_only:
         settings.append("SET default_transaction_read_only = on")
@@ -92,7 +92,7 @@ def open_server(url: URL, *, read_only: bool, durable: bool) -> PostgresDatabase
         for setting in settings:
             cursor.execute(setting)
         cursor.close()
-        # A setting made in a transaction that is rolled back is gone.
+        # A rollback would undo the settings.
         connection.commit()
 
     sa.event.listen(engine, "connect", prepare)

@@ -1,8 +1,7 @@
-"""What a journal holds, as values: runs, their events, and how far a run got.
+"""The values in a journal: runs, their events, how far a run got, and the hash of its lines.
 
-The hash that tells whether two runs went the same way: SHA-256 over all lines, each with its newline.
-
-`sqlite3 journal.sqlite` and `sha256sum` give the same number; `docs/journal.md` shows how.
+Two runs are the same if the SHA-256 over all lines, each with its newline, is equal. `sqlite3 journal.sqlite`
+and `sha256sum` give the same number; `docs/journal.md` shows how.
 """
 
 from __future__ import annotations
@@ -19,21 +18,17 @@ from elastune.errors import InvariantError
 
 RunId = NewType("RunId", str)
 
-# The folder's id, and the run's number where a folder's journal holds several: `3fa2c1`, `3fa2c1.12`.
+# The folder's id, plus the run's number if the folder's journal holds several: `3fa2c1`, `3fa2c1.12`.
 _RUN_ID = re.compile(r"[0-9a-z]+(\.[0-9]+)?")
 
 
 class RuntimeKind(StrEnum):
-    """What carried the commands out."""
-
     SIMULATED = "simulated"
     RAY = "ray"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What is known of a run before its first event."""
-
     run: RunId
     name: str
     created_utc: datetime
@@ -43,14 +38,14 @@ class RunRecord:
 
     def __post_init__(self) -> None:
         if not _RUN_ID.fullmatch(self.run):
-            raise InvariantError(f"a run has the id {self.run!r}; expected one like 3fa2c1 or 3fa2c1.12")
+            raise InvariantError(f"run id is {self.run!r}; expected one like 3fa2c1 or 3fa2c1.12")
         if self.created_utc.utcoffset() != timedelta(0):
             raise InvariantError(f"run {self.run}: created_utc is {self.created_utc}; expected a time in UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One event and the commands it caused; a command's id is (number, place in `command_lines` from 1)."""
+    """One event and the commands it caused; a command's id is (number, index in `command_lines` from 1)."""
 
     number: int
     event_line: str
@@ -72,7 +67,7 @@ class JournalHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A run at a glance. `writer` names the process that writes it now: None once that ended or crashed."""
+    """`writer` names the process that is writing the run: None once it ended or crashed."""
 
     record: RunRecord
     head: JournalHead
@@ -81,24 +76,17 @@ class Summary:
 
 
 def to_entry(number: int, event: str, commands: str) -> Entry:
-    """From how it is stored: commands joined by newlines."""
-    return Entry(
-        number=number, event_line=event, command_lines=tuple(commands.split("\n")) if commands else ()
-    )
+    """From a stored row, whose commands are joined by newlines."""
+    lines = tuple(commands.split("\n")) if commands else ()
+    return Entry(number=number, event_line=event, command_lines=lines)
 
 
 def to_text(moment: datetime) -> str:
-    """ISO 8601 with a `Z`; texts of this form sort like the times they stand for."""
+    """ISO 8601 with a `Z`; such texts sort by time."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def from_text(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
 class LineHash:
-    """Counts and hashes events as they come."""
-
     __slots__ = ("_digest", "events", "lines")
 
     def __init__(self) -> None:
@@ -107,10 +95,10 @@ class LineHash:
         self.lines = 0
 
     def add(self, text: str, lines: int) -> None:
-        """One event: its lines joined by newlines, without the last one's, and how many they are."""
+        """One event: its lines joined by newlines (none after the last), and their number."""
         self._digest.update(f"{text}\n".encode())
         self.lines += lines
-        self.events += 1  # last: where Ctrl-C came in between, the count tells
+        self.events += 1  # last, so that the count shows if Ctrl-C interrupted this method
 
     def copy(self) -> LineHash:
         other = LineHash()
@@ -127,11 +115,10 @@ class LineHash:
 
 
 def hash_entries(entries: Iterable[Entry]) -> LineHash:
-    """Where a writer that wrote these entries stands, ready to go on."""
+    """The hash state after these entries; a writer can continue from it."""
     hashed = LineHash()
     for entry in entries:
-        lines = entry.lines
-        hashed.add("\n".join(lines), len(lines))
+        hashed.add("\n".join(entry.lines), len(entry.lines))
     return hashed
 
 

@@ -1,13 +1,13 @@
-"""The folder of a run: `<name>-<utc>-<id>`, with everything that the run leaves behind.
+"""The folder of a run, `<name>-<utc>-<id>`, and finding a run by what the user typed.
 
-From what a person types to a run: the path of a folder or a journal, the start of an id, or `last`.
+That is the path of a folder or a journal, the start of an id, or `last`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,111 +20,81 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 _ID = re.compile(r"[0-9a-f]{6}")
 _FOLDER_NAME = re.compile(r"(?P<name>.+)-(?P<stamp>[0-9]{8}T[0-9]{6}Z)-(?P<id>[0-9a-f]{6})")
 
-# File systems take names of 255 bytes; the time, the id and the dashes need 24 of them.
+# File names have at most 255 bytes; the time, the id and the dashes need 24 of them.
 _NAME_BYTES = 100
+
+
+class _PathIn:
+    """An attribute of `RunFolder`: the path of a file or folder in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, owner: type[RunFolder]) -> Path:
+        return folder.path / self._name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
-    """Where the files of a run lie."""
-
     path: Path
+    job = _PathIn("job.yaml")
+    profile = _PathIn("profile.json")
+    plan = _PathIn("plan.json")
+    simulation = _PathIn("simulation.json")  # the requested seeds, policies and faults
+    journal = _PathIn("journal.sqlite")
+    checkpoints = _PathIn("checkpoints")
+    logs = _PathIn("logs")
+    report = _PathIn("report")
 
     @classmethod
     def create(cls, root: Path, *, name: str, now_utc: datetime, run: RunId) -> RunFolder:
-        """A new folder under `root`. `run` is six hexadecimal digits, drawn by the caller."""
+        """A new folder under `root`. The caller draws `run`, six hexadecimal digits."""
         if not _ID.fullmatch(run):
-            raise InvariantError(f"a run folder got the id {run!r}; expected six digits like 3fa2c1")
+            raise InvariantError(f"the id of a run folder is {run!r}; expected six digits like 3fa2c1")
         if now_utc.utcoffset() != timedelta(0):
-            raise InvariantError(f"a run folder got the time {now_utc}; expected one in UTC")
+            raise InvariantError(f"the time of a run folder is {now_utc}; expected one in UTC")
         folder = cls(path=root / f"{slug(name)}-{now_utc.strftime(_STAMP)}-{run}")
         try:
             folder.path.mkdir(parents=True)
             for part in (folder.checkpoints, folder.logs, folder.report):
                 part.mkdir()
-        except FileExistsError as error:
-            raise JobError(f"the run folder {folder.path} cannot be made: {error.filename} exists") from error
         except OSError as error:
-            raise JobError(
-                f"the run folder {folder.path} cannot be made: {error.strerror}; choose another root for runs"
-            ) from error
+            reason = f"{error.strerror}; choose another root for runs"
+            if isinstance(error, FileExistsError):
+                reason = f"{error.filename} exists"
+            raise JobError(f"the run folder {folder.path} cannot be created: {reason}") from error
         return folder
 
     @property
     def run(self) -> RunId | None:
-        """The id in the folder's name; None if somebody renamed it."""
+        """The id in the folder's name; None if the folder was renamed."""
         match = _FOLDER_NAME.fullmatch(self.path.name)
         return RunId(match["id"]) if match else None
 
     @property
     def created_utc(self) -> datetime | None:
         match = _FOLDER_NAME.fullmatch(self.path.name)
-        return _moment(match["stamp"]) if match else None
-
-    @property
-    def job(self) -> Path:
-        return self.path / "job.yaml"
-
-    @property
-    def profile(self) -> Path:
-        return self.path / "profile.json"
-
-    @property
-    def plan(self) -> Path:
-        return self.path / "plan.json"
-
-    @property
-    def simulation(self) -> Path:
-        """With which seeds, policies and faults a simulation was asked for."""
-        return self.path / "simulation.json"
-
-    @property
-    def journal(self) -> Path:
-        return self.path / "journal.sqlite"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report"
+        try:
+            return datetime.strptime(match["stamp"], _STAMP).replace(tzinfo=UTC) if match else None
+        except ValueError:  # digits that are no date: 99999999T999999Z
+            return None
 
 
 def run_folders(root: Path) -> list[RunFolder]:
     """All folders under `root` with a name that `RunFolder.create` gives, newest first."""
-    dated = list(_dated(root))
-    return [
-        folder for _, folder in sorted(dated, key=lambda pair: (pair[0], pair[1].path.name), reverse=True)
+    folders = [RunFolder(path=path) for path in root.iterdir()] if root.is_dir() else []
+    dated = [
+        (created, folder.path.name, folder)
+        for folder in folders
+        if (created := folder.created_utc) is not None and folder.path.is_dir()
     ]
-
-
-def _dated(root: Path) -> Iterator[tuple[datetime, RunFolder]]:
-    if not root.is_dir():
-        return
-    for path in root.iterdir():
-        folder = RunFolder(path=path)
-        created = folder.created_utc
-        if created is not None and path.is_dir():
-            yield created, folder
-
-
-def _moment(stamp: str) -> datetime | None:
-    """Digits alone make no date: a folder may be called 99999999T999999Z."""
-    try:
-        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-    except ValueError:
-        return None
+    return [folder for _, _, folder in sorted(dated, key=lambda each: each[:2], reverse=True)]
 
 
 def slug(name: str) -> str:
     """A name as part of a file's name: letters, marks and digits of any script, dashes and underscores.
 
-    Nothing in it can lead out of a folder, hide a file or be taken for an option.
+    The result cannot leave a folder, hide a file or look like an option.
     """
     normal = unicodedata.normalize("NFKC", name)
     kept = "".join(char if char == "_" or unicodedata.category(char)[0] in "LMN" else "-" for char in normal)
@@ -139,7 +109,7 @@ _LISTED_AT_MOST = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRun:
-    """A run and where it lies. `journal` is the file it was found in, should somebody have renamed it."""
+    """A run and its place. `journal` is the file it was found in, which may have been renamed."""
 
     folder: RunFolder
     journal: Path
@@ -148,16 +118,12 @@ class FoundRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenFolder:
-    """A run folder whose journal cannot be read, and why."""
-
     folder: RunFolder
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The runs under a root, newest first, and the folders that could not be read."""
-
     runs: tuple[FoundRun, ...]
     broken: tuple[BrokenFolder, ...]
 
@@ -167,10 +133,10 @@ def list_runs(root: Path) -> Listing:
 
 
 def find_run(root: Path, text: str) -> FoundRun:
-    """The run that `text` means. Never a guess: what fits several runs is an error that lists them."""
+    """The run that `text` means. If it fits several runs, the error lists them."""
     runs = find_runs(root, text)
     if len(runs) > 1:
-        there = _listed(_told(found.record) for found in runs)
+        there = _listed(_describe(found.record) for found in runs)
         raise JobError(f"{runs[0].journal} holds several runs; name one of: {there}")
     return runs[0]
 
@@ -182,13 +148,16 @@ def find_runs(root: Path, text: str) -> Sequence[FoundRun]:
     match = _ID_START.fullmatch(text)
     if match:
         folders = [folder for folder in run_folders(root) if (folder.run or "").startswith(match["folder"])]
+        if len(folders) > 1:
+            there = _listed(f"{folder.run} ({folder.path.name})" for folder in folders)
+            raise JobError(f"{text!r} is the start of {len(folders)} ids; add digits: {there}")
         if folders:
-            return _in_folder(_the_one(text, folders), match["part"])
+            return _in_folder(folders[0], match["part"])
     path = next((path for path in (Path(text), root / text) if text and path.exists()), None)
     if path is None:
         there = _listed(f"{folder.run} ({folder.path.name})" for folder in run_folders(root))
         raise JobError(
-            f"no run under {root} is meant by {text!r}; expected the path of a run's folder or journal, "
+            f"no run under {root} matches {text!r}; expected the path of a run's folder or journal, "
             f"the start of an id, or last; there are: {there}"
         )
     if path.is_dir():
@@ -197,18 +166,18 @@ def find_runs(root: Path, text: str) -> Sequence[FoundRun]:
 
 
 def read_runs(folder: RunFolder, journal: Path) -> list[FoundRun]:
-    """All runs of one journal, in the order they were created."""
+    """All runs of one journal, in order of creation."""
     records = Journal.open(journal, read_only=True).runs()
     if not records:
-        raise JobError(f"the journal {journal} holds no run: the process ended before the first one started")
+        raise JobError(f"the journal {journal} holds no run: its process ended before the first one started")
     return [FoundRun(folder=folder, journal=journal, record=record) for record in records]
 
 
 def _last(root: Path) -> Sequence[FoundRun]:
-    """Of the newest folder. Where it is broken the next one is not taken: `resume last` spends money."""
+    """The runs of the newest folder. If it is broken, the next is not used: `resume last` spends money."""
     folders = run_folders(root)
     if not folders:
-        raise JobError(f"there is no run under {root} yet; start one, or name another root for runs")
+        raise JobError(f"there are no runs under {root}; start one, or name another root for runs")
     same_second = [folder for folder in folders if folder.created_utc == folders[0].created_utc]
     listing = _read_all(same_second)
     if listing.broken:
@@ -225,16 +194,9 @@ def _in_folder(folder: RunFolder, part: str | None) -> Sequence[FoundRun]:
     runs = read_runs(folder, folder.journal)
     fitting = [found for found in runs if part is None or found.record.run.endswith(part)]
     if not fitting:
-        there = _listed(_told(found.record) for found in runs)
+        there = _listed(_describe(found.record) for found in runs)
         raise JobError(f"{runs[0].journal} holds no run {part}; name one of: {there}")
     return fitting
-
-
-def _the_one(text: str, folders: Sequence[RunFolder]) -> RunFolder:
-    if len(folders) > 1:
-        there = _listed(f"{folder.run} ({folder.path.name})" for folder in folders)
-        raise JobError(f"{text!r} is the start of {len(folders)} ids; add digits: {there}")
-    return folders[0]
 
 
 def _read_all(folders: Sequence[RunFolder]) -> Listing:
@@ -249,7 +211,7 @@ def _read_all(folders: Sequence[RunFolder]) -> Listing:
     return Listing(runs=tuple(runs), broken=tuple(broken))
 
 
-def _told(record: RunRecord) -> str:
+def _describe(record: RunRecord) -> str:
     return f"{record.run} ({record.policy}, seed {record.seed})"
 
 

@@ -1,13 +1,10 @@
-"""A lock that lives as long as its process: beside the journal, one file per run that is being written.
+"""A journal in one SQLite file, with one lock file beside it per run that is being written.
 
-It is a file of its own because closing any handle of a database file drops SQLite's own locks on it
-(https://www.sqlite.org/howtocorrupt.html, 2.2). The kernel lets go of it when the process dies, in
-whatever way.
+The lock is a separate file because closing any handle of a database file drops SQLite's own locks on it
+(https://www.sqlite.org/howtocorrupt.html, 2.2). The kernel releases it when the process dies, in any way.
 
-A journal in one SQLite file.
-
-It is in WAL mode only while somebody writes it, so that readers and the writer do not wait for each other. At
-rest it is a plain file: looking at a file in WAL mode, even read-only, leaves `-wal` and `-shm` beside it.
+The database is in WAL mode only while it is written, so that readers and the writer do not wait for each
+other; else it is a plain file, because even reading a file in WAL mode leaves `-wal` and `-shm` beside it.
 """
 
 from __future__ import annotations
@@ -29,14 +26,14 @@ from elastune.errors import JobError
 from elastune.journal.backend import Session, explained, is_being_written
 from elastune.journal.records import RunId
 
-# `writer_of` holds the lock for an instant, too; whoever wants to write looks again before giving up.
+# `writer_of` holds the lock for an instant, too, so a writer retries before it gives up.
 _PATIENCE_S = 0.5
 _PAUSE_S = 0.02
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Whether the lock was free; if so it is held until the end of the block, and its file goes with it."""
+    """Whether the lock was free. If so, it is held until the block ends, and then its file is removed."""
     handle = _acquire(path)
     try:
         yield handle is not None
@@ -47,7 +44,7 @@ def locked(path: Path) -> Iterator[bool]:
 
 
 def writer_of(path: Path) -> str | None:
-    """Who holds the lock. A file that a crash left behind is held by nobody."""
+    """The holder of the lock; None for a file that a crash left behind."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -83,7 +80,7 @@ def _try(handle: int, kind: int) -> bool:
 
 
 def _is_still(path: Path, handle: int) -> bool:
-    """Between opening and locking, the former holder may have removed the file."""
+    """The former holder may have removed the file between opening and locking."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -97,7 +94,7 @@ _WAL_FORMAT = b"\2\2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqliteFile:
-    """`elastune.journal.backend.Backend` for a file."""
+    """A `Backend` for a file."""
 
     path: Path
     engine: sa.Engine
@@ -115,7 +112,7 @@ class SqliteFile:
         tables = sorted(sa.inspect(connection).get_table_names())
         if tables:
             raise JobError(
-                f"{self.path} is an SQLite file but no journal: it holds {', '.join(tables[:5])}; "
+                f"{self.path} is an SQLite file but not a journal: it holds {', '.join(tables[:5])}; "
                 "name a new file or a journal"
             )
 
@@ -125,7 +122,7 @@ class SqliteFile:
                 raise is_being_written(run, self.writer(run) or "another process", self.label)
             connection = stack.enter_context(self._connect_to_write())
             _set_journal_mode(connection, "wal")
-            stack.callback(_settle, connection)
+            stack.callback(_leave_wal, connection)
             return Session(connection=connection, open_things=stack.pop_all())
 
     def writer(self, run: RunId) -> str | None:
@@ -139,7 +136,7 @@ class SqliteFile:
 
 
 def open_file(path: Path, *, read_only: bool, durable: bool) -> SqliteFile:
-    """Check the file, create none yet: SQLite does that with the first table."""
+    """Check the file; SQLite creates it with the first table."""
     path = path.absolute()
     with explained(str(path)):
         is_there = _is_database(path)
@@ -147,7 +144,9 @@ def open_file(path: Path, *, read_only: bool, durable: bool) -> SqliteFile:
         if read_only:
             raise JobError(f"there is no journal at {path}; expected the journal.sqlite of a run's folder")
         if not path.parent.is_dir():
-            raise JobError(f"the journal {path} cannot be made: {path.parent} is no folder; make it first")
+            raise JobError(
+                f"the journal {path} cannot be created: {path.parent} is not a folder; create it first"
+            )
 
     def connect() -> sqlite3.Connection:
         mode = _reading_mode(path) if read_only else "mode=rwc"
@@ -164,35 +163,33 @@ def open_file(path: Path, *, read_only: bool, durable: bool) -> SqliteFile:
 
 
 def _begin(connection: sa.Connection) -> None:
-    """Python's driver would begin by itself, but late, and not at all before CREATE TABLE."""
+    """Python's driver would begin a transaction late, and not at all before CREATE TABLE."""
     connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
 
 
 def _is_database(path: Path) -> bool:
-    """Whether there is an SQLite file; an error if there is something else."""
+    """Whether there is an SQLite file; raises if there is something else."""
     if not path.exists():
         return False
     if not path.is_file():
-        raise JobError(
-            f"{path} is no journal but a folder; expected a file such as {path / 'journal.sqlite'}"
-        )
+        raise JobError(f"{path} is a folder; expected a file such as {path / 'journal.sqlite'}")
     with path.open("rb") as file:
         start = file.read(len(_MAGIC))
     if start not in (b"", _MAGIC):
-        raise JobError(f"{path} is no journal: it is no SQLite file; name a new file or a journal")
+        raise JobError(f"{path} is not a journal (not an SQLite file); name a new file or a journal")
     return start == _MAGIC
 
 
 def _reading_mode(path: Path) -> str:
-    """To read a file at rest in WAL mode (a copy, say) SQLite would make `-wal` and `-shm` beside it.
+    """To read an unused file in WAL mode (a copy, say) SQLite would create `-wal` and `-shm` beside it.
 
-    `immutable` avoids that, but takes no locks: a writer that begins meanwhile goes unseen. Hence `_settle`.
+    `immutable` avoids that, but takes no locks and misses a writer that begins meanwhile. Hence `_leave_wal`.
     """
     with path.open("rb") as file:
         file.seek(18)
         in_wal_mode = file.read(2) == _WAL_FORMAT
-    at_rest = not path.with_name(f"{path.name}-wal").exists()
-    return "mode=ro&immutable=1" if in_wal_mode and at_rest else "mode=ro"
+    is_unused = not path.with_name(f"{path.name}-wal").exists()
+    return "mode=ro&immutable=1" if in_wal_mode and is_unused else "mode=ro"
 
 
 def _set_journal_mode(connection: sa.Connection, mode: str) -> None:
@@ -204,8 +201,8 @@ def _set_journal_mode(connection: sa.Connection, mode: str) -> None:
         raise sa.exc.OperationalError("PRAGMA journal_mode", None, error) from error
 
 
-def _settle(connection: sa.Connection) -> None:
-    """Back to a plain file, unless another process has it open; then the next writer to end does it."""
+def _leave_wal(connection: sa.Connection) -> None:
+    """Back to a plain file, unless another process has it open; then the next writer that ends does it."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.execute("PRAGMA busy_timeout=0")

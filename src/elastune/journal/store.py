@@ -1,8 +1,6 @@
-"""Which database a path or URL means.
+"""The journal in a database: runs as numbered events with their commands, append-only.
 
-The journal: runs as numbered events with their commands, only ever appended to.
-
-What the lines say is the codec's matter; which database keeps them is the backend's.
+It also decides which backend a path or URL means. The codec defines the lines, the backend stores them.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def open_backend(where: str | Path, *, read_only: bool, durable: bool) -> Backen
     try:
         url = make_url(where)
     except (sa.exc.ArgumentError, ValueError):
-        # The text is not repeated: it may hold a password.
+        # The message does not repeat the URL: it may hold a password.
         raise JobError(
             f"the URL {scheme}://... of the journal cannot be read; expected postgresql://USER@HOST/DATABASE"
         ) from None
@@ -56,36 +54,37 @@ def open_backend(where: str | Path, *, read_only: bool, durable: bool) -> Backen
     )
 
 
-# Events read at a time, each page in its own short transaction: a slow reader must not keep SQLite from
-# emptying its write-ahead log, and since nothing changes behind a reader, pages fit together.
+# Events per page, each read in its own short transaction: a slow reader must not keep SQLite from emptying
+# its write-ahead log. Pages are consistent because a journal is append-only.
 _PAGE = 1_000
 _NAMED_AT_MOST = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """One database with any number of runs. It holds nothing open; a writer does."""
+    """One database with any number of runs. Only its writers hold connections open."""
 
     backend: Backend
     read_only: bool
 
     @classmethod
     def open(cls, where: str | Path, *, read_only: bool = False, durable: bool = True) -> Self:
-        """At a path or URL; made if absent, unless `read_only`: then nothing is made or altered.
+        """At a path or URL; created if absent, unless `read_only`: then nothing is created or changed.
 
         `durable`: a commit waits for the disk, so it survives a power cut. Without it (simulated runs, which
-        can be had again) a power cut may cost the last commits; a crash of the process costs none.
+        can be repeated) a power cut may lose the last commits; a crash of the process loses none.
         """
         backend = open_backend(where, read_only=read_only, durable=durable)
         with explained(backend.label):
             with backend.engine.connect() as connection:
                 found = schema.is_there(connection, backend.label)
             if not found and read_only:
-                raise JobError(
-                    f"{backend.label} holds no journal; expected the tables that a run makes there"
-                )
+                raise JobError(f"{backend.label} holds no journal; expected the tables that a run creates")
             if not found:
-                _create(backend)
+                with backend.creating() as connection:
+                    if not schema.is_there(connection, backend.label):
+                        backend.refuse_strangers(connection)
+                        schema.create(connection)
         return cls(backend=backend, read_only=read_only)
 
     @property
@@ -93,38 +92,33 @@ class Journal:
         return self.backend.label
 
     def start(self, record: RunRecord, *, batch: int | None = DEFAULT_BATCH) -> Writer:
-        """A writer for a new run."""
         with self._writing(record.run) as session, explained(self.label), session.connection.begin():
             try:
                 session.connection.execute(schema.runs.insert(), schema.to_row(record))
             except sa.exc.IntegrityError:
                 raise JobError(
-                    f"run {record.run} is in the journal {self.label} already; resume it or take another id"
+                    f"run {record.run} exists already in the journal {self.label}; resume it or use a new id"
                 ) from None
         return self._writer(record.run, session, LineHash(), batch)
 
     def resume(self, run: RunId, *, batch: int | None = DEFAULT_BATCH) -> Writer:
-        """A writer that goes on after the last event. Reads all lines: that finds damage, too."""
+        """A writer that continues after the last event. Reads all lines and so detects damage."""
         self._row(run)
         with self._writing(run) as session:
             hashed = hash_entries(self.read(run))
             there, written = hashed.head, schema.to_head(self._row(run))
             if there != written:
-                raise self._damaged(
-                    run,
-                    f"{written.events} events with the hash {written.sha256[:12]} were written, "
-                    f"{there.events} with {there.sha256[:12]} are there",
-                )
+                seen = f"found {there.events} events with the hash {there.sha256[:12]}"
+                raise self._damaged(run, f"{seen}, expected {written.events} with {written.sha256[:12]}")
         return self._writer(run, session, hashed, batch)
 
     def runs(self) -> tuple[RunRecord, ...]:
-        """In the order they were created."""
         query = sa.select(schema.runs).order_by(schema.runs.c.created_utc, schema.runs.c.run)
         with explained(self.label), self.backend.engine.connect() as connection:
             return tuple(schema.to_record(row) for row in connection.execute(query))
 
     def read(self, run: RunId, *, after: int = 0) -> Iterator[Entry]:
-        """The events numbered above `after`, page by page; those committed meanwhile come along."""
+        """The events numbered above `after`, page by page, including those committed meanwhile."""
         self._row(run)
         return self._pages(run, after)
 
@@ -146,16 +140,16 @@ class Journal:
                 for number, event, commands in rows:
                     after += 1
                     if number != after:
-                        raise self._damaged(run, f"event {after} is missing, {number} is there")
+                        raise self._damaged(run, f"event {after} is missing, the next one is {number}")
                     yield to_entry(number, event, commands)
 
     def summary(self, run: RunId) -> Summary:
-        """How the run stands, from two rows however long it is."""
+        """From two rows, however long the run is."""
         row = self._row(run)
         head = schema.to_head(row)
         last = next(self._pages(run, after=head.events - 1), None) if head.events else None
         if head.events and last is None:
-            raise self._damaged(run, f"event {head.events} was written and is missing")
+            raise self._damaged(run, f"the last event, {head.events}, is missing")
         with explained(self.label):
             writer = self.backend.writer(run)
         return Summary(record=schema.to_record(row), head=head, last=last, writer=writer)
@@ -174,7 +168,7 @@ class Journal:
     def _writing(self, run: RunId) -> Iterator[Session]:
         """A session that stays open unless the block fails."""
         if self.read_only:
-            raise InvariantError(f"run {run}: the journal {self.label} was opened to be read only")
+            raise InvariantError(f"run {run}: the journal {self.label} was opened read-only")
         with explained(self.label):
             session = self.backend.begin_writing(run)
         try:
@@ -196,7 +190,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """`elastune.journal.writer.Sink` for the table of entries."""
+    """An `EntrySink` for the table of entries."""
 
     run: RunId
     session: Session
@@ -213,26 +207,16 @@ class _Table:
         )
         with explained(self.label), connection.begin():
             if connection.execute(advance).rowcount != 1:
-                if self._head(connection) == after:
-                    return  # the same commit: it was interrupted when it was done, and is tried again
+                row = connection.execute(sa.select(runs).where(runs.c.run == self.run)).first()
+                if row is not None and schema.to_head(row) == after:
+                    return  # this commit was interrupted after it was done, and is retried
                 raise ExecutionError(
                     f"run {self.run} in the journal {self.label} is no longer at event {before.events}: "
-                    "another process wrote to it, and a run has one writer at a time; stop this process, "
+                    "another process wrote to it, but a run has one writer at a time; stop this process, "
                     f"its events from {before.events + 1} on are not stored"
                 )
             connection.exec_driver_sql(self.insert, list(rows))
 
-    def _head(self, connection: sa.Connection) -> JournalHead | None:
-        row = connection.execute(sa.select(schema.runs).where(schema.runs.c.run == self.run)).first()
-        return None if row is None else schema.to_head(row)
-
     def close(self) -> None:
         with explained(self.label):
             self.session.close()
-
-
-def _create(backend: Backend) -> None:
-    with backend.creating() as connection:
-        if not schema.is_there(connection, backend.label):
-            backend.refuse_strangers(connection)
-            schema.create(connection)

@@ -1,8 +1,7 @@
-"""Appends events to one run: numbered, hashed and gathered here; where they go is the sink's matter.
+"""Appends events to one run: numbers, hashes and batches them; an `EntrySink` stores them.
 
-What callers need of a journal, whether it lies in a database or in memory.
-
-A journal that ends with the process: for runs that keep no file and still want their hash.
+`AnyJournal` is the contract of a journal in a database or in memory. `MemoryJournal` is for runs that keep no
+file and still need their hash.
 """
 
 from __future__ import annotations
@@ -27,35 +26,33 @@ from elastune.journal.records import (
 
 DEFAULT_BATCH = 2_000
 
-# Run, number, event line, command lines joined by newlines. A tuple, because it goes to the driver as it is:
-# rows as mappings through SQLAlchemy's compiler made appending half as slow again (docs/journal.md).
+# Run, number, event line, command lines joined by newlines. A tuple, because it goes to the driver unchanged:
+# rows as mappings through SQLAlchemy's compiler made appending 1.5 times slower (docs/journal.md).
 Row = tuple[RunId, int, str, str]
 
 
 class EntrySink(Protocol):
-    """Where rows become durable."""
-
     def store(self, rows: Sequence[Row], *, before: JournalHead, after: JournalHead) -> None:
-        """All rows or none. Refuses when the run is not at `before`: then somebody else wrote to it."""
+        """All rows or none. Raises if the run is not at `before`, because another process wrote to it."""
 
     def close(self) -> None:
-        """Let others write the run."""
+        """Allow other writers."""
 
 
 class Writer:
-    """The one writer of a run.
+    """The only writer of a run.
 
-    Nothing is durable before `commit`, which stores all that was appended in one transaction; it happens by
-    itself once `batch` lines wait (never, with None) and on `close`. A commit that fails changes nothing and
-    may be tried again. Leaving the `with` block commits also after an exception: the events did happen. A
-    KeyboardInterrupt may come anywhere, also in the middle of `append`: then the event counts.
+    Nothing is durable before `commit`, which stores all appended events in one transaction. It runs when
+    `batch` lines are waiting (never, with None) and on `close`. A failed commit changes nothing and may be
+    retried. Leaving the `with` block commits even after an exception, because the events did happen. A
+    KeyboardInterrupt may arrive anywhere, also inside `append`: then the event counts.
     """
 
     __slots__ = ("_batch", "_closed", "_hash", "_rows", "_sink", "_stored", "run")
 
     def __init__(self, run: RunId, sink: EntrySink, *, at: LineHash, batch: int | None) -> None:
         if batch is not None and batch < 1:
-            raise InvariantError(f"a writer got batch={batch}; expected at least 1, or None for no limit")
+            raise InvariantError(f"batch is {batch}; expected at least 1, or None for no limit")
         self.run = run
         self._sink = sink
         self._hash = at
@@ -82,7 +79,9 @@ class Writer:
             raise InvariantError(f"run {self.run}: event {number} came, expected {hashed.events + 1}")
         text = "\n".join(lines)
         if text.count("\n") != len(lines) - 1 or not all(lines):
-            raise InvariantError(f"run {self.run}: event {number} needs lines, none empty or with a newline")
+            raise InvariantError(
+                f"run {self.run}: event {number} has no lines, an empty one, or one with a newline"
+            )
         event = lines[0]
         self._rows.append((self.run, number, event, text[len(event) + 1 :]))
         hashed.add(text, len(lines))
@@ -90,19 +89,18 @@ class Writer:
             self.commit()
 
     def commit(self) -> None:
-        """When this returns, everything appended so far survives a crash of this process."""
+        """On return, everything appended so far survives a crash of this process."""
         rows = [row for row in self._rows if row[1] > self._stored.events]
         if not rows:
             return
         if self._hash.events != rows[-1][1]:
-            self._hash = self._added_up(rows)
-        head = self._hash.head
-        self._sink.store(rows, before=self._stored.head, after=head)
+            self._hash = self._rehashed(rows)
+        self._sink.store(rows, before=self._stored.head, after=self._hash.head)
         self._stored = self._hash.copy()
         self._rows = []
 
-    def _added_up(self, rows: Sequence[Row]) -> LineHash:
-        """The hash anew from the last commit on: an interrupt left it behind the rows."""
+    def _rehashed(self, rows: Sequence[Row]) -> LineHash:
+        """The hash recomputed since the last commit, if an interrupt left it behind the rows."""
         hashed = self._stored.copy()
         for _, _, event, commands in rows:
             text = f"{event}\n{commands}" if commands else event
@@ -124,37 +122,37 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A second complaint about the same journal would hide the first error.
+        # A second error about the same journal would hide the first.
         with contextlib.suppress(ExecutionError) if error else contextlib.nullcontext():
             self.close()
 
 
 class AnyJournal(Protocol):
-    """Runs, only ever appended to; `tests/journal/test_contract.py` says what every kind has to keep."""
+    """Append-only runs; `tests/journal/test_contract.py` checks the contract for every implementation."""
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """Its name in messages."""
 
     def start(self, record: RunRecord, *, batch: int | None = DEFAULT_BATCH) -> Writer:
         """A writer for a new run."""
 
     def resume(self, run: RunId, *, batch: int | None = DEFAULT_BATCH) -> Writer:
-        """A writer that goes on after the last event, its hash as well."""
+        """A writer that continues after the last event, with its hash."""
 
     def runs(self) -> tuple[RunRecord, ...]:
-        """In the order they were created."""
+        """In order of creation."""
 
     def read(self, run: RunId, *, after: int = 0) -> Iterator[Entry]:
         """The events numbered above `after`."""
 
     def summary(self, run: RunId) -> Summary:
-        """How the run stands, without reading it all."""
+        """The state of the run, without reading all of it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """`elastune.journal.writer.Sink` for a list."""
+    """An `EntrySink` in memory."""
 
     record: RunRecord
     keeps_lines: bool
@@ -164,7 +162,7 @@ class _Run:
 
     def store(self, rows: Sequence[Row], *, before: JournalHead, after: JournalHead) -> None:
         if self.head == after:
-            return  # the same commit: it was interrupted when it was done, and is tried again
+            return  # this commit was interrupted after it was done, and is retried
         if self.keeps_lines:
             self.rows.extend(rows)
         else:
@@ -176,7 +174,7 @@ class _Run:
 
 
 class MemoryJournal:
-    """As `Journal`. Without `keeps_lines` a run costs no memory, has a summary, and cannot be read."""
+    """Like `Journal`. Without `keeps_lines` a run takes no memory and has a summary, but cannot be read."""
 
     def __init__(self, *, keeps_lines: bool = True) -> None:
         self._keeps_lines = keeps_lines
@@ -188,7 +186,7 @@ class MemoryJournal:
 
     def start(self, record: RunRecord, *, batch: int | None = DEFAULT_BATCH) -> Writer:
         if record.run in self._runs:
-            raise JobError(f"run {record.run} is in the journal in memory already; take another id")
+            raise JobError(f"run {record.run} exists already in the journal in memory; use another id")
         run = self._runs[record.run] = _Run(record=record, keeps_lines=self._keeps_lines)
         return Writer(record.run, run, at=LineHash(), batch=batch)
 
@@ -207,7 +205,7 @@ class MemoryJournal:
     def read(self, run: RunId, *, after: int = 0) -> Iterator[Entry]:
         found = self._run(run)
         if not self._keeps_lines:
-            raise JobError(f"run {run} cannot be read: its journal keeps no lines; use one that does")
+            raise JobError(f"run {run} cannot be read: its journal keeps no lines; use keeps_lines=True")
         return (to_entry(*row[1:]) for row in found.rows[after:])
 
     def summary(self, run: RunId) -> Summary:

@@ -259,8 +259,8 @@ def limits_left(state: State) -> Limits:
 def find_plan(
     planner: Planner, problem: Problem, state: State, quoted_usd: float
 ) -> tuple[Quote | None, Limit | None]:
-    """A plan that keeps both limits; else one without the limit that may be exceeded, which is returned too; else the
-    fastest plan on the nodes at hand.
+    """A plan that keeps both limits; else one without the limit that may be exceeded, which is returned too;
+    else the fastest plan on the nodes at hand.
 
     Without a budget the quoted cost counts as one: more money is spent only to keep the deadline.
     """

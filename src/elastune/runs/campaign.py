@@ -1,4 +1,4 @@
-"""Simulated runs of one job: one, or every policy on the same seeds."""
+"""Simulated runs of one job: a single one, or every policy on the same seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from elastune.errors import JobError
 from elastune.history.hopping import recall_hopping
-from elastune.history.notes import RunNote, overheard
+from elastune.history.notes import notes_in
 from elastune.history.result import Estimate, RunResult
 from elastune.history.status import RunStatus, status_of
 from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
@@ -17,15 +17,13 @@ from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.run_folders import RunFolder
 from elastune.journal.writer import AnyJournal, MemoryJournal
 from elastune.runs.campaign_status import Overview
-from elastune.runs.simulation import Simulation
+from elastune.runs.simulation import Progress, Simulation
 from elastune.runtime.simulated.cloud import Faults, write_faults
 from elastune.setup.run_setup import RunSetup
 from elastune.wording import plural
 
 
 class CampaignProgress(NamedTuple):
-    """How far a campaign is: runs done, and the virtual time of the present one."""
-
     done: int
     runs: int
     now_s: float
@@ -38,7 +36,7 @@ Watch = Callable[[CampaignProgress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNaming:
-    """Where ids and dates come from, and seconds in which a journal grows old; all are drawn at the edge."""
+    """The id, the date and the clock of commits, all supplied by the caller."""
 
     run: RunId
     now_utc: Callable[[], datetime]
@@ -47,8 +45,6 @@ class RunNaming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """A policy ready to run, and what it is expected to take."""
-
     setup: RunSetup
     predicted: Estimate
 
@@ -65,8 +61,6 @@ class SimulatedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRun:
-    """A run that was interrupted; what happened up to here is in its journal."""
-
     run: RunId
     events: int
     now_s: float
@@ -74,19 +68,15 @@ class CutRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
-    """What came of it: the runs seed by seed, on each seed one per policy."""
+    """The runs, seed by seed, on each seed one per policy."""
 
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...]
-    runs: tuple[SimulatedRun, ...]
-    """Those that came to their end."""
+    runs: tuple[SimulatedRun, ...]  # the finished ones
     faults: str = "none"
-    folder: RunFolder | None = None
-    """Where they are kept; None: nowhere, or in a journal of the caller."""
-    interrupted: bool = False
-    """Not all that was asked for is there."""
-    cut: CutRun | None = None
-    """The run that was under way then, unless it was between two."""
+    folder: RunFolder | None = None  # None: not kept, or kept in the caller's journal
+    interrupted: bool = False  # some of the requested runs are missing
+    cut: CutRun | None = None  # the run in progress at that time, if any
 
     @property
     def results(self) -> tuple[RunResult, ...]:
@@ -110,7 +100,7 @@ class Campaign:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Of a single run what `RunResult.to_dict` has; of several all of those, and a summary."""
+        """`RunResult.to_dict` of a single run; for several runs all of them, and a summary."""
         if len(self.seeds) * len(self.contestants) == len(self.runs) == 1:
             return self.runs[0].result.to_dict()
         return {
@@ -120,7 +110,7 @@ class Campaign:
 
 
 class CampaignInterrupted(KeyboardInterrupt):
-    """Somebody pressed Ctrl-C; `campaign` has the runs that were complete by then."""
+    """Ctrl-C; `campaign` has the runs finished by then."""
 
     def __init__(self, campaign: Campaign) -> None:
         super().__init__("the simulation was interrupted")
@@ -128,28 +118,21 @@ class CampaignInterrupted(KeyboardInterrupt):
 
 
 def check(setup: RunSetup, seed: int) -> None:
-    """Raise what would be wrong with the first step, before anything is written."""
+    """Raise what would fail in the first step, before anything is written."""
     setup.make_policy(seed)
-    _check_there_are_enough(setup, setup.tuning.make_sampler(seed).size)
-    limits = setup.terms.limits
+    size, limits = setup.tuning.make_sampler(seed).size, setup.terms.limits
+    planned = 0 if setup.quote is None else sum(each.stages[0].trials for each in setup.quote.brackets)
+    if size is not None and planned > size:  # the plan's price would be wrong
+        raise JobError(
+            f"the search starts {planned:,} trials, but the {setup.tuning.sampler.kind} has only "
+            f"{plural(size, 'configuration')}; expected at most {size:,} trials, or another search.sampler "
+            "(random, or {kind: table, replace: true} for a table)"
+        )
     ends = limits.deadline_s is not None or limits.budget_usd is not None
     if setup.needs_a_limit and not (ends or setup.tuning.sampler.is_finite):
         raise JobError(
             f"with the policy {setup.policy} nothing ends this search; expected search.trials or "
             "max_iterations, a deadline, a budget, or search.sampler: grid or table"
-        )
-
-
-def _check_there_are_enough(setup: RunSetup, size: int | None) -> None:
-    """A plan for more trials than there are configurations would be priced wrongly."""
-    if setup.quote is None or size is None:
-        return
-    planned = sum(bracket.stages[0].trials for bracket in setup.quote.brackets)
-    if planned > size:
-        raise JobError(
-            f"the search starts {planned:,} trials, but the {setup.tuning.sampler.kind} has only "
-            f"{plural(size, 'configuration')}; expected at most {size:,} trials, or another search.sampler "
-            "(random, or {kind: table, replace: true} for a table)"
         )
 
 
@@ -164,7 +147,7 @@ def simulate_all(
 ) -> Campaign:
     """Every policy on every seed. Without a journal nothing is kept.
 
-    Raises `CampaignInterrupted` with what is complete after a KeyboardInterrupt.
+    Raises `CampaignInterrupted` with the finished runs after a KeyboardInterrupt.
     """
     campaign = Campaign(
         contestants=tuple(contestants), seeds=tuple(seeds), runs=(), faults=write_faults(faults)
@@ -176,7 +159,7 @@ def simulate_all(
         for seed in seeds:
             for each in contestants:
                 simulation = None
-                tell = _teller(watch, len(runs), count, each)
+                progress = _progress(watch, len(runs), count, each)
                 record = RunRecord(
                     run=RunId(f"{naming.run}.{len(runs) + 1}" if count > 1 else naming.run),
                     name=each.setup.job.name,
@@ -188,24 +171,19 @@ def simulate_all(
                 simulation = Simulation(
                     each.setup, seed=seed, journal=journal or MemoryJournal(), record=record, faults=faults
                 )
-                simulation.run(tell, clock=naming.clock)
+                simulation.run(progress, clock=naming.clock)
                 runs.append(_simulated(simulation, each.predicted))
     except KeyboardInterrupt as interrupt:
-        cut = None if simulation is None else _cut(simulation)
-        raise CampaignInterrupted(
-            replace(campaign, runs=tuple(runs), interrupted=True, cut=cut)
-        ) from interrupt
+        cut = None
+        if simulation is not None:
+            events = simulation.writer.next_number - 1
+            cut = CutRun(run=simulation.record.run, events=events, now_s=simulation.body.now_s)
+        partial = replace(campaign, runs=tuple(runs), interrupted=True, cut=cut)
+        raise CampaignInterrupted(partial) from interrupt
     return replace(campaign, runs=tuple(runs))
 
 
-def _cut(simulation: Simulation) -> CutRun:
-    events = simulation.writer.next_number - 1
-    return CutRun(run=simulation.record.run, events=events, now_s=simulation.body.now_s)
-
-
-def _teller(
-    watch: Watch | None, done: int, runs: int, contestant: Contestant
-) -> Callable[[float], None] | None:
+def _progress(watch: Watch | None, done: int, runs: int, contestant: Contestant) -> Progress | None:
     if watch is None:
         return None
     expected_s = contestant.predicted.jct_seconds
@@ -215,16 +193,14 @@ def _teller(
 
 
 def _simulated(simulation: Simulation, predicted: Estimate) -> SimulatedRun:
-    remarks: list[RunNote] = []
-    for _ in overheard(simulation.journal.read(simulation.record.run), remarks):
-        pass
-    hopping = recall_hopping(simulation.journal.read(simulation.record.run), simulation.setup.terms)
+    journal, run = simulation.journal, simulation.record.run
+    hopping = recall_hopping(journal.read(run), simulation.setup.terms)
     standing = status_of(
         simulation.setup,
         simulation.core.state,
         seed=simulation.seed,
         predicted=predicted,
-        remarks=remarks,
+        remarks=[note for entry in journal.read(run) for note in notes_in(entry)],
         hopping=hopping,
     )
     return SimulatedRun(result=replace(simulation.result(predicted), hopping=hopping), standing=standing)

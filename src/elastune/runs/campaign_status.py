@@ -1,6 +1,6 @@
-"""Several runs of one job at a glance: what `simulate` shows in the end, and `status` at any time after.
+"""The status of a campaign, several runs of one job, as `simulate` and `status` show it.
 
-The runs of a folder, summed up again as `simulate` did: from digests, or by replaying what has none.
+`gather` summarises the runs of a folder from their digests and replays those without one.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from elastune.history.notes import RunNote, overheard
+from elastune.history.notes import RunNote, collect_notes
 from elastune.history.status import status_of
 from elastune.history.summary import PolicySummary, RunDigest, digest_of, summarise_all, terms_of
 from elastune.journal.run_folders import FoundRun, RunFolder
@@ -21,13 +21,11 @@ from elastune.setup.run_setup import RunSetup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Of the runs that have ended. `asked` is how many there were to be."""
+    """Summarises the finished runs. `asked` is the number requested."""
 
     name: str
-    faults: str | None
-    """None: not known."""
-    runs: tuple[str, ...]
-    """Their ids."""
+    faults: str | None  # None: unknown
+    runs: tuple[str, ...]  # ids
     asked: int
     summaries: tuple[PolicySummary, ...]
     folder: RunFolder | None
@@ -39,20 +37,15 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """A run that has no end yet, or never will."""
-
     run: str
     policy: str
     seed: int
     state: RunState
-    seconds: float
-    """On the run's clock, up to its last event."""
+    seconds: float  # run clock at the last event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignStatus:
-    """Several runs that were started together."""
-
     overview: Overview
     digests: tuple[RunDigest, ...]
     unfinished: tuple[Unfinished, ...]
@@ -74,27 +67,26 @@ class CampaignStatus:
 
 
 def started_together(runs: Sequence[FoundRun]) -> bool:
-    """Several runs that differ in the number after the dot; a journal may also hold runs of many jobs."""
+    """Whether several runs differ only in the number after the dot; a journal may hold runs of many jobs."""
     return len(runs) > 1 and len({found.record.run.partition(".")[0] for found in runs}) == 1
 
 
 def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
-    """What has ended, is under way or was interrupted, of runs that were started together."""
+    """The status of runs that were started together."""
     first = runs[0]
     journal = Journal.open(first.journal, read_only=True)
     known = read_digests(first.folder)
     setups: dict[str, RunSetup] = {}
     digests: list[RunDigest] = []
     unfinished: list[Unfinished] = []
-    for found in sorted(runs, key=_number):
+    for found in sorted(runs, key=lambda each: int(each.record.run.partition(".")[2] or 0)):
         record, summary = found.record, journal.summary(found.record.run)
         end, at_s = find_end(journal, summary)
         if summary.last is not None and record.policy not in setups:
             setups[record.policy] = setup_of(record, journal)
         if end is not None:
             sha256 = summary.head.sha256
-            digest = known.get(sha256) or _replayed(found, journal, setups[record.policy], sha256)
-            digests.append(digest)
+            digests.append(known.get(sha256) or _replayed(found, journal, setups[record.policy], sha256))
         else:
             state = state_of(journal, summary, end)
             unfinished.append(
@@ -117,13 +109,9 @@ def gather(runs: Sequence[FoundRun]) -> CampaignStatus:
 
 def _replayed(found: FoundRun, journal: Journal, setup: RunSetup, sha256: str) -> RunDigest:
     record = found.record
-    remarks: list[RunNote] = []
-    entries = overheard(journal.read(record.run), remarks)
+    notes: list[RunNote] = []
+    entries = collect_notes(journal.read(record.run), notes)
     core, _ = taken_in(setup.make_core(record.seed), entries, record.run, audited=False)
     predicted = predicted_for(setup, found.folder)
-    standing = status_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=remarks)
-    return digest_of(record.run, standing, sha256)
-
-
-def _number(found: FoundRun) -> int:
-    return int(found.record.run.partition(".")[2] or 0)
+    status = status_of(setup, core.state, seed=record.seed, predicted=predicted, remarks=notes)
+    return digest_of(record.run, status, sha256)

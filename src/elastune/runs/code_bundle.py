@@ -1,4 +1,4 @@
-"""The user's code on its way to the workers."""
+"""Opens the user's trainable and packs its code for the workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from elastune.runtime.ray.messages import CodeBundle, CodeParcel, CodeReference
 from elastune.training.recipe import Recipe, load, open_recipe
 from elastune.wording import several
 
-# Libraries that may be imported before a process forks. Those that the user's code has imported are.
+# Libraries that are safe to import before a process forks; those that the user's code imported are preloaded.
 _FORKABLE = ("numpy", "scipy", "pandas", "sklearn", "torch", "lightning", "transformers")
 
 _log = logging.getLogger("elastune")
@@ -25,7 +25,7 @@ _log = logging.getLogger("elastune")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeShipment:
-    """`recipe` is the trainable as it was opened here, before anything is paid for."""
+    """`recipe` is the trainable as opened here, before any node is paid for."""
 
     script: CodeReference
     recipe: Recipe
@@ -34,17 +34,15 @@ class CodeShipment:
 
     @property
     def most_slots(self) -> int | None:
-        """The largest gang that makes sense; None: any. Gangs of several workers talk through torch."""
+        """The largest useful gang; None: any. Gangs of several workers communicate through torch."""
         return self.recipe.most_slots if importlib.util.find_spec("torch") is not None else 1
 
 
 def ship(job: Job, metric: str) -> CodeShipment:
-    """Open the trainable of a job and pack it up. Raises `JobError` if it is none."""
+    """Open the trainable of a job and describe it for the workers. Raises `JobError` if it is invalid."""
     trainable = job.trainable
     if isinstance(trainable, CurveFile):
-        raise JobError(
-            f"trainable is the file of curves {trainable.path}; recorded curves can be simulated only"
-        )
+        raise JobError(f"trainable is the curve file {trainable.path}, which can be simulated only")
     if trainable is None:
         raise JobError("trainable is missing; expected a class or a generator function, path/to/file.py:name")
     paths = [str(Path.cwd())]
@@ -67,8 +65,8 @@ def ship(job: Job, metric: str) -> CodeShipment:
 
 
 def pack_up(shipment: CodeShipment, *, runs: Path) -> CodeBundle:
-    """For nodes on other machines: the working folder and, if the trainable's file is not in it, the one
-    that it is in. They go by Ray's object store, once to each node. `runs` is what runs have left."""
+    """For nodes on other machines: the working folder and, if it does not hold the trainable's file, that
+    file's folder. Ray's object store sends them once to each node. The folder `runs` is left out."""
     import ray  # noqa: PLC0415
 
     folders: list[Path] = []
@@ -80,7 +78,7 @@ def pack_up(shipment: CodeShipment, *, runs: Path) -> CodeBundle:
         packed = pack(folder, without=(runs,))
         if packed.left_behind:
             _log.warning(
-                "not sent to the nodes, for they are too large: %s; data go to a storage that all can reach",
+                "too large to send to the nodes: %s; put data into a storage that all nodes can read",
                 several(packed.left_behind),
             )
         parcels.append(CodeParcel(origin=packed.origin, data=ray.put(packed.data)))
@@ -88,14 +86,14 @@ def pack_up(shipment: CodeShipment, *, runs: Path) -> CodeBundle:
 
 
 def _pickle(trainable: object, name: str) -> bytes:
-    """By value where it was defined in a script or a notebook, which workers cannot import."""
+    """By value if defined in a script or a notebook, which workers cannot import."""
     import cloudpickle  # noqa: PLC0415
 
     try:
         data: bytes = cloudpickle.dumps(trainable)
     except Exception as error:
         raise JobError(
-            f"trainable {name} cannot be sent to the workers: {error}; expected one that does not hold open "
-            "files, locks or connections; open them in setup"
+            f"trainable {name} cannot be sent to the workers: {error}; expected one without open files, "
+            "locks or connections: open them in setup"
         ) from error
     return data

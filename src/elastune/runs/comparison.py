@@ -1,7 +1,8 @@
-"""Runs side by side: who ran, on which seeds, and what came of it on the average."""
+"""Compares runs: policies, seeds, and mean results."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from elastune.errors import JobError
 from elastune.history.recorder import History
 from elastune.history.result import Estimate
-from elastune.history.status import keeps
+from elastune.history.status import count_kept, keeps
 from elastune.history.trials import HistoryTerms
 from elastune.journal.records import RunRecord
 from elastune.journal.run_folders import FoundRun
@@ -24,7 +25,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """A mean and its standard error; None where there is only one value."""
+    """A mean and its standard error; None for a single value."""
 
     value: float
     error: float | None
@@ -67,18 +68,17 @@ class Party:
 
     @property
     def kept_deadline(self) -> int | None:
-        """Runs that did; None: there is no deadline."""
-        return _count([keeps(run.history.end_s, self.limits.deadline_s) for run in self.runs])
+        """Number of runs; None: no deadline."""
+        return count_kept([keeps(run.history.end_s, self.limits.deadline_s) for run in self.runs])
 
     @property
     def kept_budget(self) -> int | None:
-        return _count([keeps(run.history.usd, self.limits.budget_usd) for run in self.runs])
+        return count_kept([keeps(run.history.usd, self.limits.budget_usd) for run in self.runs])
 
     @property
     def endings(self) -> dict[str, int]:
-        words = [
-            "interrupted" if run.history.ending is None else run.history.ending.value for run in self.runs
-        ]
+        endings = [run.history.ending for run in self.runs]
+        words = ["interrupted" if ending is None else ending.value for ending in endings]
         return {word: words.count(word) for word in sorted(set(words), key=lambda each: -words.count(each))}
 
 
@@ -91,7 +91,7 @@ class RunComparison:
 
     @property
     def deadline_s(self) -> float | None:
-        """The one that all have; None: none, or different ones."""
+        """The common one; None: none, or different ones."""
         found = {party.limits.deadline_s for party in self.parties}
         return found.pop() if len(found) == 1 else None
 
@@ -102,22 +102,21 @@ class RunComparison:
 
 
 def compare(found: Sequence[FoundRun], tell: Tell = lambda _: None) -> RunComparison:
-    """One run of each policy and folder is replayed for its terms; of all others the history is read."""
+    """One run of each policy and folder is replayed for its terms; the others only give their history."""
     groups: dict[tuple[object, str], list[FoundRun]] = {}
     for each in found:
         groups.setdefault((each.folder.path, each.record.policy), []).append(each)
     labels = _labels([runs[0] for runs in groups.values()])
     parties: list[Party] = []
     known: HistoryTerms | None = None
-    done = 0
+    count = itertools.count(1)
     for label, runs in zip(labels, groups.values(), strict=True):
         status = reopen(runs[0])
         terms = terms_of(status.job)
         known = _same_metric(known or terms, terms, status)
         compared = []
         for each in runs:
-            done += 1
-            tell(f"reading run {done} of {len(found)}")
+            tell(f"reading run {next(count)} of {len(found)}")
             compared.append(ComparedRun(record=each.record, history=recall(each, terms)))
         standing = status.standing
         parties.append(
@@ -136,8 +135,7 @@ def compare(found: Sequence[FoundRun], tell: Tell = lambda _: None) -> RunCompar
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    several = len(values) > 1
-    error = statistics.stdev(values) / math.sqrt(len(values)) if several else None
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
     return Mean(value=statistics.fmean(values), error=error, count=len(values))
 
 
@@ -151,7 +149,7 @@ def _same_metric(known: HistoryTerms, terms: HistoryTerms, status: ReopenedRun) 
 
 
 def _labels(firsts: Sequence[FoundRun]) -> list[str]:
-    """As short as they can be told apart."""
+    """As short as possible without duplicates."""
     candidates = (
         [each.record.policy for each in firsts],
         [f"{each.record.name}: {each.record.policy}" for each in firsts],
@@ -159,7 +157,3 @@ def _labels(firsts: Sequence[FoundRun]) -> list[str]:
         [f"{each.record.policy} ({each.folder.path})" for each in firsts],
     )
     return next((labels for labels in candidates if len(set(labels)) == len(labels)), candidates[-1])
-
-
-def _count(kept: Sequence[bool | None]) -> int | None:
-    return None if None in kept else sum(map(bool, kept))

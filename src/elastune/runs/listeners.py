@@ -1,9 +1,7 @@
-"""The listener that writes for other tools while a run goes: CSV, TensorBoard, MLflow.
+"""Listeners of a real run, and the one that writes for other tools: CSV, TensorBoard, MLflow.
 
-Events are only noted by the loop of the run; every two seconds what is new goes to one thread per tool, which
-writes it. What goes wrong there is told once, and ends the writing for that tool, never the run.
-
-Whoever wants to hear what happens in a real run, without being in its way.
+The loop of the run only records events; every two seconds the changes go to one writer thread per tool. An
+error there is noted once and ends the writing for that tool, never the run.
 """
 
 from __future__ import annotations
@@ -43,8 +41,6 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOpening:
-    """Which run it is, and where it lies."""
-
     head: RunHead
     folder: RunFolder
 
@@ -54,14 +50,15 @@ class RunOpening:
 
 
 def check_loggers(wanted: LoggingSection) -> None:
-    """Raises `JobError` where a library is missing."""
+    """Raises `JobError` if a library is missing."""
     for name in ("tensorboard", "mlflow"):
         if getattr(wanted, name) is not None:
             require(name, extra=name, what=f"logging: {name}")
 
 
 def openers(wanted: LoggingSection, run: RunOpening) -> dict[str, Callable[[], LogWriter]]:
-    """How to open the sink of each tool; a server may take a while, so a thread does it."""
+    """Functions that open the log writer of each tool, to be called in a thread, because a server may be
+    slow."""
     check_loggers(wanted)
     found: dict[str, Callable[[], LogWriter]] = {}
     if wanted.csv is not None:
@@ -76,14 +73,14 @@ def openers(wanted: LoggingSection, run: RunOpening) -> dict[str, Callable[[], L
 
 
 def _place(written: str | bool, run: RunOpening, usual: str) -> Path:
-    """As an export of the same run would have it: so the one replaces the other."""
+    """The same as for an export of the run, so that one replaces the other."""
     if isinstance(written, str):
         return Path(written) / f"{run.head.name}-{run.head.run}"
     return run.folder.path / usual
 
 
 class RunLogger:
-    """`state` is that of the run's core; it is read between two events only."""
+    """`state` is the run's core state, read only between two events."""
 
     def __init__(
         self,
@@ -99,11 +96,9 @@ class RunLogger:
         self._clock = clock
         self._next_s = clock() + _SECONDS_PER_FLUSH
         self._record = table_recorder(state.terms)
-        self._told: dict[TrialId, str] = {}
-        """The last status that was told of each trial."""
+        self._shown: dict[TrialId, str] = {}  # the last one written, by trial
         self._living: set[TrialId] = set()
-        self._written: dict[int, int] = {}
-        """The last iteration of each trial that was handed over."""
+        self._written: dict[int, int] = {}  # the last iteration handed over, by trial
         self._threads = [
             WriterThread(name, opener, run=run.head.run, now=lambda: state.now_s)
             for name, opener in sinks.items()
@@ -137,7 +132,7 @@ class RunLogger:
             thread.tell(news)
 
     def _fresh(self, rows: list[RowEntry]) -> tuple[RowEntry, ...]:
-        """An iteration that was lost and trained again has been told already; none is told twice."""
+        """Each iteration once; one that was lost and repeated was handed over before."""
         fresh = []
         for row in without_lost(rows):
             if row.iteration > self._written.get(row.trial, 0):
@@ -148,10 +143,12 @@ class RunLogger:
     def _changed(self) -> tuple[TrialEntry, ...]:
         trials, changed = self._state.trials, self._record.rows.changed()
         self._living |= changed
-        changed |= {number for number in self._living if self._told.get(number) != trials[number].phase.value}
+        changed |= {
+            number for number in self._living if self._shown.get(number) != trials[number].phase.value
+        }
         for number in changed:
             phase = trials[number].phase
-            self._told[number] = phase.value
+            self._shown[number] = phase.value
             if phase.is_over:
                 self._living.discard(number)
         return tuple(self._line(number) for number in sorted(changed))
@@ -161,7 +158,7 @@ class RunLogger:
         return trial_line(self._record, self._state, trial, self._checkpoint(trial))
 
     def _checkpoint(self, trial: Trial) -> str | None:
-        """The one that is kept: the best of all, or the last of a trial that may go on."""
+        """The kept one: the best of the run, or the last of an unfinished trial."""
         best = self._state.best
         if best is not None and best.trial == trial.number:
             return self._store.path(trial.number, best.iteration)
@@ -171,31 +168,29 @@ class RunLogger:
 
 
 def catch_up(logger: RunLogger, entries: Iterable[Entry]) -> None:
-    """Take what a run did before it was interrupted; the sinks begin anew, or know what they have."""
+    """Feed the events before an interruption; the log writers start again, or know what they have written."""
     for entry in entries:
         logger.take(event_of(entry), commands_of(entry))
 
 
 class Listener(Protocol):
-    """Called by the loop of a run, so all of it must be quick, but for `close`. Nothing of it may raise."""
+    """Called by the loop of a run, so all methods but `close` must be fast, and none may raise."""
 
     def take(self, event: AnyEvent, commands: Sequence[AnyCommand]) -> None:
-        """What happened, after the core has taken it in, and what is done about it."""
+        """An event that the core has processed, and its commands."""
 
     def flush(self) -> None:
-        """A few times per second, when all that was taken is durable."""
+        """Called a few times per second, when all taken events are durable."""
 
     def close(self) -> None:
-        """The run has ended, or rests. Waits until all is written."""
+        """The run has ended or is suspended. Waits until everything is written."""
 
     def remarks(self) -> Sequence[RunNote]:
-        """What people should know."""
+        """Notes for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """All of them as one."""
-
     each: tuple[Listener, ...] = ()
 
     def take(self, event: AnyEvent, commands: Sequence[AnyCommand]) -> None:
@@ -217,11 +212,11 @@ class Listeners:
 def open_listeners(
     job: Job, state: State, journal: AnyJournal, record: RunRecord, folder: RunFolder, store: Store
 ) -> Listeners:
-    """Those that the job asks for. Of a run that is resumed, they hear first what its journal has.
+    """Those that the job requests. For a resumed run, they first read its journal.
 
-    Raises `JobError` where a library is missing.
+    Raises `JobError` if a library is missing.
     """
-    if job.logging is None or record.policy == MEASURING:  # trials that measure are not what people look for
+    if job.logging is None or record.policy == MEASURING:  # trials that measure are not logged
         return Listeners()
     started = RunOpening.of(record, state, folder)
     logger = RunLogger(started, openers(job.logging, started), state=state, store=store)

@@ -1,8 +1,8 @@
-"""Who looks after a node: a driver that lives, or nobody.
+"""Decides which live nodes are orphans, without a living driver.
 
-Wrong either way is dear: an orphan that is overlooked costs money for days, a node that is ended by mistake
-takes a training with it. So a node of a run that is not known here is left alone for as long as its lease is
-valid: its driver is somewhere else.
+Both errors are expensive: an overlooked orphan costs money for days, a node ended by mistake destroys a
+training. So a node of a run that is unknown here is left alone while its lease is valid: its driver runs on
+another machine.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from elastune.providers.protocol import LiveInstance
 from elastune.runs.run_list import RunState, find_end, state_of
 from elastune.wording import format_duration
 
+_SHOWN = ("provider", "node", "run", "job", "owner", "kind", "state")
+
 
 def why_orphaned(instance: LiveInstance, now: float, runs: Mapping[str, RunState]) -> str | None:
-    """None: it is not, as far as can be told from here. `runs`: those that are known here."""
+    """None: not an orphan, as far as is known here. `runs`: the states of the runs known here."""
     if instance.is_kept is not None:
         return None if instance.is_kept else "its driver is gone"
     if instance.expires is None:
-        return "it has no lease: no driver ever said how long it is needed"
+        return "it has no lease: no driver ever set one"
     if instance.expires <= now:
         return f"its lease ended {format_duration(now - instance.expires)} ago"
     state = None if instance.run is None else runs.get(instance.run)
     if state is None or state is RunState.RUNNING:
         return None
-    told = {RunState.INTERRUPTED: "is driven by nobody any more", RunState.RESTING: "rests, without nodes"}
-    return f"run {instance.run} {told.get(state, f'has ended ({state.value})')}"
+    reasons = {RunState.INTERRUPTED: "has no driver", RunState.RESTING: "is suspended, without nodes"}
+    return f"run {instance.run} {reasons.get(state, f'has ended ({state.value})')}"
 
 
 def known_states(root: Path, runs: Iterable[str]) -> dict[str, RunState]:
-    """How those of the runs stand that have a folder here. One whose journal cannot be read is not known."""
+    """The states of those runs that have a folder here and a readable journal."""
     wanted = set(runs)
     if not wanted or not root.is_dir():
         return {}
@@ -56,7 +58,7 @@ def known_states(root: Path, runs: Iterable[str]) -> dict[str, RunState]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveNode:
-    """`orphan`: why nobody looks after it; None: somebody does, or may."""
+    """`orphan`: why it has no driver; None: it has one, or may have one."""
 
     instance: LiveInstance
     age_s: float
@@ -68,20 +70,14 @@ class LiveNode:
 
     @property
     def cost(self) -> float | None:
-        """So far, by the price at which it was started; None: nobody sends a bill."""
+        """So far, at its price when started; None: the node is free."""
         price = self.instance.usd_per_hour
         return None if price is None else price * self.age_s / SECONDS_PER_HOUR
 
     def to_dict(self, now: float) -> dict[str, object]:
         seen = self.instance
         return {
-            "provider": seen.provider,
-            "node": seen.node,
-            "run": seen.run,
-            "job": seen.job,
-            "owner": seen.owner,
-            "kind": seen.kind,
-            "state": seen.state,
+            **{name: getattr(seen, name) for name in _SHOWN},
             "age_seconds": self.age_s,
             "usd_per_hour": seen.usd_per_hour,
             "cost": self.cost,
@@ -92,7 +88,7 @@ class LiveNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unseen:
-    """A provider that was not looked at, and why. `is_absent`: it is not set up here."""
+    """A provider that was not listed, and why. `is_absent`: it is not set up here."""
 
     provider: str
     reason: str
@@ -120,7 +116,7 @@ class NodeList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """`ended` are gone by a new listing; `left` are alive though they were told to end."""
+    """`ended` are missing from a new listing; `left` are still alive after the request to end them."""
 
     ended: tuple[str, ...]
     left: NodeList

@@ -1,4 +1,4 @@
-"""What a policy without a plan is expected to take: it is simulated, on learning curves that nobody knows."""
+"""The quote of a policy without a plan, from policy simulations on unknown learning curves."""
 
 from __future__ import annotations
 
@@ -20,22 +20,19 @@ from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup
 from elastune.wording import format_duration, format_usd
 
-# How far an asynchronous search goes is a matter of luck, so a prediction is the mean of several.
-_MOST_REHEARSALS = 16
-_REHEARSED_EVENTS = 20_000
-# Where luck decides little, as for SEER's rounds by the clock, a few say it all.
-_FEWEST_REHEARSALS = 3
+# How far an asynchronous search goes is random, so a prediction is the mean of several simulations.
+_MOST_SIMULATIONS = 16
+_SIMULATED_EVENTS = 20_000
+# A few are enough if they agree, as for SEER's rounds by the clock.
+_FEWEST_SIMULATIONS = 3
 _AGREEMENT = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsals:
-    """Means over simulations of a policy of which nobody knows what it will see."""
-
+class PolicySimulations:
     estimate: Estimate
     least: Estimate
-    most: Estimate
-    """Of time and of money, each by itself."""
+    most: Estimate  # `least` and `most`: time and money separately
     count: int
     trials: float
     iterations: float
@@ -43,38 +40,38 @@ class Rehearsals:
 
 
 def predict(setup: RunSetup) -> Estimate:
-    """What the run is expected to take: by its plan or, where there is none, by rehearsals."""
+    """Expected time and cost of a run: from its plan or, without one, from policy simulations."""
     if setup.quote is not None:
         return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
-    return rehearse(setup).estimate
+    return simulate_policy(setup).estimate
 
 
-def rehearse(setup: RunSetup) -> Rehearsals:
-    """Simulations without faults, on learning curves of which nothing is known but that they rank the trials
-    at random. Raises `InfeasibleError` if the limits leave no time for a single iteration.
+def simulate_policy(setup: RunSetup) -> PolicySimulations:
+    """Without faults, on learning curves that rank the trials at random. Raises `InfeasibleError` if the
+    limits leave no time for a single iteration.
 
-    Their values mean nothing, so none of them is good enough to stop at: what is told is the whole search.
+    The values of these curves mean nothing, so no target stops the search: the whole search is simulated.
     """
     setup = replace(setup, terms=replace(setup.terms, target=None))
     outcomes: list[tuple[float, float]] = []
     trials, events, peak, iterations = 0, 0, 0, 0
-    while len(outcomes) < _MOST_REHEARSALS and (not outcomes or events < _REHEARSED_EVENTS):
-        state = _rehearse(setup, setup.job.seed + len(outcomes))
+    while len(outcomes) < _MOST_SIMULATIONS and (not outcomes or events < _SIMULATED_EVENTS):
+        state = _simulate(setup, setup.job.seed + len(outcomes))
         outcomes.append((state.ended_s or 0.0, state.ledger.accrued_usd(state.now_s)))
         trials, events = trials + len(state.trials), events + state.events
         iterations += state.iterations
         peak = max([peak, *(stage.nodes for stage in state.ledger.stages)])
-        if len(outcomes) >= _FEWEST_REHEARSALS and _agree(outcomes):
+        if len(outcomes) >= _FEWEST_SIMULATIONS and _agree(outcomes):
             break
     if not iterations:
-        raise InfeasibleError(_tell_too_little(setup))
+        raise InfeasibleError(_describe_first_iteration(setup))
     seconds, usd = (sum(values) / len(values) for values in zip(*outcomes, strict=True))
     estimate = Estimate(jct_seconds=seconds, cost=usd)
     least, most = (
         Estimate(jct_seconds=end(seconds for seconds, _ in outcomes), cost=end(usd for _, usd in outcomes))
         for end in (min, max)
     )
-    return Rehearsals(
+    return PolicySimulations(
         estimate=estimate,
         least=least,
         most=most,
@@ -85,15 +82,15 @@ def rehearse(setup: RunSetup) -> Rehearsals:
     )
 
 
-def _tell_too_little(setup: RunSetup) -> str:
-    """What one iteration of one trial takes, with everything around it."""
+def _describe_first_iteration(setup: RunSetup) -> str:
+    """What one iteration of one trial takes, with boot, start-up and save."""
     terms = setup.terms
-    tariff, least = RoundCosts.of(terms), terms.gangs.min_slots
+    costs, least = RoundCosts.of(terms), terms.gangs.min_slots
     iteration_s = terms.profile.iteration.mean / terms.profile.speedup.at(least)
-    leg = RoundCost(seconds=tariff.start_s + iteration_s, gangs=(least,))
-    seconds = tariff.boot_s + leg.seconds + tariff.save_s
+    first = RoundCost(seconds=costs.start_s + iteration_s, gangs=(least,))
+    seconds = costs.boot_s + first.seconds + costs.save_s
     given = tell_limits(terms.limits) or "what the job allows"
-    usd = format_usd(tariff.price_usd([[leg]]))
+    usd = format_usd(costs.price_usd([[first]]))
     return (
         f"{setup.policy}: not one iteration would be trained within {given}. The first one takes "
         f"{format_duration(seconds)} (boot, start-up, iteration, save) and {usd}"
@@ -104,7 +101,7 @@ def _agree(outcomes: Sequence[tuple[float, float]]) -> bool:
     return all(max(values) <= min(values) * (1 + _AGREEMENT) for values in zip(*outcomes, strict=True))
 
 
-def _rehearse(setup: RunSetup, seed: int) -> State:
+def _simulate(setup: RunSetup, seed: int) -> State:
     simulation = Simulation(
         setup,
         seed=seed,
@@ -121,30 +118,31 @@ _ALIKE = 1.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyQuote:
-    """`predicted` are means; the limits are kept whatever happens, by ending the run."""
+    """`predicted` are means. The run always keeps the limits, by ending early if necessary."""
 
     choice: PolicyChoice
     limits: Limits
     predicted: Estimate
     least: Estimate
     most: Estimate
-    """Of time and of money, each by itself, in the rehearsals: how far a search goes is a matter of luck."""
+    """`least` and `most` over the policy simulations, time and money separately."""
     rehearsals: int
+    """Number of policy simulations."""
     trials: float
-    """In the mean of the rehearsals."""
+    """Mean of the policy simulations."""
     peak_nodes: int
     outline: Outline | None
-    """The rounds, of a policy that knows them beforehand."""
+    """The rounds, if the policy knows them in advance."""
     minimum_charge_s: float = 0.0
     stop_when: str | None = None
-    """What may end the run earlier than predicted."""
+    """The target that may end the run earlier than predicted."""
     iterations: float = 0.0
-    """In the mean of the rehearsals."""
+    """Mean of the policy simulations."""
     cluster: ClusterTerms | None = None
     risk: SpotRisk | None = None
-    """None: nobody takes nodes away."""
+    """None: nodes are not reclaimed."""
     kinds: tuple[KindQuote, ...] = ()
-    """Of a job that had a choice, all of them."""
+    """All node kinds compared, if the job names several."""
 
     @property
     def jct_seconds(self) -> float:
@@ -156,14 +154,12 @@ class PolicyQuote:
 
     @property
     def is_luck(self) -> bool:
-        """Whether rehearsals differ enough to be told."""
-        return (
-            self.most.jct_seconds > self.least.jct_seconds * _ALIKE
-            or self.most.cost > self.least.cost * _ALIKE
-        )
+        """Whether the simulations differ enough to show their range."""
+        least, most = self.least, self.most
+        return most.jct_seconds > least.jct_seconds * _ALIKE or most.cost > least.cost * _ALIKE
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data with the keys that programs may rely on."""
+        """Plain data with stable keys."""
         return {
             "policy": self.choice.policy,
             "why": str(self.choice),

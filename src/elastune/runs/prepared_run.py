@@ -1,14 +1,10 @@
-"""Which kind of node a job gets: it is quoted with each, and the cheapest that keeps its limits is taken.
+"""Prepares a real run: opens the trainable, plans the search, predicts time and cost, chooses the node kind.
 
-With a budget and no deadline it is the fastest. A search that decides while it runs goes as far as its limits
-let it, and a node that is slow enough is always cheap: so of its kinds only those count on which about as
-much is trained as on the best. Where nodes may be taken away, the figures are those of the
-rehearsals with interruptions, and a kind that keeps the limits less often than the job's confidence is taken
-only if none is better.
-
-What is offered before a real run: the trainable opened, the search planned, time and money predicted.
-
-A job with a choice between kinds of nodes, prepared with the best of them.
+A job with several node kinds is quoted with each, and gets the cheapest that keeps its limits; with a budget
+and no deadline, the fastest. A search that decides during the run goes as far as its limits allow, and a slow
+enough node is always cheap, so for it only those kinds count that train about as much as the best one. With
+spot risk the figures are those of the simulations with interruptions, and a kind that keeps the limits less
+often than the job's confidence is chosen only if none is better.
 """
 
 from __future__ import annotations
@@ -32,13 +28,13 @@ from elastune.wording import format_duration, format_usd
 
 T = TypeVar("T")
 _ROUNDING = 1e-9
-# What counts as the same amount of training.
+# At least this share of the best counts as the same amount of training.
 _ABOUT = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen(Generic[T]):
-    """`job` is a plain one; `prepared` is what was made of it; `kinds` compares them all."""
+    """`job` has the chosen kind only; `prepared` is made from it; `kinds` compares all kinds."""
 
     job: Job
     prepared: T
@@ -50,30 +46,31 @@ def choose_kind(
 ) -> Chosen[T]:
     """`prepare` prepares a job of one kind. Raises `InfeasibleError` if no kind keeps the limits."""
     compared: list[KindQuote] = []
-    offers: dict[str, tuple[Job, T]] = {}
+    feasible: dict[str, tuple[Job, T]] = {}
     by_time = job.deadline is None and job.budget is not None
     for kind in job.cluster.kinds:
         plain = with_price(job.of_kind(kind))
         try:
-            made = prepare(plain)
+            prepared = prepare(plain)
         except InfeasibleError as error:
-            compared.append(_infeasible(kind.name, plain, error))
+            compared.append(_kind_quote(kind.name, plain, None, str(error).splitlines()[0]))
             continue
-        quote = quote_of(made)
+        quote = quote_of(prepared)
         by_time = by_time or (isinstance(quote, Quote) and quote.objective is Objective.TIME)
-        offers[kind.name] = (plain, made)
-        compared.append(_compared(kind.name, plain, quote))
-    if not offers:
-        raise InfeasibleError(_tell_none(compared))
-    quoted = [each for each in compared if each.name in offers]
+        feasible[kind.name] = (plain, prepared)
+        compared.append(_kind_quote(kind.name, plain, quote, ", ".join(_shortfalls(plain, quote))))
+    if not feasible:
+        reasons = "\n".join(f"  {each.name}: {each.why_not}" for each in compared)
+        raise InfeasibleError(f"no kind of node keeps the limits:\n{reasons}")
+    quoted = [each for each in compared if each.name in feasible]
     best = min(_worthwhile(quoted), key=lambda each: _rank(each, by_time=by_time))
-    plain, made = offers[best.name]
+    plain, prepared = feasible[best.name]
     kinds = tuple(replace(each, chosen=each is best) for each in compared)
-    return Chosen(job=plain, prepared=made, kinds=kinds)
+    return Chosen(job=plain, prepared=prepared, kinds=kinds)
 
 
 def _worthwhile(kinds: Sequence[KindQuote]) -> Sequence[KindQuote]:
-    """Those on which the search gets about as far as it can within the limits."""
+    """Those on which the search gets about as far as possible within the limits."""
     keeping = [kind for kind in kinds if kind.keeps] or kinds
     most = max(kind.iterations or 0.0 for kind in keeping)
     return [kind for kind in keeping if kind.iterations is None or kind.iterations >= most * _ABOUT]
@@ -85,27 +82,27 @@ def _rank(kind: KindQuote, *, by_time: bool) -> tuple[bool, float, float, float]
     return (not kind.keeps, kept, *((seconds, cost) if by_time else (cost, seconds)))
 
 
-def _compared(name: str, job: Job, quote: Quote | PolicyQuote) -> KindQuote:
-    wrong = ", ".join(_shortfalls(job, quote))
+def _kind_quote(name: str, job: Job, quote: Quote | PolicyQuote | None, why_not: str) -> KindQuote:
+    if job.cluster.price_per_hour is None:
+        raise InvariantError(f"the job for {name} has no price; expected one from with_price")
+    iterations = None
+    if isinstance(quote, PolicyQuote):
+        iterations = quote.iterations if quote.risk is None else quote.risk.iterations
     return KindQuote(
         name=name,
-        price_per_hour=_price(job),
+        price_per_hour=job.cluster.price_per_hour,
         price_source=job.cluster.price_source,
-        jct_seconds=quote.jct_seconds,
-        cost=quote.cost,
-        risk=quote.risk,
-        iterations=None if isinstance(quote, Quote) else _iterations(quote),
-        keeps=not wrong,
-        why_not=wrong,
+        jct_seconds=None if quote is None else quote.jct_seconds,
+        cost=None if quote is None else quote.cost,
+        risk=None if quote is None else quote.risk,
+        iterations=iterations,
+        keeps=quote is not None and not why_not,
+        why_not=why_not,
     )
 
 
-def _iterations(quote: PolicyQuote) -> float:
-    return quote.iterations if quote.risk is None else quote.risk.iterations
-
-
 def _shortfalls(job: Job, quote: Quote | PolicyQuote) -> Iterator[str]:
-    """A limit may yield; then there is a quote that does not keep it."""
+    """If the job lets a limit yield, its quote may exceed that limit."""
     if isinstance(quote, Quote):
         seconds, usd = quote.jct_quantile_seconds, quote.cost_quantile
     else:
@@ -116,38 +113,12 @@ def _shortfalls(job: Job, quote: Quote | PolicyQuote) -> Iterator[str]:
         yield f"{format_usd(usd)} is more than the budget"
     risk = quote.risk
     if risk is not None and risk.share_kept < job.confidence - _ROUNDING:
-        if job.deadline is not None or job.budget is not None:
-            yield f"keeps the limits in only {risk.kept} of {risk.rehearsals} rehearsals with interruptions"
-        else:
-            yield f"comes to its end in only {risk.kept} of {risk.rehearsals} rehearsals with interruptions"
+        is_limited = job.deadline is not None or job.budget is not None
+        does = "keeps the limits" if is_limited else "finishes"
+        yield f"{does} in only {risk.kept} of {risk.rehearsals} simulations with interruptions"
 
 
-def _infeasible(name: str, job: Job, error: InfeasibleError) -> KindQuote:
-    return KindQuote(
-        name=name,
-        price_per_hour=_price(job),
-        price_source=job.cluster.price_source,
-        jct_seconds=None,
-        cost=None,
-        risk=None,
-        iterations=None,
-        keeps=False,
-        why_not=str(error).splitlines()[0],
-    )
-
-
-def _price(job: Job) -> float:
-    if job.cluster.price_per_hour is None:
-        raise InvariantError("a job without a price was quoted")
-    return job.cluster.price_per_hour
-
-
-def _tell_none(compared: Sequence[KindQuote]) -> str:
-    told = "\n".join(f"  {each.name}: {each.why_not}" for each in compared)
-    return f"no kind of node keeps the limits:\n{told}"
-
-
-# Who takes no money for its machines; the job's price is for the plan and the bill alone.
+# Providers that send no bill; the job's price is only for the plan and the cost shown.
 _FREE = ("local", "simulated")
 
 
@@ -157,8 +128,7 @@ class PreparedRun:
     shipment: CodeShipment
     quote: Quote | PolicyQuote
     seed: int
-    address: str | None = None
-    """Of a Ray cluster to use instead of machines of our own."""
+    address: str | None = None  # an existing Ray cluster to use instead of own machines
 
     @property
     def predicted(self) -> Estimate:
@@ -170,14 +140,13 @@ class PreparedRun:
 
 
 def spends_money(job: Job) -> bool:
-    """Whether somebody sends a bill for its nodes."""
     return job.cluster.provider not in _FREE
 
 
 def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None) -> PreparedRun:
     """Raises `JobError` if the job cannot be run and `InfeasibleError` if its limits cannot be kept.
 
-    A job with a choice between kinds of nodes is offered with the one that suits it best.
+    A job with several node kinds is prepared with the best of them.
     """
     if job.cluster.kinds:
         return _best_of_kinds(job, policy=policy, seed=seed, address=address)
@@ -189,8 +158,8 @@ def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None)
     job = with_price(job)
     if address is None and spends_money(job) and job.storage is None:
         raise JobError(
-            f"storage is missing: nodes of {job.cluster.provider} are other machines, where checkpoints "
-            "cannot lie in the run's folder; expected storage: s3://bucket/prefix, or a folder that all "
+            f"storage is missing: nodes of {job.cluster.provider} are other machines, which cannot write "
+            "checkpoints to the run's folder; expected storage: s3://bucket/prefix, or a folder that all "
             "machines share"
         )
     setup = prepare(job, policy, purpose=SetupPurpose.RUN)
@@ -205,8 +174,8 @@ def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None)
 def _best_of_kinds(job: Job, *, policy: str | None, seed: int, address: str | None) -> PreparedRun:
     if policy == MEASURING:
         raise JobError(
-            "cluster.kinds has several kinds of nodes, and a training is measured on one; expected a job "
-            "without kinds, whose cluster is that one"
+            "cluster.kinds names several kinds of nodes, but a training is measured on one; expected a job "
+            "with that kind as its cluster and without kinds"
         )
     chosen = choose_kind(
         job,
@@ -224,12 +193,12 @@ def quote_setup(setup: RunSetup) -> Quote | PolicyQuote:
 
 
 def _narrowed(job: Job, most: int) -> Job:
-    """A trainable that cannot use more slots does not get them."""
+    """Limit the slots per trial to what the trainable can use."""
     search = job.search
     if search.min_slots_per_trial > most:
         raise JobError(
-            f"search.min_slots_per_trial is {search.min_slots_per_trial}, but the trainable can use "
-            f"{most} at most (its `most_slots`)"
+            f"search.min_slots_per_trial is {search.min_slots_per_trial}; expected at most {most}, the "
+            "`most_slots` of the trainable"
         )
     given = search.max_slots_per_trial
     if given is not None and given <= most:
@@ -238,10 +207,9 @@ def _narrowed(job: Job, most: int) -> Job:
 
 
 def prepare_best_kind(job: Job, policy: str | None = None) -> RunSetup:
-    """For a simulation. A job without a choice of nodes is prepared as it is."""
+    """For a simulation; of several node kinds, with the best."""
     if not job.cluster.kinds:
         return prepare(job, policy)
-    chosen = choose_kind(
+    return choose_kind(
         job, lambda each: prepare(each, policy), lambda setup: with_risk(quote_setup(setup), setup)
-    )
-    return chosen.prepared
+    ).prepared

@@ -1,4 +1,4 @@
-"""Measuring how a training scales, on the machines on which it will run."""
+"""Measures how a training scales, on the machines it will run on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import importlib.metadata
 import inspect
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from elastune.errors import ExecutionError, JobError
@@ -28,7 +28,7 @@ _VERSIONS = ("torch", "ray")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much to measure. `most_s` bounds the whole; the steps share it."""
+    """How much to measure. `most_s` limits the total time, which the steps share."""
 
     configurations: int = 2
     iterations: int = 6
@@ -46,8 +46,6 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    """What was measured, as the planner reads it, and what that took."""
-
     measurements: Measurements
     profile: Profile
     path: Path
@@ -55,16 +53,12 @@ class Profiled:
     took: Estimate
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "path": str(self.path),
-            "key": self.key,
-            "took": {"jct_seconds": self.took.jct_seconds, "cost": self.took.cost},
-            **self.measurements.to_dict(),
-        }
+        measurements = self.measurements.to_dict()
+        return {"path": str(self.path), "key": self.key, "took": asdict(self.took), **measurements}
 
 
 def prepare_profiling(job: Job, effort: Effort, *, seed: int, address: str | None) -> PreparedRun:
-    """A run that measures, within the job's own limits and the effort."""
+    """A run that measures, within the job's limits and the effort."""
     deadline = effort.most_s if job.deadline is None else min(effort.most_s, job.deadline)
     bounds: dict[str, object] = {"deadline": deadline, "may_exceed": None, "stop_when": None}
     if spends_money(job) and address is None:
@@ -75,7 +69,7 @@ def prepare_profiling(job: Job, effort: Effort, *, seed: int, address: str | Non
 
 
 def most_usd(job: Job, effort: Effort) -> float:
-    """What measuring may cost: as many nodes as there may be, the dearest, for all the time it may take."""
+    """An upper bound on the cost of measuring: all nodes, at the highest price, for the whole time."""
     terms = with_price(job).cluster.to_terms()
     seconds = charged_s(terms, effort.most_s) + terms.shutdown_s
     usd = terms.max_nodes * (terms.dearest_usd_per_s * seconds + ingress_usd(terms, 1))
@@ -83,23 +77,23 @@ def most_usd(job: Job, effort: Effort) -> float:
 
 
 def keep(measurements: Measurements, path: Path, key: str) -> Profile:
-    """Write what was measured, and read it as the planner will."""
+    """Write the measurements, and read them as the planner will."""
     if not measurements.iterations:
         raise ExecutionError(
-            "nothing could be measured: no iteration came to its end; look at the logs of the trials, or "
-            "give it more time"
+            "nothing could be measured: no iteration finished; look at the logs of the trials, or allow "
+            "more time"
         )
-    told = {**measurements.to_dict(), "key": key}
+    data = {**measurements.to_dict(), "key": key}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise JobError(f"{path} cannot be written: {error.strerror}") from error
     return read_measurements(path)
 
 
 def key_of(job: Job, shipment: CodeShipment) -> str:
-    """Changes with all that a measurement depends on: the code, the space, slot, node and libraries."""
+    """A hash of all that a measurement depends on: code, space, slot, node and libraries."""
     plain = job.to_dict()
     cluster = plain["cluster"]
     about = {
@@ -119,7 +113,7 @@ def key_of(job: Job, shipment: CodeShipment) -> str:
 
 
 def _code_of(shipment: CodeShipment) -> str | None:
-    """Of a class or function from a script or a notebook: its pickle differs from process to process."""
+    """The source, because the pickle of a class or function in a script differs between processes."""
     with contextlib.suppress(OSError, TypeError):
         return inspect.getsource(shipment.recipe.user)
     return None if shipment.script.pickled is None else repr(shipment.script.pickled)

@@ -1,7 +1,4 @@
-"""A run in full, from its folder: how it stands, how it came there, and what was planned.
-
-What is drawn against time: nodes as they were and as they were planned, money as it was planned.
-"""
+"""Reads a run for a report: its status, history and plan, and the nodes and money over time for figures."""
 
 from __future__ import annotations
 
@@ -9,22 +6,21 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import NamedTuple
 
-from elastune.core.events import RunStarted
 from elastune.history.hopping import hopping_of
 from elastune.history.recorder import History, history_of
 from elastune.history.trials import HistoryTerms
 from elastune.job.job import Job
-from elastune.journal.codec import event_of
 from elastune.journal.run_folders import FoundRun, RunFolder
 from elastune.journal.store import Journal
-from elastune.runs.reopening import ReopenedRun, reopen
+from elastune.runs.reopening import ReopenedRun, reopen, started_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """A stage of the plan with which the run began. Seconds and dollars are means."""
+    """A stage of the run's first plan. Seconds and dollars are means."""
 
     bracket: str
     nodes: int
@@ -34,64 +30,57 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """One run in full: how it stands, how it came there, and what was planned."""
-
     found: FoundRun
     status: ReopenedRun
     terms: HistoryTerms
     history: History
-    job: Mapping[str, object]
-    """As it stands in the journal."""
-    plan: tuple[PlannedStage, ...]
-    """Empty: the policy has no plan, or the file is gone."""
+    job: Mapping[str, object]  # from the journal
+    plan: tuple[PlannedStage, ...]  # empty: the policy has no plan, or its file is missing
 
 
 def remember(found: FoundRun) -> RunReport:
-    """Replay a run for where it stands, and read its journal once more for how it came there."""
+    """Replay a run for its status, and read its journal once more for its history."""
     status = reopen(found)
     terms = terms_of(status.job)
     history = recall(found, terms)
-    hopping = hopping_of(history, terms.cluster.slots_per_node)
     return RunReport(
         found=found,
-        status=replace(status, standing=replace(status.standing, hopping=hopping)),
+        status=_add_hopping(status, history, terms),
         terms=terms,
         history=history,
-        job=_job_of(found),
+        job=started_of(found.record, Journal.open(found.journal, read_only=True)).job,
         plan=_read_plan(found.folder) if status.standing.promised is not None else (),
     )
 
 
 def with_hopping(status: ReopenedRun) -> ReopenedRun:
-    """A status that tells how the models hopped, too. The journal is read once more for that."""
+    """Adds the hopping figures to a status, which reads the journal once more."""
     journal = status.folder.journal
     if status.job.execution != "hopper" or not journal.exists():
         return status
     terms = terms_of(status.job)
     history = history_of(Journal.open(journal, read_only=True).read(status.record.run), terms)
+    return _add_hopping(status, history, terms)
+
+
+def _add_hopping(status: ReopenedRun, history: History, terms: HistoryTerms) -> ReopenedRun:
     hopping = hopping_of(history, terms.cluster.slots_per_node)
     return replace(status, standing=replace(status.standing, hopping=hopping))
 
 
 def recall(found: FoundRun, terms: HistoryTerms) -> History:
-    """The history alone: much faster, since nothing is planned or decided again."""
+    """The history alone, which is much faster than a replay."""
     return history_of(Journal.open(found.journal, read_only=True).read(found.record.run), terms)
 
 
 def terms_of(job: Job) -> HistoryTerms:
-    """Of a job as `reopen` gives it back: one whose trainable need not be there."""
+    """Of a job from `reopen`, whose trainable may be missing."""
     tuning = job.tuning()
     return HistoryTerms(metric=tuning.metric, mode=tuning.mode, cluster=job.cluster.to_terms())
 
 
-def _job_of(found: FoundRun) -> Mapping[str, object]:
-    journal = Journal.open(found.journal, read_only=True)
-    started = event_of(next(journal.read(found.record.run)))
-    return started.job if isinstance(started, RunStarted) else {}
-
-
 def _read_plan(folder: RunFolder) -> tuple[PlannedStage, ...]:
-    """Empty if there is no such file, or if it is not what was written."""
+    """Empty if the file is missing or not valid."""
     try:
         data = json.loads(folder.plan.read_text(encoding="utf-8"))
         return tuple(
@@ -108,8 +97,6 @@ def _read_plan(folder: RunFolder) -> tuple[PlannedStage, ...]:
 
 
 class NodeCount(NamedTuple):
-    """Nodes from this time on."""
-
     at_s: float
     ready: int
     booting: int
@@ -120,27 +107,25 @@ class NodeCount(NamedTuple):
 
 
 def node_counts(history: History) -> list[NodeCount]:
-    """Steps from time 0 on; what happens at the same time is one step."""
+    """Steps from time 0 on, one per time."""
     changes: list[tuple[float, int, int]] = []
     for life in history.nodes:
-        born_s = max(0.0, life.born_s)
-        changes.append((born_s, 0, 1))
+        changes.append((max(0.0, life.born_s), 0, 1))
         if life.ready_s is not None:
             changes.append((life.ready_s, 1, -1))
         if life.ended_s is not None:
             changes.append((life.ended_s, -1, 0) if life.ready_s is not None else (life.ended_s, 0, -1))
     counts = [NodeCount(0.0, 0, 0)]
-    for at_s, together in itertools.groupby(sorted(changes), key=lambda change: change[0]):
-        _, ready, booting = counts[-1]
-        for _, more_ready, more_booting in together:
-            ready += more_ready
-            booting += more_booting
+    for at_s, group in itertools.groupby(sorted(changes), key=itemgetter(0)):
+        together = list(group)
+        ready = counts[-1].ready + sum(change for _, change, _ in together)
+        booting = counts[-1].booting + sum(change for _, _, change in together)
         counts.append(NodeCount(at_s, ready, booting))
     return counts
 
 
 def planned_nodes(plan: Sequence[PlannedStage]) -> list[tuple[float, int]]:
-    """Nodes that the plan holds from each time on. Brackets begin together; the last step is the end."""
+    """(time, nodes planned from then on). Brackets begin together; the last step is the end."""
     changes: list[tuple[float, int]] = []
     for stages in _brackets(plan):
         at_s = 0.0
@@ -149,34 +134,31 @@ def planned_nodes(plan: Sequence[PlannedStage]) -> list[tuple[float, int]]:
             at_s += stage.seconds
             changes.append((at_s, -stage.nodes))
     nodes, steps = 0, []
-    for at_s, together in itertools.groupby(sorted(changes), key=lambda change: change[0]):
-        nodes += sum(change for _, change in together)
+    for at_s, group in itertools.groupby(sorted(changes), key=itemgetter(0)):
+        nodes += sum(change for _, change in group)
         steps.append((at_s, nodes))
     return steps
 
 
 def planned_money(plan: Sequence[PlannedStage]) -> list[tuple[float, float]]:
-    """What the plan will have cost at each time: within a stage, evenly."""
-    courses = []
+    """(time, planned cost until then), linear within a stage."""
+    lines = []
     for stages in _brackets(plan):
-        course = [(0.0, 0.0)]
+        line = [(0.0, 0.0)]
         for stage in stages:
-            course.append((course[-1][0] + stage.seconds, course[-1][1] + stage.usd))
-        courses.append(course)
-    times = sorted({at_s for course in courses for at_s, _ in course})
-    return [(at_s, sum(_between(course, at_s) for course in courses)) for at_s in times]
+            line.append((line[-1][0] + stage.seconds, line[-1][1] + stage.usd))
+        lines.append(line)
+    times = sorted({at_s for line in lines for at_s, _ in line})
+    return [(at_s, sum(_interpolate(line, at_s) for line in lines)) for at_s in times]
 
 
 def _brackets(plan: Sequence[PlannedStage]) -> list[list[PlannedStage]]:
     return [list(stages) for _, stages in itertools.groupby(plan, key=lambda stage: stage.bracket)]
 
 
-def _between(course: Sequence[tuple[float, float]], at_s: float) -> float:
-    for (from_s, before), (until_s, after) in itertools.pairwise(course):
+def _interpolate(line: Sequence[tuple[float, float]], at_s: float) -> float:
+    for (from_s, before), (until_s, after) in itertools.pairwise(line):
         if at_s <= until_s:
-            return (
-                before + (after - before) * (at_s - from_s) / (until_s - from_s)
-                if until_s > from_s
-                else after
-            )
-    return course[-1][1]
+            length_s = until_s - from_s
+            return before + (after - before) * (at_s - from_s) / length_s if length_s > 0.0 else after
+    return line[-1][1]

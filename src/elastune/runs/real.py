@@ -1,7 +1,4 @@
-"""Until when nodes may live if nobody watches them, as the run last said.
-
-A run on real machines.
-"""
+"""A run on real machines, and the lease that limits how long its nodes may live without it."""
 
 from __future__ import annotations
 
@@ -19,10 +16,10 @@ from elastune.core.commands import AnyCommand
 from elastune.core.core import Core
 from elastune.core.events import AnyEvent, Resumed, RunStarted
 from elastune.core.state import State
-from elastune.errors import ExecutionError, InvariantError
+from elastune.errors import ExecutionError
 from elastune.history.hopping import HoppingFigures, recall_hopping
-from elastune.history.notes import RunNote, overheard
-from elastune.history.result import Estimate, RunResult, best_of, count_phases
+from elastune.history.notes import notes_in
+from elastune.history.result import Estimate, RunResult, result_of
 from elastune.history.status import RunStatus, status_of
 from elastune.job.job import Job
 from elastune.journal.records import RunRecord
@@ -43,43 +40,43 @@ from elastune.setup.run_setup import RunSetup
 
 
 class NodeLease:
-    """Written by the run after everything that happens, read by whoever renews leases, from any thread."""
+    """How long nodes may live. The run writes it after each step; lease renewals read it in any thread."""
 
     def __init__(self) -> None:
         self._until_s: float | None = None
 
     def __call__(self) -> float | None:
-        """By the run's clock; None: the run has not begun yet, or not begun again."""
+        """By the run's clock; None: the run has not started or resumed yet."""
         return self._until_s
 
     def shorten(self, state: State) -> None:
-        """Before anything is done about what happened: more nodes may be about to share the money."""
+        """Before commands are carried out, because more nodes may soon share the budget."""
         until_s = guards.may_live_until_s(state)
         self._until_s = until_s if self._until_s is None else min(until_s, self._until_s)
 
     def reckon(self, state: State) -> None:
-        """Once it is done: those that were given back cost nothing more."""
+        """After commands were carried out: released nodes cost nothing more."""
         self._until_s = guards.may_live_until_s(state)
 
 
-# Commands that change nothing outside: they may be carried out before the journal is durable.
+# Commands without outside effects; they may be carried out before the journal is durable.
 _INWARD = (do.Note, do.SetTimer, do.CancelTimer, do.Barrier, do.Sample, do.Fork)
-# Nodes that were asked for and come after the end are waited for, so that they can be given back.
-_LEAVE_TAKING_S = 30.0
+# How long to wait after the end for nodes already requested, to release them.
+_LATE_NODES_S = 30.0
 
 Watch = Callable[[State], None]
-"""Told now and then how the run stands."""
+"""Called with the run's state from time to time."""
 Asked = Callable[[], str | None]
-"""Who wants something of the run and why; None: nobody does."""
+"""Who requests a stop or suspension, and why; None: no request."""
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """Somebody wanted to go on later: all is saved, and all nodes are given back."""
+    """The run was suspended: everything is saved, and all nodes are released."""
 
     def __init__(self, run: str, folder: RunFolder) -> None:
         super().__init__(
-            f"run {run} rests: all is saved in {folder.path}, and all nodes are given back; go on with "
-            f"`elastune resume {run}` or elastune.resume({run!r})"
+            f"run {run} is suspended: everything is saved in {folder.path}, and all nodes are released; "
+            f"resume it with `elastune resume {run}` or elastune.resume({run!r})"
         )
         self.run = run
         self.folder = folder
@@ -87,7 +84,7 @@ class RunInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResources:
-    """What a real run works with. The provider is open, and closed by whoever opened it."""
+    """What a real run works with. The caller opens and closes the provider."""
 
     provider: RayProvider
     shipment: CodeShipment
@@ -96,8 +93,6 @@ class RunResources:
 
 
 class RealRun:
-    """One run of one setup, from its beginning or from where its journal ends."""
-
     def __init__(
         self,
         setup: RunSetup,
@@ -108,7 +103,7 @@ class RealRun:
         folder: RunFolder,
         going_on: tuple[Core, Writer] | None = None,
     ) -> None:
-        """`going_on`: a core as the journal left it, and who writes on; without them the run is new."""
+        """`going_on`: for a resumed run, its core at the end of the journal and its writer."""
         self.setup = setup
         self.record = record
         self.folder = folder
@@ -148,17 +143,18 @@ class RealRun:
         stop: Asked = lambda: None,
         rest: Asked = lambda: None,
     ) -> None:
-        """From its first event to its end, or until it rests. Both are asked for a few times per second."""
+        """From its first event until it ends or is suspended; `stop` and `rest` are called a few times per
+        second."""
         with ExitStack() as stack:
             stack.callback(self.listeners.close)
             stack.callback(self.retention.close)
             stack.callback(self.writer.close)
             stack.callback(self.body.fleet.close)
-            for command in self._think([first]):
+            for command in self._handle([first]):
                 self.body.carry_out(command)
             beat, asked = Beat(time.monotonic), False
-            while not self.body.is_idle and not self._has_taken_leave():
-                self.body.step(self._think)
+            while not self.body.is_idle and not self._is_over():
+                self.body.step(self._handle)
                 self.means.lease.reckon(self.core.state)
                 if not beat.is_due(0):
                     continue
@@ -166,8 +162,7 @@ class RealRun:
                 self.retention.sweep()
                 self.body.models.forget_others({trial.number for trial in self.core.state.living()})
                 self.listeners.flush()
-                if not asked:
-                    asked = self._listen(stop, rest)
+                asked = asked or self._pass_on(stop, rest)
                 if watch is not None:
                     watch(self.core.state)
             self.writer.commit()
@@ -177,11 +172,11 @@ class RealRun:
         if self.body.hindrance is not None and self.core.state.ended is None:
             run = self.record.run
             raise ExecutionError(
-                f"{self.body.hindrance}\nrun {run} rests: all is saved in {self.folder.path}, and all nodes "
-                f"are given back; mend it and go on with `elastune resume {run}`"
+                f"{self.body.hindrance}\nrun {run} is suspended: everything is saved in {self.folder.path}, "
+                f"and all nodes are released; fix the cause and resume it with `elastune resume {run}`"
             )
 
-    def _listen(self, stop: Asked, rest: Asked) -> bool:
+    def _pass_on(self, stop: Asked, rest: Asked) -> bool:
         if (reason := stop()) is not None:
             self.body.ask_to_stop(reason)
         elif (reason := rest()) is not None:
@@ -192,46 +187,30 @@ class RealRun:
         state = self.core.state
         if state.ended is None and state.suspended:
             raise RunInterrupted(self.record.run, self.folder)
-        if state.ended is None or state.ended_s is None:
-            raise InvariantError("the run has not ended")
-        best = best_of(state)
-        if best is not None:
-            best = best.kept_at(self.store.path(best.trial, best.iterations))
-        return RunResult(
+        result = result_of(
+            state,
             policy=self.setup.policy,
             seed=self.record.seed,
-            metric=state.terms.metric,
-            predicted=predicted,
-            actual=Estimate(jct_seconds=state.ended_s, cost=state.ledger.accrued_usd(state.now_s)),
-            best=best,
-            ending=state.ended,
-            trials=len(state.trials),
-            phases=count_phases(state),
-            iterations=state.iterations,
-            events=state.events,
-            journal_sha256=self.writer.sha256,
-            ledger=state.ledger,
             run=self.record.run,
-            hopping=self._hopping(),
+            predicted=predicted,
+            journal_sha256=self.writer.sha256,
         )
+        best = result.best
+        if best is not None:
+            best = best.kept_at(self.store.path(best.trial, best.iterations))
+        return replace(result, best=best, hopping=self._hopping())
 
     def _hopping(self) -> HoppingFigures | None:
-        """How the models hopped, if they did; that is in the journal alone."""
-        if self.setup.terms.data is None:
-            return None
         return recall_hopping(self.journal.read(self.record.run), self.setup.terms)
 
     def standing(self, predicted: Estimate) -> RunStatus:
-        remarks: list[RunNote] = []
-        for _ in overheard(self.journal.read(self.record.run), remarks):
-            pass
-        remarks += self.listeners.remarks()
+        entries = self.journal.read(self.record.run)
         return status_of(
             self.setup,
             self.core.state,
             seed=self.record.seed,
             predicted=predicted,
-            remarks=remarks,
+            remarks=[*(note for entry in entries for note in notes_in(entry)), *self.listeners.remarks()],
             hopping=self._hopping(),
         )
 
@@ -242,9 +221,8 @@ class RealRun:
     def coming_back(
         self, down_s: float, *, deadline_s: float | None = None, budget_usd: float | None = None
     ) -> Resumed:
-        """The first event of a run that goes on. Nodes that were held when it went down are given up: their
-        agents died with the driver. They are billed for as long as the journal knows of them, and for as long
-        as they went on without it."""
+        """The first event of a resumed run. Nodes held when the driver went down are released, because their
+        agents died with it. They are billed for the time in the journal and for the time they outlived it."""
         state, provider = self.core.state, self.means.provider
         ages = {node.number: max(0.0, state.now_s - node.born_s) for node in state.where.values()}
         held = tuple((node, age_s + provider.outlived_s(node, age_s, down_s)) for node, age_s in ages.items())
@@ -253,8 +231,8 @@ class RealRun:
             at_s=state.now_s, down_s=down_s, lost=held, deadline_s=deadline_s, budget_usd=budget_usd
         )
 
-    def _think(self, events: Sequence[AnyEvent]) -> Sequence[AnyCommand]:
-        """All that happened together is journalled together, before anything is done about it."""
+    def _handle(self, events: Sequence[AnyEvent]) -> Sequence[AnyCommand]:
+        """Events of one step are journalled together, before their commands are carried out."""
         commands: list[AnyCommand] = []
         for event in events:
             caused = self.driver(event)
@@ -266,9 +244,9 @@ class RealRun:
             self.writer.commit()
         return commands
 
-    def _has_taken_leave(self) -> bool:
+    def _is_over(self) -> bool:
         ended_s = self.core.state.ended_s
-        return ended_s is not None and self.body.now_s > ended_s + _LEAVE_TAKING_S
+        return ended_s is not None and self.body.now_s > ended_s + _LATE_NODES_S
 
 
 def _worker_spec(setup: RunSetup, shipment: CodeShipment, store: Store, folder: RunFolder) -> WorkerSpec:
@@ -299,7 +277,7 @@ def _data(job: Job, folder: RunFolder, shipment: CodeShipment) -> dict[str, Any]
 
 
 def _preload(setup: RunSetup, shipment: CodeShipment) -> tuple[str, ...]:
-    """Gangs of several workers talk through torch, whether their code uses it or not."""
+    """Gangs of several workers communicate through torch, even if their code does not use it."""
     if "torch" in shipment.preload or shipment.most_slots == 1:
         return shipment.preload
     if setup.quote is not None:
@@ -312,15 +290,12 @@ def _preload(setup: RunSetup, shipment: CodeShipment) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """A real run that came to its end."""
-
     result: RunResult
     standing: RunStatus
     prepared: PreparedRun
     folder: RunFolder
     record: RunRecord
-    final_check: FinalCheck | None = None
-    """What a last look at its machines found; None: nobody looked."""
+    final_check: FinalCheck | None = None  # None: not done
 
     def to_dict(self) -> dict[str, object]:
         final_check = None if self.final_check is None else asdict(self.final_check)

@@ -1,20 +1,22 @@
-"""From a journal back to the run: where it stands, and whether this program would have done the same.
+"""Replays a run from its journal, for its status and to audit its commands.
 
-A replay needs the job and the policy, never the training: the rows are in the journal. So the trainable
-is not opened, and a run can be looked at where its code and its curves are gone.
+A replay needs the job and the policy, but no training, because the journal has the rows. The trainable is not
+opened, so a run can be inspected even if its code and curves are missing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 from elastune.core.core import Core
 from elastune.core.events import Progressed, RunStarted
+from elastune.core.state import State
 from elastune.curves.opening import SYNTHETIC
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
-from elastune.history.notes import RunNote, overheard
+from elastune.history.notes import RunNote, collect_notes
 from elastune.history.result import Estimate
 from elastune.history.status import RunStatus, status_of
 from elastune.job.job import Job
@@ -38,9 +40,9 @@ from elastune.setup.run_setup import RunSetup, prepare, reserve_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """`agreed` events caused the same commands again; then comes the deviation, if there is one.
+    """`agreed` events gave the same commands; then follows the deviation, if any.
 
-    `stored` is how far the run got by the journal's own account, `found` what its lines add up to.
+    `stored` is the head that the journal recorded, `found` the one computed from its lines.
     """
 
     agreed: int
@@ -59,15 +61,11 @@ class ReopenedRun:
     folder: RunFolder
     job: Job
     state: RunState
-    writer: str | None
-    """The process that writes the run now."""
+    writer: str | None  # the process that is writing the run
     standing: RunStatus
-    audit: Audit | None
-    """None: nobody asked."""
-    intent: RunIntent | None = None
-    """With which seed, policy and faults this run was asked for; None: nobody wrote it down."""
-    final_check: FinalCheck | None = None
-    """What a last look at its machines found; None: it goes on, or nobody looked."""
+    audit: Audit | None  # None: not requested
+    intent: RunIntent | None = None  # the requested seed, policy and faults; None: not recorded
+    final_check: FinalCheck | None = None  # None: the run is not over, or not checked
 
     @property
     def faults(self) -> str | None:
@@ -106,52 +104,39 @@ class ReopenedRun:
 
 
 def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
-    """Replay a run; with `audited`, up to where its commands are not what this program would command."""
+    """Replay a run; with `audited`, up to the first deviation of its commands."""
     journal = Journal.open(found.journal, read_only=True)
     run = found.record.run
     summary = journal.summary(run)
     if summary.last is None and summary.writer is not None:
         raise ExecutionError(
-            f"run {run} has no events yet: {summary.writer} is about to start it; look again in a moment"
+            f"run {run} has no events yet: {summary.writer} is about to start it; try again in a moment"
         )
     if summary.last is None:
         raise ExecutionError(f"run {run} has no events: its process ended before the first one was stored")
     setup = setup_of(found.record, journal)
-    remarks: list[RunNote] = []
-    core, deviation = taken_in(
-        setup.make_core(found.record.seed), overheard(journal.read(run), remarks), run, audited=audited
-    )
+    notes: list[RunNote] = []
+    entries, seed = collect_notes(journal.read(run), notes), found.record.seed
+    core, deviation = taken_in(setup.make_core(seed), entries, run, audited=audited)
     end, _ = find_end(journal, summary)
-    agreed = core.state.events if deviation is None else deviation.number - 1
+    whole = read_intent(found.folder)  # of all runs in the folder
+    status = status_of(
+        setup, core.state, seed=seed, predicted=predicted_for(setup, found.folder), remarks=notes
+    )
     return ReopenedRun(
         record=found.record,
         folder=found.folder,
         job=setup.job,
         state=state_of(journal, summary, end),
         writer=summary.writer,
-        standing=_with_checkpoint(
-            found,
-            setup.job,
-            status_of(
-                setup,
-                core.state,
-                seed=found.record.seed,
-                predicted=predicted_for(setup, found.folder),
-                remarks=remarks,
-            ),
-        ),
-        audit=Audit(
-            agreed=agreed, deviation=deviation, stored=summary.head, found=_added_up(journal, summary)
-        )
-        if audited
-        else None,
-        intent=_intent(found),
+        standing=_with_checkpoint(found, setup.job, status),
+        audit=_audit(journal, summary, core, deviation) if audited else None,
+        intent=whole and replace(whole, seed=seed, seeds=1, policies=(found.record.policy,)),
         final_check=read_final_check(found.folder) if summary.writer is None else None,
     )
 
 
 def _with_checkpoint(found: FoundRun, job: Job, standing: RunStatus) -> RunStatus:
-    """Of a real run, where the best model lies."""
     best = standing.best
     if found.record.body is not RuntimeKind.RAY or best is None:
         return standing
@@ -159,31 +144,29 @@ def _with_checkpoint(found: FoundRun, job: Job, standing: RunStatus) -> RunStatu
     return replace(standing, best=best.kept_at(path))
 
 
-def _added_up(journal: Journal, summary: Summary) -> JournalHead:
-    """Of what was stored by then: somebody may write on meanwhile."""
-    entries = journal.read(summary.record.run)
-    return hash_entries(itertools.islice(entries, summary.head.events)).head
-
-
-def _intent(found: FoundRun) -> RunIntent | None:
-    """Of this run, where the folder has several."""
-    whole = read_intent(found.folder)
-    record = found.record
-    return whole and replace(whole, seed=record.seed, seeds=1, policies=(record.policy,))
+def _audit(journal: Journal, summary: Summary, core: Core, deviation: Deviation | None) -> Audit:
+    """`found` covers the events up to the summary, because the run may be written meanwhile."""
+    entries = itertools.islice(journal.read(summary.record.run), summary.head.events)
+    agreed = core.state.events if deviation is None else deviation.number - 1
+    return Audit(agreed=agreed, deviation=deviation, stored=summary.head, found=hash_entries(entries).head)
 
 
 def taken_in(
     core: Core, entries: Iterable[Entry], run: str, *, audited: bool
 ) -> tuple[Core, Deviation | None]:
-    """A fresh core, brought to where the entries end or, if they are audited, deviate."""
+    """A fresh core, brought to the end of the entries or, if audited, to the first deviation."""
+    with replaying(core.state, run):
+        return (core, audit(core, entries)) if audited else (replay(core, entries), None)
+
+
+@contextlib.contextmanager
+def replaying(state: State, run: str) -> Iterator[None]:
+    """Turns an `InvariantError` of a replay into an error about the journal."""
     try:
-        if audited:
-            deviation = audit(core, entries)
-            return core, deviation
-        return replay(core, entries), None
+        yield
     except InvariantError as error:
         raise ExecutionError(
-            f"run {run} cannot be replayed beyond event {core.state.events}: {error}; "
+            f"run {run} cannot be replayed beyond event {state.events}: {error}; "
             "its journal is damaged, or was written by another version of Elastune"
         ) from error
 
@@ -195,12 +178,13 @@ def started_of(record: RunRecord, journal: Journal) -> RunStarted:
         raise ExecutionError(f"run {record.run} has no events: its process ended before the first one")
     started = event_of(first)
     if not isinstance(started, RunStarted):
-        raise ExecutionError(f"run {record.run} does not begin with its start: {first.event_line[:200]}")
+        raise ExecutionError(
+            f"run {record.run} begins with {first.event_line[:200]}; expected the event RunStarted"
+        )
     return replace(started, job=with_current_keys(started.job))
 
 
 def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
-    """What the run was set up with, from its first event."""
     started = started_of(record, journal)
     try:
         job = Job.from_dict(started.job, source=f"the job of run {record.run}")
@@ -209,7 +193,7 @@ def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
         raise
     except ElastuneError as error:
         raise ExecutionError(
-            f"run {record.run} cannot be replayed, because its job cannot be used any more: {error}"
+            f"run {record.run} cannot be replayed, because its job is no longer valid: {error}"
         ) from error
     if record.body is not RuntimeKind.RAY:
         return setup
@@ -217,7 +201,7 @@ def setup_of(record: RunRecord, journal: Journal) -> RunSetup:
 
 
 def _without_training(job: Job, journal: Journal, record: RunRecord) -> Job:
-    """The job with a trainable that is never called. A replay asks only for the metric and its mode."""
+    """The job with a trainable that is never called, because a replay needs only the metric and its mode."""
     if isinstance(job.trainable, str) and job.trainable in SYNTHETIC:
         return job
     metric = job.metric or _only_metric(journal.read(record.run))
@@ -225,11 +209,11 @@ def _without_training(job: Job, journal: Journal, record: RunRecord) -> Job:
 
 
 def _absent(config: object, iteration: int) -> float:
-    raise InvariantError(f"a replay trains nothing, yet iteration {iteration} of {config} was asked for")
+    raise InvariantError(f"a replay tried to train iteration {iteration} of {config}; expected no training")
 
 
 def _only_metric(entries: Iterable[Entry]) -> str:
-    """Of curves whose job names no metric there is only one, and every row has it."""
+    """If the job names no metric, its curves have only one, and every row has it."""
     for entry in entries:
         event = event_of(entry) if has_rows(entry.event_line) else None
         if isinstance(event, Progressed):

@@ -1,52 +1,49 @@
-"""What a run found, from its journal: every trial and every row, while it goes on or when it is over."""
+"""The results of a run, finished or not, from its journal: every trial and every row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from elastune.core.core import Core
 from elastune.core.events import Progressed
 from elastune.core.state import State
-from elastune.errors import ElastuneError, ExecutionError, InvariantError
+from elastune.errors import ElastuneError
 from elastune.exports.files import RunHead, RunNews
-from elastune.history.recorder import Recorder
 from elastune.history.trial_tables import table_recorder, trial_line
 from elastune.history.trials import RowEntry, TrialEntry, without_lost
 from elastune.job.job import Job
 from elastune.journal.codec import decode, event_of, has_rows
-from elastune.journal.records import Entry, RunRecord, RuntimeKind
+from elastune.journal.records import RunRecord, RuntimeKind
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
-from elastune.runs.reopening import setup_of
+from elastune.runs.reopening import replaying, setup_of
 from elastune.runs.run_files import open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """A run in full."""
-
     head: RunHead
     trials: tuple[TrialEntry, ...]
     rows: tuple[RowEntry, ...]
-    ending: str | None
-    """None: it has not ended."""
-    best: TrialEntry | None
-    """The trial with the best model that has a checkpoint."""
+    ending: str | None  # None: the run has not ended
+    best: TrialEntry | None  # the trial of the best checkpointed model
 
     def as_news(self) -> RunNews:
         return RunNews(trials=self.trials, rows=self.rows, ending=self.ending, best=self.best)
 
 
 def read_results(found: FoundRun) -> Results:
-    """Replay a run: only the core knows whether a trial was stopped or has finished."""
+    """Replays the run, because only the core knows whether a trial was stopped or has finished."""
     journal = Journal.open(found.journal, read_only=True)
     record = found.record
     setup = setup_of(record, journal)
     core = setup.make_core(record.seed)
-    recorder = table_recorder(setup.terms)
-    _replay(core, journal.read(record.run), recorder, record)
     state = core.state
+    recorder = table_recorder(setup.terms)
+    with replaying(state, record.run):
+        for entry in journal.read(record.run):
+            event = event_of(entry)
+            recorder.take(event, core.handle(event))
     kept = _checkpoints(found, setup.job, state)
     lines = {
         number: trial_line(recorder, state, trial, kept.get(number)) for number, trial in state.trials.items()
@@ -61,13 +58,11 @@ def read_results(found: FoundRun) -> Results:
 
 
 def read_rows(found: FoundRun) -> Iterator[RowEntry]:
-    """Every row as it was reported, in the order of the journal. No replay is needed for that."""
+    """Every row as reported, in the order of the journal, without a replay."""
     for entry in Journal.open(found.journal, read_only=True).read(found.record.run):
-        if has_rows(entry.event_line):
-            event = decode(entry.event_line)
-            if isinstance(event, Progressed):
-                for iteration, at_s, metrics in event.rows:
-                    yield RowEntry(event.trial, iteration, at_s, metrics, event.generation)
+        if has_rows(entry.event_line) and isinstance(event := decode(entry.event_line), Progressed):
+            for iteration, at_s, metrics in event.rows:
+                yield RowEntry(event.trial, iteration, at_s, metrics, event.generation)
 
 
 def head_of(record: RunRecord, state: State) -> RunHead:
@@ -83,21 +78,9 @@ def head_of(record: RunRecord, state: State) -> RunHead:
     )
 
 
-def _replay(core: Core, entries: Iterable[Entry], recorder: Recorder, record: RunRecord) -> None:
-    try:
-        for entry in entries:
-            event = event_of(entry)
-            recorder.take(event, core.handle(event))
-    except InvariantError as error:
-        raise ExecutionError(
-            f"run {record.run} cannot be replayed beyond event {core.state.events}: {error}; "
-            "its journal is damaged, or was written by another version of Elastune"
-        ) from error
-
-
 def _checkpoints(found: FoundRun, job: Job, state: State) -> dict[int, str]:
-    """The newest checkpoint of each trial, as far as it is still kept. Elsewhere than here only the best
-    one is told: to list a remote storage takes long, and may take money."""
+    """The newest kept checkpoint of each trial. In a remote storage only the best one, because listing takes
+    long and may cost money."""
     if found.record.body is not RuntimeKind.RAY:
         return {}
     best = {} if state.best is None else {state.best.trial: state.best.iteration}

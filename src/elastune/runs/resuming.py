@@ -1,4 +1,4 @@
-"""A run that was interrupted, taken up where its journal ends."""
+"""Resumes an interrupted run at the end of its journal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from elastune.setup.run_setup import MEASURING, SetupPurpose, prepare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """`core` is as the journal left it."""
+    """`core` is in the state at the end of the journal."""
 
     found: FoundRun
     prepared: PreparedRun
@@ -34,19 +34,21 @@ class Continuation:
 def take_up(
     found: FoundRun, *, trainable: Reference | None = None, address: str | None = None
 ) -> Continuation:
-    """Replay the journal and open the trainable. Raises if there is nothing to go on with."""
+    """Replay the journal and open the trainable. Raises if the run cannot be resumed."""
     record = found.record
     if record.body is not RuntimeKind.RAY:
-        raise JobError(f"run {record.run} is simulated: there is nothing to resume; simulate it again")
+        raise JobError(f"run {record.run} is simulated and cannot be resumed; simulate it again")
     if record.policy == MEASURING:
         raise JobError(
-            f"run {record.run} is a measurement: there is nothing to resume; `elastune run` or "
-            "`elastune profile` measures again"
+            f"run {record.run} is a measurement and cannot be resumed; measure again with `elastune run` or "
+            "`elastune profile`"
         )
     journal = Journal.open(found.journal, read_only=True)
     writer = journal.summary(record.run).writer
     if writer is not None:
-        raise ExecutionError(f"run {record.run} goes on already: {writer} writes it; `elastune stop` ends it")
+        raise ExecutionError(
+            f"run {record.run} is running: {writer} writes it; to end it, use `elastune stop`"
+        )
     started = started_of(record, journal)
     job = at_home(Job.from_dict(started.job, source=f"the job of run {record.run}"), found)
     if trainable is not None:
@@ -56,14 +58,12 @@ def take_up(
         shipment = ship(job, setup.tuning.metric)
     except JobError as error:
         raise JobError(
-            f"the trainable of run {record.run} cannot be opened: {error}; say where it is now: --trainable "
-            "path/to/file.py:name (in Python, trainable=...)"
+            f"the trainable of run {record.run} cannot be opened: {error}; pass its new place with "
+            "--trainable path/to/file.py:name (in Python, trainable=...)"
         ) from error
     core, _ = taken_in(setup.make_core(record.seed), journal.read(record.run), record.run, audited=False)
     if core.state.ended is not None:
-        raise JobError(
-            f"run {record.run} has come to its end ({core.state.ended.value}): there is nothing to resume"
-        )
+        raise JobError(f"run {record.run} has ended ({core.state.ended.value}): there is nothing to resume")
     prepared = PreparedRun(
         setup=setup, shipment=shipment, quote=quote_setup(setup), seed=record.seed, address=address
     )
@@ -73,9 +73,9 @@ def take_up(
 
 
 def at_home(job: Job, found: FoundRun) -> Job:
-    """The journal has paths as they were seen from the folder in which the run was started, and a space in
-    alphabetical order, in which other configurations would be drawn. The run's own copy of the job has paths
-    from anywhere, and the space as it was written."""
+    """The job from a journal with paths and space of the run's own copy. The journal's paths are relative to
+    the folder in which the run was started, and its space is in alphabetical order, which would give other
+    configurations; the copy has absolute paths and the original order."""
     try:
         kept = load_recorded_job(found.folder.job)
     except JobError:

@@ -1,4 +1,4 @@
-"""Which checkpoints are kept: the best and the last of every live trial, and the best of all."""
+"""Checkpoint retention: keeps the best and the last of every unfinished trial, and the best of the run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from elastune.model.metric import Mode
 
 
 class Retention:
-    """Deletes behind the run's back, and only what a durable event has made useless."""
+    """Deletes in a background thread, and only what a durable event has made useless."""
 
     def __init__(self, store: Store, state: State, *, keeps_all: bool = False) -> None:
         self._store = store
         self._state = state
         self._keeps_all = keeps_all
         self._there: dict[TrialId, set[int]] = {}
-        self._underway: dict[TrialId, set[tuple[int, int]]] = {}
-        """Amid iterations, where models hop: iteration, and visits of it."""
+        self._underway: dict[TrialId, set[tuple[int, int]]] = {}  # model hopping: iteration, visits done
         self._touched: set[TrialId] = set()
         self._best: TrialId | None = None
         self._live: set[TrialId] = set()
@@ -33,7 +32,7 @@ class Retention:
             self._adopt(trial)
 
     def take(self, event: AnyEvent) -> None:
-        """Note what an event tells of checkpoints; after the core has taken it in."""
+        """Record the checkpoints of an event that the core has processed."""
         match event:
             case VisitEnded(trial=number, kept=True, rows=()) | ModelStowed(trial=number, error=None):
                 tour = self._state.tours.get(number)
@@ -57,7 +56,7 @@ class Retention:
             self._children.setdefault(trial.parent, []).append(trial)
 
     def sweep(self) -> None:
-        """After what was taken is durable in the journal."""
+        """Call when all taken events are durable in the journal."""
         state = self._state
         best = None if state.best is None else state.best.trial
         if best != self._best:
@@ -81,16 +80,15 @@ class Retention:
 
     def _sweep_underway(self, number: TrialId) -> None:
         tour, there = self._state.tours.get(number), self._underway[number]
-        wanted = set() if tour is None else {(tour.iteration, tour.safe)}
-        if self._state.trials[number].phase.is_over:
-            wanted = set()
+        is_over = tour is None or self._state.trials[number].phase.is_over
+        wanted = set() if tour is None or is_over else {(tour.iteration, tour.safe)}
         for iteration, visits in there - wanted:
             self._hands.submit(self._store.delete_underway, number, iteration, visits)
         there &= wanted
 
     def tidy(self) -> None:
-        """At a good end, when the journal is durable: also what was written and never told, because its gang
-        was gone by then."""
+        """After a regular end, when the journal is durable: deletes also checkpoints without an event, whose
+        gang was dissolved before it could report them."""
         self._hands.submit(self._store.sweep)
         if self._state.terms.data is not None and self._state.ended is not None:
             self._hands.submit(self._store.tidy_underway)
@@ -101,7 +99,7 @@ class Retention:
         self._hands.shutdown(wait=True)
 
     def _tidy(self) -> None:
-        with contextlib.suppress(ExecutionError):  # what cannot be listed or deleted stays
+        with contextlib.suppress(ExecutionError):  # a checkpoint that cannot be deleted stays
             there: dict[int, set[int]] = {}
             for number, iteration in self._store.list():
                 there.setdefault(number, set()).add(iteration)

@@ -1,11 +1,7 @@
-"""What a run's folder holds beside its journal: what was asked for, planned and predicted, what came of it.
+"""The files of a run's folder beside its journal: request, plan, prediction, results, stop file, checkpoints.
 
-Only the journal is the truth. The other files can be made from it again; they spare a replay, and are
-believed only where they bear the hash of the journal's lines.
-
-How another process asks a run to stop: by a file in its folder.
-
-Where the checkpoints of a run lie.
+Only the journal is authoritative. The other files save a replay and can be made from it again; results count
+only if they carry the hash of the journal's lines. Another process stops a run by writing the stop file.
 """
 
 from __future__ import annotations
@@ -13,8 +9,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -34,12 +31,12 @@ from elastune.runs.policy_quote import PolicyQuote
 _PREDICTED = "predicted.json"
 _RESULT = "result.json"
 _DIGESTS = "runs.json"
-_FAREWELL = "farewell.json"
+_FINAL_CHECK = "farewell.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIntent:
-    """What a simulation was asked for beside its job, whose own seed and policy may be others."""
+    """What was requested of a simulation beside its job, whose own seed and policy may differ."""
 
     seed: int
     seeds: int
@@ -54,47 +51,43 @@ class RunIntent:
 def write_intent(
     folder: RunFolder, job: Job, intent: RunIntent, quote: Quote | None, predicted: Mapping[str, Estimate]
 ) -> None:
-    """Before the first run: what was asked for, planned, and predicted for each policy."""
+    """Before the first run: the request, the plan, and the prediction for each policy."""
     _write_job(folder, job)
-    _write(folder.simulation, _json(asdict(intent)))
+    _write(folder.simulation, asdict(intent))
     if quote is not None:
-        _write(folder.plan, _json(quote.to_dict()))
-    estimates = {
-        policy: {"jct_seconds": each.jct_seconds, "cost": each.cost} for policy, each in predicted.items()
-    }
-    _write(folder.report / _PREDICTED, _json(estimates))
+        _write(folder.plan, quote.to_dict())
+    _write(folder.report / _PREDICTED, {policy: asdict(each) for policy, each in predicted.items()})
 
 
 def write_prepared(
     folder: RunFolder, job: Job, quote: Quote | PolicyQuote, policy: str, predicted: Estimate
 ) -> None:
-    """Before a real run: what was asked for, planned and predicted."""
+    """Before a real run: the request, the plan and the prediction."""
     _write_job(folder, job)
-    _write(folder.plan, _json(quote.to_dict()))
-    _write(folder.report / _PREDICTED, _json({policy: asdict(predicted)}))
+    _write(folder.plan, quote.to_dict())
+    _write(folder.report / _PREDICTED, {policy: asdict(predicted)})
 
 
 def _write_job(folder: RunFolder, job: Job) -> None:
-    text = yaml.safe_dump(_seen_from_anywhere(job.to_dict()), sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(_with_absolute_paths(job.to_dict()), sort_keys=False, allow_unicode=True)
     _write(folder.job, text)
 
 
 def write_real_result(folder: RunFolder, result: Mapping[str, object]) -> None:
     """After a real run: what `elastune run --json` prints."""
-    _write(folder.report / _RESULT, _json(result))
+    _write(folder.report / _RESULT, result)
 
 
 def write_final_check(folder: RunFolder, final_check: FinalCheck | None) -> None:
-    """When all was given back: what a last look found. None: what an earlier one found holds no more."""
+    """After all nodes were released. None: an earlier check is no longer valid."""
     if final_check is None:
-        (folder.report / _FAREWELL).unlink(missing_ok=True)
+        (folder.report / _FINAL_CHECK).unlink(missing_ok=True)
     else:
-        _write(folder.report / _FAREWELL, _json(asdict(final_check)))
+        _write(folder.report / _FINAL_CHECK, asdict(final_check))
 
 
 def read_final_check(folder: RunFolder) -> FinalCheck | None:
-    """None: nobody looked."""
-    match _read(folder.report / _FAREWELL):
+    match _read(folder.report / _FINAL_CHECK):
         case {"left": [*left], "at": str(at), "how": str(how)}:
             return FinalCheck(left=tuple(map(str, left)), at=at, how=how)
         case _:
@@ -103,12 +96,12 @@ def read_final_check(folder: RunFolder) -> FinalCheck | None:
 
 def write_result(folder: RunFolder, result: Mapping[str, object], digests: Iterable[RunDigest]) -> None:
     """After the last run: what `elastune simulate --json` prints, and what a summary needs of each run."""
-    _write(folder.report / _RESULT, _json(result))
-    _write(folder.report / _DIGESTS, _json({"runs": [asdict(digest) for digest in digests]}))
+    _write(folder.report / _RESULT, result)
+    _write(folder.report / _DIGESTS, {"runs": [asdict(digest) for digest in digests]})
 
 
 def read_intent(folder: RunFolder) -> RunIntent | None:
-    """None: the runs are no simulation, or an older version made the folder."""
+    """None: the runs are not simulated, or an older version wrote the folder."""
     match _read(folder.simulation):
         case {
             "seed": int(seed),
@@ -122,7 +115,7 @@ def read_intent(folder: RunFolder) -> RunIntent | None:
 
 
 def repeating(folder: RunFolder, intent: RunIntent) -> str:
-    """The command that does the same again."""
+    """The command that repeats a simulation."""
     words = ["elastune", "simulate", str(folder.job), "--seed", f"{intent.seed}"]
     words += ["--seeds", f"{intent.seeds}"] if intent.seeds > 1 else []
     words += ["--policy", ",".join(intent.policies)]
@@ -141,59 +134,46 @@ def _digest(data: dict[str, object]) -> RunDigest | None:
     """None: another version wrote it."""
     match data:
         case {
-            "run": str(run),
-            "policy": str(policy),
-            "seed": int(seed),
-            "journal_sha256": str(journal_sha256),
+            "run": str(),
+            "policy": str(),
+            "seed": int(),
+            "journal_sha256": str(),
             "actual": {"jct_seconds": int() | float() as jct_seconds, "cost": int() | float() as cost},
-            "best": int() | float() | None as best,
-            "ending": str(ending),
+            "best": int() | float() | None,
+            "ending": str(),
             "topics": list(topics),
-            "trials": int(trials),
-            "failed_trials": int(failed_trials),
+            "trials": int(),
+            "failed_trials": int(),
         }:
-            return RunDigest(
-                run=run,
-                policy=policy,
-                seed=seed,
-                journal_sha256=journal_sha256,
-                actual=Estimate(jct_seconds=jct_seconds, cost=cost),
-                best=best,
-                ending=ending,
-                topics=tuple(map(str, topics)),
-                trials=trials,
-                failed_trials=failed_trials,
-            )
+            values: dict[str, Any] = {field.name: data[field.name] for field in fields(RunDigest)}
+            actual = Estimate(jct_seconds=jct_seconds, cost=cost)
+            return RunDigest(**{**values, "actual": actual, "topics": tuple(map(str, topics))})
         case _:
             return None
 
 
 def read_predicted(folder: RunFolder, policy: str) -> Estimate | None:
-    found = _read(folder.report / _PREDICTED).get(policy)
-    if not isinstance(found, Mapping):
-        return None
-    jct_seconds, cost = found.get("jct_seconds"), found.get("cost")
-    if not isinstance(jct_seconds, int | float) or not isinstance(cost, int | float):
-        return None
-    return Estimate(jct_seconds=jct_seconds, cost=cost)
+    match _read(folder.report / _PREDICTED).get(policy):
+        case {"jct_seconds": int() | float() as jct_seconds, "cost": int() | float() as cost}:
+            return Estimate(jct_seconds=jct_seconds, cost=cost)
+        case _:
+            return None
 
 
 def read_costs(folder: RunFolder) -> dict[str, float]:
-    """What runs cost, by the hash of their journals."""
+    """The costs of runs, by the hash of their journals."""
     result = _read(folder.report / _RESULT)
     runs = result.get("runs", [result])
     costs: dict[str, float] = {}
     for run in runs if isinstance(runs, Sequence) else ():
-        sha256 = run.get("journal_sha256") if isinstance(run, Mapping) else None
-        actual = run.get("actual") if isinstance(run, Mapping) else None
-        cost = actual.get("cost") if isinstance(actual, Mapping) else None
-        if isinstance(sha256, str) and isinstance(cost, int | float):
-            costs[sha256] = cost
+        match run:
+            case {"journal_sha256": str(sha256), "actual": {"cost": int() | float() as cost}}:
+                costs[sha256] = cost
     return costs
 
 
-def _seen_from_anywhere(job: dict[str, object]) -> dict[str, object]:
-    """The paths in a job are as seen from the working folder, and the run's folder is another one."""
+def _with_absolute_paths(job: dict[str, object]) -> dict[str, object]:
+    """The paths in a job are relative to the working folder, not to the run's folder."""
     if "storage" in job:
         job = {**job, "storage": storage_in(Path.cwd(), job["storage"])}
     if "data" in job:
@@ -207,11 +187,9 @@ def _seen_from_anywhere(job: dict[str, object]) -> dict[str, object]:
     return job
 
 
-def _json(data: Mapping[str, object]) -> str:
-    return json.dumps(data, indent=2) + "\n"
-
-
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, data: str | Mapping[str, object]) -> None:
+    """Text as it is, other data as JSON."""
+    text = data if isinstance(data, str) else json.dumps(data, indent=2) + "\n"
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -219,7 +197,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> Mapping[str, object]:
-    """Empty if there is no such file, or if it is not what was written."""
+    """Empty if the file is missing or not valid."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -227,12 +205,9 @@ def _read(path: Path) -> Mapping[str, object]:
     return data if isinstance(data, Mapping) else {}
 
 
-_NAME = "stop"
-
-
 class StopFile:
     def __init__(self, folder: RunFolder) -> None:
-        self._path = folder.path / _NAME
+        self._path = folder.path / "stop"
 
     def write(self, reason: str) -> None:
         try:
@@ -241,19 +216,18 @@ class StopFile:
             raise ExecutionError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def clear(self) -> None:
-        """Nobody asks any more."""
         self._path.unlink(missing_ok=True)
 
     def reason(self) -> str | None:
-        """Who asked, and why; None: nobody did."""
+        """Who requested the stop, and why; None: no request."""
         try:
-            return self._path.read_text(encoding="utf-8").strip() or "somebody asked for it"
+            return self._path.read_text(encoding="utf-8").strip() or "a stop was requested"
         except OSError:
             return None
 
 
 def open_store(job: Job, folder: RunFolder) -> Store:
-    """In the run's folder; or in a folder of the same name where the job wants it."""
+    """In the run's folder, or in a folder of the same name under the job's `storage`."""
     if job.storage is None:
         return Store.open(folder.checkpoints)
     return Store.open(f"{job.storage.rstrip('/')}/{folder.path.name}")
@@ -263,7 +237,7 @@ def refuse_unshared(job: Job, folder: RunFolder) -> None:
     """Nodes on other machines do not have the run's folder."""
     if job.storage is None:
         raise JobError(
-            "storage is missing: the nodes are on other machines, where the checkpoints cannot lie in the "
+            "storage is missing: the nodes are on other machines, which cannot write checkpoints to the "
             f"run's folder {folder.path}; expected storage: s3://bucket/prefix, or a folder that all "
             "machines share"
         )

@@ -1,4 +1,4 @@
-"""All runs at a glance, without replaying any: from the last lines of each journal."""
+"""The list of runs with their states, from the last lines of each journal, without a replay."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ from elastune.journal.run_folders import BrokenFolder, FoundRun, RunFolder, list
 from elastune.journal.store import Journal
 from elastune.runs.run_files import RunIntent, read_costs, read_intent
 
-# Answers of the provider may come after the end. How far to look back for it, step by step.
+# The provider's answers may follow the end. How many entries to search for it, step by step.
 _LOOK_BACK = (64, 4096)
 
 
 class RunState(enum.StrEnum):
-    """How a run ended, or that it did not."""
-
     COMPLETE = "complete"
     TARGET = "target"
     DEADLINE = "deadline"
     BUDGET = "budget"
     STOPPED = "stopped"
     FAILED = "failed"
-    RESTING = "resting"  # saved and given back, to be resumed
-    INTERRUPTED = "interrupted"  # not ended, and nobody writes it
+    RESTING = "resting"  # suspended: saved, all nodes released, to be resumed
+    INTERRUPTED = "interrupted"  # not ended, and no process writes it
     RUNNING = "running"
 
 
@@ -40,13 +38,10 @@ class RunLine:
     folder: RunFolder
     state: RunState
     events: int
-    seconds: float
-    """On the run's clock, up to its end or its last event."""
-    cost: float | None
-    """None: only a replay can tell."""
+    seconds: float  # run clock at the end or the last event
+    cost: float | None  # None: known only after a replay
     best: float | None
-    faults: str | None = None
-    """As they were asked for; None: nobody wrote it down."""
+    faults: str | None = None  # as requested; None: not recorded
 
     def to_dict(self) -> dict[str, object]:
         record = self.record
@@ -83,22 +78,19 @@ class RunList:
 
 
 def read_list(root: Path) -> RunList:
-    """What cannot be read is listed with its reason."""
+    """Runs that cannot be read are listed with the reason."""
     if root.exists() and not root.is_dir():
         raise JobError(f"{root} is a file; expected the folder in which runs are kept, such as elastune-runs")
     listing = list_runs(root)
-    journals: dict[Path, Journal] = {}
-    costs: dict[Path, dict[str, float]] = {}
-    intents: dict[Path, RunIntent | None] = {}
+    opened: dict[Path, tuple[Journal, dict[str, float], RunIntent | None]] = {}
     lines: list[RunLine] = []
     broken = list(listing.broken)
     for found in listing.runs:
-        path = found.folder.path
         try:
-            if found.journal not in journals:
-                journals[found.journal] = Journal.open(found.journal, read_only=True)
-                costs[path], intents[path] = read_costs(found.folder), read_intent(found.folder)
-            lines.append(_line(found, journals[found.journal], costs[path], intents[path]))
+            if found.journal not in opened:
+                journal = Journal.open(found.journal, read_only=True)
+                opened[found.journal] = (journal, read_costs(found.folder), read_intent(found.folder))
+            lines.append(_line(found, *opened[found.journal]))
         except ElastuneError as error:
             broken.append(BrokenFolder(folder=found.folder, reason=str(error)))
     return RunList(root=root, runs=tuple(lines), broken=tuple(broken))
@@ -109,31 +101,31 @@ def state_of(journal: Journal, summary: Summary, end: EndRun | None) -> RunState
         return RunState(Ending(end.reason).value)
     if summary.writer is not None:
         return RunState.RUNNING
-    return RunState.RESTING if _rests(journal, summary) else RunState.INTERRUPTED
+    return RunState.RESTING if _is_suspended(journal, summary) else RunState.INTERRUPTED
 
 
-def _rests(journal: Journal, summary: Summary) -> bool:
-    """Whether its last word was that it rests; answers of the provider may have come later."""
-    rests = False
+def _is_suspended(journal: Journal, summary: Summary) -> bool:
+    """Whether it was suspended and not resumed; answers of the provider may have come later."""
+    is_suspended = False
     for entry in journal.read(summary.record.run, after=max(0, summary.head.events - _LOOK_BACK[0])):
         if mentions(entry.event_line, Resumed):
-            rests = False
-        rests = rests or any(mentions(line, Rest) for line in entry.command_lines)
-    return rests
+            is_suspended = False
+        is_suspended = is_suspended or any(mentions(line, Rest) for line in entry.command_lines)
+    return is_suspended
 
 
 def find_end(journal: Journal, summary: Summary) -> tuple[EndRun | None, float]:
     """The end of a run and its time; without an end, the time of the last event."""
-    run, events = summary.record.run, summary.head.events
+    events = summary.head.events
     if summary.last is None:
         return None, 0.0
-    looked = 1
+    searched = 1
     found = _end_in([summary.last])
     for back in (*_LOOK_BACK, events):
-        if found is not None or looked >= events or (back == events and summary.writer is not None):
+        if found is not None or searched >= events or (back == events and summary.writer is not None):
             break
-        found = _end_in(journal.read(run, after=max(0, events - back)))
-        looked = back
+        found = _end_in(journal.read(summary.record.run, after=max(0, events - back)))
+        searched = back
     return found or (None, time_of(summary.last.event_line))
 
 

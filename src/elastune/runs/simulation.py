@@ -1,7 +1,4 @@
-"""What stands between a body and the core: every event and what it caused goes into the journal first.
-
-A whole run in virtual time.
-"""
+"""A whole run in virtual time, and the `Driver` that journals every event before its commands act."""
 
 from __future__ import annotations
 
@@ -16,8 +13,7 @@ from elastune.core.core import Core
 from elastune.core.events import AnyEvent, RunStarted
 from elastune.core.state import State
 from elastune.curves.source import CurveSource
-from elastune.errors import InvariantError
-from elastune.history.result import Estimate, RunResult, best_of, count_phases
+from elastune.history.result import Estimate, RunResult, result_of
 from elastune.journal.codec import encode, replay
 from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.writer import AnyJournal, Writer
@@ -33,7 +29,7 @@ _SECONDS_PER_BEAT = 0.25
 
 
 class Driver:
-    """A brain with a memory. `commit_each`: durable before a command is carried out, as real effects need."""
+    """A core with a journal. `commit_each`: each event is durable before its commands are carried out."""
 
     def __init__(self, core: Core, writer: Writer, *, commit_each: bool = False) -> None:
         self.core = core
@@ -49,7 +45,7 @@ class Driver:
 
 
 class Beat:
-    """Now and then: four times per second by a clock, which only the edge has; without one, by events."""
+    """Due four times per second by `clock`; without one, every 256 events."""
 
     def __init__(self, clock: Callable[[], float] | None) -> None:
         self._clock = clock
@@ -66,7 +62,7 @@ class Beat:
 
 
 def belief_of(state: State) -> Belief:
-    """What a run that comes back knows about its nodes."""
+    """What a resumed run knows about its nodes."""
     machines = tuple(
         Machine(node=node.number, token=str(node.request), since_s=node.born_s, ready_s=node.ready_s)
         for node in state.where.values()
@@ -77,17 +73,17 @@ def belief_of(state: State) -> Belief:
     return Belief(machines=machines, requests=requests, refused=dict(state.refused), gone=gone)
 
 
-_DRIVER_LUCK = 104
+_DRIVER_STREAM = 104  # of random numbers
 Progress = Callable[[float], None]
-"""Told the virtual time now and then."""
+"""Called with the virtual time from time to time."""
 
 
 class _DriverDied(Exception):  # noqa: N818  not an error: an injected fault
-    """Unwinds the body's step; what it was about to do is lost."""
+    """Unwinds the runtime's step; its remaining commands are lost."""
 
 
 class Simulation:
-    """One seed of one setup. `journal` is where its events go."""
+    """One seed of one setup, journalled in `journal`."""
 
     def __init__(
         self,
@@ -99,7 +95,7 @@ class Simulation:
         faults: Faults = NO_FAULTS,
         trainable: CurveSource | None = None,
     ) -> None:
-        """`trainable` instead of the job's own: for a rehearsal, in which nobody learns."""
+        """`trainable` replaces the job's own, for a policy simulation, whose sampler does not learn."""
         self.setup = setup
         self.seed = seed
         self.journal = journal
@@ -115,7 +111,7 @@ class Simulation:
         )
         self.writer: Writer = journal.start(record)
         self.driver = self._drive(setup.make_core(seed))
-        self._rng = np.random.default_rng((seed, _DRIVER_LUCK))
+        self._rng = np.random.default_rng((seed, _DRIVER_STREAM))
         self._dies_s = self._next_death()
 
     @property
@@ -123,9 +119,9 @@ class Simulation:
         return self.driver.core
 
     def run(self, progress: Progress | None = None, *, clock: Callable[[], float] | None = None) -> None:
-        """To the end. The journal is closed and durable then, also if something goes wrong.
+        """To the end. The journal is closed and durable afterwards, even after an error.
 
-        By `clock`, which counts real seconds, others see now and then in the journal how far the run is.
+        With `clock`, in real seconds, the journal is committed regularly, so that readers see the progress.
         """
         beat = Beat(clock)
         try:
@@ -147,7 +143,7 @@ class Simulation:
             self.body.carry_out(command)
 
     def step(self) -> bool:
-        """Let the next thing happen; False when nothing is left."""
+        """Process the next event; False when none is left."""
         try:
             return self.body.step(self._think if self._dies_s < math.inf else self.driver)
         except _DriverDied:
@@ -155,24 +151,13 @@ class Simulation:
             return True
 
     def result(self, predicted: Estimate) -> RunResult:
-        state = self.core.state
-        if state.ended is None or state.ended_s is None:
-            raise InvariantError("the run has not ended")
-        return RunResult(
+        return result_of(
+            self.core.state,
             policy=self.setup.policy,
             seed=self.seed,
-            metric=state.terms.metric,
-            predicted=predicted,
-            actual=Estimate(jct_seconds=state.ended_s, cost=state.ledger.accrued_usd(state.now_s)),
-            best=best_of(state),
-            ending=state.ended,
-            trials=len(state.trials),
-            phases=count_phases(state),
-            iterations=state.iterations,
-            events=state.events,
-            journal_sha256=self.writer.sha256,
-            ledger=state.ledger,
             run=self.record.run,
+            predicted=predicted,
+            journal_sha256=self.writer.sha256,
         )
 
     def _drive(self, core: Core) -> Driver:
@@ -187,10 +172,10 @@ class Simulation:
         raise _DriverDied
 
     def _come_back(self) -> None:
-        """A new driver, which knows nothing but the journal."""
+        """A new driver, which knows only the journal."""
         self.writer.commit()
         core = replay(self.setup.make_core(self.seed), self.journal.read(self.record.run))
-        self.writer.close()  # as late as this: who looks meanwhile must not find a run without a writer
+        self.writer.close()  # after the replay, so that readers do not find a run without a writer
         self.writer = self.journal.resume(self.record.run)
         self.driver = self._drive(core)
         down_s = float(self._rng.exponential(self.faults.driver_down_s))
@@ -205,7 +190,7 @@ class Simulation:
 
 
 def unnamed(setup: RunSetup) -> RunRecord:
-    """For a run that nobody will look up."""
+    """For a run that is not kept."""
     return RunRecord(
         run=RunId("0"),
         name=setup.job.name,

@@ -1,9 +1,7 @@
-"""The ways of models through the data, from a journal: which partitions, in which order, epoch by epoch.
-
-A trial of a hopping run trained once more, alone, along the way that its journal tells.
+"""Trial replay: trains one trial of a hopping run again, alone, in the visit order of its journal.
 
 Training is sequential SGD over the partitions in the order of the visits, so the same order gives the same
-weights, bit for bit on the same kind of machine. That is what this shows.
+weights, bit for bit on the same kind of machine. A replay shows that.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from dataclasses import dataclass
 from elastune.checkpoints.encoding import decode, encode
 from elastune.checkpoints.store import Store
 from elastune.core.events import Config
-from elastune.data.dataset import Dataset
 from elastune.errors import ExecutionError, JobError
 from elastune.history.gangs import GangLife, VisitLife
 from elastune.history.recorder import history_of
@@ -38,7 +35,7 @@ from elastune.training.worker import trial_seed
 
 @dataclass(frozen=True, slots=True)
 class EpochVisits:
-    """The visits of one iteration that counted, in their order; none: all workers trained it at once."""
+    """The effective visits of one iteration, in order; empty: all workers trained it at once."""
 
     iteration: int
     visits: tuple[VisitLife, ...]
@@ -46,15 +43,15 @@ class EpochVisits:
 
 @dataclass(frozen=True, slots=True)
 class TrialVisitOrder:
-    """Of one trial. `parent`: it was forked from that one, after so many iterations."""
+    """`parent`: the trial it was forked from, and after how many iterations."""
 
     config: Config
     parent: tuple[TrialId, int] | None
     epochs: tuple[EpochVisits, ...]
 
 
-def read_itineraries(entries: Iterable[Entry]) -> dict[TrialId, TrialVisitOrder]:
-    """What was lost with a worker and done again is there once: as it counted."""
+def read_visit_orders(entries: Iterable[Entry]) -> dict[TrialId, TrialVisitOrder]:
+    """Of visits lost with a worker and repeated, only the effective one."""
     history = history_of(entries, TIMES_ONLY)
     gangs: dict[TrialId, list[GangLife]] = {number: [] for number in history.trials}
     for gang in history.gangs:
@@ -70,7 +67,7 @@ def read_itineraries(entries: Iterable[Entry]) -> dict[TrialId, TrialVisitOrder]
 
 
 def _epochs(gangs: Sequence[GangLife]) -> list[EpochVisits]:
-    """Of one trial; its gangs followed each other."""
+    """Of one trial, whose gangs ran one after the other."""
     epochs: list[EpochVisits] = []
     seen: list[VisitLife] = []
     for gang in gangs:
@@ -84,13 +81,13 @@ def _epochs(gangs: Sequence[GangLife]) -> list[EpochVisits]:
     return epochs
 
 
-Told = Callable[[int, int], None]
-"""How many visits are done, of how many."""
+Progress = Callable[[int, int], None]
+"""Called with the visits done and the total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedTrial:
-    """`same`: the bytes are those of the checkpoint that the run kept; None: it kept none."""
+    """`same`: whether the bytes equal the checkpoint of the run; None: it has none."""
 
     run: str
     trial: TrialId
@@ -98,8 +95,7 @@ class ReplayedTrial:
     visits: int
     checkpoint: str | None
     same: bool | None
-    sha256: str
-    """Of the state that came out."""
+    sha256: str  # hash of the resulting state
     state: State
 
     def to_dict(self) -> dict[str, object]:
@@ -108,37 +104,33 @@ class ReplayedTrial:
 
 
 def retrace(
-    found: FoundRun,
-    trial: int | None = None,
-    iteration: int | None = None,
-    *,
-    told: Told | None = None,
+    found: FoundRun, trial: int | None = None, iteration: int | None = None, *, told: Progress | None = None
 ) -> ReplayedTrial:
-    """`trial`: the best, unless another is named. `iteration`: that of its newest checkpoint."""
-    scene = _Replay.of(found)
-    kept = scene.kept()
-    number, of_best = scene.best() if trial is None else (TrialId(trial), None)
-    if number not in scene.ways:
-        raise JobError(f"run {found.record.run} has no trial {number}; it has {len(scene.ways)}, from 0")
-    newest = max((each for each in kept.get(number, ())), default=None)
-    last = iteration or of_best or newest or len(scene.ways[number].epochs)
-    epochs = scene.epochs(number, last)
+    """`trial` defaults to the best one, `iteration` to that of its newest checkpoint."""
+    replay = _Replay.of(found)
+    kept = replay.kept()
+    number, of_best = replay.best() if trial is None else (TrialId(trial), None)
+    if number not in replay.orders:
+        raise JobError(f"run {found.record.run} has no trial {number}; it has {len(replay.orders)}, from 0")
+    newest = max(kept.get(number, ()), default=None)
+    last = iteration or of_best or newest or len(replay.orders[number].epochs)
+    epochs = replay.epochs(number, last)
     total, done, data = sum(len(epoch.visits) for _, epoch in epochs), 0, b""
     state: State | None = None
     for owner, epoch in epochs:
         for visit in epoch.visits:
-            state, data = scene.visit(owner, epoch.iteration, visit, state)
+            state, data = replay.visit(owner, epoch.iteration, visit, state)
             done += 1
             if told is not None:
                 told(done, total)
-    is_there = last in kept.get(number, ())
+    is_kept = last in kept.get(number, ())
     return ReplayedTrial(
         run=found.record.run,
         trial=number,
         iteration=last,
         visits=total,
-        checkpoint=scene.store.path(number, last) if is_there else None,
-        same=bytes(scene.store.read(number, last)) == data if is_there else None,
+        checkpoint=replay.store.path(number, last) if is_kept else None,
+        same=bytes(replay.store.read(number, last)) == data if is_kept else None,
         sha256=hashlib.sha256(data).hexdigest(),
         state=state,
     )
@@ -149,22 +141,25 @@ class _Replay:
     found: FoundRun
     job: Job
     shipment: CodeShipment
-    ways: dict[TrialId, TrialVisitOrder]
-    shelves: SlotPartitions
+    orders: dict[TrialId, TrialVisitOrder]
+    partitions: SlotPartitions
 
     @classmethod
     def of(cls, found: FoundRun) -> _Replay:
         record = found.record
         if record.body is not RuntimeKind.RAY:
-            raise JobError(f"run {record.run} is simulated: nothing was trained that could be retraced")
+            raise JobError(f"run {record.run} is simulated and has no training to replay")
         journal = Journal.open(found.journal, read_only=True)
         job = at_home(Job.from_dict(started_of(record, journal).job, source=f"run {record.run}"), found)
         if job.data is None:
             raise JobError(f"run {record.run} did not hop; expected a run with execution: hopper")
         shipment = ship(job, job.metric or "metric")
         dataset = open_data(job, found.folder.path.absolute(), shipment.recipe)
-        ways = read_itineraries(journal.read(record.run))
-        return cls(found, job, shipment, ways, _shelves(job, dataset))
+        orders = read_visit_orders(journal.read(record.run))
+        if dataset is None:
+            raise JobError("the job has no partitioned data; expected the data of a hopping run")
+        limit = None if job.data.memory is None else int(job.data.memory * 1e9)
+        return cls(found, job, shipment, orders, SlotPartitions(dataset, limit, None))
 
     @property
     def store(self) -> Store:
@@ -178,37 +173,38 @@ class _Replay:
         return kept
 
     def best(self) -> tuple[TrialId, int]:
-        """The best model so far: its trial and iteration."""
+        """Trial and iteration of the best model so far."""
         best = reopen(self.found).standing.best
         if best is None:
             raise ExecutionError(f"run {self.found.record.run} has no best model yet; name a trial")
         return TrialId(best.trial), best.iterations
 
     def epochs(self, trial: TrialId, last: int) -> list[tuple[TrialId, EpochVisits]]:
-        """From the very beginning, which for a fork is that of its parent."""
-        way = self.ways[trial]
+        """From the first iteration, which a fork has from its parent."""
+        order = self.orders[trial]
         before: list[tuple[TrialId, EpochVisits]] = []
-        if way.parent is not None:
-            parent, inherited = way.parent
+        if order.parent is not None:
+            parent, inherited = order.parent
             before = self.epochs(parent, min(inherited, last))
-        own = [(trial, epoch) for epoch in way.epochs if epoch.iteration <= last]
+        own = [(trial, epoch) for epoch in order.epochs if epoch.iteration <= last]
         together = [epoch.iteration for _, epoch in own if not epoch.visits]
         if together:
             raise ExecutionError(
                 f"iteration {together[0]} of trial {trial} was trained by all workers at once and has no "
-                f"order of visits; expected an iteration below {together[0]}, where trial {trial} hopped"
+                f"visit order; expected an iteration below {together[0]}, where trial {trial} hopped"
             )
         if len(before) + len(own) < last:
-            raise JobError(f"trial {trial} has done {len(before) + len(own)} iterations; expected up to that")
+            done = len(before) + len(own)
+            raise JobError(f"trial {trial} has only {done} iterations; expected an iteration up to {done}")
         return before + own
 
     def visit(
         self, trial: TrialId, iteration: int, visit: VisitLife, state: State | None
     ) -> tuple[State, bytes]:
-        loaded = self.shelves.take(visit.partition, (visit.partition,))
+        loaded = self.partitions.take(visit.partition, (visit.partition,))
         done = make_visit(
             self.shipment.recipe,
-            self.ways[trial].config,
+            self.orders[trial].config,
             state,
             Shown(
                 data=loaded.data,
@@ -221,12 +217,5 @@ class _Replay:
             keep=lambda training: encode(training.save(), pickles=self.job.pickles),
         )
         if done is None:
-            raise ExecutionError(f"trial {trial} had nothing to train on {visit}: the trainable has changed")
+            raise ExecutionError(f"trial {trial} trains nothing on {visit}: the trainable has changed")
         return decode(done.kept, pickles=self.job.pickles), done.kept
-
-
-def _shelves(job: Job, dataset: Dataset | None) -> SlotPartitions:
-    if dataset is None or job.data is None:
-        raise JobError("there are no partitioned data to retrace a way through")
-    limit = None if job.data.memory is None else int(job.data.memory * 1e9)
-    return SlotPartitions(dataset, limit, None)

@@ -147,7 +147,7 @@ def test_a_logger_that_breaks_does_not_break_the_run(address: str, tmp_path: Pat
     finished = run_at_home(address, tmp_path / "runs", logging=logging)
     assert finished.result.ending == "complete"
     (remark,) = (each for each in finished.standing.remarks if each.topic == "logging")
-    assert remark.text.startswith("nothing more is written for csv: NotADirectoryError")
+    assert remark.text.startswith("writing for csv has stopped: NotADirectoryError")
     check_tensorboard(elastune.load_run("last", folder=tmp_path / "runs"))
 
 

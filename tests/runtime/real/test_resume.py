@@ -76,7 +76,7 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
     assert (status.standing.limits.deadline_s, status.standing.limits.budget_usd) == (1200.0, 5.0)
     assert status.final_check is not None
     assert status.final_check.left == ()
-    with pytest.raises(JobError, match=r"has come to its end \(complete\): there is nothing to resume"):
+    with pytest.raises(JobError, match=r"has ended \(complete\): there is nothing to resume"):
         elastune.resume("last", folder=tmp_path / "runs")
 
 
