@@ -95,7 +95,7 @@ def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
 
 def _with_kept_profile(path: Path) -> Job:
     """A job without a profile is planned with the one that an earlier run measured, if there is one."""
-    from elastune.api.profiling import find_profile, tell_measured, with_measurements  # noqa: PLC0415
+    from elastune.api.profiling import find_profile, describe_measured, with_measurements  # noqa: PLC0415
     from elastune.job.job import load_job  # noqa: PLC0415
     from elastune.job.tuning import is_code  # noqa: PLC0415
 
@@ -106,7 +106,7 @@ def _with_kept_profile(path: Path) -> Job:
         kept = find_profile(job, job.unopened_tuning().metric)
     if kept is None:
         return job
-    typer.echo(tell_measured(kept), err=True)
+    typer.echo(describe_measured(kept), err=True)
     return with_measurements(job, kept)
 
 

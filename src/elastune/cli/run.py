@@ -154,7 +154,7 @@ def _measured(
     meter_of: Callable[[], RunMeter],
 ) -> Job:
     """The job with a profile, which is measured first if nobody has done so."""
-    from elastune.api.profiling import measured, tell_measured  # noqa: PLC0415
+    from elastune.api.profiling import measured, describe_measured  # noqa: PLC0415
 
     if given.is_measured:
         return given
@@ -172,7 +172,7 @@ def _measured(
         meter_of=meter_of,
         again="the same command",
     )
-    typer.echo(tell_measured(how), err=True)
+    typer.echo(describe_measured(how), err=True)
     return planned
 
 

@@ -47,14 +47,14 @@ class Measure:
     def of(self, estimate: Estimate | None) -> float | None:
         return None if estimate is None else getattr(estimate, self.key)
 
-    def told(self, estimate: Estimate | None) -> str:
+    def text(self, estimate: Estimate | None) -> str:
         return "" if estimate is None else self.show(getattr(estimate, self.key))
 
     def limit(self, limits: Limits) -> float | None:
         limit: float | None = getattr(limits, self.limit_key)
         return limit
 
-    def told_limit(self, limits: Limits) -> str:
+    def limit_text(self, limits: Limits) -> str:
         limit = self.limit(limits)
         return "none" if limit is None else self.show(limit)
 
@@ -86,11 +86,11 @@ def promise_table(standing: RunStatus, so_far: str) -> Table:
 
     columns: list[Column[Measure]] = [
         Column("", lambda each: each.name, is_text=True),
-        Column("predicted", lambda each: each.told(standing.predicted)),
-        Column(f"{format_confidence(limits.confidence)} quantile", lambda each: each.told(standing.promised)),
-        Column(so_far, lambda each: each.told(standing.actual), tone=Tone.STRONG),
+        Column("predicted", lambda each: each.text(standing.predicted)),
+        Column(f"{format_confidence(limits.confidence)} quantile", lambda each: each.text(standing.promised)),
+        Column(so_far, lambda each: each.text(standing.actual), tone=Tone.STRONG),
         Column("difference", lambda each: each.difference(standing)),
-        Column("limit", lambda each: each.told_limit(limits)),
+        Column("limit", lambda each: each.limit_text(limits)),
         Column(" ", outcome, is_text=True),
     ]
     return make_table(columns, (TIME, COST))

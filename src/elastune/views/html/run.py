@@ -27,13 +27,13 @@ from elastune.views.html.markup import (
 )
 from elastune.views.run_tables import COST, TIME, Measure, note_table, round_table, stage_table, trial_table
 from elastune.views.table import Table
-from elastune.views.terminal.policy import tell_prices
+from elastune.views.terminal.policy import describe_prices
 from elastune.views.terminal.run import (
     final_check_words,
     policy_reason,
-    tell_ending,
-    tell_faults,
-    tell_hopping,
+    describe_ending,
+    describe_faults,
+    hopping_facts,
 )
 from elastune.wording import format_confidence, format_duration, format_percent, plural
 
@@ -81,7 +81,7 @@ def _header(run_report: RunReport) -> Markup:
     facts = [
         f"run {record.run}",
         f"seed {record.seed}",
-        f"{record.body.value}{tell_faults(status.faults, ' with {}')}",
+        f"{record.body.value}{describe_faults(status.faults, ' with {}')}",
         f"{record.created_utc:%Y-%m-%d %H:%M} UTC",
     ]
     return joined(
@@ -97,7 +97,7 @@ def _header(run_report: RunReport) -> Markup:
 
 
 def _prices(prices: NodePrices | None) -> Markup | None:
-    return None if prices is None else tag("p", f"Price: {tell_prices(prices)}.", class_="muted")
+    return None if prices is None else tag("p", f"Price: {describe_prices(prices)}.", class_="muted")
 
 
 def _machines(final_check: FinalCheck | None) -> Markup | None:
@@ -112,7 +112,7 @@ def _state(run_report: RunReport) -> tuple[str, str]:
     ending = status.standing.ending
     if ending is not None:
         tones = {Ending.COMPLETE: "good", Ending.TARGET: "good", Ending.FAILED: "bad"}
-        return tell_ending(ending).partition(":")[0], tones.get(ending, "muted")
+        return describe_ending(ending).partition(":")[0], tones.get(ending, "muted")
     if status.state is RunState.RUNNING:
         return "running", "muted"
     return f"interrupted after {plural(status.standing.events, 'event')}", "bad"
@@ -152,7 +152,7 @@ def _cards(run_report: RunReport) -> Iterator[Markup]:
         limit = each.limit(standing.limits)
         yield card(
             each.name.capitalize() + (" so far" if standing.ending is None else ""),
-            each.told(standing.actual),
+            each.text(standing.actual),
             *_expectations(standing, each),
             None if limit is None else f"{each.limit_name} {each.show(limit)}",
             verdict=each.kept(standing),
@@ -179,9 +179,9 @@ def _expectations(standing: RunStatus, each: Measure) -> Iterator[str]:
     if standing.predicted is None:
         return
     missed = each.difference(standing)
-    yield f"predicted {each.told(standing.predicted)}" + (f" ({missed})" if missed else "")
+    yield f"predicted {each.text(standing.predicted)}" + (f" ({missed})" if missed else "")
     if standing.promised is not None:
-        yield f"{format_confidence(standing.limits.confidence)} quantile {each.told(standing.promised)}"
+        yield f"{format_confidence(standing.limits.confidence)} quantile {each.text(standing.promised)}"
 
 
 def _best(standing: RunStatus) -> Markup | None:
@@ -198,7 +198,7 @@ def _table_section(table: Table) -> Markup:
 
 def _hopping(hopping: HoppingFigures) -> Iterator[Content]:
     """The figures in words, then a line for each round."""
-    yield html_facts(tell_hopping(hopping))
+    yield html_facts(hopping_facts(hopping))
     rounds = round_table(hopping, _MOST_ROUNDS - 1, 1)
     yield tag("h3", rounds.title)
     yield html_table(replace(rounds, notes=(_ROUND_NOTE,)))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from elastune.views.live.snapshot import NodeLine, Snapshot, StageLine, TrialLine, tell_time
+from elastune.views.live.snapshot import NodeLine, Snapshot, StageLine, TrialLine, format_clock
 from elastune.views.table import Piece
 from elastune.wording import format_usd
 
@@ -110,14 +110,14 @@ def _stage(stage: StageLine) -> Text:
     pieces: list[Piece] = [
         (f"{sign} ", "cyan" if stage.is_present else "green"),
         (f"{cell(stage.name, 5)} {cell(f'{stage.trials}', -6)} {cell(iterations, -5)} ", style),
-        (f"{cell(f'{stage.nodes}', -5)} {cell(tell_time(stage.planned_end_s), -8)}  ", style),
+        (f"{cell(f'{stage.nodes}', -5)} {cell(format_clock(stage.planned_end_s), -8)}  ", style),
     ]
     if stage.is_present:
         pieces += small_bar(stage.share, _SHARE, "cyan")
         pieces.append((f" {stage.share:4.0%}", "cyan"))
     elif stage.ended_s is not None:
         late = stage.ended_s - stage.planned_end_s > _LATE * max(stage.planned_end_s, 1.0)
-        pieces.append((tell_time(stage.ended_s), "yellow" if late else "green"))
+        pieces.append((format_clock(stage.ended_s), "yellow" if late else "green"))
     return line(*pieces)
 
 
@@ -146,7 +146,7 @@ def _node(node: NodeLine, size: int) -> Text:
         f"  {cell(node.name, 9)} ",
         (cell(node.doing, 7), style),
         *slots,
-        (f"  {held}  {cell(tell_time(node.age_s), -6)} {cell(usd, -7)}", "dim"),
+        (f"  {held}  {cell(format_clock(node.age_s), -6)} {cell(usd, -7)}", "dim"),
     )
 
 
@@ -201,7 +201,7 @@ def upcoming_rows(snapshot: Snapshot, count: int) -> list[Text]:
 
 
 def _in(seconds: float) -> str:
-    return "now" if seconds < 0.5 else f"in {tell_time(seconds)}"
+    return "now" if seconds < 0.5 else f"in {format_clock(seconds)}"
 
 
 def happened_rows(snapshot: Snapshot, count: int) -> list[Text]:
@@ -212,7 +212,7 @@ def happened_rows(snapshot: Snapshot, count: int) -> list[Text]:
         shown = shown if note is None else [note, *shown[1:]]
     return [
         line(
-            (f"  {cell(tell_time(each.at_s), -11)}  ", "dim"),
+            (f"  {cell(format_clock(each.at_s), -11)}  ", "dim"),
             (f"{each}", "yellow" if each.is_note else ""),
         )
         for each in shown

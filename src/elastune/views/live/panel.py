@@ -23,7 +23,7 @@ from elastune.views.live.lines import (
     trial_rows,
     upcoming_rows,
 )
-from elastune.views.live.snapshot import Gauge, Snapshot, StageLine, tell_time
+from elastune.views.live.snapshot import Gauge, Snapshot, StageLine, format_clock
 from elastune.views.table import Piece
 from elastune.wording import format_usd, plural
 
@@ -201,7 +201,7 @@ def _header(snapshot: Snapshot, width: int) -> list[Text]:
     if not _put_right(title, told_best, width) and not _put_right(policy, told_best, width):
         policy = told_best
     rows = [
-        ("time", snapshot.time, tell_time, ("behind plan", "ahead of plan"), "done about "),
+        ("time", snapshot.time, format_clock, ("behind plan", "ahead of plan"), "done about "),
         ("money", snapshot.money, format_usd, ("above plan", "below plan"), "in the end about "),
     ]
     told = [_told(gauge, show, words, ends) for _, gauge, show, words, ends in rows]
@@ -232,10 +232,10 @@ def _where(snapshot: Snapshot) -> str:
     present = [stage for stage in snapshot.stages if stage.is_present]
     if snapshot.is_over:
         return ""
-    return _tell_stage(snapshot, present) + "".join(f", {each}" for each in snapshot.rounds)
+    return _describe_stage(snapshot, present) + "".join(f", {each}" for each in snapshot.rounds)
 
 
-def _tell_stage(snapshot: Snapshot, present: Sequence[StageLine]) -> str:
+def _describe_stage(snapshot: Snapshot, present: Sequence[StageLine]) -> str:
     if not present:
         return ""
     if len(present) == 1 and "." not in present[0].name:

@@ -282,7 +282,7 @@ def _verb(count: int, verb: str) -> str:
     return f"{verb}s" if count == 1 else verb
 
 
-def tell_time(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Of a clock or an age; who waits for a run does not count milliseconds."""
     return f"{seconds:.1f} s" if 0.0 <= seconds < 1.0 else format_duration(seconds)
 
@@ -290,7 +290,7 @@ def tell_time(seconds: float) -> str:
 def summary_line(snapshot: Snapshot) -> str:
     """Time and money against their limits, nodes, trials, and the best so far."""
     nodes, trials, best = snapshot.nodes, snapshot.trials, snapshot.best
-    time_told = tell_time(snapshot.now_s)
+    time_told = format_clock(snapshot.now_s)
     if snapshot.time.limit is not None:
         time_told += f" of {format_duration(snapshot.time.limit)}"
     if snapshot.time.ahead:

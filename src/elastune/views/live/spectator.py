@@ -20,7 +20,7 @@ from elastune.job.policy_choice import choose, choose_policy
 from elastune.journal.records import Entry, RunId, RunRecord
 from elastune.setup.run_setup import RunSetup
 from elastune.views.live.progress import promise_of
-from elastune.views.live.snapshot import BEST, LogEntry, Snapshot, changes, summary_line, tell_time
+from elastune.views.live.snapshot import BEST, LogEntry, Snapshot, changes, summary_line, format_clock
 from elastune.views.live.taking import Subject, take
 
 _REMEMBERED = 64
@@ -207,4 +207,4 @@ class LineLog:
             self._tell(snapshot.now_s, summary_line(snapshot))
 
     def _tell(self, at_s: float, text: str) -> None:
-        self._write(f"{tell_time(at_s):>7}  {text}")
+        self._write(f"{format_clock(at_s):>7}  {text}")

@@ -16,7 +16,7 @@ from elastune.model.billing import bills_nodes
 from elastune.model.limits import Objective
 from elastune.planning.quote import BracketQuote, Forecast, FrontierPoint, Quote, StageQuote
 from elastune.views.table import Column, Table, Tone, fact_table, make_table, stacked, terminal_table
-from elastune.views.terminal.policy import kind_table, tell_minimum_charge, tell_price, tell_risk
+from elastune.views.terminal.policy import kind_table, describe_minimum_charge, describe_price, describe_risk
 from elastune.wording import format_confidence, format_duration, format_percent, format_usd, plural
 
 MOST_FRONTIER_ROWS = 20
@@ -51,7 +51,7 @@ def _headline(quote: Quote) -> Text:
     text.append(f"  [{quote.planner}]", style="dim")
     if quote.why:
         text.append(f"\n{quote.why}", style="dim")
-    price = tell_price(quote.problem.cluster)
+    price = describe_price(quote.problem.cluster)
     if price is not None:
         text.append(f"\n{price}", style="dim")
     return text
@@ -68,7 +68,7 @@ def quoted_stage_table(bracket: BracketQuote, *, title: str = "") -> Table:
         Column(iterations, lambda each: each[1].iterations),
         Column(each_has, lambda each: each[1].manner or each[1].slots_per_trial),
         Column(slots, lambda each: each[1].slots),
-        Column("nodes", lambda each: _tell_nodes(each[1])),
+        Column("nodes", lambda each: _describe_nodes(each[1])),
         Column("mean time", lambda each: each[1].seconds, format_duration, total=bracket.jct_seconds),
         Column("mean cost", lambda each: each[1].cost, format_usd, total=bracket.cost),
     ]
@@ -81,11 +81,11 @@ def quoted_stage_tables(quote: Quote) -> Iterator[Table]:
         yield quoted_stage_table(bracket, title=bracket.name if len(quote.brackets) > 1 else "")
 
 
-def _tell_nodes(stage: StageQuote) -> str:
+def _describe_nodes(stage: StageQuote) -> str:
     return f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
 
 
-def _tell_data(hopping: Hopping) -> str:
+def _describe_data(hopping: Hopping) -> str:
     parts = plural(hopping.partitions, "partition")
     if hopping.replicas > 1:
         parts += f", each on {hopping.replicas} workers"
@@ -106,10 +106,10 @@ def _totals(quote: Quote) -> Iterator[tuple[str, str | Text]]:
     yield "cost", cost
     minimum_s = quote.problem.cluster.minimum_charge_s
     if minimum_s > quote.jct_seconds and bills_nodes(quote.problem.cluster):
-        yield "charges", tell_minimum_charge(minimum_s)
+        yield "charges", describe_minimum_charge(minimum_s)
     if quote.risk is not None:
         limited = limits.deadline_s is not None or limits.budget_usd is not None
-        yield "spot", tell_risk(quote.risk, limited=limited)
+        yield "spot", describe_risk(quote.risk, limited=limited)
         if limited and quote.risk.share_kept < quote.problem.limits.confidence:
             sure = format_confidence(quote.problem.limits.confidence)
             told = f"with interruptions the limits are kept less often than {sure}: the plan above has none"
@@ -117,7 +117,7 @@ def _totals(quote: Quote) -> Iterator[tuple[str, str | Text]]:
     if quote.stop_when is not None:
         yield "or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that"
     if quote.problem.hopping is not None:
-        yield "data", _tell_data(quote.problem.hopping)
+        yield "data", _describe_data(quote.problem.hopping)
     yield "nodes", f"at most {quote.peak_nodes} at once"
     yield "how good", _how_good(quote)
     if quote.planner != "static":

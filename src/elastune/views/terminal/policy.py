@@ -29,7 +29,7 @@ def format_price(usd: float) -> str:
     return f"${whole}.{digits:0<2}"
 
 
-def tell_price(terms: ClusterTerms | None) -> str | None:
+def describe_price(terms: ClusterTerms | None) -> str | None:
     """A price that was looked up, with its source; None: the job's own, which its author knows."""
     source = None if terms is None else price_source(terms)
     if terms is None or source is None:
@@ -39,7 +39,7 @@ def tell_price(terms: ClusterTerms | None) -> str | None:
     return f"{format_price(terms.price_per_hour)} per node-hour ({source}){dearer}"
 
 
-def tell_prices(prices: NodePrices) -> str:
+def describe_prices(prices: NodePrices) -> str:
     """What nodes of a run cost, and those that cost something else."""
     told = f"{format_price(prices.usd_per_hour)} per node-hour ({prices.source})"
     for usd, nodes in prices.others:
@@ -47,7 +47,7 @@ def tell_prices(prices: NodePrices) -> str:
     return told
 
 
-def tell_risk(risk: SpotRisk, *, limited: bool = True) -> str:
+def describe_risk(risk: SpotRisk, *, limited: bool = True) -> str:
     """Without limits there is nothing to keep but the end of the search."""
     least, most = (format_duration(seconds) for seconds in risk.jct_seconds_range)
     kept = f"{risk.kept} of {risk.rehearsals}"
@@ -59,7 +59,7 @@ def tell_risk(risk: SpotRisk, *, limited: bool = True) -> str:
     )
 
 
-def tell_minimum_charge(seconds: float) -> str:
+def describe_minimum_charge(seconds: float) -> str:
     """For quotes of runs that are shorter than that."""
     return f"a node is charged for at least {format_duration(seconds)} (cluster.minimum_charge)"
 
@@ -147,7 +147,7 @@ def _headline(quote: PolicyQuote) -> Text:
     if not given:
         text.append(" (no deadline and no budget: nothing is promised)")
     text.append(f"\n{quote.choice}", "dim")
-    price = tell_price(quote.cluster)
+    price = describe_price(quote.cluster)
     return text if price is None else text.append(f"\n{price}", "dim")
 
 
@@ -206,7 +206,7 @@ def _totals(quote: PolicyQuote) -> Text:
             f"\n{times} and {money} in {plural(quote.rehearsals, 'rehearsal')}: how far it goes is luck"
         )
     if quote.minimum_charge_s > predicted.jct_seconds:
-        text.append(f"; {tell_minimum_charge(quote.minimum_charge_s)}")
+        text.append(f"; {describe_minimum_charge(quote.minimum_charge_s)}")
     text.append(
         f"\nabout {plural(round(quote.trials), 'trial')} on at most {plural(quote.peak_nodes, 'node')}"
     )
@@ -221,7 +221,7 @@ def _totals(quote: PolicyQuote) -> Text:
     promise = f"{hard}, with the best model so far" if hard else ""
     text.append(f", by rehearsals on unknown curves{promise}", "dim")
     if quote.risk is not None:
-        text.append(f"\nspot: {tell_risk(quote.risk, limited=bool(count))}")
+        text.append(f"\nspot: {describe_risk(quote.risk, limited=bool(count))}")
     return text
 
 

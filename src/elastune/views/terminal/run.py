@@ -44,7 +44,7 @@ def account(standing: RunStatus, so_far: str, *, last_notes: bool = False) -> It
         yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
     yield fact_table(_facts(standing))
     if standing.ending is None:
-        yield fact_table([("nodes now", _tell_nodes(standing))])
+        yield fact_table([("nodes now", _describe_nodes(standing))])
     yield from hopping_parts(standing)
     if standing.stages:
         yield terminal_table(stage_table(standing))
@@ -56,7 +56,7 @@ def account(standing: RunStatus, so_far: str, *, last_notes: bool = False) -> It
 
 def _facts(standing: RunStatus) -> Iterator[tuple[str, str | Text]]:
     """The best model, the trials, the cluster."""
-    yield "best", tell_best(standing.best, standing.metric)
+    yield "best", describe_best(standing.best, standing.metric)
     trials = ", ".join(f"{count:,} {phase}" for phase, count in standing.phases.items())
     told = f"{standing.trials:,}" + (f": {trials}" if trials else "")
     yield "trials", f"{told}; {plural(standing.iterations, 'iteration')} in all"
@@ -73,16 +73,16 @@ def _facts(standing: RunStatus) -> Iterator[tuple[str, str | Text]]:
         yield "beware", Text(warning, "bold yellow")
 
 
-def tell_best(best: BestTrial | None, metric: str) -> Text:
+def describe_best(best: BestTrial | None, metric: str) -> Text:
     if best is None:
         return Text("none: no trial has a checkpoint")
     text = Text.assemble(f"{metric} ", (f"{best.metric:.5g}", "bold green"))
     text.append(f" after {plural(best.iterations, 'iteration')}: trial {best.trial}")
-    text.append(f" ({tell_config(best.config)})" if best.config else "", "dim")
+    text.append(f" ({format_config(best.config)})" if best.config else "", "dim")
     return text
 
 
-def tell_config(config: Config) -> str:
+def format_config(config: Config) -> str:
     def show(value: object) -> str:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -104,7 +104,7 @@ def sparkline(growth: Sequence[tuple[float, int]], end_s: float, cells: int = _S
     return "".join(_BARS[max(round(each / peak * top), int(each > 0.0))] for each in held)
 
 
-def _tell_nodes(standing: RunStatus) -> str:
+def _describe_nodes(standing: RunStatus) -> str:
     now = standing.nodes
     others = ((now.booting, "booting"), (now.requested, "asked for"))
     return ", ".join([f"{now.ready} up", *(f"{count} {word}" for count, word in others if count)])
@@ -113,22 +113,22 @@ def _tell_nodes(standing: RunStatus) -> str:
 def hopping_parts(standing: RunStatus) -> Iterator[RenderableType]:
     """Nothing, where no model hops."""
     if standing.hopping is not None:
-        yield fact_table(tell_hopping(standing.hopping))
+        yield fact_table(hopping_facts(standing.hopping))
         yield terminal_table(round_table(standing.hopping, _FIRST_ROUNDS, _LAST_ROUNDS))
 
 
-def tell_hopping(hopping: HoppingFigures) -> Iterator[tuple[str, str]]:
+def hopping_facts(hopping: HoppingFigures) -> Iterator[tuple[str, str]]:
     """A word and what there is to say about it."""
-    yield "visits", _tell_visits(hopping)
+    yield "visits", _describe_visits(hopping)
     if hopping.utilisation is not None:
         around = (hopping.occupied_s - hopping.training_s) / hopping.up_s
         busy = f"{format_percent(hopping.utilisation)} of the time for which they were up"
         busy += f", {around:.1%} went to bringing and saving models" if around > 0.0 else ""
-        yield "workers", f"trained {busy}{_tell_gap(hopping)}"
+        yield "workers", f"trained {busy}{_describe_gap(hopping)}"
     moved = f"{plural(hopping.hops, 'time')} a model came from another worker"
     if hopping.moved_bytes is not None and hopping.formula_bytes is not None:
         moved += (
-            f", {tell_bytes(hopping.moved_bytes)} in all; {tell_bytes(hopping.formula_bytes)} if every visit "
+            f", {format_bytes(hopping.moved_bytes)} in all; {format_bytes(hopping.formula_bytes)} if every visit "
             "were a hop"
         )
     yield "hops", moved
@@ -137,7 +137,7 @@ def tell_hopping(hopping: HoppingFigures) -> Iterator[tuple[str, str]]:
         yield "data", f"{loads} of the workers' time"
 
 
-def _tell_gap(hopping: HoppingFigures) -> str:
+def _describe_gap(hopping: HoppingFigures) -> str:
     """Of rounds that were disturbed nobody knows what they must take."""
     if hopping.gap is None:
         return ""
@@ -146,7 +146,7 @@ def _tell_gap(hopping: HoppingFigures) -> str:
     return f"; {which} took {max(0.0, hopping.gap):.1%} more than they must"
 
 
-def _tell_visits(hopping: HoppingFigures) -> str:
+def _describe_visits(hopping: HoppingFigures) -> str:
     rounds = sum(each.manner == "hopping" for each in hopping.rounds)
     told = f"{hopping.visits:,} to {plural(hopping.partitions, 'partition')} in {plural(rounds, 'round')}"
     if hopping.validation_partitions:
@@ -162,7 +162,7 @@ def _tell_visits(hopping: HoppingFigures) -> str:
     return told
 
 
-def tell_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """`812 B`, `1.23 MB`: powers of ten, three digits."""
     for unit in _UNITS[:-1]:
         if count < 999.5:
@@ -175,11 +175,11 @@ def policy_reason(job: Job, policy: str) -> str:
     return str(choose(job, None if policy == choose_policy(job) else policy))
 
 
-def tell_ending(ending: Ending) -> str:
+def describe_ending(ending: Ending) -> str:
     return _ENDINGS[ending]
 
 
-def tell_faults(faults: str | None, within: str = ", {}") -> str:
+def describe_faults(faults: str | None, within: str = ", {}") -> str:
     """Nothing if there were none; `within` has a place for the words."""
     if faults in (None, "none"):
         return ""

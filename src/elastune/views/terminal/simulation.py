@@ -28,7 +28,7 @@ from elastune.views.table import (
     terminal_table,
     titled,
 )
-from elastune.views.terminal.run import account, policy_reason, tell_ending, tell_faults
+from elastune.views.terminal.run import account, policy_reason, describe_ending, describe_faults
 from elastune.wording import format_confidence, format_duration, plural
 
 
@@ -63,7 +63,7 @@ def render_overview(overview: Overview) -> Iterator[RenderableType]:
     headline = Text.assemble((overview.name, "bold"), f", simulated: {what}")
     if len(overview.runs) < overview.asked:
         headline.append(f", {len(overview.runs):,} of {plural(overview.asked, 'run')}", "yellow")
-    headline.append(tell_faults(overview.faults, "  [{}]"), "dim")
+    headline.append(describe_faults(overview.faults, "  [{}]"), "dim")
     level = format_confidence(summaries[0].limits.confidence)
     best = f"best: the {summaries[0].metric_name} of the best model ({summaries[0].mode.value})"
     headline.append(f"\n{best}; {level}: quantile of the prediction; se: standard error", "dim")
@@ -78,9 +78,9 @@ def _one(campaign: Campaign) -> Iterator[RenderableType]:
     run, setup = campaign.runs[0], campaign.contestants[0].setup
     standing = run.standing
     headline = Text.assemble(
-        (setup.job.name, "bold"), ", simulated: ", (tell_ending(run.result.ending), "bold")
+        (setup.job.name, "bold"), ", simulated: ", (describe_ending(run.result.ending), "bold")
     )
-    headline.append(f"  [seed {run.result.seed}{tell_faults(campaign.faults)}]", "dim")
+    headline.append(f"  [seed {run.result.seed}{describe_faults(campaign.faults)}]", "dim")
     headline.append(f"\npolicy {policy_reason(setup.job, setup.policy)}")
     yield headline
     yield from account(standing, "simulated")
@@ -90,10 +90,10 @@ def _figure_table(summaries: Sequence[PolicySummary]) -> Table:
     """Three rows for each policy, under its name."""
     columns: list[Column[_Line]] = [
         Column("", lambda line: line.name, is_text=True),
-        Column("predicted", lambda line: line.told(line.summary.predicted), min_width=7),
+        Column("predicted", lambda line: line.text(line.summary.predicted), min_width=7),
         Column(
             format_confidence(summaries[0].limits.confidence),
-            lambda line: line.told(line.summary.promised),
+            lambda line: line.text(line.summary.promised),
             min_width=7,
         ),
         Column("mean", lambda line: line.figure("mean"), min_width=7),
@@ -121,8 +121,8 @@ class _Line:
     def name(self) -> str:
         return self.summary.policy if self.measure is None else f"  {self.measure.name}"
 
-    def told(self, estimate: Estimate | None) -> str:
-        return "" if self.measure in (None, _BEST) else self.measure.told(estimate)
+    def text(self, estimate: Estimate | None) -> str:
+        return "" if self.measure in (None, _BEST) else self.measure.text(estimate)
 
     def figure(self, name: str) -> str:
         """`mean`, `se`, ..., as far as there is one."""
@@ -136,7 +136,7 @@ class _Line:
 
     @property
     def limit(self) -> str:
-        return "" if self.measure in (None, _BEST) else self.measure.told_limit(self.summary.limits)
+        return "" if self.measure in (None, _BEST) else self.measure.limit_text(self.summary.limits)
 
     @property
     def kept(self) -> Cell | None:
@@ -180,7 +180,7 @@ def _show_error(se: float | None, show: Formatter) -> str:
 def _outcomes(seeds: Sequence[int], summaries: Sequence[PolicySummary]) -> Iterator[tuple[str, str]]:
     """How the runs ended, what was noted, and which policy won on how many seeds."""
     for summary in summaries:
-        ends = ", ".join(f"{count} {tell_ending(Ending(end))}" for end, count in summary.endings.items())
+        ends = ", ".join(f"{count} {describe_ending(Ending(end))}" for end, count in summary.endings.items())
         told = ends
         if summary.failed_trials:
             told += f"; {summary.failed_trials:,} of {plural(summary.trials, 'trial')} failed"

@@ -14,8 +14,8 @@ from elastune.runs.reopening import Audit, ReopenedRun
 from elastune.runs.run_files import repeating
 from elastune.runs.run_list import RunState
 from elastune.views.table import Column, Table, fact_table, make_table, stacked, terminal_table, titled
-from elastune.views.terminal.policy import tell_prices
-from elastune.views.terminal.run import account, describe_final_check, policy_reason, tell_ending, tell_faults
+from elastune.views.terminal.policy import describe_prices
+from elastune.views.terminal.run import account, describe_final_check, policy_reason, describe_ending, describe_faults
 from elastune.views.terminal.simulation import render_overview, where_several
 from elastune.wording import format_duration, plural
 
@@ -78,13 +78,13 @@ def _parts(status: ReopenedRun) -> Iterator[RenderableType]:
 def _headline(status: ReopenedRun) -> Text:
     record, standing = status.record, status.standing
     text = Text.assemble((f"{record.run} {record.name}", "bold"), f", {record.body.value}: ")
-    text.append(_tell_state(status), "bold")
-    text.append(f"  [seed {record.seed}{tell_faults(status.faults)}]", "dim")
+    text.append(_describe_state(status), "bold")
+    text.append(f"  [seed {record.seed}{describe_faults(status.faults)}]", "dim")
     text.append(f"\npolicy {policy_reason(status.job, standing.policy)}")
     return text
 
 
-def _tell_state(status: ReopenedRun) -> str:
+def _describe_state(status: ReopenedRun) -> str:
     match status.state:
         case RunState.RUNNING:
             return f"running ({status.writer})"
@@ -94,7 +94,7 @@ def _tell_state(status: ReopenedRun) -> str:
             return f"interrupted after {plural(status.standing.events, 'event')}"
         case _:
             ending = status.standing.ending
-            return status.state.value if ending is None else tell_ending(ending)
+            return status.state.value if ending is None else describe_ending(ending)
 
 
 def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
@@ -102,7 +102,7 @@ def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
     yield "events", f"{status.standing.events:,}"
     yield "folder", f"{status.folder.path}"
     if status.standing.prices is not None:
-        yield "price", tell_prices(status.standing.prices)
+        yield "price", describe_prices(status.standing.prices)
     if status.final_check is not None:
         yield "machines", describe_final_check(status.final_check)
     elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _AT_HOME:
@@ -167,7 +167,7 @@ def _kept(finished: FinishedRun) -> Iterator[tuple[str, str | Text]]:
         yield "tracebacks", f"{finished.folder.logs}, a file for each trial"
     yield "look at it", f"elastune report {run}"
     if standing.prices is not None:
-        yield "price", tell_prices(standing.prices)
+        yield "price", describe_prices(standing.prices)
     if finished.final_check is not None:
         yield "machines", describe_final_check(finished.final_check)
 
@@ -178,7 +178,7 @@ def _outcome(finished: FinishedRun) -> str:
     if standing.has_failed and standing.failures:
         first = standing.failures[0]
         return f"failed, {first.trials} of {standing.trials} trials with {_last_line(first.error)}"
-    return tell_ending(finished.result.ending)
+    return describe_ending(finished.result.ending)
 
 
 def _last_line(error: str) -> str:
