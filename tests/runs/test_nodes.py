@@ -150,7 +150,7 @@ def test_a_cloud_that_does_not_answer_is_no_empty_cloud(cloud: VirtualCloud, run
 
 
 def test_a_provider_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(JobError, match="provider is 'moon'; expected .*, whose nodes can be listed"):
+    with pytest.raises(JobError, match=r"provider is 'moon'; expected .*, whose nodes can be listed"):
         Supervision(provider="moon")
 
 

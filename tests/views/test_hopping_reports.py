@@ -22,7 +22,7 @@ from elastune.views.figures.gantt_layout import lay_out
 from elastune.views.live.panel import panel_lines
 from elastune.views.run_tables import round_table
 from elastune.views.table import terminal_table
-from elastune.views.terminal.run import hopping_parts, format_bytes, hopping_facts
+from elastune.views.terminal.run import format_bytes, hopping_facts, hopping_parts
 from elastune.views.terminal.simulation import render_campaign
 from tests.history.test_hopping_history import LOSSES, PLAIN, RANDOM, SHA, VALIDATED, scenes, simulated
 from tests.runs.rehearsal import job_of
