@@ -1,4 +1,4 @@
-"""Elastune: hyperparameter tuning that finishes on time and on budget, on a cluster that stretches.
+"""Elastune: hyperparameter tuning that finishes on time and on budget, on an elastic cluster.
 
 >>> import elastune
 >>> quote = elastune.plan("job.yaml")
@@ -30,68 +30,35 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "ElastuneError",
-    "InfeasibleError",
-    "Job",
-    "JobError",
-    "LoadedRun",
-    "NoPlanError",
-    "Objective",
-    "Quote",
-    "RunResult",
-    "Trainable",
-    "Worker",
-    "__version__",
-    "list_runs",
-    "load_checkpoint",
-    "load_job",
-    "load_run",
-    "plan",
-    "quote",
-    "replay",
-    "report",
-    "resume",
-    "simulate",
-    "simulate_many",
-    "status",
-    "stop",
-    "tune",
-]
+    "ElastuneError", "InfeasibleError", "Job", "JobError", "LoadedRun", "NoPlanError", "Objective", "Quote",
+    "RunResult", "Trainable", "Worker", "__version__", "list_runs", "load_checkpoint", "load_job", "load_run",
+    "plan", "quote", "replay", "report", "resume", "simulate", "simulate_many", "status", "stop", "tune",
+]  # fmt: skip
 
 # Loaded on first use, so that `import elastune` and `elastune --help` stay fast.
-_HOMES = {
-    "ElastuneError": "elastune.errors",
-    "InfeasibleError": "elastune.errors",
-    "Job": "elastune.job.job",
-    "JobError": "elastune.errors",
-    "LoadedRun": "elastune.api.results",
-    "NoPlanError": "elastune.planning.infeasible",
-    "Objective": "elastune.model.limits",
-    "Quote": "elastune.planning.quote",
-    "RunResult": "elastune.history.result",
-    "Trainable": "elastune.training.trainable",
-    "Worker": "elastune.training.worker",
-    "list_runs": "elastune.api.simulating",
-    "load_checkpoint": "elastune.checkpoints.store",
-    "load_job": "elastune.job.job",
-    "load_run": "elastune.api.results",
-    "plan": "elastune.api.planning",
-    "quote": "elastune.api.planning",
-    "replay": "elastune.api.simulating",
-    "report": "elastune.api.reporting",
-    "resume": "elastune.api.tuning",
-    "simulate": "elastune.api.simulating",
-    "simulate_many": "elastune.api.simulating",
-    "status": "elastune.api.simulating",
-    "stop": "elastune.api.tuning",
-    "tune": "elastune.api.tuning",
+_MODULES = {
+    "elastune.api.planning": ("plan", "quote"),
+    "elastune.api.reporting": ("report",),
+    "elastune.api.results": ("LoadedRun", "load_run"),
+    "elastune.api.simulating": ("list_runs", "replay", "simulate", "simulate_many", "status"),
+    "elastune.api.tuning": ("resume", "stop", "tune"),
+    "elastune.checkpoints.store": ("load_checkpoint",),
+    "elastune.errors": ("ElastuneError", "InfeasibleError", "JobError"),
+    "elastune.history.result": ("RunResult",),
+    "elastune.job.job": ("Job", "load_job"),
+    "elastune.model.limits": ("Objective",),
+    "elastune.planning.infeasible": ("NoPlanError",),
+    "elastune.planning.quote": ("Quote",),
+    "elastune.training.trainable": ("Trainable",),
+    "elastune.training.worker": ("Worker",),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'elastune' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -3,9 +3,9 @@
     ElastuneError
     ├── JobError           the job, a profile or an option is wrong; the user can fix it   (exit code 2)
     ├── InfeasibleError    no plan keeps the limits; says what would fit                   (exit code 3)
-    ├── ExecutionError     a run or its records cannot go on (a damaged or busy journal)   (exit code 4)
+    ├── ExecutionError     a run cannot continue (damaged or busy journal, say)            (exit code 4)
     │   └── UnreadableError    the data of the job cannot be read
-    └── InvariantError     a promise between our own modules is broken; it is our bug      (exit code 70)
+    └── InvariantError     a contract between our own modules is broken: a bug of Elastune (exit code 70)
 
 Expected outcomes (a pruned trial, a lost spot node) are values, never exceptions.
 """
@@ -34,16 +34,16 @@ class InfeasibleError(ElastuneError):
 
 
 class ExecutionError(ElastuneError):
-    """The input is right, yet the run cannot go on. The message says what was found and what to do."""
+    """The input is valid, but the run cannot continue. The message says what was found and what to do."""
 
     exit_code = 4
 
 
 class UnreadableError(ExecutionError):
-    """A part of the data cannot be read: not the fault of the trial that came to read it."""
+    """Part of the data cannot be read; the trial that read it is not at fault."""
 
 
 class InvariantError(ElastuneError):
-    """A promise between two of our own modules does not hold."""
+    """A contract between two of our own modules is broken."""
 
     exit_code = 70

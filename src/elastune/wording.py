@@ -1,7 +1,4 @@
-"""How durations, money and shares are written for people.
-
-The words of messages: values cut to a readable length, lists of choices, the word that was meant.
-"""
+"""Formatting for messages and tables: durations, money, shares, shortened values, lists, suggestions."""
 
 from __future__ import annotations
 
@@ -28,14 +25,14 @@ def format_duration(seconds: float) -> str:
 
 
 def format_usd(amount: float) -> str:
-    """`$1,234.56`; below ten cents with enough digits to tell two amounts apart."""
+    """`$1,234.56`; four decimals below ten cents."""
     if amount != 0 and abs(amount) < 0.1:
         return f"${amount:.4f}"
     return f"${amount:,.2f}"
 
 
 def write_duration(seconds: float) -> str:
-    """`14m12s`, `11h59m29s`: whole seconds, as a job file would have it."""
+    """`14m12s`, `11h59m29s`: whole seconds, in the notation of job files."""
     whole = round(seconds)
     parts = ((whole // 3600, "h"), (whole // 60 % 60, "m"), (whole % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
@@ -62,7 +59,7 @@ _short.maxlevel = 2
 
 
 def seen(value: object) -> str:
-    """A value in a message, cut to a readable length however deep it is."""
+    """A value in a message, cut to a readable length at any depth."""
     return "empty" if value is None else _short.repr(value)
 
 
@@ -73,14 +70,14 @@ def either(words: Iterable[str]) -> str:
 
 
 def several(words: Iterable[str], most: int = 12) -> str:
-    """`a, b, c`, and how many more there are where the list would fill the screen."""
+    """`a, b, c`; of a list longer than `most`, the number of the others."""
     listed = list(words)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more if listed else "none"
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
+    """The known word that was probably intended, if any."""
     by_lower = {name.lower(): name for name in known}
     lower = str(word).lower()[:60]
     beginnings = [name for name in by_lower if len(lower) > 2 and name.startswith(lower)]
@@ -89,7 +86,7 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """The question to add to a complaint, or nothing."""
+    """A suggestion to append to an error message, or nothing."""
     close = nearest(word, known) if isinstance(word, str) else None
     return f"; did you mean '{close}'?" if close else ""
 
@@ -98,5 +95,5 @@ _CREDENTIALS = re.compile(r"://[^/@\s]+@")
 
 
 def without_secrets(text: str) -> str:
-    """Addresses without the user and the password that may be in them: what others say goes into reports."""
+    """Removes user and password from URLs: foreign messages are copied into reports."""
     return _CREDENTIALS.sub("://", text)

@@ -49,9 +49,7 @@ def test_measuring_on_rented_machines_is_asked_for(job: Path, command: str) -> N
     assert done.exit_code != 0
     # Two nodes at $12.24 for five minutes, and the minute in which they end by themselves.
     assert "measuring takes up to 5m00s and at most $2.45" in done.output
-    assert "measuring spends money, and nobody is there to be asked; say --yes if it may" in str(
-        done.exception
-    )
+    assert "measuring spends money, and there is no terminal to confirm on; pass --yes" in str(done.exception)
     assert not list(job.parent.glob("elastune-runs/*"))
 
 
@@ -61,4 +59,4 @@ def test_a_run_on_rented_machines_is_asked_for(job: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(job)])
     assert done.exit_code != 0
     assert "EC2 on demand, us-east-1, built-in list" in " ".join(done.output.split())
-    assert "this run spends money, and nobody is there to be asked" in str(done.exception)
+    assert "this run spends money, and there is no terminal to confirm on" in str(done.exception)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from elastune.api.caller import watching
-from elastune.cli.meters import Lines, Screen, Silence, open_meter
+from elastune.cli.meters import Lines, RunMeter, Screen, open_meter
 from elastune.core.state import State
 from elastune.views.live.spectator import LineLog, Opening
 from tests.cli.commands import elastune
@@ -67,8 +67,8 @@ def test_a_run_at_a_terminal_has_a_screen_and_after_ctrl_c_goes_on_with_lines(tm
         assert word in seen
     assert HIDE in seen
     assert seen.rindex(SHOW) > seen.rindex(HIDE)
-    assert b"go on with: elastune resume" in seen[seen.rindex(SHOW) :]
-    assert seen.count(b"saving everything and giving the nodes back") == 1
+    assert b"continue with: elastune resume" in seen[seen.rindex(SHOW) :]
+    assert seen.count(b"saving everything and releasing the nodes") == 1
 
     done = subprocess.run(
         command("resume", "last", "--plain"),
@@ -92,7 +92,7 @@ def test_a_run_at_a_terminal_has_a_screen_and_after_ctrl_c_goes_on_with_lines(tm
     assert both.returncode == 2
 
 
-@pytest.mark.parametrize(("quiet", "plain", "kind"), [(True, False, Silence), (False, True, Lines)])
+@pytest.mark.parametrize(("quiet", "plain", "kind"), [(True, False, RunMeter), (False, True, Lines)])
 def test_who_wants_no_screen_gets_none(quiet: bool, plain: bool, kind: type) -> None:
     assert type(open_meter(quiet=quiet, plain=plain)) is kind
 

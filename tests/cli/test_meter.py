@@ -27,7 +27,7 @@ from elastune.runs.campaign import CampaignProgress
 def test_one_run_is_measured_by_its_deadline_or_else_by_what_is_expected(
     progress: CampaignProgress, told: str, full_at_s: float
 ) -> None:
-    assert meter._told(progress) == told
+    assert meter._progress_text(progress) == told
     assert meter._end_s(progress) == full_at_s
 
 

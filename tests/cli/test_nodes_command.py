@@ -83,7 +83,7 @@ def test_what_is_alive_is_listed_and_orphans_are_named(ec2: Any, aws: dict[str, 
     assert done.returncode == 0
     assert f"orphan {over}: its lease ended 1m0" in done.stdout
     assert f"orphan {foreign}" not in done.stdout
-    assert "2 nodes alive, $1.05 per hour; 1 orphan, $0.53 per hour" in done.stdout
+    assert "2 nodes running, $1.05 per hour; 1 orphan, $0.53 per hour" in done.stdout
     for word in ("f0f0f0", "digits", "me", "g4dn.xlarge on-demand", "running", "$0.53", "over"):
         assert word in done.stdout
     assert aws["AWS_SECRET_ACCESS_KEY"] not in done.stdout + done.stderr
@@ -94,7 +94,7 @@ def test_a_sweep_ends_the_orphans_alone(ec2: Any, aws: dict[str, str], tmp_path:
     foreign, over, without = start(ec2), start(ec2, lease_s=-60.0), start(ec2, lease_s=None)
     done = nodes("--sweep", "--yes", cwd=tmp_path, aws=aws)
     assert done.returncode == 0, done.stdout
-    assert "2 orphans ended; a new listing shows nothing of it" in " ".join(done.stdout.split())
+    assert "2 orphans ended; a new listing shows none of them" in " ".join(done.stdout.split())
     found = states(ec2)
     assert (found[foreign], found[over], found[without]) == ("running", "terminated", "terminated")
     again = json.loads(nodes("--sweep", "--yes", "--json", cwd=tmp_path, aws=aws).stdout)
@@ -107,14 +107,14 @@ def test_nobody_to_be_asked_means_no(ec2: Any, aws: dict[str, str], tmp_path: Pa
     over = start(ec2, lease_s=-60.0)
     done = nodes("--sweep", cwd=tmp_path, aws=aws)
     assert done.returncode == 2
-    assert "nobody is there to be asked; say --yes if they may" in " ".join(done.stderr.split())
+    assert "there is no terminal to confirm on; pass --yes" in " ".join(done.stderr.split())
     assert states(ec2)[over] == "running"
 
 
 def test_another_region_is_another_list(ec2: Any, aws: dict[str, str], tmp_path: Path) -> None:
     start(ec2)
     done = nodes("--region", "ap-south-1", cwd=tmp_path, aws=aws)
-    assert (done.returncode, done.stdout.strip()) == (0, "nothing is alive")
+    assert (done.returncode, done.stdout.strip()) == (0, "no nodes running")
 
 
 def test_an_ec2_that_is_not_set_up_is_told_in_one_line(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_ec2_that_is_not_set_up_is_told_in_one_line(tmp_path: Path) -> None:
     }
     done = nodes(cwd=tmp_path, aws=bare, columns=40)
     assert done.returncode == 4
-    told = [line for line in done.stdout.splitlines() if line.startswith("ec2 was not looked at: no AWS")]
+    told = [line for line in done.stdout.splitlines() if line.startswith("ec2 could not be listed: no AWS")]
     assert len(told) == 1
     assert nodes("--sweep", "--yes", cwd=tmp_path, aws=bare).returncode == 4  # it was asked for by name
 
@@ -134,5 +134,5 @@ def test_an_ec2_that_does_not_answer_is_no_empty_one(aws: dict[str, str], tmp_pa
     silent = {**aws, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     done = nodes(cwd=tmp_path, aws=silent)
     assert done.returncode == 4
-    assert "ec2 was not looked at: EC2 did not answer" in done.stdout
+    assert "ec2 could not be listed: EC2 did not answer" in done.stdout
     assert nodes("--sweep", "--yes", cwd=tmp_path, aws=silent).returncode == 4

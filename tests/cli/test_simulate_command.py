@@ -195,13 +195,13 @@ def test_many_failures_are_a_warning_and_nothing_but_failures_is_exit_code_4(
     done = run("simulate", some, "--policy", policy, cwd=tmp_path)
     assert done.returncode == 0
     assert re.search(
-        r"beware +\d+ of \d+ trials failed: the best model is the best of the others", done.stdout
+        r"warning +\d+ of \d+ trials failed: the best model is the best of the others", done.stdout
     )
     done = run("simulate", job_with(tmp_path, "return 1 / 0"), "--policy", policy, cwd=tmp_path)
     assert done.returncode == 4
     assert "failed: no trial is left" in done.stdout
     few = job_with(tmp_path, "return config['x'] if config['x'] > 0.05 else 1 / 0")
-    assert "beware" not in run("simulate", few, "--policy", policy, cwd=tmp_path).stdout
+    assert "warning" not in run("simulate", few, "--policy", policy, cwd=tmp_path).stdout
 
 
 def test_the_table_of_failures_is_not_cut_and_keeps_type_and_message(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import prepare
-from elastune.views.terminal.policy import tell_prices
+from elastune.views.terminal.policy import describe_prices
 
 LEARN = f"{Path(__file__).parents[1] / 'fire' / 'curves.py'}:learn"
 
@@ -53,7 +53,7 @@ def test_the_bill_tells_the_price_its_source_and_who_cost_something_else() -> No
     nodes = len(state.ledger.nodes)
     standing = status_of(setup, state, seed=1, predicted=None)
     assert standing.prices == NodePrices(usd_per_hour=4.0, source=source, others=((12.24, nodes),))
-    text = tell_prices(standing.prices)
+    text = describe_prices(standing.prices)
     assert text == f"$4.00 per node-hour ({source}), {nodes} nodes at $12.24"
     result = run.result(Estimate(jct_seconds=0.0, cost=0.0)).to_dict()
     assert (result["price_per_hour"], result["price_source"]) == (4.0, source)

@@ -109,7 +109,7 @@ def test_spot_is_simulated_with_interruptions() -> None:
     quote = elastune.plan(ec2_job("spot"))
     assert quote.risk is not None
     assert quote.risk.interruptions_per_hour == 0.05
-    assert "0.05 interruptions per node-hour; in 20 rehearsals" in shown(quote)
+    assert "0.05 interruptions per node-hour; in 20 simulations" in shown(quote)
     assert elastune.plan(ec2_job()).risk is None
 
 

@@ -16,14 +16,14 @@ LEFT = FinalCheck(left=("i-1", "i-2"), at=GONE.at, how=GONE.how)
 
 
 def test_that_nothing_is_left_is_told_with_who_looked() -> None:
-    assert final_check_words(GONE) == "nothing of it is alive (listing of EC2 at 12:03:11 UTC)"
+    assert final_check_words(GONE) == "no nodes left running (listing of EC2 at 12:03:11 UTC)"
     assert not describe_final_check(GONE).style
 
 
 def test_what_is_left_is_told_loudly_and_with_what_to_do() -> None:
     words = final_check_words(LEFT)
     assert words.startswith(
-        "2 nodes may be alive and cost money: i-1, i-2 (listing of EC2 at 12:03:11 UTC); "
+        "2 nodes may be running and cost money: i-1, i-2 (listing of EC2 at 12:03:11 UTC); "
     )
     assert "`elastune nodes --sweep`" in words
     assert describe_final_check(LEFT).style == "bold red"

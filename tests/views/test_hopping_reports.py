@@ -22,7 +22,7 @@ from elastune.views.figures.gantt_layout import lay_out
 from elastune.views.live.panel import panel_lines
 from elastune.views.run_tables import round_table
 from elastune.views.table import terminal_table
-from elastune.views.terminal.run import hopping_parts, tell_bytes, tell_hopping
+from elastune.views.terminal.run import format_bytes, hopping_facts, hopping_parts
 from elastune.views.terminal.simulation import render_campaign
 from tests.history.test_hopping_history import LOSSES, PLAIN, RANDOM, SHA, VALIDATED, scenes, simulated
 from tests.runs.rehearsal import job_of
@@ -74,7 +74,7 @@ def test_a_page_has_the_visits_a_round_alone_and_the_figures(lossy: Campaign, dr
     assert "How the models hopped" in page.text
     assert "a bar one visit to a partition" in page.text
     assert "node lost" in page.text
-    for name, told in tell_hopping(hopping_in(lossy)):
+    for name, told in hopping_facts(hopping_in(lossy)):
         assert f"{name} {told}" in page.text
     assert made.to_dict()["hopping"] == hopping_in(lossy).to_dict()
 
@@ -147,10 +147,10 @@ def test_of_many_rounds_the_first_and_the_last_are_shown(together: Campaign) -> 
 
 def test_sizes_are_told_beside_the_formula(together: Campaign) -> None:
     hopping = replace(hopping_in(together), moved_bytes=12_345_678, formula_bytes=2_000_000_000)
-    told = dict(tell_hopping(replace(hopping, loads=8, load_s=2.0)))
+    told = dict(hopping_facts(replace(hopping, loads=8, load_s=2.0)))
     assert "12.3 MB in all; 2 GB if every visit were a hop" in told["hops"]
     assert told["data"] == "partitions read 8 times, in 2.0 s of the workers' time"
-    assert [tell_bytes(count) for count in (0, 999, 999.6, 1.5e15)] == ["0 B", "999 B", "1 kB", "1.5 PB"]
+    assert [format_bytes(count) for count in (0, 999, 999.6, 1.5e15)] == ["0 B", "999 B", "1 kB", "1.5 PB"]
 
 
 def test_status_and_simulate_have_the_same_figures_for_programs(lossy: Campaign) -> None:

@@ -1,1 +1,1 @@
-"""The functions behind the command line; `elastune.plan`, `elastune.tune` and the others live here."""
+"""The Python API: `elastune.plan`, `elastune.tune` and the other functions, which the command line calls."""

@@ -1,8 +1,6 @@
-"""What the functions of the API take: jobs in any form, whole numbers within bounds.
+"""Between a Python caller and a run: arguments, Ctrl-C, and progress lines on stderr.
 
-Ctrl-C during a run: the first one lets it save and give back, the next one ends it.
-
-What a Python caller sees of a run while it waits: lines on stderr.
+The first Ctrl-C lets the run save and release its nodes; the second one ends it at once.
 """
 
 from __future__ import annotations
@@ -40,25 +38,25 @@ def whole(name: str, value: int, least: int, most: int) -> int:
     return value
 
 
-_ADVICE = "saving everything and giving the nodes back; once more ends at once"
+_ADVICE = "saving everything and releasing the nodes; press Ctrl-C again to end at once"
 
 
 class Interrupts:
-    """`reason` is a nudge for a run. Only the main thread can listen; elsewhere nothing changes."""
+    """Turns signals into the `nudge` of a run (`reason`). Outside of the main thread it does nothing."""
 
     def __init__(
         self, say: Callable[[str], None], signals: Sequence[signal.Signals] = (signal.SIGINT,)
     ) -> None:
         self._say = say
         self._signals = signals
-        self._asked: str | None = None
+        self._reason: str | None = None
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in self._signals:
                 if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-                    self._before[number] = signal.signal(number, self._ask)
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -66,29 +64,29 @@ class Interrupts:
             signal.signal(number, before)  # type: ignore[arg-type]
 
     def reason(self) -> str | None:
-        return self._asked
+        return self._reason
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self._asked is not None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._reason is not None:
             raise KeyboardInterrupt
-        self._asked = signal.Signals(number).name
+        self._reason = signal.Signals(number).name
         self._say(_ADVICE)
 
 
 def watching(watch: Watch | None, progress: bool | None) -> Watch | None:
-    """`progress` None: lines where somebody looks, at a terminal or in a notebook, and has no watch."""
+    """`progress` None: lines at a terminal or in a notebook, unless the caller has a watch."""
     if progress is None:
-        progress = watch is None and _is_looked_at()
+        progress = watch is None and _is_visible()
     log = LineLog(_write) if progress else None
     return Watches(watch, log) if watch is not None and log is not None else watch or log
 
 
 def said(watch: Watch | None) -> Callable[[str], None]:
-    """A way to tell people something, where they have not asked for silence."""
-    return _write if isinstance(watch, LineLog | Watches) or _is_looked_at() else lambda _: None
+    """Writes messages to stderr if they are visible there; otherwise drops them."""
+    return _write if isinstance(watch, LineLog | Watches) or _is_visible() else lambda _: None
 
 
-def _is_looked_at() -> bool:
+def _is_visible() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 

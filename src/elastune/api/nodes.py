@@ -1,4 +1,4 @@
-"""What is alive, across runs and providers; and ending what nobody looks after."""
+"""Lists running nodes across runs and providers, and terminates orphans."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from elastune.providers.registry import known_inventories, load_inventory
 from elastune.runs.orphans import LiveNode, NodeList, Swept, Unseen, known_states, why_orphaned
 from elastune.wording import either
 
-# An instance takes about a minute to be gone.
+# An instance takes about a minute to terminate.
 _PATIENCE_S = 180.0
 _LOOK_S = 2.0
 
 
 class Supervision:
-    """The inventories to look at, by name. `inventories` replaces them."""
+    """The inventories of all providers, or of one. `inventories` replaces them in tests."""
 
     def __init__(
         self,
@@ -33,49 +33,47 @@ class Supervision:
     ) -> None:
         known = known_inventories() if inventories is None else tuple(inventories)
         if provider is not None and provider not in known:
-            raise JobError(
-                f"provider is {provider!r}, whose nodes cannot be listed; expected {either(known)}"
-            )
+            raise JobError(f"provider is {provider!r}; expected {either(known)}, whose nodes can be listed")
         self._names = known if provider is None else (provider,)
-        self._outlook = InventoryScope(region=region)
+        self._scope = InventoryScope(region=region)
         self._root = Path(runs_folder)
         self._inventories = dict(inventories or {})
         self._clock = clock
         self._sleep = sleep
 
     def look(self, run: str | None = None) -> NodeList:
-        """What is alive, of one run or of all; `run` is an id or its start."""
+        """Running nodes of one run or of all; `run` is an id or its start."""
         return self._look(self._names, run)
 
     def end(self, shown: Iterable[LiveNode]) -> Swept:
-        """End those that are still orphans, wait until they are gone, and tell which are not.
+        """Terminate those that are still orphans, wait until they are gone, and report which are not.
 
-        Somebody may have thought for a while about what was shown, and a driver may have come back.
+        The list is taken again: while the user decided, a driver may have come back.
         """
         named = {node.key for node in shown}
         names = sorted({provider for provider, _ in named})
-        doomed = named & {node.key for node in self._look(names).orphans}
+        chosen = named & {node.key for node in self._look(names).orphans}
         refused = {
-            name: self._end(name, [node for provider, node in sorted(doomed) if provider == name])
+            name: self._end(name, [node for provider, node in sorted(chosen) if provider == name])
             for name in names
         }
         until = self._clock() + _PATIENCE_S
         while True:
             seen = self._look(names)
-            left = tuple(node for node in seen.nodes if node.key in doomed)
+            left = tuple(node for node in seen.nodes if node.key in chosen)
             if self._clock() >= until or all(refused[node.instance.provider] for node in left):
                 break
             self._sleep(_LOOK_S)
         unseen = {each.provider: each for each in seen.unseen}
         unseen |= {name: each for name, each in refused.items() if each is not None}
-        gone = doomed - {node.key for node in left}
+        gone = chosen - {node.key for node in left}
         return Swept(
             ended=tuple(node for provider, node in sorted(gone) if provider not in unseen),
             left=NodeList(at=seen.at, nodes=left, unseen=tuple(unseen.values())),
         )
 
     def _end(self, name: str, nodes: list[str]) -> Unseen | None:
-        """Why it could not."""
+        """The reason, if the nodes could not be terminated."""
         try:
             if nodes:
                 self._inventory(name).end(nodes)
@@ -95,18 +93,14 @@ class Supervision:
         wanted = [each for each in instances if run is None or (each.run or "").startswith(run)]
         states = known_states(self._root, {each.run for each in wanted if each.run is not None})
         nodes = (
-            LiveNode(
-                instance=each,
-                age_s=max(0.0, now - each.since),
-                orphan=why_orphaned(each, now, states),
-            )
+            LiveNode(instance=each, age_s=max(0.0, now - each.since), orphan=why_orphaned(each, now, states))
             for each in wanted
         )
         return NodeList(at=now, nodes=tuple(nodes), unseen=tuple(unseen))
 
     def _inventory(self, name: str) -> Inventory:
         if name not in self._inventories:
-            self._inventories[name] = load_inventory(name)(self._outlook)
+            self._inventories[name] = load_inventory(name)(self._scope)
         return self._inventories[name]
 
 

@@ -29,7 +29,7 @@ _FOR_PLANS: dict[str, tuple[object, ...]] = {
     "frontier": (None, False),
     "compare": (None, False),
 }
-"""Options that only plans have, with the values that ask for nothing."""
+"""Options that only plans have, with the values that mean "not used"."""
 
 
 def plan(
@@ -46,8 +46,8 @@ def plan(
 
     `job` is a `Job`, a mapping with its keys, or the path of a YAML file. `objective` is `cost` (least cost
     by the deadline) or `time` (least time for the budget); without it, cost unless the job has only a budget.
-    Raises `JobError` if the job is wrong and `InfeasibleError` if no plan keeps its limits. For a search that
-    decides while it runs ask `quote`.
+    Raises `JobError` if the job is wrong and `InfeasibleError` if no plan keeps its limits. `quote` also
+    prices searches that decide while they run.
     """
     request = QuoteRequest(
         planner=_known_planner(planner),
@@ -58,9 +58,7 @@ def plan(
         compare=compare,
     )
     given = as_job(job)
-    if given.cluster.kinds:
-        return _cheapest(given, lambda each: _planned(each, request))
-    return _planned(given, request)
+    return _best_kind(given, lambda each: _planned(each, request))
 
 
 def _planned(given: Job, request: QuoteRequest) -> Quote:
@@ -69,23 +67,24 @@ def _planned(given: Job, request: QuoteRequest) -> Quote:
         from elastune.setup.data import with_rows  # noqa: PLC0415  reads files
 
         given = with_rows(given, for_real=False)
-    if given.cluster.is_settled:
-        planned = make_quote(given.to_problem(), request)
-        return replace(planned, why=str(choose(given)), stop_when=stop_when)
-    from elastune.runs.quoting import with_risk  # noqa: PLC0415  loads all that a run needs
-    from elastune.setup.run_setup import (  # noqa: PLC0415
-        SetupPurpose,
-        prepare,
-        with_price,
-    )
+    is_settled = given.cluster.is_settled
+    if not is_settled:
+        from elastune.setup.run_setup import with_price  # noqa: PLC0415
 
-    given = with_price(given)
+        given = with_price(given)
     planned = replace(make_quote(given.to_problem(), request), why=str(choose(given)), stop_when=stop_when)
+    if is_settled:
+        return planned
+    from elastune.runs.quoting import with_risk  # noqa: PLC0415  loads all that a run needs
+    from elastune.setup.run_setup import SetupPurpose, prepare  # noqa: PLC0415
+
     return with_risk(planned, prepare(given, purpose=SetupPurpose.QUOTE, planned=planned))
 
 
-def _cheapest(given: Job, quote_kind: Callable[[Job], AnyQuote]) -> AnyQuote:
-    """With the kind of node that suits the job best."""
+def _best_kind(given: Job, quote_kind: Callable[[Job], AnyQuote]) -> AnyQuote:
+    """With the kind of node that suits the job best, where it names several."""
+    if not given.cluster.kinds:
+        return quote_kind(given)
     from elastune.runs.prepared_run import choose_kind  # noqa: PLC0415  loads all that a run needs
 
     chosen = choose_kind(given, quote_kind, lambda quote: quote)
@@ -95,8 +94,8 @@ def _cheapest(given: Job, quote_kind: Callable[[Job], AnyQuote]) -> AnyQuote:
 def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
     """What any job will take, whichever policy runs it; `elastune plan` prints this.
 
-    A declared search is planned, with the options of `plan`. Any other policy is rehearsed; of one that works
-    in rounds, such as SEER, the quote has the rounds.
+    A declared search is planned, with the options of `plan`. Any other policy is simulated; for one that
+    works in rounds, such as SEER, the quote lists the rounds.
     """
     given = as_job(job)
     if choose(given).policy == "rubberband":
@@ -110,7 +109,7 @@ def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
         )
     from elastune.runs.quoting import quote_policy  # noqa: PLC0415  loads all that a run needs
 
-    return _cheapest(given, quote_policy) if given.cluster.kinds else quote_policy(given)
+    return _best_kind(given, quote_policy)
 
 
 def _known_planner(name: str) -> str:

@@ -24,7 +24,7 @@ from elastune.runs.profiling import Effort, Profiled, keep, key_of, prepare_prof
 from elastune.runs.real import Watch
 from elastune.wording import format_duration, format_usd
 
-# Of a deadline, so much for measuring; where that is hardly a boot, more.
+# Share of a deadline for measuring; more where that is less than a boot takes.
 _SHARE = 0.2
 _LEAST_S = 30.0
 _MOST_SHARE = 0.5
@@ -54,13 +54,13 @@ def profile(
     if not measurements.iterations and finished.standing.failures:
         error = finished.standing.failures[0].error
         raise ExecutionError(
-            f"nothing could be measured, all trials failed: {error}; their tracebacks are in "
+            f"nothing could be measured, all trials failed: {error}; see the tracebacks in "
             f"{finished.folder.logs}"
         )
     if not measurements.startup:
-        took = format_duration(finished.result.actual.jct_seconds)
+        waited = format_duration(finished.result.actual.jct_seconds)
         raise ExecutionError(
-            f"nothing could be measured: after {took} no node was up (run {finished.result.run}); give the "
+            f"nothing could be measured: no node was up after {waited} (run {finished.result.run}); give the "
             "job a later deadline, or measure with `elastune profile`, which may take longer"
         )
     path = finished.folder.profile
@@ -68,27 +68,26 @@ def profile(
     if out is not None:
         path = Path(out)
         keep(measurements, path, key)
-    return Profiled(
-        measurements=measurements, profile=fitted, path=path, key=key, took=finished.result.actual
-    )
+    took = finished.result.actual
+    return Profiled(measurements=measurements, profile=fitted, path=path, key=key, took=took)
 
 
-def tell_measured(how: Profiled | Path | None) -> str:
-    """What `measured` did, in words."""
+def describe_measured(how: Profiled | Path | None) -> str:
+    """A line about what `measured` did."""
     if how is None:
         return "the job has a profile"
     if isinstance(how, Path):
         when = datetime.fromtimestamp(how.stat().st_mtime, UTC)
         return (
             f"the same training was measured on {when:%Y-%m-%d at %H:%M} UTC: {how}; `elastune profile` "
-            "measures it anew"
+            "measures it again"
         )
     took, usd = format_duration(how.took.jct_seconds), format_usd(how.took.cost)
-    return f"measuring took {took} and {usd}, which the limits are less by now; kept in {how.path}"
+    return f"measuring took {took} and {usd}, deducted from the limits; kept in {how.path}"
 
 
 def usual_effort(job: Job) -> Effort:
-    """For a run that nobody has measured before: nodes that only boot are left to those who ask for them."""
+    """For a run without a profile: extra boots are measured only by `elastune profile`."""
     most_s = Effort().most_s if job.deadline is None else _share_of(job.deadline)
     return Effort(boots=0, most_s=most_s)
 
@@ -101,17 +100,15 @@ def _share_of(deadline_s: float) -> float:
 def find_profile(job: Job, metric: str, folder: str | Path = RUNS_FOLDER) -> Path | None:
     """The newest measurement of the same code on the same kind of node; None: there is none."""
     key = key_of(job, ship(job, metric))
-    for each in run_folders(Path(folder)):
-        if _read(each.profile).get("key") == key:
-            return each.profile
-    return None
+    profiles = (each.profile for each in run_folders(Path(folder)))
+    return next((path for path in profiles if _read(path).get("key") == key), None)
 
 
 def with_measurements(job: Job, path: Path) -> Job:
-    """The job with what the file tells; also how nodes boot, where the job does not say so."""
+    """The job with the profile in the file, and with its boot times where the job has no `cluster.init`."""
     measured = job.with_profile(read_measurements(path))
-    told = _read(path).get("boot")
-    boots = [seconds for values in told.values() for seconds in values] if isinstance(told, dict) else []
+    by_count = _read(path).get("boot")
+    boots = [each for times in by_count.values() for each in times] if isinstance(by_count, dict) else []
     if not boots or "init" in job.cluster.model_fields_set:
         return measured
     init = Normal(statistics.fmean(boots), statistics.stdev(boots)) if len(boots) > 1 else Constant(boots[0])
@@ -119,12 +116,12 @@ def with_measurements(job: Job, path: Path) -> Job:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Empty if there is no such file, or if it is not what was written."""
+    """Empty if the file is missing or damaged."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def measured(
@@ -138,8 +135,8 @@ def measured(
 ) -> tuple[Job, Profiled | Path | None]:
     """A job that can be planned: as it is if it has a profile, else with one that was kept or is made now.
 
-    What measuring takes is taken off the deadline and the budget. The second value tells what was done.
-    `consent` is called before anything is measured, and raises where nobody wants that.
+    The time and cost of measuring are deducted from the limits. The second value says where the profile came
+    from. `consent` is called before anything is measured, and raises to prevent it.
     """
     if job.is_measured:
         return job, None
@@ -155,7 +152,5 @@ def measured(
     }
     for name, value in left.items():
         if value is not None and value <= 0.0:
-            raise InfeasibleError(
-                f"measuring took all of the {name}; give the job a `profile`, or more of it"
-            )
+            raise InfeasibleError(f"measuring used up the {name}; raise it, or give the job a `profile`")
     return with_measurements(job, taken.path).model_copy(update=left), taken

@@ -1,4 +1,4 @@
-"""`elastune.report`: from runs to a page and pictures on disk."""
+"""`elastune.report`: writes the page and the figures of a run, or of a comparison."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RUN_CAPTIONS = {
     "nodes": "Nodes held, booting ones hatched; dashed, where there is one, the plan at the beginning.",
     "gantt": "Every row is a slot. A number is a trial; a gang on several slots is as high as they are.",
     "curves": "Grey: all trials, a point where each ended. The steps are the best model with a checkpoint.",
-    "cost": "Left: what had been paid, minimum charges included. Right: the same by what slots were doing.",
+    "cost": "Left: money spent, minimum charges included. Right: the same by what slots were doing.",
 }
 _HOPPING_CAPTIONS = {
     "gantt": "Every row is a worker, every bar the visit of a trial to a partition; paler ones evaluate. "
@@ -38,7 +38,7 @@ _HOPPING_CAPTIONS = {
     "round": "The same, one round alone. A number is a trial.",
 }
 _COMPARISON_CAPTIONS = {
-    "comparison": "From when every run has a model; a run that has ended keeps the model it has.",
+    "comparison": "From when every run has a model; a run that has ended keeps its last model.",
     "outcomes": "A point is a run. Under the name of a policy: its mean time and cost.",
 }
 
@@ -69,10 +69,10 @@ def report(
     runs_folder: str | Path = RUNS_FOLDER,
     tell: Tell = lambda _: None,
 ) -> Report:
-    """Draw a run, or compare several: a page that needs nothing but itself, and pictures beside it.
+    """Draw a run, or compare several: a self-contained page, and pictures beside it.
 
     A run is a path, the start of an id, or `last`; a folder that holds several runs means all of them. The
-    files go to `folder`, or else into the run's own `report`. `tell` hears what is being done.
+    files go to `folder`, or else into the run's own `report`. `tell` is called with progress messages.
     """
     check_matplotlib("a report")
     found = _find(Path(runs_folder), [str(run) for run in runs])
@@ -85,20 +85,19 @@ def report(
 def _find(root: Path, names: Sequence[str]) -> list[FoundRun]:
     """Each run once, in the order in which they were named."""
     if not names:
-        raise JobError("no run is named; expected the path of a run, the start of an id, or last")
+        raise JobError("no run was given; expected the path of a run, the start of an id, or last")
     found = [each for name in names for each in find_runs(root, name)]
     return list({(each.journal.resolve(), each.record.run): each for each in found}.values())
 
 
 def _home(root: Path, found: Sequence[FoundRun]) -> Path:
-    """A run of many does not take the place of the page that compares them all."""
+    """A single run of a campaign gets a folder of its own: `report` is for the comparison."""
     folders = list(dict.fromkeys(each.folder.path for each in found))
     report_folder = found[0].folder.report
     if len(folders) == 1:
         run = found[0].record.run
         return report_folder / run if len(found) == 1 and "." in run else report_folder
-    names = [each.folder.run or each.folder.path.name for each in found]
-    ids = list(dict.fromkeys(names))
+    ids = list(dict.fromkeys(each.folder.run or each.folder.path.name for each in found))
     more = [f"{len(ids) - 3}-more"] if len(ids) > 3 else []
     return root / "-".join(["report", *ids[:3], *more])
 
@@ -106,13 +105,9 @@ def _home(root: Path, found: Sequence[FoundRun]) -> Path:
 def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
     tell("reading the journal")
     run_report = remember(found)
-    drawers: dict[str, Callable[[RunReport], Figure | None]] = {
-        "nodes": draw_nodes,
-        "gantt": draw_gantt,
-        "round": draw_round,
-        "curves": draw_curves,
-        "cost": draw_cost,
-    }
+    drawers: dict[str, Callable[[RunReport], Figure | None]]
+    drawers = {"nodes": draw_nodes, "gantt": draw_gantt, "round": draw_round}
+    drawers |= {"curves": draw_curves, "cost": draw_cost}
     captions = _RUN_CAPTIONS | (_HOPPING_CAPTIONS if run_report.status.standing.hopping is not None else {})
     shown: dict[str, Markup] = {}
     pictures: dict[str, Path] = {}
@@ -148,9 +143,8 @@ def _write(path: Path, data: bytes) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     except OSError as error:
-        raise JobError(
-            f"{path} cannot be written: {error.strerror}; choose another folder with --out"
-        ) from error
+        message = f"{path} cannot be written: {error.strerror}; choose another folder with --out"
+        raise JobError(message) from error
     return path
 
 

@@ -1,4 +1,4 @@
-"""What runs found, as tables and for other tools."""
+"""The results of a run as tables, and exported for other tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHATS = ("trials", "rows", "both")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
-    """A run to look into. Each question is answered from the journal as it is then."""
+    """A run and its results. Every call reads the journal again."""
 
     found: FoundRun
 
@@ -42,8 +42,8 @@ class LoadedRun:
         return self.found.folder.path
 
     def trials(self) -> pd.DataFrame:
-        """A line for each trial: how it stands, what it reached and took, and its hyperparameters as
-        `config/<name>`. `attrs` has `run`, `metric` and `mode`."""
+        """A row for each trial: state, results, time and cost, and its hyperparameters as `config/<name>`.
+        `attrs` has `run`, `metric` and `mode`."""
         results = read_results(self.found)
         frame = to_frame(trial_columns(results.trials))
         head = results.head
@@ -51,9 +51,9 @@ class LoadedRun:
         return frame
 
     def rows(self, *, lost: bool = False) -> pd.DataFrame:
-        """A line for each iteration of each trial, with all metrics, in the order of time.
+        """A row for each iteration of each trial, with all metrics, in the order of time.
 
-        What was lost with a machine and trained again is there once, unless `lost` asks for all of it.
+        Iterations that were lost with a node and repeated appear once; `lost` includes the lost ones.
         """
         rows = list(read_rows(self.found))
         return to_frame(row_columns(in_order(rows) if lost else without_lost(rows)))
@@ -70,11 +70,10 @@ class LoadedRun:
     ) -> tuple[str, ...]:
         """Write the run for another tool; returns where.
 
-        `format` is `csv`, `json` or `parquet` (files `trials` and `rows` in the folder `to`; those that are
-        there are replaced only by `force`), `tensorboard` (event files under the folder `to`, which replace
-        those of the same run), or `mlflow` (`to` is the tracking URI; what was exported before is gone on
-        with). `experiment` and `checkpoint` are for MLflow: its name there, and whether the best model is
-        stored.
+        `format` is `csv`, `json` or `parquet` (files `trials` and `rows` in the folder `to`; existing ones
+        are replaced only with `force`), `tensorboard` (event files under the folder `to`, which replace those
+        of the same run), or `mlflow` (`to` is the tracking URI; an earlier export is continued). For MLflow,
+        `experiment` is the experiment's name, and `checkpoint` stores the best model.
         """
         _check(format, what, to)
         results = read_results(self.found)
@@ -86,8 +85,7 @@ class LoadedRun:
         return tuple(map(str, write_tables(format, folder, _tables(results, what), force=force)))
 
     def _home(self, to: str | Path | None, name: str) -> Path:
-        """In the run's folder; of several runs in one folder each has its own. Elsewhere a folder by the
-        run's name, so that several runs can be looked at together."""
+        """In the run's folder, or below `to`: one folder per run, so that runs do not mix."""
         if to is not None:
             return Path(to) / f"{self.found.record.name}-{self.run}"
         home = self.path / name
@@ -109,9 +107,9 @@ def _check(format_: str, what: str, to: str | Path | None) -> None:
     if what not in WHATS:
         raise JobError(f"what is {what!r}; expected {either(WHATS)}{did_you_mean(what, WHATS)}")
     if what != "both" and format_ not in WRITERS:
-        raise JobError(f"what is {what}, but {format_} always gets trials and rows; leave it out")
+        raise JobError(f"what is {what}, but {format_} always gets trials and rows; omit it")
     if to is not None and format_ in WRITERS and Path(to).is_file():
-        raise JobError(f"{to} is a file; expected a folder, into which trials.{format_} and the like go")
+        raise JobError(f"{to} is a file; expected a folder, for trials.{format_} and rows.{format_}")
 
 
 def _tables(results: Results, what: str) -> dict[str, Columns]:
@@ -123,11 +121,11 @@ def _to_tensorboard(results: Results, folder: Path) -> str:
     from elastune.exports.tensorboard_writer import TensorBoardWriter  # noqa: PLC0415
 
     try:
-        sink = TensorBoardWriter(folder, results.head)
-        sink.update(results.as_news())
+        writer = TensorBoardWriter(folder, results.head)
+        writer.update(results.as_news())
     except OSError as error:
         raise JobError(f"{folder} cannot be written: {error.strerror}; choose another with --to") from error
-    return sink.where
+    return writer.where
 
 
 def _to_mlflow(
@@ -137,12 +135,10 @@ def _to_mlflow(
 
     best = results.best
     if with_checkpoint and (best is None or best.checkpoint is None):
-        raise JobError(
-            "there is no checkpoint to store: the run was simulated, or has saved none; leave it out"
-        )
+        raise JobError("there is no checkpoint to store: the run was simulated or saved none; omit it")
     with explained():
-        sink = MlflowWriter(results.head, uri=None if uri is None else str(uri), experiment=experiment)
-        sink.update(results.as_news())
+        writer = MlflowWriter(results.head, uri=None if uri is None else str(uri), experiment=experiment)
+        writer.update(results.as_news())
         if with_checkpoint and best is not None and best.checkpoint is not None:
-            sink.attach(best.trial, best.checkpoint)
-    return sink.where
+            writer.attach(best.trial, best.checkpoint)
+    return writer.where

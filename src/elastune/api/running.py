@@ -1,4 +1,4 @@
-"""Carrying out a prepared run: its provider, its folder, its end; a new run, or one that is resumed."""
+"""Executes a prepared run, new or resumed: opens its provider, drives it, and records how it ended."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from elastune.api.simulating import RUNS_FOLDER, new_id, now_utc
+from elastune.core.events import AnyEvent
 from elastune.core.state import State
 from elastune.errors import ExecutionError, JobError
 from elastune.history.result import Estimate, RunResult
@@ -34,6 +36,7 @@ from elastune.views.live.spectator import Opening, introduce
 from elastune.wording import format_duration, format_usd
 
 Nudge = Callable[[], str | None]
+"""Called a few times per second: the reason to suspend the run, or None."""
 
 
 def carry_out_run(
@@ -43,7 +46,7 @@ def carry_out_run(
     watch: Watch | None = None,
     nudge: Nudge = lambda: None,
 ) -> FinishedRun:
-    """Carry an offer out. Raises `RunInterrupted` if it was nudged to rest."""
+    """Execute a prepared run. Raises `RunInterrupted` if `nudge` suspended it."""
     setup, run = prepared.setup, new_id()
     kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=now_utc(), run=run)
     write_prepared(kept, setup.job, prepared.quote, setup.policy, prepared.predicted)
@@ -55,34 +58,15 @@ def carry_out_run(
         policy=setup.policy,
         seed=prepared.seed,
     )
-    clock = RunClock.starting_at()
+    clock, lease = RunClock.starting_at(), NodeLease()
     with ExitStack() as stack:
-        stack.callback(_leave_no_empty_folder, kept)
-        lease = NodeLease()
+        stack.callback(_remove_if_unused, kept)
         provider = open_provider(prepared, record, clock, lease)
-        stack.callback(_take_leave, kept, provider)
-        stack.callback(provider.close)
-        provider.open()
+        _open(stack, provider, kept)
         clock.restart()
-        real = RealRun(
-            setup,
-            RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease),
-            journal=Journal.open(kept.journal),
-            record=record,
-            folder=kept,
-        )
-        introduce(
-            watch,
-            Opening(
-                record=record,
-                setup=setup,
-                predicted=prepared.predicted,
-                journal=real.journal,
-                policy=real.core.policy,
-            ),
-        )
-        real.run(real.beginning(), watch, stop=StopFile(kept).reason, rest=nudge)
-        result = real.result(prepared.predicted)
+        resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
+        real = RealRun(setup, resources, journal=Journal.open(kept.journal), record=record, folder=kept)
+        result = _drive(real, real.beginning, prepared.predicted, watch, nudge)
     return _finished(real, result, prepared, prepared.predicted)
 
 
@@ -95,7 +79,7 @@ class NewLimits:
 
     @classmethod
     def of(cls, *, deadline: float | str | None = None, budget: float | str | None = None) -> NewLimits:
-        """As a job writes them."""
+        """In the notation of a job."""
         try:
             return cls(
                 deadline_s=None if deadline is None else positive_duration(deadline),
@@ -105,7 +89,7 @@ class NewLimits:
             raise JobError(f"deadline and budget are {deadline} and {budget}; expected {error}") from None
 
     def check(self, state: State) -> None:
-        """A limit that lies behind would end the run, and for good."""
+        """A limit already exceeded would end the run for good."""
         spent = state.ledger.spent_usd(state.now_s)
         if self.deadline_s is not None and self.deadline_s <= state.now_s:
             raise JobError(
@@ -126,57 +110,68 @@ def run_on(
     watch: Watch | None = None,
     nudge: Nudge = lambda: None,
 ) -> FinishedRun:
-    """Carry a continuation out."""
+    """Execute the rest of a run."""
     found, prepared, core = continuation.found, continuation.prepared, continuation.core
     limits.check(core.state)
     StopFile(found.folder).clear()
-    clock = RunClock.starting_at(core.state.now_s)
+    clock, lease = RunClock.starting_at(core.state.now_s), NodeLease()
     with ExitStack() as stack:
-        # Before anything is opened: closing the provider again would end the nodes of whoever is at it.
+        # First of all: if another driver has the run, closing the provider would end that driver's nodes.
         journal = Journal.open(found.journal)
         writer = journal.resume(found.record.run)
         stack.callback(writer.close)
         if writer.next_number != core.state.events + 1:
             raise ExecutionError(
-                f"somebody went on with run {found.record.run} meanwhile; look at it with `elastune status "
-                f"{found.record.run}`, and resume it again if it still rests"
+                f"run {found.record.run} was resumed by another process; check it with `elastune status "
+                f"{found.record.run}`, and resume it again if it is still suspended"
             )
-        lease = NodeLease()
         provider = open_provider(prepared, found.record, clock, lease, down_s=continuation.down_s)
         write_final_check(found.folder, None)
-        stack.callback(_take_leave, found.folder, provider)
-        stack.callback(provider.close)
-        provider.open()
+        _open(stack, provider, found.folder)
         clock.restart(core.state.now_s)
+        resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
         real = RealRun(
             prepared.setup,
-            RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease),
+            resources,
             journal=journal,
             record=found.record,
             folder=found.folder,
             going_on=(core, writer),
         )
-        introduce(
-            watch,
-            Opening(
-                record=found.record,
-                setup=prepared.setup,
-                predicted=continuation.predicted,
-                journal=real.journal,
-                policy=core.policy,
-                events=core.state.events,
-            ),
+        first = partial(
+            real.coming_back,
+            continuation.down_s,
+            deadline_s=limits.deadline_s,
+            budget_usd=limits.budget_usd,
         )
-        first = real.coming_back(
-            continuation.down_s, deadline_s=limits.deadline_s, budget_usd=limits.budget_usd
-        )
-        real.run(first, watch, stop=StopFile(found.folder).reason, rest=nudge)
-        result = real.result(continuation.predicted)
+        result = _drive(real, first, continuation.predicted, watch, nudge)
     return _finished(real, result, prepared, continuation.predicted)
 
 
+def _open(stack: ExitStack, provider: RayProvider, folder: RunFolder) -> None:
+    stack.callback(_check_nodes, folder, provider)
+    stack.callback(provider.close)
+    provider.open()
+
+
+def _drive(
+    real: RealRun, first: Callable[[], AnyEvent], predicted: Estimate, watch: Watch | None, nudge: Nudge
+) -> RunResult:
+    opening = Opening(
+        record=real.record,
+        setup=real.setup,
+        predicted=predicted,
+        journal=real.journal,
+        policy=real.core.policy,
+        events=real.core.state.events,
+    )
+    introduce(watch, opening)
+    real.run(first(), watch, stop=StopFile(real.folder).reason, rest=nudge)
+    return real.result(predicted)
+
+
 def _finished(real: RealRun, result: RunResult, prepared: PreparedRun, predicted: Estimate) -> FinishedRun:
-    """A run whose provider is closed, put on record."""
+    """Writes the result, once the provider is closed."""
     finished = FinishedRun(
         result=result,
         standing=real.standing(predicted),
@@ -189,14 +184,14 @@ def _finished(real: RealRun, result: RunResult, prepared: PreparedRun, predicted
     return finished
 
 
-def _take_leave(folder: RunFolder, provider: RayProvider) -> None:
-    """However the run ended: is anything of it still alive?"""
+def _check_nodes(folder: RunFolder, provider: RayProvider) -> None:
+    """The final check, however the run ended: are any of its nodes left?"""
     if folder.journal.exists():
         write_final_check(folder, provider.final_check())
 
 
-def _leave_no_empty_folder(folder: RunFolder) -> None:
-    """Of a run that could not even begin."""
+def _remove_if_unused(folder: RunFolder) -> None:
+    """The run failed before its first event."""
     if not folder.journal.exists():
         shutil.rmtree(folder.path, ignore_errors=True)
 
@@ -209,8 +204,8 @@ def open_provider(
     *,
     down_s: float | None = None,
 ) -> RayProvider:
-    """The provider of the job, or the cluster at the address. Nothing is started yet. `down_s`: how long ago
-    the driver before this one went down, if there was one."""
+    """The provider of the job, or the cluster at the address; it starts nothing yet. `down_s`: how long ago
+    the previous driver went down, if there was one."""
     job = prepared.setup.job
     slot: Mapping[str, int] = {"slot_gpus": job.slot.gpus or 0, "slot_cpus": job.slot.cpus or 1}
     setting = ProviderSetting(
@@ -230,7 +225,7 @@ def open_provider(
     provider = load_provider(job.cluster.provider)(setting)
     if not is_for_ray(provider):
         raise JobError(
-            f"cluster.provider is {job.cluster.provider}, which cannot run a real training; expected local, "
-            "ec2, or an address of a Ray cluster"
+            f"cluster.provider is {job.cluster.provider}, which cannot train for real; expected local, ec2, "
+            "or the address of a Ray cluster"
         )
     return provider

@@ -1,7 +1,4 @@
-"""Simulating a job, and looking at runs.
-
-A trial of a hopping run trained once more, to the same weights.
-"""
+"""Simulating a job, listing runs and their status, and replaying a trial of a hopping run."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from elastune.runs.campaign import (
     Watch,
     check,
     simulate_all,
-)
+)  # fmt: skip
 from elastune.runs.campaign_status import CampaignStatus, gather, started_together
 from elastune.runs.policy_quote import predict
 from elastune.runs.prepared_run import prepare_best_kind
@@ -37,7 +34,6 @@ from elastune.runs.reopening import ReopenedRun, reopen
 from elastune.runs.run_files import RunIntent, write_intent, write_result
 from elastune.runs.run_list import RunList, read_list
 from elastune.runtime.simulated.cloud import Faults, parse_faults, write_faults
-from elastune.setup.run_setup import RunSetup
 from elastune.wording import seen
 
 if TYPE_CHECKING:
@@ -57,11 +53,11 @@ def simulate(
     faults: Faults | str = "none",
     journal: str | Path | None = None,
 ) -> RunResult:
-    """Run the whole experiment in virtual time: what it takes, what it costs, and which model comes out.
+    """Run the whole experiment in virtual time: its duration, its cost, and its best model.
 
     `policy` and `seed` are the job's own unless they are given. `faults` is `none`, `mild`, `harsh` or, say,
     `lost_per_hour=0.2,crash=0.02`. `journal` is a file (or the URL of a database) to which every event is
-    written; without it nothing is. The same job, seed and faults give the same result to the last bit.
+    written. The same job, seed and faults give the same result to the last bit.
     Raises `JobError` if the job is wrong and `InfeasibleError` if it has a plan and none keeps its limits.
     """
     chosen = _known_faults(faults)
@@ -82,9 +78,8 @@ def simulate_many(
 ) -> Campaign:
     """Several policies (without a name: the job's own) side by side, on the seeds `seed`, `seed` + 1, ...
 
-    `folder` is where a folder for these runs is made, with their job, plan and journal; without it nothing is
-    written. `watch` is told now and then how far it is. After Ctrl-C the `CampaignInterrupted` that is raised
-    has the runs that were complete.
+    A folder for these runs, with their job, plan and journal, is made in `folder`; without it nothing is
+    written. `watch` is called with the progress. Ctrl-C raises `CampaignInterrupted` with the complete runs.
     """
     chosen = _known_faults(faults)
     contestants, numbers = _line_up(as_job(job), _names(policies), seed, seeds)
@@ -108,20 +103,20 @@ def simulate_many(
 
 
 def campaign_status(run: str | Path, *, folder: str | Path = RUNS_FOLDER) -> CampaignStatus | None:
-    """Runs that were started together, summed up; None: `run` means a single run, which `status` shows."""
+    """A summary of runs started together; None: `run` is a single run, which `status` shows."""
     found = find_runs(Path(folder), str(run))
     return gather(found) if started_together(found) else None
 
 
 def list_runs(folder: str | Path = RUNS_FOLDER) -> RunList:
-    """The runs in a folder of runs, newest first, and what could not be read."""
+    """The runs in a folder, newest first, and the folders that could not be read."""
     return read_list(Path(folder))
 
 
 def status(run: str | Path, *, folder: str | Path = RUNS_FOLDER, audit: bool = False) -> ReopenedRun:
-    """Where a run stands. `run` is a path, the start of an id, or `last`.
+    """The status of a run. `run` is a path, the start of an id, or `last`.
 
-    The journal is replayed. With `audit` every command is compared with what this program would command.
+    The journal is replayed; `audit` compares every command in it with those of the replay.
     """
     found = reopen(find_run(Path(folder), str(run)), audited=audit)
     if found.job.data is None:
@@ -139,12 +134,10 @@ def _line_up(
     numbers = range(first, first + whole("seeds", seeds, 1, MOST_SEEDS))
     twice = [name for name in policies if policies.count(name) > 1]
     if twice:
-        raise JobError(f"policy {twice[0]!r} is named twice; expected each one once")
-    setups: list[RunSetup] = []
-    for policy in policies:
-        setup = prepare_best_kind(job, policy)
+        raise JobError(f"policy {twice[0]!r} is named twice; name each policy once")
+    setups = [prepare_best_kind(job, policy) for policy in policies]
+    for setup in setups:
         check(setup, first)
-        setups.append(setup)
     return [Contestant(setup=setup, predicted=predict(setup)) for setup in setups], numbers
 
 
@@ -168,7 +161,7 @@ def _kept(campaign: Campaign, folder: RunFolder) -> Campaign:
 
 
 def _names(policies: Sequence[str] | str) -> Sequence[str | None]:
-    """A text is one name, not a sequence of letters."""
+    """A string is one name, not a sequence of letters."""
     return [policies] if isinstance(policies, str) else list(policies) or [None]
 
 
@@ -195,10 +188,10 @@ def replay(
     iteration: int | None = None,
     folder: str | Path = RUNS_FOLDER,
 ) -> ReplayedTrial:
-    """Train a trial again along the visits that the journal tells, alone and in this process.
+    """Train a trial again in this process, along the visits recorded in the journal.
 
-    By default the best, up to its newest checkpoint. `same` of the answer says whether the weights are those
-    that the run kept, bit for bit; `state` are they.
+    By default the best trial, up to its newest checkpoint. The result has the weights (`state`), and whether
+    they equal the run's checkpoint bit for bit (`same`).
     """
     from elastune.runs.trial_replay import retrace  # noqa: PLC0415
 

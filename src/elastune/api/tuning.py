@@ -1,4 +1,4 @@
-"""Running a job for real."""
+"""Running a job for real: tune, resume, stop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elastune.api.caller import AnyJob, Interrupts, as_job, said, watching, whole
+from elastune.api.profiling import describe_measured, measured
 from elastune.api.running import NewLimits, carry_out_run, run_on
 from elastune.api.simulating import MOST_SEED, RUNS_FOLDER
 from elastune.curves.source import Reference
@@ -20,8 +21,6 @@ from elastune.runs.prepared_run import PreparedRun, prepare_run
 from elastune.runs.real import Watch
 from elastune.runs.resuming import take_up
 from elastune.runs.run_files import StopFile
-
-"""Looked at a few times per second: who wants the run to rest, if anybody."""
 
 
 def tune(
@@ -39,17 +38,15 @@ def tune(
 
     `job` is a `Job`, a mapping with its keys or the path of a YAML file; or the trainable itself, with the
     keys of the job as arguments. The run is on machines of this computer unless `address` names a Ray
-    cluster (or `cluster.provider` another provider). `folder` is where the run's folder is made. `watch` is
-    told now and then how the run stands. Ctrl-C saves everything, gives all nodes back and raises
-    `KeyboardInterrupt`; `resume` goes on. `progress` writes lines about the run to stderr: what happens, and
-    every 15 s how it stands; None: where a terminal or a notebook shows them, and there is no `watch`.
+    cluster (or `cluster.provider` another provider). The run's folder is made in `folder`. `watch` is called
+    with the state a few times per second. Ctrl-C saves everything, releases all nodes and raises
+    `KeyboardInterrupt`; `resume` continues. `progress` writes lines to stderr: what happens, and a summary
+    every 15 s; None: at a terminal or in a notebook, unless there is a `watch`.
 
     >>> elastune.tune(train, space={"lr": {"float": [1e-4, 1.0], "log": True}}, metric="accuracy",
     ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
     ...     profile={"iteration": "2s"}, cluster={"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 1})
     """
-    from elastune.api.profiling import measured, tell_measured  # noqa: PLC0415  which runs a job, too
-
     given = as_job(_whole_job(job, sections))
     watch = watching(watch, progress)
     say = said(watch)
@@ -58,7 +55,7 @@ def tune(
             say("the job has no profile: looking for one, or measuring the training first")
         planned, how = measured(given, address=address, folder=folder, watch=watch, nudge=interrupts.reason)
         if how is not None:
-            say(tell_measured(how))
+            say(describe_measured(how))
         prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
         say(f"expected: {prepared.predicted}")
         return carry_out_run(prepared, folder=folder, watch=watch, nudge=interrupts.reason).result
@@ -67,7 +64,7 @@ def tune(
 def prepare_to_run(
     job: AnyJob, *, policy: str | None = None, seed: int | None = None, address: str | None = None
 ) -> PreparedRun:
-    """Everything that can be known and checked before a real run begins. Nothing is started."""
+    """Plan and check everything before a real run. Nothing is started."""
     given = as_job(job)
     first = whole("seed", given.seed if seed is None else seed, 0, MOST_SEED)
     return prepare_run(given, policy=policy, seed=first, address=address)
@@ -84,10 +81,10 @@ def resume(  # noqa: PLR0913  all by name
     watch: Watch | None = None,
     progress: bool | None = None,
 ) -> RunResult:
-    """Go on with a run that was interrupted, however it was, from its journal and its checkpoints.
+    """Continue a run that was suspended or killed, from its journal and its checkpoints.
 
-    `deadline` and `budget` are new limits for the whole run; the time for which it was down does not count.
-    `trainable` is needed where the old one cannot be imported any more; `progress` is as for `tune`.
+    `deadline` and `budget` are new limits for the whole run; the time while it was down does not count.
+    `trainable` is needed if the old one can no longer be imported; `progress` is as for `tune`.
     """
     found = find_run(Path(folder), str(run))
     continuation = take_up(found, trainable=trainable, address=address)
@@ -97,17 +94,17 @@ def resume(  # noqa: PLR0913  all by name
         return run_on(continuation, limits, watch=watch, nudge=interrupts.reason).result
 
 
-def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "somebody asked for it") -> str:
-    """Ask a run that goes on somewhere to wind up; it saves, gives all nodes back and keeps the best model.
+def stop(run: str | Path, *, folder: str | Path = RUNS_FOLDER, reason: str = "stop was requested") -> str:
+    """Ask the driver of a run to shut it down: it saves, releases all nodes and keeps the best model.
 
-    Returns the id of the run. Its driver notices within a second.
+    Returns the id of the run. The driver reacts within a second.
     """
     found = find_run(Path(folder), str(run))
     summary = Journal.open(found.journal, read_only=True).summary(found.record.run)
     if found.record.body is not RuntimeKind.RAY:
         raise JobError(f"run {found.record.run} is simulated; only real runs can be stopped")
     if summary.writer is None:
-        raise JobError(f"run {found.record.run} does not run: nobody writes its journal any more")
+        raise JobError(f"run {found.record.run} is not running")
     StopFile(found.folder).write(reason)
     return found.record.run
 
@@ -116,9 +113,8 @@ def _whole_job(job: AnyJob | Callable[..., object], sections: Mapping[str, Any])
     if not sections and not (callable(job) and not isinstance(job, Job)):
         return job
     if isinstance(job, Job | Mapping | str | Path):
-        raise JobError(
-            f"{', '.join(sections)}: keys of a job go with a trainable; the first argument is a job already"
-        )
+        keys = ", ".join(sections)
+        raise JobError(f"{keys}: the first argument is a job; keys of a job are for a trainable")
     name = getattr(job, "__name__", "")
     named = {"name": name} if name.isidentifier() else {}
     return Job(trainable=job, **{**named, **sections})

@@ -1,6 +1,6 @@
-"""The `elastune` command and how it ends.
+"""The `elastune` command.
 
-0 done, 2 wrong input, 3 no plan fits, 4 a run or its journal cannot go on, 70 our own bug.
+Exit codes: 0 done, 2 wrong input, 3 no plan fits, 4 a run cannot continue, 70 a bug of Elastune.
 """
 
 from __future__ import annotations
@@ -27,18 +27,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("profile")(profile_command)
-app.command("plan")(plan_command)
-app.command("simulate")(simulate_command)
-app.command("run")(run_command)
-app.command("resume")(resume_command)
-app.command("stop")(stop_command)
-app.command("runs")(runs_command)
-app.command("status")(status_command)
-app.command("nodes")(nodes_command)
-app.command("report")(report_command)
-app.command("export")(export_command)
-app.command("replay")(replay_command)
+for _command in (
+    profile_command, plan_command, simulate_command, run_command, resume_command, stop_command,
+    runs_command, status_command, nodes_command, report_command, export_command, replay_command,
+):  # fmt: skip
+    app.command(_command.__name__.removesuffix("_command"))(_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,18 +50,18 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; errors that a person can act on are told in words, without a traceback."""
+    """Run the command; errors that a user can act on are printed without a traceback."""
     try:
         app()
     except ElastuneError as error:
-        _tell(str(error))
+        _print_error(str(error))
         sys.exit(error.exit_code)
     except OSError as error:  # a full disk behind stdout, say
-        _tell(f"cannot write the output: {error.strerror or error}")
+        _print_error(f"cannot write the output: {error.strerror or error}")
         sys.exit(1)
 
 
-def _tell(message: str) -> None:
+def _print_error(message: str) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 

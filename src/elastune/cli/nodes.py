@@ -1,14 +1,21 @@
-"""`elastune nodes`: what is alive and costs money; `--sweep` ends what nobody looks after."""
+"""`elastune nodes`: running nodes and their cost; `--sweep` terminates orphans."""
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastune.cli.terminal import DEFAULT_FOLDER, RunsFolder, errors_as_json, show
+from elastune.cli.terminal import (
+    DEFAULT_FOLDER,
+    AsJson,
+    RunsFolder,
+    errors_as_json,
+    present,
+    print_json,
+    show,
+)  # fmt: skip
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ def nodes_command(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before ending nodes.")] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List running nodes of all runs and providers: age, price, cost so far, and whether a driver is alive.
 
@@ -42,22 +49,19 @@ def nodes_command(
     with errors_as_json(as_json):
         from elastune.api.nodes import Supervision  # noqa: PLC0415
 
-        wardens = Supervision(provider=provider, region=region, runs_folder=runs_folder)
-        found = wardens.look(run)
+        supervision = Supervision(provider=provider, region=region, runs_folder=runs_folder)
+        found = supervision.look(run)
         if sweep:
-            _sweep(wardens, found, yes=yes, as_json=as_json, named=provider is not None)
+            _sweep(supervision, found, yes=yes, as_json=as_json, named=provider is not None)
             return
-    if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2))
-    else:
-        from elastune.views.terminal.lists import render_nodes  # noqa: PLC0415
+    from elastune.views.terminal.lists import render_nodes  # noqa: PLC0415
 
-        show(render_nodes(found))
-    if provider is not None and found.unseen:  # asked for, and not looked at: that is no "nothing is alive"
+    present(found, render_nodes, as_json=as_json)
+    if provider is not None and found.unseen:  # named, but not listed: "no nodes" would be wrong
         raise typer.Exit(ExecutionError.exit_code)
 
 
-def _sweep(wardens: Supervision, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
+def _sweep(supervision: Supervision, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
     from elastune.views.terminal.lists import render_nodes, render_swept  # noqa: PLC0415
 
     orphans = found.orphans
@@ -66,17 +70,17 @@ def _sweep(wardens: Supervision, found: NodeList, *, yes: bool, as_json: bool, n
         sys.stdout.flush()
     if orphans and not yes:
         if as_json or not sys.stdin.isatty():
-            raise JobError("nodes would be ended, and nobody is there to be asked; say --yes if they may")
+            raise JobError("--sweep ends nodes, and there is no terminal to confirm on; pass --yes")
         typer.confirm(f"End {len(orphans)} of these, the orphans?", abort=True)
-    swept = wardens.end(orphans)
+    swept = supervision.end(orphans)
     left = swept.left
     if as_json:
-        told = [node.to_dict(left.at) for node in left.nodes]
-        typer.echo(json.dumps({**found.to_dict(), "ended": list(swept.ended), "left": told}, indent=2))
+        still = [node.to_dict(left.at) for node in left.nodes]
+        print_json({**found.to_dict(), "ended": list(swept.ended), "left": still})
     elif orphans:
         typer.echo()
         show(render_swept(swept))
-    # What could not be looked at may be alive, unless there never was such a provider here.
-    blind = any(named or not each.is_absent for each in (*found.unseen, *left.unseen))
-    if left.nodes or blind:
+    # Nodes of a provider that could not be listed may be running, unless it was never set up here.
+    is_blind = any(named or not each.is_absent for each in (*found.unseen, *left.unseen))
+    if left.nodes or is_blind:
         raise typer.Exit(ExecutionError.exit_code)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from elastune.cli.terminal import errors_as_json
+from elastune.cli.terminal import AsJson, JobFile, errors_as_json, print_json
 
 if TYPE_CHECKING:
     from elastune.job.job import Job
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PlannerName(enum.StrEnum):
-    """Spelled out so that `--help` need not load the planners; a test holds it to the real list."""
+    """Spelled out so that `--help` need not load the planners; a test compares them."""
 
     EXACT = "exact"
     GREEDY = "greedy"
@@ -35,7 +34,7 @@ class ObjectiveName(enum.StrEnum):
 
 
 def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
-    job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
+    job: JobFile,
     planner: Annotated[PlannerName, typer.Option(help="The planner.")] = PlannerName.EXACT,
     objective: Annotated[
         ObjectiveName | None,
@@ -51,7 +50,7 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
     ] = None,
     samples: Annotated[int, typer.Option(help="Number of samples for means and quantiles.")] = 4096,
     seed: Annotated[int, typer.Option(help="The same seed gives the same output.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the cheapest plan that keeps the limits, and print its cost and finish time."""
     with errors_as_json(as_json):
@@ -65,17 +64,14 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
             frontier=frontier or plot is not None,
             compare=compare,
         )
-    if as_json:
-        typer.echo(json.dumps(_shown(quote, frontier=frontier).to_dict(), indent=2))
-    else:
-        _print(_shown(quote, frontier=frontier), plot)
-
-
-def _shown(quote: Quote | PolicyQuote, *, frontier: bool) -> Quote | PolicyQuote:
-    """The frontier may be there only for the plot."""
     from elastune.planning.quote import Quote  # noqa: PLC0415
 
-    return replace(quote, frontier=None) if isinstance(quote, Quote) and not frontier else quote
+    if isinstance(quote, Quote) and not frontier:  # it may have been made only for the plot
+        quote = replace(quote, frontier=None)
+    if as_json:
+        print_json(quote.to_dict())
+    else:
+        _print(quote, plot)
 
 
 def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
@@ -94,8 +90,8 @@ def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
 
 
 def _with_kept_profile(path: Path) -> Job:
-    """A job without a profile is planned with the one that an earlier run measured, if there is one."""
-    from elastune.api.profiling import find_profile, tell_measured, with_measurements  # noqa: PLC0415
+    """A job without a profile is planned with the one that an earlier run measured, if any."""
+    from elastune.api.profiling import describe_measured, find_profile, with_measurements  # noqa: PLC0415
     from elastune.job.job import load_job  # noqa: PLC0415
     from elastune.job.tuning import is_code  # noqa: PLC0415
 
@@ -106,23 +102,17 @@ def _with_kept_profile(path: Path) -> Job:
         kept = find_profile(job, job.unopened_tuning().metric)
     if kept is None:
         return job
-    typer.echo(tell_measured(kept), err=True)
+    typer.echo(describe_measured(kept), err=True)
     return with_measurements(job, kept)
 
 
 def _print(quote: Quote | PolicyQuote, plot: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from elastune.planning.quote import Quote  # noqa: PLC0415
-    from elastune.views.terminal.plan import render_quote  # noqa: PLC0415
+    from elastune.views.terminal.plan import render_any_quote  # noqa: PLC0415
 
     console = Console(highlight=False)
     console.width = max(console.width, 80)  # a narrower terminal wraps lines, it does not cut numbers
-    if isinstance(quote, Quote):
-        console.print(render_quote(quote))
-    else:
-        from elastune.views.terminal.policy import render_policy_quote  # noqa: PLC0415
-
-        console.print(render_policy_quote(quote))
+    console.print(render_any_quote(quote))
     if plot is not None:
         console.print(f"\nplot written to {plot}")

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from elastune.cli.run import ask_to_measure, carry_out
-from elastune.cli.terminal import DEFAULT_FOLDER, RunsFolder, errors_as_json, show
+from elastune.cli.terminal import (
+    DEFAULT_FOLDER,
+    Address,
+    AsJson,
+    JobFile,
+    RunsFolder,
+    Yes,
+    errors_as_json,
+    print_json,
+    show,
+)  # fmt: skip
 
 
 def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
-    job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
+    job: JobFile,
     out: Annotated[
         Path | None, typer.Option(help="The output file.", show_default="JOB.profile.json next to the job")
     ] = None,
@@ -28,12 +38,10 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
     plot: Annotated[
         Path | None, typer.Option(help="Draw the result into a .png, .svg or .html file.")
     ] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")] = False,
+    address: Address = None,
+    yes: Yes = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the training: iterations on 1, 2, 4, ... slots, start-up, saves, boots of nodes."""
     with errors_as_json(as_json):
@@ -48,28 +56,18 @@ def profile_command(  # noqa: PLR0913, PLR0917  every option of a command is a p
         except ExpectedError as error:
             raise JobError(f"--most is {most!r}; expected {error}") from None
         effort = Effort(configurations=configurations, iterations=iterations, boots=boots, most_s=most_s)
-        target = job.with_suffix(".profile.json") if out is None else out
+        target = out or job.with_suffix(".profile.json")
         if address is None:
             ask_to_measure(load_job(job), effort, yes=yes, as_json=as_json)
         with contextlib.redirect_stdout(sys.stderr):
-            taken = carry_out(
-                lambda meter, nudge: profile(
-                    job,
-                    effort=effort,
-                    address=address,
-                    folder=runs_folder,
-                    out=target,
-                    watch=meter,
-                    nudge=nudge,
-                ),
-                as_json=as_json,
-            )
+            start = partial(profile, job, effort=effort, address=address, folder=runs_folder, out=target)
+            taken = carry_out(start, as_json=as_json)
         if plot is not None:
             from elastune.views.figures.plan import save_profile_plot  # noqa: PLC0415
 
             save_profile_plot(taken, plot)
     if as_json:
-        typer.echo(json.dumps(taken.to_dict(), indent=2))
+        print_json(taken.to_dict())
     else:
         from elastune.views.terminal.lists import render_profiled  # noqa: PLC0415
 

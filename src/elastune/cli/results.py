@@ -1,19 +1,14 @@
-"""`elastune report`: a run as a page and pictures; several runs side by side.
-
-`elastune export`: a run for other tools.
-
-`elastune replay`: train a trial of a hopping run once more, along the order of its visits.
-"""
+"""`elastune report` (pages and figures), `export` (other tools) and `replay` (retrain a hopping trial)."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from elastune.cli.terminal import DEFAULT_FOLDER, RunsFolder, errors_as_json
+from elastune.cli.terminal import DEFAULT_FOLDER, AnyRun, AsJson, RunsFolder, errors_as_json, print_json
+from elastune.errors import ExecutionError
 
 
 def report_command(
@@ -29,7 +24,7 @@ def report_command(
         Path | None, typer.Option(help="The output folder.", show_default="report in the run's folder")
     ] = None,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw a run: nodes, trials, learning curves and cost, as one HTML page and as figures."""
     from rich.console import Console  # noqa: PLC0415
@@ -40,19 +35,13 @@ def report_command(
         with Console(stderr=True).status("reading") as waiting:
             made = report(*runs, folder=out, runs_folder=runs_folder, tell=waiting.update)
     if as_json:
-        typer.echo(json.dumps(made.to_dict(), indent=2))
+        print_json(made.to_dict())
     else:
-        for path in made.paths:
-            typer.echo(str(path))
+        typer.echo("\n".join(map(str, made.paths)))
 
 
 def export_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
-    run: Annotated[
-        str,
-        typer.Argument(
-            help="A run: its folder or journal, the start of its id, or last.", show_default=False
-        ),
-    ],
+    run: AnyRun,
     format_: Annotated[
         str, typer.Option("--format", help="csv, json, parquet, tensorboard or mlflow.", show_default=False)
     ],
@@ -71,7 +60,7 @@ def export_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         bool, typer.Option("--checkpoint", help="Also store the best model in MLflow.")
     ] = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Export the trials and rows of a run to files, TensorBoard or MLflow."""
     with errors_as_json(as_json):
@@ -81,25 +70,19 @@ def export_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
             format_, to, what=what, force=force, experiment=experiment, checkpoint=checkpoint
         )
     if as_json:
-        typer.echo(json.dumps({"format": format_, "written": list(written)}, indent=2))
+        print_json({"format": format_, "written": list(written)})
     else:
-        for each in written:
-            typer.echo(each)
+        typer.echo("\n".join(written))
 
 
 def replay_command(
-    run: Annotated[
-        str,
-        typer.Argument(
-            help="A run: its folder or journal, the start of its id, or last.", show_default=False
-        ),
-    ],
+    run: AnyRun,
     trial: Annotated[int | None, typer.Option(help="The trial.", show_default="the best")] = None,
     iteration: Annotated[
         int | None, typer.Option(help="The last iteration to train.", show_default="its newest checkpoint")
     ] = None,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a trial of a hopping run again, in this process, and compare the weights bit for bit."""
     with errors_as_json(as_json):
@@ -119,16 +102,16 @@ def replay_command(
                 told=lambda done, of: bar.update(task, completed=done, total=of),
             )
     if as_json:
-        typer.echo(json.dumps(again.to_dict(), indent=2))
+        print_json(again.to_dict())
     else:
         words = {
             True: f"bit for bit what the run kept in {again.checkpoint}",
             False: f"NOT what the run kept in {again.checkpoint}: the code, the data or the machine differ",
-            None: "there is no checkpoint of it to compare with",
+            None: "there is no checkpoint to compare with",
         }
         typer.echo(
             f"trial {again.trial} after iteration {again.iteration}, {again.visits} visits: "
             f"{words[again.same]}\nsha256 {again.sha256}"
         )
     if again.same is False:
-        raise typer.Exit(4)
+        raise typer.Exit(ExecutionError.exit_code)

@@ -1,9 +1,8 @@
-"""`elastune run`: the quote, then the run itself; `resume` goes on with one, `stop` asks one to wind up."""
+"""`elastune run` (the quote, then the run), `resume` (continues a run) and `stop` (shuts one down)."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -14,13 +13,26 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from elastune.cli.meters import RunMeter, open_meter
-from elastune.cli.terminal import DEFAULT_FOLDER, INTERRUPTED, RunsFolder, errors_as_json, show
+from elastune.cli.terminal import (
+    DEFAULT_FOLDER,
+    INTERRUPTED,
+    Address,
+    AsJson,
+    JobFile,
+    Plain,
+    Quiet,
+    RunsFolder,
+    RunToChange,
+    Yes,
+    errors_as_json,
+    present,
+    print_json,
+    show,
+)  # fmt: skip
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
-    from elastune.api.running import Nudge
     from elastune.job.job import Job
-    from elastune.journal.run_folders import RunFolder
     from elastune.runs.prepared_run import PreparedRun
     from elastune.runs.profiling import Effort
     from elastune.runs.real import FinishedRun, RunInterrupted
@@ -28,12 +40,12 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-# Ctrl-C, whoever ends processes, and a terminal that is closed.
-_POLITE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Ctrl-C, `kill`, and a closed terminal: the run is saved and suspended.
+_SUSPENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
-    job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
+    job: JobFile,
     policy: Annotated[str | None, typer.Option(help="The policy.", show_default="from the job")] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of configurations and training.", show_default="the job's")
@@ -52,11 +64,11 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
             show_default="the job's logging",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the quote and the result.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")] = False,
+    yes: Yes = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a job: plan it, show the quote, and train on nodes that are started and released as planned.
 
@@ -67,7 +79,7 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         from elastune.api.running import carry_out_run  # noqa: PLC0415
         from elastune.api.tuning import prepare_to_run  # noqa: PLC0415
 
-        # What a trainable prints when it is imported is not part of our output.
+        # What a trainable prints when it is imported must not get into our output.
         with contextlib.redirect_stdout(sys.stderr):
             planned = _measured(
                 _logged(job, log),
@@ -81,18 +93,13 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         if not as_json:
             _show_quote(prepared)
         _ask(prepared, yes=yes, as_json=as_json)
-        finished = carry_out(
-            lambda meter, nudge: carry_out_run(prepared, folder=runs_folder, watch=meter, nudge=nudge),
-            as_json=as_json,
-            meter_of=meter_of,
-        )
+        start = partial(carry_out_run, prepared, folder=runs_folder)
+        finished = carry_out(start, as_json=as_json, meter_of=meter_of)
     _print(finished, as_json=as_json)
 
 
 def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
-    run: Annotated[
-        str, typer.Argument(help="A run: its folder, the start of its id, or last.", show_default=False)
-    ] = "last",
+    run: RunToChange = "last",
     deadline: Annotated[
         str | None, typer.Option(help="A new deadline for the whole run (30m).", show_default="unchanged")
     ] = None,
@@ -103,14 +110,12 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         str | None,
         typer.Option(help="New location of the trainable (path/to/file.py:name).", show_default="unchanged"),
     ] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only the quote and the result.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")] = False,
+    address: Address = None,
+    yes: Yes = False,
+    quiet: Quiet = False,
+    plain: Plain = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Continue an interrupted run from its journal and its checkpoints.
 
@@ -123,17 +128,12 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
 
         limits = NewLimits.of(deadline=deadline, budget=budget)
         with contextlib.redirect_stdout(sys.stderr):
-            found = find_run(runs_folder, run)
-            continuation = take_up(found, trainable=trainable, address=address)
+            continuation = take_up(find_run(runs_folder, run), trainable=trainable, address=address)
         if not as_json:
-            _tell_where_it_stands(continuation)
+            _show_status(continuation)
         _ask(continuation.prepared, yes=yes, as_json=as_json)
         meter_of = partial(open_meter, quiet=quiet, plain=plain)
-        finished = carry_out(
-            lambda meter, nudge: run_on(continuation, limits, watch=meter, nudge=nudge),
-            as_json=as_json,
-            meter_of=meter_of,
-        )
+        finished = carry_out(partial(run_on, continuation, limits), as_json=as_json, meter_of=meter_of)
     _print(finished, as_json=as_json)
 
 
@@ -153,8 +153,8 @@ def _measured(
     yes: bool,
     meter_of: Callable[[], RunMeter],
 ) -> Job:
-    """The job with a profile, which is measured first if nobody has done so."""
-    from elastune.api.profiling import measured, tell_measured  # noqa: PLC0415
+    """The job with a profile, which is measured first if there is none."""
+    from elastune.api.profiling import describe_measured, measured  # noqa: PLC0415
 
     if given.is_measured:
         return given
@@ -164,51 +164,43 @@ def _measured(
         if address is None:
             ask_to_measure(given, effort, yes=yes, as_json=as_json)
 
-    planned, how = carry_out(
-        lambda meter, nudge: measured(
-            given, address=address, folder=runs_folder, watch=meter, nudge=nudge, consent=consent
-        ),
-        as_json=as_json,
-        meter_of=meter_of,
-        again="the same command",
-    )
-    typer.echo(tell_measured(how), err=True)
+    start = partial(measured, given, address=address, folder=runs_folder, consent=consent)
+    planned, how = carry_out(start, as_json=as_json, meter_of=meter_of, again="the same command")
+    typer.echo(describe_measured(how), err=True)
     return planned
 
 
 def carry_out(
-    run: Callable[[RunMeter, Nudge], T],
+    start: Callable[..., T],
     *,
     as_json: bool,
     meter_of: Callable[[], RunMeter] = open_meter,
     again: str | None = None,
 ) -> T:
-    """Run with a meter; Ctrl-C ends it well, or at once. `again`: the command that begins anew what is not
-    worth to be resumed."""
+    """`start` takes `watch` and `nudge`; Ctrl-C suspends it, a second one ends it at once. `again`: what to
+    do instead of `resume`, for a run that is not worth resuming."""
     from elastune.api.caller import Interrupts  # noqa: PLC0415
     from elastune.runs.real import RunInterrupted  # noqa: PLC0415
 
     try:
-        with meter_of() as meter, Interrupts(meter.say, _POLITE) as interrupts:
-            return run(meter, interrupts.reason)
+        with meter_of() as meter, Interrupts(meter.say, _SUSPENDING) as interrupts:
+            return start(watch=meter, nudge=interrupts.reason)
     except RunInterrupted as interrupted:
-        _say_how_to_go_on(interrupted, again, as_json=as_json)
+        _explain_interruption(interrupted, again, as_json=as_json)
         raise typer.Exit(INTERRUPTED) from None
     except KeyboardInterrupt:
         typer.echo(
-            "ended at once: all nodes were told to end, and what was saved is kept; `elastune nodes` shows "
-            "whether something is left",
+            "ended at once: all nodes are being terminated, saved work is kept; `elastune nodes` lists nodes "
+            "that are left",
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from None
 
 
 def stop_command(
-    run: Annotated[
-        str, typer.Argument(help="A run: its folder, the start of its id, or last.", show_default=False)
-    ] = "last",
+    run: RunToChange = "last",
     runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Stop a run: it saves, releases all nodes and returns the best model so far."""
     with errors_as_json(as_json):
@@ -216,39 +208,31 @@ def stop_command(
 
         stopped = stop(run, folder=runs_folder, reason="elastune stop")
     if as_json:
-        typer.echo(json.dumps({"run": stopped, "asked": True}, indent=2))
+        print_json({"run": stopped, "asked": True})
     else:
-        typer.echo(f"run {stopped} was asked to stop; `elastune status {stopped}` shows how far it is")
+        typer.echo(f"run {stopped} was asked to stop; `elastune status {stopped}` shows its progress")
 
 
 def _show_quote(prepared: PreparedRun) -> None:
-    from elastune.planning.quote import Quote  # noqa: PLC0415
+    from elastune.views.terminal.plan import render_any_quote  # noqa: PLC0415
 
-    if isinstance(prepared.quote, Quote):
-        from elastune.views.terminal.plan import render_quote  # noqa: PLC0415
-
-        show(render_quote(prepared.quote))
-    else:
-        from elastune.views.terminal.policy import render_policy_quote  # noqa: PLC0415
-
-        show(render_policy_quote(prepared.quote))
+    show(render_any_quote(prepared.quote))
     if prepared.address is None and not prepared.setup.terms.cluster.init.mean:
         typer.echo(
-            "beware: the job does not say how long nodes take to boot (cluster.init), so the quote has no "
-            "time for it; on one machine that is some seconds, and `elastune profile` measures it"
+            "warning: the job does not say how long nodes take to boot (cluster.init), so the quote leaves "
+            "it out; on one machine it takes some seconds, and `elastune profile` measures it"
         )
     typer.echo()
     sys.stdout.flush()
 
 
 def _ask(prepared: PreparedRun, *, yes: bool, as_json: bool) -> None:
-    """Before money is spent."""
     if prepared.spends_money:
         _confirm("this run spends money", "Start?", yes=yes, as_json=as_json)
 
 
 def ask_to_measure(job: Job, effort: Effort, *, yes: bool, as_json: bool) -> None:
-    """Likewise before a training is measured on machines that somebody sends a bill for."""
+    """Confirm a measurement on nodes that cost money."""
     from elastune.runs.prepared_run import spends_money  # noqa: PLC0415
     from elastune.runs.profiling import most_usd  # noqa: PLC0415
     from elastune.wording import format_duration, format_usd  # noqa: PLC0415
@@ -256,8 +240,7 @@ def ask_to_measure(job: Job, effort: Effort, *, yes: bool, as_json: bool) -> Non
     if not spends_money(job):
         return
     most = format_usd(most_usd(job, effort))
-    told = f"measuring takes up to {format_duration(effort.most_s)} and at most {most}"
-    typer.echo(told, err=True)
+    typer.echo(f"measuring takes up to {format_duration(effort.most_s)} and at most {most}", err=True)
     _confirm("measuring spends money", "Measure?", yes=yes, as_json=as_json)
 
 
@@ -265,22 +248,19 @@ def _confirm(what: str, question: str, *, yes: bool, as_json: bool) -> None:
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise JobError(f"{what}, and nobody is there to be asked; say --yes if it may")
+        raise JobError(f"{what}, and there is no terminal to confirm on; pass --yes")
     typer.confirm(question, abort=True, err=True)
 
 
 def _print(finished: FinishedRun, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(finished.to_dict(), indent=2))
-    else:
-        from elastune.views.terminal.status import render_finished  # noqa: PLC0415
+    from elastune.views.terminal.status import render_finished  # noqa: PLC0415
 
-        show(render_finished(finished))
+    present(finished, render_finished, as_json=as_json)
     if finished.standing.has_failed or (finished.final_check is not None and finished.final_check.left):
         raise typer.Exit(ExecutionError.exit_code)
 
 
-def _tell_where_it_stands(continuation: Continuation) -> None:
+def _show_status(continuation: Continuation) -> None:
     from elastune.views.live.progress import promise_of  # noqa: PLC0415
     from elastune.views.live.snapshot import summary_line  # noqa: PLC0415
     from elastune.views.live.taking import Subject, take  # noqa: PLC0415
@@ -290,28 +270,21 @@ def _tell_where_it_stands(continuation: Continuation) -> None:
     promise = promise_of(setup, continuation.predicted)
     subject = Subject(name=record.name, run=record.run, policy=setup.policy, promise=promise)
     down = format_duration(continuation.down_s)
-    told = summary_line(take(subject, state, continuation.core.policy.progress(state), now_s=state.now_s))
-    typer.echo(f"run {record.run} goes on after {down}: {told}")
+    summary = summary_line(take(subject, state, continuation.core.policy.progress(state), now_s=state.now_s))
+    typer.echo(f"run {record.run} continues after {down}: {summary}")
     sys.stdout.flush()
 
 
-def _say_how_to_go_on(interrupted: RunInterrupted, again: str | None, *, as_json: bool) -> None:
+def _explain_interruption(interrupted: RunInterrupted, again: str | None, *, as_json: bool) -> None:
     run, command = interrupted.run, again or f"elastune resume {interrupted.run}"
     if as_json:
-        told = {"error": "interrupted", "message": "all is saved", "run": run, "resume": command}
-        typer.echo(json.dumps(told, indent=2))
+        print_json({"error": "interrupted", "message": "all is saved", "run": run, "resume": command})
         return
-    if again is None:
-        typer.echo(f"run {run} rests: everything is saved in {interrupted.folder.path}", err=True)
-    else:
-        typer.echo("measuring was interrupted", err=True)
-    typer.echo(_tell_machines(interrupted.folder), err=True)
-    typer.echo(f"go on with: {command}", err=True)
-
-
-def _tell_machines(folder: RunFolder) -> str:
     from elastune.runs.run_files import read_final_check  # noqa: PLC0415
     from elastune.views.terminal.run import final_check_words  # noqa: PLC0415
 
-    final_check = read_final_check(folder)
-    return "all nodes were given back" if final_check is None else final_check_words(final_check)
+    saved = f"run {run} is suspended: everything is saved in {interrupted.folder.path}"
+    check = read_final_check(interrupted.folder)
+    nodes = "all nodes were released" if check is None else final_check_words(check)
+    for text in ("measuring was interrupted" if again else saved, nodes, f"continue with: {command}"):
+        typer.echo(text, err=True)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elastune.cli.meters import ProgressMeter
-from elastune.cli.terminal import DEFAULT_FOLDER, INTERRUPTED, RunsFolder, Stopping, errors_as_json, show
+from elastune.cli.terminal import (
+    DEFAULT_FOLDER,
+    INTERRUPTED,
+    AsJson,
+    JobFile,
+    RunsFolder,
+    Stopping,
+    errors_as_json,
+    print_json,
+    show,
+)  # fmt: skip
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
@@ -20,10 +28,11 @@ if TYPE_CHECKING:
 
 
 _CUT = "interrupted; `runs` has those that are complete"
+_NOTHING = "interrupted before the first run began; nothing is kept"
 
 
 def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
-    job: Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)],
+    job: JobFile,
     seed: Annotated[
         int | None, typer.Option(help="The same seed gives the same run.", show_default="the job's")
     ] = None,
@@ -41,14 +50,14 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
     ] = "none",
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     no_journal: Annotated[bool, typer.Option("--no-journal", help="Write nothing to disk.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run the whole experiment in virtual time, and compare it with the prediction."""
     with errors_as_json(as_json):
         from elastune.api.simulating import simulate_many  # noqa: PLC0415
         from elastune.runs.campaign import CampaignInterrupted  # noqa: PLC0415
 
-        # What a trainable prints is not part of our output, least of all of the JSON.
+        # What a trainable prints must not get into our output, or into the JSON.
         try:
             with (
                 Stopping() as stopping,
@@ -68,7 +77,10 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
             _print(interrupted.campaign, as_json=as_json)
             raise typer.Exit(INTERRUPTED) from None
         except KeyboardInterrupt:
-            _say_nothing_ran(as_json=as_json)
+            if as_json:
+                print_json({"error": "interrupted", "message": _NOTHING})
+            else:
+                typer.echo(_NOTHING, err=True)
             raise typer.Exit(INTERRUPTED) from None
     _print(campaign, as_json=as_json)
     if all(run.standing.has_failed for run in campaign.runs):
@@ -77,23 +89,15 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
 
 def _print(campaign: Campaign, *, as_json: bool) -> None:
     if as_json:
-        told = campaign.to_dict()
+        data = campaign.to_dict()
         if campaign.interrupted:
             under_way = None if campaign.cut is None else asdict(campaign.cut)
-            told = {"error": "interrupted", "message": _CUT, "under_way": under_way, **told}
-        typer.echo(json.dumps(told, indent=2))
+            data = {"error": "interrupted", "message": _CUT, "under_way": under_way, **data}
+        print_json(data)
     else:
         from elastune.views.terminal.simulation import render_campaign  # noqa: PLC0415
 
         show(render_campaign(campaign))
-
-
-def _say_nothing_ran(*, as_json: bool) -> None:
-    message = "interrupted before the first run began; nothing is kept"
-    if as_json:
-        typer.echo(json.dumps({"error": "interrupted", "message": message}, indent=2))
-    else:
-        typer.echo(message, err=True)
 
 
 def _names(policy: str | None) -> list[str]:
@@ -101,7 +105,5 @@ def _names(policy: str | None) -> list[str]:
         return []
     names = [name.strip() for name in policy.split(",")]
     if not all(names):
-        raise JobError(
-            f"--policy is {policy!r}; expected a name, or several by commas such as asha,rubberband"
-        )
+        raise JobError(f"--policy is {policy!r}; expected a name, or several such as asha,rubberband")
     return names

@@ -1,13 +1,7 @@
-"""A terminal or a pipe that stands still must not stop the run that is shown there.
+"""What all commands share: their common options, printing, Ctrl-C, and errors as JSON.
 
-Printing for people: nothing of what a run or a user wrote is taken for markup, and every terminal can
-show it.
-
-Ctrl-C in a long command: the first one ends it where nothing is half done, a second one at once.
-
-The option that says where runs are kept; all commands about runs have it.
-
-Errors as JSON, for programs that asked for it.
+Nothing that a run or a user wrote is interpreted as markup, and characters that the terminal's encoding lacks
+are replaced. A blocked terminal or pipe must not block the run that is shown there (`OutputQueue`).
 """
 
 from __future__ import annotations
@@ -19,10 +13,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Annotated, Any, Self
 
 import typer
@@ -32,14 +26,36 @@ from elastune.errors import ElastuneError, ExecutionError, InfeasibleError, JobE
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from elastune.planning.infeasible import Remedy
 
-_GOODBYE_S = 2.0
+
+# Spelled out so that `--help` need not load the API; a test compares them.
+DEFAULT_FOLDER = Path("elastune-runs")
+RunsFolder = Annotated[
+    Path, typer.Option("--runs-folder", envvar="ELASTUNE_RUNS", help="The folder of runs.")
+]
+JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
+AnyRun = Annotated[
+    str,
+    typer.Argument(help="A run: its folder or journal, the start of its id, or last.", show_default=False),
+]
+RunToChange = Annotated[
+    str, typer.Argument(help="A run: its folder, the start of its id, or last.", show_default=False)
+]
+Address = Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only the quote and the result.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+# As shells have it: 128 plus the number of the signal.
+INTERRUPTED = 128 + signal.SIGINT
+_LAST_WAIT_S = 2.0
 
 
 class OutputQueue:
-    """A text file to write to: a thread brings what is written to the stream, as fast as that takes it.
+    """A text file whose text a thread writes to the stream.
 
-    Somebody may have pressed Ctrl-S, or an ssh client may sleep; then a write to the stream blocks for ever.
+    After Ctrl-S, or while an ssh client sleeps, a write to the stream itself would block for ever.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -52,30 +68,30 @@ class OutputQueue:
 
     @property
     def is_behind(self) -> bool:
-        """What was written before has not arrived: a picture more would only wait."""
+        """Output is still queued; skip this redraw."""
         return bool(self._texts) or self._busy
 
     def write(self, text: str) -> int:
         if text and not self._broken:
             with self._changed:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._bring, name="terminal", daemon=True)
+                    self._thread = threading.Thread(target=self._forward, name="terminal", daemon=True)
                     self._thread.start()
                 self._texts.append(text)
                 self._changed.notify()
         return len(text)
 
     def flush(self) -> None:
-        """Happens by itself."""
+        """The thread flushes."""
 
-    def settle(self, patience_s: float = _GOODBYE_S) -> None:
-        """Wait until all has arrived, but not for a stream that takes nothing."""
-        until = time.monotonic() + patience_s
+    def settle(self, timeout_s: float = _LAST_WAIT_S) -> None:
+        """Wait until everything is written, at most for the timeout."""
+        until = time.monotonic() + timeout_s
         with self._changed:
             while self.is_behind and not self._broken and (left_s := until - time.monotonic()) > 0:
                 self._changed.wait(left_s)
 
-    def _bring(self) -> None:
+    def _forward(self) -> None:
         while True:
             with self._changed:
                 self._busy = False
@@ -92,12 +108,12 @@ class OutputQueue:
                 self._texts.clear()
 
     def __getattr__(self, name: str) -> Any:
-        """Whether it is a terminal, its encoding and its number are the stream's."""
+        """`isatty`, `encoding`, `fileno` and the like are the stream's."""
         return getattr(self._stream, name)
 
 
 _LEAST_WIDTH = 80
-# One character for one, so that columns stay where they are.
+# Character by character, so that columns stay aligned.
 _PLAIN = str.maketrans("▁▂▃▄▅▆▇█▒▓▞·…±–×µ", "_.-=+*%#:%/.~~-xu")
 
 
@@ -112,6 +128,18 @@ def show(renderable: RenderableType) -> None:
     sys.stdout.write(legible(capture.get(), sys.stdout.encoding))
 
 
+def print_json(data: object) -> None:
+    typer.echo(json.dumps(data, indent=2))
+
+
+def present(result: Any, render: Callable[[Any], RenderableType], *, as_json: bool) -> None:
+    """Print a result as JSON or rendered."""
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        show(render(result))
+
+
 def legible(text: str, encoding: str | None) -> str:
     """The text in characters that the encoding has."""
     name = encoding or "utf-8"
@@ -122,13 +150,11 @@ def legible(text: str, encoding: str | None) -> str:
     return text
 
 
-# As shells have it: 128 and the number of the signal.
-INTERRUPTED = 128 + signal.SIGINT
-
-
 class Stopping:
-    """`check` is called at safe points, and raises KeyboardInterrupt if somebody asked. Before the first one
-    there is nothing to lose, and Ctrl-C does what it always does."""
+    """Ctrl-C in a long command: the first one takes effect at the next `check`, a second one at once.
+
+    Before the first `check` there is nothing to lose, and Ctrl-C interrupts at once.
+    """
 
     def __init__(self) -> None:
         self._asked = False
@@ -140,9 +166,7 @@ class Stopping:
             self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if callable(self._before) or isinstance(self._before, int):
             signal.signal(signal.SIGINT, self._before)
 
@@ -157,23 +181,18 @@ class Stopping:
         self._asked = True
 
 
-# Spelled out so that `--help` need not load the API; a test holds it to the real one.
-DEFAULT_FOLDER = Path("elastune-runs")
-
-RunsFolder = Annotated[
-    Path, typer.Option("--runs-folder", envvar="ELASTUNE_RUNS", help="The folder of runs.")
-]
+_KINDS = {JobError: "job", ExecutionError: "execution", InfeasibleError: "infeasible"}
 
 
 @contextlib.contextmanager
 def errors_as_json(wanted: bool) -> Iterator[None]:
-    """Print an error as data and end with its exit code; without `wanted` it goes on its way."""
+    """If `wanted`, print an error as JSON and exit with its code; otherwise it is raised."""
     try:
         yield
     except ElastuneError as error:
         if not wanted:
             raise
-        typer.echo(json.dumps(_error_data(error), indent=2))
+        print_json(_error_data(error))
         raise typer.Exit(error.exit_code) from None
 
 
@@ -181,7 +200,8 @@ def _error_data(error: ElastuneError) -> dict[str, object]:
     from elastune.planning.infeasible import NoPlanError  # noqa: PLC0415
 
     if not isinstance(error, NoPlanError):
-        return {"error": _kind(error), "message": str(error)}
+        kind = next((name for each, name in _KINDS.items() if isinstance(error, each)), "internal")
+        return {"error": kind, "message": str(error)}
     diagnosis = error.diagnosis
     return {
         "error": "infeasible",
@@ -192,28 +212,14 @@ def _error_data(error: ElastuneError) -> dict[str, object]:
         "confidence": diagnosis.limits.confidence,
         "fastest": None if diagnosis.fastest is None else asdict(diagnosis.fastest),
         "cheapest": None if diagnosis.cheapest is None else asdict(diagnosis.cheapest),
-        "would_fit": [
-            {
-                key: value
-                for key, value in (
-                    ("deadline_seconds", remedy.deadline_s),
-                    ("budget", remedy.budget_usd),
-                    ("max_nodes", remedy.max_nodes),
-                )
-                if value is not None
-            }
-            for remedy in diagnosis.remedies
-        ],
+        "would_fit": [_remedy_data(remedy) for remedy in diagnosis.remedies],
     }
 
 
-def _kind(error: ElastuneError) -> str:
-    match error:
-        case JobError():
-            return "job"
-        case ExecutionError():
-            return "execution"
-        case InfeasibleError():
-            return "infeasible"
-        case _:
-            return "internal"
+def _remedy_data(remedy: Remedy) -> dict[str, object]:
+    limits = {
+        "deadline_seconds": remedy.deadline_s,
+        "budget": remedy.budget_usd,
+        "max_nodes": remedy.max_nodes,
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}

@@ -1,1 +1,1 @@
-"""What people look at: tables, the live screen, pages and figures."""
+"""Output for people: tables, the live screen, pages and figures."""

@@ -1,9 +1,9 @@
-"""The tables of one run, for terminals and pages alike: promise, stages, rounds, trials, failures, notes."""
+"""The tables of one run, for terminals and pages: prediction, stages, rounds, trials, failures, notes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from elastune.history.gangs import GangLife
@@ -22,7 +22,7 @@ from elastune.wording import format_confidence, format_duration, format_usd, plu
 Formatter = Callable[[float], str]
 
 _BAR_CELLS = 20
-# Told apart without colours, too.
+# Distinguishable without colours, too.
 _ACTIVITIES = (
     ("booting", "boot", "▒", "yellow"),
     ("starting", "start", "▓", "cyan"),
@@ -36,7 +36,7 @@ _MOST_PARAMETERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Time or money: how it is called, written and limited. `key` names it in estimates."""
+    """Time or cost: its name, format and limit. `key` is its field in estimates."""
 
     name: str
     key: str
@@ -44,38 +44,38 @@ class Measure:
     limit_name: str
     limit_key: str
 
-    def of(self, estimate: Estimate | None) -> float | None:
-        return None if estimate is None else getattr(estimate, self.key)
-
-    def told(self, estimate: Estimate | None) -> str:
+    def text(self, estimate: Estimate | None) -> str:
         return "" if estimate is None else self.show(getattr(estimate, self.key))
 
     def limit(self, limits: Limits) -> float | None:
         limit: float | None = getattr(limits, self.limit_key)
         return limit
 
-    def told_limit(self, limits: Limits) -> str:
+    def limit_text(self, limits: Limits) -> str:
         limit = self.limit(limits)
         return "none" if limit is None else self.show(limit)
 
     def kept(self, standing: RunStatus) -> bool | None:
-        """None: there is no such limit, or the run goes on and has not exceeded it."""
+        """None: there is no such limit, or the run is not over and has not exceeded it."""
         kept = keeps(getattr(standing.actual, self.key), self.limit(standing.limits))
         return kept if standing.ending is not None or kept is False else None
 
     def difference(self, standing: RunStatus) -> str:
-        """Of the end to what was predicted."""
-        if standing.ending is None:
-            return ""
-        return difference(getattr(standing.actual, self.key), self.of(standing.predicted))
+        """The actual value against the predicted one, once the run is over."""
+        expected = None if standing.ending is None else getattr(standing.predicted, self.key, None)
+        return difference(getattr(standing.actual, self.key), expected)
 
 
 TIME = Measure("time", "jct_seconds", format_duration, "deadline", "deadline_s")
 COST = Measure("cost", "cost", format_usd, "budget", "budget_usd")
 
 
+def difference(actual: float, expected: float | None) -> str:
+    return "" if not expected else f"{actual / expected - 1:+.1%}".replace("-0.0%", "+0.0%")
+
+
 def promise_table(standing: RunStatus, so_far: str) -> Table:
-    """Time and money: predicted, real, and allowed. `so_far` is what the real numbers are called."""
+    """Time and cost: predicted, actual and limit. `so_far` is the heading of the actual values."""
     limits = standing.limits
 
     def outcome(each: Measure) -> Value:
@@ -86,22 +86,18 @@ def promise_table(standing: RunStatus, so_far: str) -> Table:
 
     columns: list[Column[Measure]] = [
         Column("", lambda each: each.name, is_text=True),
-        Column("predicted", lambda each: each.told(standing.predicted)),
-        Column(f"{format_confidence(limits.confidence)} quantile", lambda each: each.told(standing.promised)),
-        Column(so_far, lambda each: each.told(standing.actual), tone=Tone.STRONG),
+        Column("predicted", lambda each: each.text(standing.predicted)),
+        Column(f"{format_confidence(limits.confidence)} quantile", lambda each: each.text(standing.promised)),
+        Column(so_far, lambda each: each.text(standing.actual), tone=Tone.STRONG),
         Column("difference", lambda each: each.difference(standing)),
-        Column("limit", lambda each: each.told_limit(limits)),
+        Column("limit", lambda each: each.limit_text(limits)),
         Column(" ", outcome, is_text=True),
     ]
     return make_table(columns, (TIME, COST))
 
 
-def difference(real: float, expected: float | None) -> str:
-    return "" if not expected else f"{real / expected - 1:+.1%}".replace("-0.0%", "+0.0%")
-
-
 def stage_name(stage: StageStatus, brackets: Sequence[str], *, long: bool = False) -> str:
-    """`2`, or `3.2` for the second stage of bracket 3; `long`: `stage 2`. A stage that goes on has a mark."""
+    """`2`, or `3.2` for the second stage of bracket 3; `long`: `stage 2`; `2…` is not over."""
     number = f"{stage.stage + 1}" if stage.is_over else f"{stage.stage + 1}…"
     if stage.bracket < len(brackets) and len(brackets) > 1:
         number = f"{brackets[stage.bracket].removeprefix('bracket ')}.{number}"
@@ -111,48 +107,36 @@ def stage_name(stage: StageStatus, brackets: Sequence[str], *, long: bool = Fals
 
 
 def stage_table(standing: RunStatus) -> Table:
-    """Planned against real, and what became of the slot time."""
+    """Planned against actual, and the use of the slot time."""
     brackets, stages = standing.brackets, standing.stages
-    actual, predicted = standing.actual, standing.predicted
+    is_planned = any(stage.planned is not None for stage in stages)
+
+    def pair(measure: Measure, planned_key: str) -> Iterator[Column[StageStatus]]:
+        def actual(each: StageStatus | RunStatus) -> float:
+            return float(getattr(each.actual, measure.key))
+
+        yield Column(measure.name, actual, measure.show, actual(standing), min_width=7)
+        if is_planned:
+            total = getattr(standing.predicted, measure.key, None)
+            yield Column("planned", planned(planned_key), measure.show, total, min_width=7)
+
+    def planned(key: str) -> Callable[[StageStatus], Value]:
+        return lambda each: getattr(each.planned, key, None)
+
+    bar: Column[StageStatus] = Column(
+        "slot time", lambda each: _share_bar(each.shares), total=_share_bar(standing.shares), is_text=True,
+        leaves=1, is_drawn=True,
+    )  # fmt: skip
     columns: list[Column[StageStatus]] = [
         Column("stage", lambda each: stage_name(each, brackets), total="all", min_width=5),
         Column("nodes", lambda each: each.nodes, min_width=5),
-        Column(
-            "time", lambda each: each.actual.jct_seconds, format_duration, actual.jct_seconds, min_width=7
-        ),
-        Column(
-            "planned",
-            lambda each: None if each.planned is None else each.planned.seconds,
-            format_duration,
-            None if predicted is None else predicted.jct_seconds,
-            min_width=7,
-        ),
-        Column("cost", lambda each: each.actual.cost, format_usd, actual.cost, min_width=7),
-        Column(
-            "planned",
-            lambda each: None if each.planned is None else each.planned.cost,
-            format_usd,
-            None if predicted is None else predicted.cost,
-            min_width=7,
-        ),
+        *pair(TIME, "seconds"),
+        *pair(COST, "cost"),
         *(_share_column(name, title, standing.shares) for name, title, _, _ in _ACTIVITIES),
-        Column(
-            "slot time",
-            lambda each: _share_bar(each.shares),
-            total=_share_bar(standing.shares),
-            is_text=True,
-            leaves=1,
-            is_drawn=True,
-        ),
+        bar,
     ]
-    is_planned = any(stage.planned is not None for stage in stages)
-    return make_table(
-        [column for column in columns if is_planned or column.title != "planned"],
-        stages,
-        has_total=len(stages) > 1,
-        title="Stages" if len(brackets) < 2 else "Stages, as bracket.stage",
-        gap=1,
-    )
+    title = "Stages" if len(brackets) < 2 else "Stages, as bracket.stage"
+    return make_table(columns, stages, has_total=len(stages) > 1, title=title, gap=1)
 
 
 def _share_column(name: str, title: str, all_shares: Shares | None) -> Column[StageStatus]:
@@ -164,7 +148,7 @@ def _share_column(name: str, title: str, all_shares: Shares | None) -> Column[St
 
 
 def _share_bar(shares: Shares | None) -> Cell | None:
-    """Characters by cumulated rounding, so that they always fill the bar."""
+    """Cumulative rounding, so that the characters always fill the bar."""
     if shares is None:
         return None
     pieces: list[Piece] = [(" ", "")]
@@ -178,7 +162,7 @@ def _share_bar(shares: Shares | None) -> Cell | None:
 
 
 def round_table(hopping: HoppingFigures, first: int, last: int) -> Table:
-    """Of many rounds the first and the last ones."""
+    """The `first` and the `last` rounds, if there are more."""
     columns: list[Column[tuple[int, RoundFigures]]] = [
         Column("round", lambda each: f"{each[0]}"),
         Column("epoch", lambda each: _epochs(each[1])),
@@ -206,15 +190,15 @@ def _epochs(each: RoundFigures) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedTrial:
-    """A trial with its best value and the gangs that it had."""
+    """A trial with its best value and its gangs."""
 
-    course: TrialHistory
+    history: TrialHistory
     best: float | None
     gangs: tuple[GangLife, ...]
 
     @property
     def last(self) -> float | None:
-        return self.course.kept[-1] if self.course.kept else None
+        return self.history.kept[-1] if self.history.kept else None
 
     @property
     def slot_s(self) -> float:
@@ -226,27 +210,25 @@ class RankedTrial:
 
 
 def trial_table(run_report: RunReport) -> Table:
-    """The best first; how many are left out is told."""
+    """The best first; notes say how many are left out."""
     ranked = _ranked(run_report)
     shown = ranked[:_MOST_TRIALS]
     standing = run_report.status.standing
     best = None if standing.best is None else standing.best.trial
-    names = list(dict.fromkeys(name for each in shown for name in each.course.config))
+    names = list(dict.fromkeys(name for each in shown for name in each.history.config))
     columns: list[Column[RankedTrial]] = [
-        Column("trial", lambda each: _trial_cell(each.course.trial, best), is_text=True),
+        Column("trial", lambda each: _trial_cell(each.history.trial, best), is_text=True),
         Column(f"best {standing.metric}", lambda each: each.best, format_metric),
         Column("last", lambda each: each.last, format_metric),
-        Column("iterations", lambda each: len(each.course.kept)),
+        Column("iterations", lambda each: len(each.history.kept)),
         Column("slot time", lambda each: each.slot_s, format_duration),
         Column("gangs" if standing.hopping is None else "visits", lambda each: len(each.gangs)),
         Column("most slots", lambda each: each.most_slots),
         *(_parameter_column(name) for name in names[:_MOST_PARAMETERS]),
-        Column(
-            "crashes", lambda each: Cell(f"{len(each.course.crashes) or ''}", number=len(each.course.crashes))
-        ),
+        Column("crashes", lambda each: _crashes_cell(len(each.history.crashes))),
     ]
-    if any(each.course.parent is not None for each in shown):
-        columns.append(Column("forked from", lambda each: _parent_cell(each.course)))
+    if any(each.history.parent is not None for each in shown):
+        columns.append(Column("forked from", lambda each: _parent_cell(each.history)))
     notes = []
     if len(ranked) > len(shown):
         notes.append(f"{len(ranked) - len(shown):,} more trials are not shown.")
@@ -262,11 +244,11 @@ def _ranked(run_report: RunReport) -> list[RankedTrial]:
     choose, sign = (max, -1.0) if run_report.terms.mode is Mode.MAX else (min, 1.0)
     trials = [
         RankedTrial(
-            course=course, best=choose(course.kept) if course.kept else None, gangs=tuple(gangs[number])
+            history=course, best=choose(course.kept) if course.kept else None, gangs=tuple(gangs[number])
         )
         for number, course in run_report.history.trials.items()
     ]
-    return sorted(trials, key=lambda each: (each.best is None, sign * (each.best or 0.0), each.course.trial))
+    return sorted(trials, key=lambda each: (each.best is None, sign * (each.best or 0.0), each.history.trial))
 
 
 def format_metric(value: float) -> str:
@@ -277,6 +259,10 @@ def _trial_cell(trial: int, best: int | None) -> Cell:
     return Cell(f"{trial} ★", Tone.BEST, trial) if trial == best else Cell(f"{trial}", number=trial)
 
 
+def _crashes_cell(count: int) -> Cell:
+    return Cell(f"{count or ''}", number=count)
+
+
 def _parent_cell(course: TrialHistory) -> Cell | None:
     if course.parent is None:
         return None
@@ -285,7 +271,7 @@ def _parent_cell(course: TrialHistory) -> Cell | None:
 
 def _parameter_column(name: str) -> Column[RankedTrial]:
     def value(each: RankedTrial) -> Value:
-        found = each.course.config.get(name, "")
+        found = each.history.config.get(name, "")
         return str(found) if isinstance(found, bool) or not isinstance(found, int | float) else found
 
     return Column(name, value, lambda found: f"{found:.4g}" if isinstance(found, float) else f"{found}")
@@ -305,14 +291,13 @@ def failure_table(failures: Sequence[Failure], most: int) -> Table:
     )
 
 
-def note_table(remarks: Sequence[RunNote], most: int, *, last: bool = False) -> Table:
-    """The first, or the `last`, of the notes."""
+def note_table(notes: Sequence[RunNote], most: int, *, last: bool = False) -> Table:
+    """The first `most` notes, or the `last` ones."""
     columns: list[Column[RunNote]] = [
         Column("time", lambda each: each.at_s, format_duration, tone=Tone.MUTED),
         Column("about", lambda each: each.topic, is_text=True),
         Column("what", lambda each: each.text, is_text=True, wraps=True),
     ]
-    title = "Notes"
-    if len(remarks) > most:
-        title = f"Notes, the {'last' if last else 'first'} {most} of {len(remarks):,}"
-    return make_table(columns, remarks[-most:] if last else remarks[:most], title=title, has_head=False)
+    shown = notes[-most:] if last else notes[:most]
+    more = f", the {'last' if last else 'first'} {most} of {len(notes):,}" if len(notes) > most else ""
+    return make_table(columns, shown, title=f"Notes{more}", has_head=False)

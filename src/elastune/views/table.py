@@ -1,9 +1,7 @@
-"""A table as a value. What a table shows is said here once; `terminal`, `markup` and `live_tables` draw it.
+"""A table as a value, and how it is drawn on a terminal; `html.markup` draws the same value on pages.
 
-A builder lists its columns: a title, the value of a row, how that is written, the total. A column more in a
-report is a line more in the builder of its table.
-
-Tables on a terminal: no lines, numbers to the right, dim headers; columns leave where there is no room.
+A builder lists its columns: a title, the value of a row, its format, the total. To add a column to a report,
+add a line to the builder of its table. On a terminal, columns are dropped where there is no room.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ Piece = tuple[str, str]
 
 
 class Tone(Enum):
-    """How a cell or a row stands out. On pages the value is a class of the style sheet."""
+    """The emphasis of a cell or a row. On pages the value is a class of the style sheet."""
 
     PLAIN = ""
     STRONG = "strong"
@@ -38,16 +36,13 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a table: a text, and what can be made of it."""
+    """`number`: the sort key on pages. `detail`: a second line, on pages. `pieces`: the text on terminals."""
 
     text: str
     tone: Tone = Tone.PLAIN
     number: float | None = None
-    """By which pages sort."""
     detail: str | None = None
-    """A second line below the text, on pages."""
     pieces: tuple[Piece, ...] = ()
-    """On terminals, in place of the text."""
 
 
 Value = Cell | str | int | float | None
@@ -59,22 +54,22 @@ def format_count(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
-    """`value` takes the record of a row; `show` writes numbers; None is blank, text stays as it is."""
+    """`value` takes the record of a row; `show` formats numbers; None is blank, text stays as it is."""
 
     title: str
     value: Callable[[R], Value]
     show: Callable[[Any], str] = format_count
     total: Value = None
     is_text: bool = False
-    """To the left; numbers are to the right."""
+    """Left-aligned."""
     tone: Tone = Tone.PLAIN
     min_width: int | None = None
     max_width: int | None = None
     narrow_width: int | None = None
-    """In place of `max_width` once columns had to leave."""
+    """Replaces `max_width` once columns were dropped."""
     wraps: bool = False
     leaves: int = 0
-    """Where there is no room, columns with 1 leave first, then those with 2, and so on; 0: it stays."""
+    """Without room, columns with 1 are dropped first, then those with 2, and so on; 0: never dropped."""
     is_drawn: bool = False
     """A drawing of characters, for terminals that have them."""
 
@@ -106,7 +101,7 @@ class Table:
     title: str = ""
     notes: tuple[str, ...] = ()
     gap: int = 2
-    """Blanks between columns, on terminals; one where columns had to leave."""
+    """Blanks between columns, on terminals; one once columns were dropped."""
     has_head: bool = True
     """On terminals; pages always name their columns."""
     is_sortable: bool = False
@@ -148,15 +143,9 @@ def make_table(
 
 
 STYLES = {
-    Tone.PLAIN: "",
-    Tone.STRONG: "bold",
-    Tone.MUTED: "dim",
-    Tone.GOOD: "green",
-    Tone.BEST: "bold green",
-    Tone.WARN: "yellow",
-    Tone.BAD: "bold red",
-    Tone.ACTIVE: "cyan",
-}
+    Tone.PLAIN: "", Tone.STRONG: "bold", Tone.MUTED: "dim", Tone.GOOD: "green",
+    Tone.BEST: "bold green", Tone.WARN: "yellow", Tone.BAD: "bold red", Tone.ACTIVE: "cyan",
+}  # fmt: skip
 
 
 def terminal_table(table: Table) -> RenderableType:
@@ -168,7 +157,7 @@ def terminal_table(table: Table) -> RenderableType:
 
 
 class FirstThatFits:
-    """A table with all columns for which there is room."""
+    """A table that drops columns until it fits."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -217,12 +206,12 @@ def _text(cell: Cell) -> Text:
 
 
 def fact_table(facts: Iterable[tuple[str, str | Text]] = ()) -> Grid:
-    """A word and what there is to say about it."""
+    """A label and a text on each line."""
     rows = Grid.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column(overflow="fold")
-    for name, told in facts:
-        rows.add_row(name, Text(told) if isinstance(told, str) else told)
+    for name, text in facts:
+        rows.add_row(name, Text(text) if isinstance(text, str) else text)
     return rows
 
 

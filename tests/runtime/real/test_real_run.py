@@ -56,7 +56,7 @@ def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Pat
     assert finished.final_check is not None
     assert finished.final_check.left == ()
     assert told.final_check == finished.final_check
-    words = f"nothing of it is alive ({finished.final_check.how})"
+    words = f"no nodes left running ({finished.final_check.how})"
     assert words in page
     shown = io.StringIO()
     console = rich.console.Console(file=shown, width=200)

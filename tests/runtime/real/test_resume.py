@@ -68,7 +68,7 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
             elastune.resume("last", folder=tmp_path / "runs", **behind)  # type: ignore[arg-type]
     stale = take_up(find_run(tmp_path / "runs", "last"))  # by somebody who thinks about it for long
     result = elastune.resume("last", folder=tmp_path / "runs", deadline="20m", budget=5)
-    with pytest.raises(ExecutionError, match=r"somebody went on with run .* meanwhile"):
+    with pytest.raises(ExecutionError, match=r"run .* was resumed by another process"):
         run_on(stale, NewLimits())
     assert result.ending == "complete"
     status = elastune.status("last", folder=tmp_path / "runs")

@@ -1,9 +1,9 @@
-"""Nodes and money over time: what was held and paid, what was planned, what went wrong, where it went."""
+"""Nodes and money over time: actual, planned, what went wrong, and what the money was spent on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elastune.history.status import StageStatus
 from elastune.model.billing import bills_nodes
@@ -15,22 +15,20 @@ from elastune.views.figures.look import (
     LIMIT,
     MUTED,
     SKY,
+    TimeAxis,
     drawing,
     halo,
     in_dollars,
     mark_deadline,
     new_figure,
     time_axis,
-)
+)  # fmt: skip
 from elastune.views.run_tables import stage_name
 from elastune.wording import format_usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from elastune.views.figures.look import TimeAxis
-
 
 _MOST_BARRIERS = 24
 _MOST_STAGES = 24
@@ -43,7 +41,7 @@ def draw_nodes(run_report: RunReport) -> Figure:
     plan = planned_nodes(run_report.plan)
     deadline_s = standing.limits.deadline_s
     planned_s = plan[-1][0] if plan else 0.0
-    # Of a run that goes on, what is still planned belongs into the picture.
+    # A run that is not over is drawn up to the end of its plan.
     end_s = history.end_s if standing.ending is not None else max(history.end_s, planned_s)
     time = time_axis(end_s, deadline_s, planned_s)
     with drawing():
@@ -68,22 +66,13 @@ def draw_nodes(run_report: RunReport) -> Figure:
 def _draw_held(axes: Axes, run_report: RunReport, time: TimeAxis) -> int:
     counts = node_counts(run_report.history)
     times = [time(each.at_s) for each in counts] + [time(max(run_report.history.end_s, counts[-1].at_s))]
-    ready = [each.ready for each in counts]
-    held = [each.held for each in counts]
-    ready.append(ready[-1])
-    held.append(held[-1])
+    ready = [each.ready for each in (*counts, counts[-1])]
+    held = [each.held for each in (*counts, counts[-1])]
     axes.fill_between(times, ready, step="post", color=SKY, alpha=0.55, linewidth=0, label="up")
     axes.fill_between(
-        times,
-        ready,
-        held,
-        step="post",
-        facecolor="none",
-        edgecolor=BLUE,
-        hatch="/////",
-        linewidth=0,
+        times, ready, held, step="post", facecolor="none", edgecolor=BLUE, hatch="/////", linewidth=0,
         label="booting",
-    )
+    )  # fmt: skip
     axes.step(times, held, where="post", color=BLUE, linewidth=1.6)
     return max(held)
 
@@ -98,15 +87,11 @@ def _draw_plan(axes: Axes, plan: Sequence[tuple[float, int]], time: TimeAxis) ->
 
 
 def _mark_trouble(axes: Axes, run_report: RunReport, time: TimeAxis) -> None:
-    """Along the foot: what a reader looks for where the steps leave the plan."""
+    """Along the foot: the reasons why the steps leave the plan."""
     history = run_report.history
+    lost = [life.ended_s for life in history.nodes if life.lost and life.ended_s is not None]
     marks = (
-        (
-            "node lost",
-            "X",
-            LIMIT,
-            [life.ended_s for life in history.nodes if life.lost and life.ended_s is not None],
-        ),
+        ("node lost", "X", LIMIT, lost),
         ("nodes refused", "v", "#A15C00", [each.at_s for each in history.refusals]),
         ("Elastune down", "s", "#5B3F8C", [each.at_s for each in history.outages]),
         ("planned again", "^", INK, [each.at_s for each in history.remarks if each.topic == "replan"]),
@@ -121,7 +106,7 @@ def _mark_trouble(axes: Axes, run_report: RunReport, time: TimeAxis) -> None:
 
 
 def _mark_barriers(axes: Axes, run_report: RunReport, time: TimeAxis) -> None:
-    """Ends of stages; of several brackets there are too many to be named."""
+    """Ends of stages; several brackets have too many to name."""
     pools = {each.pool for each in run_report.history.stages}
     ends = [each for each in run_report.history.stages if each.at_s < run_report.history.end_s]
     if len(pools) != 1 or len(ends) > _MOST_BARRIERS:
@@ -148,12 +133,12 @@ def _whole_numbers(axes: Axes) -> None:
 def draw_cost(run_report: RunReport) -> Figure:
     standing = run_report.status.standing
     plan = planned_money(run_report.plan)
-    predicted = standing.predicted
-    ends_s = [plan[-1][0] if plan else None, None if predicted is None else predicted.jct_seconds]
+    planned_s = plan[-1][0] if plan else None
+    predicted_s = None if standing.predicted is None else standing.predicted.jct_seconds
     end_s = run_report.history.end_s
-    if standing.ending is None and plan:
-        end_s = max(end_s, plan[-1][0])
-    time = time_axis(end_s, standing.limits.deadline_s, *ends_s)
+    if standing.ending is None:
+        end_s = max(end_s, planned_s or 0.0)
+    time = time_axis(end_s, standing.limits.deadline_s, planned_s, predicted_s)
     stages = [stage for stage in standing.stages if stage.shares is not None]
     with drawing():
         figure = new_figure(max(3.5, 1.6 + 0.25 * min(len(stages), _MOST_STAGES)))
@@ -161,15 +146,8 @@ def draw_cost(run_report: RunReport) -> Figure:
         _draw_money(money, run_report, plan, time)
         _draw_ledger(ledger, run_report, stages)
         handles, labels = ledger.get_legend_handles_labels()
-        figure.legend(
-            handles,
-            labels,
-            loc="outside lower right",
-            ncols=5,
-            fontsize=8.5,
-            handlelength=1.0,
-            columnspacing=1.2,
-        )
+        look: dict[str, Any] = {"fontsize": 8.5, "handlelength": 1.0, "columnspacing": 1.2}
+        figure.legend(handles, labels, loc="outside lower right", ncols=5, **look)
     return figure
 
 
@@ -181,9 +159,9 @@ def _draw_money(axes: Axes, run_report: RunReport, plan: list[tuple[float, float
     axes.plot(times, paid, color=BLUE, linewidth=1.8, zorder=3, label=f"paid {format_usd(paid[-1])}")
     axes.fill_between(times, paid, color=BLUE, alpha=0.10, linewidth=0)
     if plan:
-        course = [(time(at_s), usd) for at_s, usd in plan]
-        label = f"planned {format_usd(course[-1][1])}"
-        axes.plot(*zip(*course, strict=True), color=INK, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
+        planned = [(time(at_s), usd) for at_s, usd in plan]
+        label = f"planned {format_usd(planned[-1][1])}"
+        axes.plot(*zip(*planned, strict=True), color=INK, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
     elif predicted is not None:
         label = f"predicted {format_usd(predicted.cost)}"
         point = ([time(predicted.jct_seconds)], [predicted.cost])
@@ -194,13 +172,13 @@ def _draw_money(axes: Axes, run_report: RunReport, plan: list[tuple[float, float
     time.frame(axes)
     axes.set_ylim(0, top * 1.14 or 1.0)
     in_dollars(axes.yaxis)
-    # Below the curve: money that is spent only grows, so that corner is free.
+    # Below the curve: spent money only grows, so that corner is free.
     axes.legend(loc="lower right", labelcolor="linecolor", fontsize=9)
     axes.set_title("Money over time")
 
 
 def _draw_budget(axes: Axes, budget: float | None, top: float) -> float:
-    """Returns how high the figure has to be. A budget far above is told and not drawn."""
+    """Returns the height of the figure. A budget far above is named, not drawn."""
     if budget is None:
         return top
     near = budget <= _NEAR * top
@@ -215,16 +193,16 @@ def _draw_budget(axes: Axes, budget: float | None, top: float) -> float:
 
 
 def _draw_ledger(axes: Axes, run_report: RunReport, stages: list[StageStatus]) -> None:
-    """Dollars by what slots did, where whole nodes are billed; else shares of the slot time."""
+    """Dollars by activity of slots, where whole nodes are billed; otherwise shares of the slot time."""
     standing = run_report.status.standing
     billed = bills_nodes(run_report.terms.cluster) and standing.actual.cost > 0
     shown = stages[:_MOST_STAGES]
+    wholes = [stage.actual.cost if billed else 100.0 for stage in shown]
     lefts = [0.0] * len(shown)
     rows = range(len(shown))
     for activity, colour in ACTIVITY_COLOURS.items():
-        widths = [
-            getattr(stage.shares, activity) * (stage.actual.cost if billed else 100.0) for stage in shown
-        ]
+        shares = [getattr(stage.shares, activity) for stage in shown]
+        widths = [share * whole for share, whole in zip(shares, wholes, strict=True)]
         axes.barh(rows, widths, left=lefts, height=0.72, color=colour, label=activity, linewidth=0)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     several = len(standing.brackets) > 1
@@ -238,6 +216,6 @@ def _draw_ledger(axes: Axes, run_report: RunReport, stages: list[StageStatus]) -
         in_dollars(axes.xaxis)
     else:
         axes.set_xlabel("% of the slot time")
-    title = "Where it went" if billed else "What became of the slot time"
+    title = "What it was spent on" if billed else "Use of the slot time"
     title += ", by bracket and stage" if several else ""
     axes.set_title(title if len(shown) == len(stages) else f"{title}: {len(shown)} of {len(stages)}")

@@ -1,9 +1,9 @@
-"""Runs side by side: the best model over time, and what was paid for it."""
+"""Runs side by side: the best model over time, and its cost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,28 +11,26 @@ from elastune.runs.comparison import ComparedRun, Party, RunComparison, mean_of
 from elastune.views.figures.look import (
     LIMIT,
     PALETTE,
+    TimeAxis,
     drawing,
     halo,
     in_dollars,
     mark_deadline,
     new_figure,
     time_axis,
-)
+)  # fmt: skip
 from elastune.wording import format_duration, format_usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from elastune.views.figures.look import TimeAxis
-
-
 _MARKERS = "osD^vP*X"
 _GRID = 240
 
 
 class Moment(NamedTuple):
-    """Over the runs that have a model by then."""
+    """Mean and standard error over the runs that have a model by then."""
 
     at_s: float
     mean: float
@@ -62,7 +60,7 @@ def draw_best_over_time(comparison: RunComparison) -> Figure:
 
 
 def best_over_time(party: Party) -> list[Moment]:
-    """From the time at which every run that ever finds a model has one."""
+    """From when all runs that find a model have one."""
     runs = [run for run in party.runs if run.history.best]
     if not runs:
         return []
@@ -73,10 +71,7 @@ def best_over_time(party: Party) -> list[Moment]:
     errors = np.zeros(len(times))
     if len(runs) > 1:
         errors = values.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    return [
-        Moment(float(at_s), float(mean), float(error))
-        for at_s, mean, error in zip(times, values.mean(axis=0), errors, strict=True)
-    ]
+    return [Moment(*map(float, each)) for each in zip(times, values.mean(axis=0), errors, strict=True)]
 
 
 def _best_at(run: ComparedRun, times: np.ndarray) -> np.ndarray:
@@ -95,7 +90,7 @@ def _draw_party(axes: Axes, moments: Sequence[Moment], time: TimeAxis, colour: s
 
 
 def _write_labels(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    """At the right edge, each at the height where its line ends, moved apart where they would collide."""
+    """At the right edge, each where its line ends, moved apart where they would collide."""
     low, high = axes.get_ylim()
     gap = (high - low) * 0.055
     at = -np.inf
@@ -113,7 +108,7 @@ def _mean_of_seeds(parties: Sequence[Party]) -> str:
 
 
 def draw_outcomes(comparison: RunComparison) -> Figure:
-    """What was found for what was paid, and how far runs of one policy lie apart."""
+    """Best model against cost, and the spread of the runs of a policy."""
     parties = comparison.parties
     with drawing():
         figure = new_figure(max(3.6, 2.2 + 0.42 * len(parties)))
@@ -131,7 +126,7 @@ def draw_outcomes(comparison: RunComparison) -> Figure:
         in_dollars(scatter.xaxis)
         scatter.set_xlabel("cost")
         scatter.set_ylabel(f"best {comparison.metric}")
-        scatter.set_title("Found for what was paid")
+        scatter.set_title("Best model against cost")
         _draw_spread(spread, comparison)
     return figure
 
@@ -140,15 +135,8 @@ def _draw_scatter(axes: Axes, party: Party, colour: str, marker: str) -> None:
     points = [(run.history.usd, run.best) for run in party.runs if run.best is not None]
     if not points:
         return
-    axes.plot(
-        *zip(*points, strict=True),
-        marker,
-        color=colour,
-        markersize=6,
-        alpha=0.65,
-        markeredgecolor="white",
-        mew=0.5,
-    )
+    edge: dict[str, Any] = {"markeredgecolor": "white", "mew": 0.5}
+    axes.plot(*zip(*points, strict=True), marker, color=colour, markersize=6, alpha=0.65, **edge)
     middle = (mean_of([usd for usd, _ in points]).value, mean_of([best for _, best in points]).value)
     axes.annotate(
         party.label, middle, xytext=(0, 11), textcoords="offset points", ha="center", va="bottom", fontsize=9,
@@ -162,24 +150,15 @@ def _draw_spread(axes: Axes, comparison: RunComparison) -> None:
     for row, party in enumerate(parties):
         colour = PALETTE[row % len(PALETTE)]
         values = sorted(run.best for run in party.runs if run.best is not None)
-        heights = [row + 0.26] * len(values)
-        axes.plot(
-            values, heights, _MARKERS[row % len(_MARKERS)], color=colour, markersize=5, alpha=0.5, mew=0
-        )
+        heights, marker = [row + 0.26] * len(values), _MARKERS[row % len(_MARKERS)]
+        axes.plot(values, heights, marker, color=colour, markersize=5, alpha=0.5, mew=0)
         best = party.best
         if best is not None:
             axes.errorbar(
-                best.value,
-                row,
-                xerr=best.error,
-                fmt="|",
-                color=colour,
-                markersize=16,
-                mew=2.2,
-                capsize=5,
-                linewidth=2,
-            )
-    axes.set_yticks(range(len(parties)), [_told(party) for party in parties])
+                best.value, row, xerr=best.error, fmt="|", color=colour, markersize=16, mew=2.2,
+                capsize=5, linewidth=2,
+            )  # fmt: skip
+    axes.set_yticks(range(len(parties)), [_label(party) for party in parties])
     axes.set_ylim(len(parties) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.grid(visible=False, axis="y")
@@ -188,5 +167,5 @@ def _draw_spread(axes: Axes, comparison: RunComparison) -> None:
     axes.set_title("Every run, with mean and standard error")
 
 
-def _told(party: Party) -> str:
+def _label(party: Party) -> str:
     return f"{party.label}\n{format_duration(party.seconds.value)}, {format_usd(party.usd.value)}"

@@ -1,4 +1,4 @@
-"""Learning curves: the metric against time and against iterations, all in grey but the best."""
+"""Learning curves: the metric against time and iterations; the best trial is coloured."""
 
 from __future__ import annotations
 
@@ -14,23 +14,21 @@ from elastune.views.figures.look import (
     BLUE,
     MUTED,
     VERMILION,
+    TimeAxis,
     drawing,
     halo,
     mark_deadline,
     new_figure,
     time_axis,
-)
+)  # fmt: skip
 from elastune.wording import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from elastune.views.figures.look import TimeAxis
-
-
 _MOST_POINTS = 120
-"""Of one curve; there are no more points than that across a figure that could be told apart."""
+"""Of one curve; more could not be distinguished."""
 _GREY = "#8B949E"
 Line = list[tuple[float, float]]
 
@@ -56,12 +54,12 @@ def draw_curves(run_report: RunReport) -> Figure:
 
 
 def _draw_by_time(axes: Axes, history: History, time: TimeAxis, best: TrialId | None) -> int:
-    """Level pieces are pauses: the trial had no gang. Returns how many trials have a curve."""
+    """Level pieces are pauses without a gang. Returns the number of trials with a curve."""
     pieces: list[Line] = []
     shown = 0
-    for number, course in history.trials.items():
-        shown += bool(course.points)
-        points = [(time(point.at_s), point.value) for point in course.points]
+    for number, trial in history.trials.items():
+        shown += bool(trial.points)
+        points = [(time(point.at_s), point.value) for point in trial.points]
         if number == best and points:
             axes.plot(*zip(*points, strict=True), color=VERMILION, linewidth=1.8, zorder=4)
         elif points:
@@ -76,7 +74,7 @@ def _draw_by_time(axes: Axes, history: History, time: TimeAxis, best: TrialId | 
 
 
 def _name_line(axes: Axes, text: str, line: Line, colour: str) -> None:
-    """At its end, on the side to which the line goes: there it is alone."""
+    """At its end, on the side to which the line goes: that side is free."""
     side = "bottom" if line[-1][1] >= line[0][1] else "top"
     axes.annotate(
         text, line[-1], xytext=(0, 5 if side == "bottom" else -5), textcoords="offset points",
@@ -87,37 +85,34 @@ def _name_line(axes: Axes, text: str, line: Line, colour: str) -> None:
 def _draw_by_iteration(axes: Axes, history: History, best: TrialId | None) -> None:
     pieces: list[Line] = []
     longest = 1
-    for number, course in history.trials.items():
-        values = course.kept or tuple(_last_values(history, number))
+    for number, trial in history.trials.items():
+        values = trial.kept or tuple(_last_values(history, number))
         points = [(float(iteration), value) for iteration, value in enumerate(values, 1)]
         longest = max(longest, len(points))
         if number == best and points:
             axes.plot(*zip(*points, strict=True), color=VERMILION, linewidth=1.8, zorder=4)
             _name_line(axes, f"trial {best}", points, VERMILION)
-        elif points[course.inherited :]:  # what a fork has from its parent is there already
-            pieces.append(_thinned(points[course.inherited :]))
+        elif points[trial.inherited :]:  # a fork shares the rest with its parent
+            pieces.append(_thinned(points[trial.inherited :]))
     _draw_grey(axes, pieces)
     axes.set_xlim(0, longest * 1.03)
 
 
 def _last_values(history: History, number: TrialId) -> list[float]:
-    """Of a trial that lost everything it had learned: what it once had."""
-    values: dict[int, float] = {point.iteration: point.value for point in history.trials[number].points}
-    return [values[iteration] for iteration in sorted(values)]
+    """The values of a trial that has lost all of its work."""
+    values = {point.iteration: point.value for point in history.trials[number].points}
+    return [value for _, value in sorted(values.items())]
 
 
 def _draw_grey(axes: Axes, lines: Sequence[Line]) -> None:
     from matplotlib.collections import LineCollection  # noqa: PLC0415
 
     faint = max(0.22, min(0.75, 12.0 / max(1, len(lines)) ** 0.75))
-    axes.add_collection(
-        LineCollection([line for line in lines if len(line) > 1], colors=_GREY, linewidths=0.8, alpha=faint)
-    )
-    ends = [line[-1] for line in lines]
-    if ends:
-        axes.plot(
-            *zip(*ends, strict=True), "o", color=_GREY, markersize=2.2, alpha=min(1.0, faint * 1.6), mew=0
-        )
+    drawn = [line for line in lines if len(line) > 1]
+    axes.add_collection(LineCollection(drawn, colors=_GREY, linewidths=0.8, alpha=faint))
+    if lines:
+        ends, alpha = zip(*(line[-1] for line in lines), strict=True), min(1.0, faint * 1.6)
+        axes.plot(*ends, "o", color=_GREY, markersize=2.2, alpha=alpha, mew=0)
 
 
 def _thinned(points: Line) -> Line:
@@ -128,16 +123,15 @@ def _thinned(points: Line) -> Line:
 
 
 def _frame_values(axes: Axes, run_report: RunReport, best: TrialId | None) -> None:
-    """Values that have diverged must not press all others flat: the worst may lie outside of the frame.
+    """Diverged values may lie outside of the frame, so that the others are not flattened.
 
-    Never outside are the nine tenths that are better, nor anything of the best trial.
+    The better nine tenths and all values of the best trial are always inside.
     """
     trials = run_report.history.trials
-    values = [point.value for course in trials.values() for point in course.points]
+    values = [point.value for trial in trials.values() for point in trial.points]
     if not values:
-        axes.text(
-            0.5, 0.5, "no trial has reported a value", ha="center", color=MUTED, transform=axes.transAxes
-        )
+        text = "no trial has reported a value"
+        axes.text(0.5, 0.5, text, ha="center", color=MUTED, transform=axes.transAxes)
         axes.set_ylim(0, 1)
         return
     sign = 1.0 if run_report.terms.mode is Mode.MAX else -1.0
@@ -145,9 +139,9 @@ def _frame_values(axes: Axes, run_report: RunReport, best: TrialId | None) -> No
     own = [] if best is None else [sign * point.value for point in trials[best].points]
     top, worst = ranked[-1], min([ranked[len(ranked) // 10], *own])
     least = ranked[0] if worst - ranked[0] <= top - worst else worst - 0.1 * (top - worst)
-    pool_state = 0.08 * (top - least) or abs(top) * 0.05 or 0.5
-    axes.set_ylim(*sorted((sign * (least - pool_state), sign * (top + pool_state))))
-    outside = sum(value < least - pool_state for value in ranked)
+    margin = 0.08 * (top - least) or abs(top) * 0.05 or 0.5
+    axes.set_ylim(*sorted((sign * (least - margin), sign * (top + margin))))
+    outside = sum(value < least - margin for value in ranked)
     if outside:
         axes.annotate(
             f"{plural(outside, 'worse value')} outside of the frame", (0.99, 0.02 if sign > 0 else 0.98),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elastune.core.trials import Activity
 from elastune.history.hopping import RoundFigures
@@ -23,38 +23,36 @@ from elastune.views.figures.look import (
     MUTED,
     PAPER,
     VERMILION,
+    TimeAxis,
     drawing,
     mark_deadline,
     new_figure,
     time_axis,
-)
+)  # fmt: skip
 from elastune.wording import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from elastune.views.figures.look import TimeAxis
-
-
-# Light enough for letters and beside the one trial that matters; neighbours in number differ in hue.
+# Light enough for letters and beside the best trial; neighbours in number differ in hue.
 _TINTS = ("#9CC7E4", "#F2CF8D", "#93D1BC", "#E3BAD2", "#C9CF9A", "#B9B2E0", "#B9D7EF", "#E8B79A")
-# More of them where colours have to tell trials apart; none so pale that it looks like an evaluation.
+# More colours where they identify trials; none so pale that it looks like an evaluation.
 _TRIALS = (
     "#6BAED6", "#F2B347", "#52BFA0", "#DA86B5", "#A8B84E", "#9C8FD8", "#C49A6C", "#5CC3CF",
     "#E6CF45", "#7A97B5", "#7CC36B", "#C77FD0", "#4B8CC2", "#B98590", "#E29C97", "#7482D6",
 )  # fmt: skip
 _WINNER = VERMILION
-# How much of the paper shines through where a model is only evaluated.
+# Opacity of evaluations.
 _PALE = 0.42
 _HATCHES = {Activity.STARTING: "//////", Activity.SAVING: "xxxxxx", Activity.WAITING: "....."}
-_READS = "||||||"
+_BOOTS, _READS = "\\\\\\\\", "||||||"
 _ROW_INCHES, _VISIT_INCHES, _LEAST_INCHES, _MOST_INCHES = 0.17, 0.24, 2.4, 11.0
 _MOST_LABELS = 1200
-# A round that can be followed has no more visits than this; and one round alone needs no second picture.
+# A round that can be followed has no more visits; a single round needs no second picture.
 _MOST_FOLLOWED = 400
 _LEAST_ROUNDS = 2
-# Below this, lines between boxes leave nothing of them.
+# Narrower boxes would consist of their outline only.
 _LEAST_OUTLINED_INCHES = 0.03
 _AXES_INCHES = 9.0
 _NAMED_POINTS = 9.0
@@ -62,7 +60,7 @@ _NAMED_POINTS = 9.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """What is drawn, and from when to when."""
+    """The layout and the period that are drawn."""
 
     layout: Layout
     time: TimeAxis
@@ -80,7 +78,6 @@ class _View:
         return self.row_inches * 72
 
     def inches(self, seconds: float) -> float:
-        """How wide it is drawn."""
         return _AXES_INCHES * seconds / max(1e-9, self.until_s - self.from_s)
 
     def colour(self, trial: TrialId) -> str:
@@ -104,7 +101,7 @@ def draw_gantt(run_report: RunReport) -> Figure:
 
 
 def draw_round(run_report: RunReport) -> Figure | None:
-    """One round, large enough to follow every model; None: there are not several."""
+    """One round, large enough to follow every model; None: there are fewer than two."""
     hopping = run_report.status.standing.hopping
     rounds = {} if hopping is None else dict(enumerate(hopping.rounds, 1))
     hopped = {number: each for number, each in rounds.items() if each.manner == "hopping"}
@@ -118,7 +115,7 @@ def draw_round(run_report: RunReport) -> Figure | None:
         figure, axes = _draw(view, run_report.history.end_s)
         axes.set_xlim(time(view.from_s), time(view.until_s))
         time.label(axes)
-        axes.set_title(f"Round {number}: every model comes to every partition once")
+        axes.set_title(f"Round {number}: every model visits every partition once")
     return figure
 
 
@@ -173,19 +170,16 @@ def _draw_nodes(axes: Axes, layout: Layout, time: TimeAxis, end_s: float) -> Non
         for life in lives:
             until_s = life.until_s(end_s)
             ready_s = until_s if life.ready_s is None else life.ready_s
-            axes.broken_barh(
-                [(time(ready_s), time(until_s - ready_s))], (lane * size, size), facecolor=HELD, linewidth=0
-            )
-            axes.broken_barh(
-                [(time(life.born_s), time(ready_s - life.born_s))], (lane * size, size),
-                facecolor=HELD, edgecolor=MUTED, hatch="\\\\\\\\", linewidth=0,
-            )  # fmt: skip
+            boot = [(time(life.born_s), time(ready_s - life.born_s))]
+            up, rows = [(time(ready_s), time(until_s - ready_s))], (lane * size, size)
+            axes.broken_barh(up, rows, facecolor=HELD, linewidth=0)
+            axes.broken_barh(boot, rows, facecolor=HELD, edgecolor=MUTED, hatch=_BOOTS, linewidth=0)
         if lane:
             axes.axhline(lane * size, color=PAPER, linewidth=2.2, zorder=3)
 
 
 def _draw_boxes(axes: Axes, view: _View) -> None:
-    """One collection for each look: thousands of boxes are drawn as fast as one."""
+    """One collection for each look, because thousands of single boxes would be slow."""
     from matplotlib.collections import PolyCollection  # noqa: PLC0415
 
     looks: dict[tuple[str, Activity, bool], list[Box]] = defaultdict(list)
@@ -196,35 +190,32 @@ def _draw_boxes(axes: Axes, view: _View) -> None:
     outlined = view.inches(total_s / count) >= _LEAST_OUTLINED_INCHES or not view.layout.hops
     for (colour, activity, evaluates), alike in looks.items():
         trains = activity is Activity.TRAINING
-        axes.add_collection(
-            PolyCollection(
-                [_corners(box, view.time) for box in alike],
-                facecolor=colour,
-                edgecolor=PAPER if trains else INK,
-                linewidth=0.5 if trains and outlined else 0.0,
-                hatch=_HATCHES.get(activity),
-                alpha=_PALE if evaluates else None,
-                zorder=2,
-            ),
-            autolim=False,
-        )
+        boxes = PolyCollection(
+            [_corners(box, view.time) for box in alike], facecolor=colour, edgecolor=PAPER if trains else INK,
+            linewidth=0.5 if trains and outlined else 0.0, hatch=_HATCHES.get(activity),
+            alpha=_PALE if evaluates else None, zorder=2,
+        )  # fmt: skip
+        axes.add_collection(boxes, autolim=False)
 
 
 def _draw_reading(axes: Axes, view: _View) -> None:
-    """Over the bar of the visit that had to wait for it."""
+    """Over the bar of the visit that waited for the data."""
     from matplotlib.collections import PolyCollection  # noqa: PLC0415
 
-    reading = [
-        replace(box, until_s=min(box.until_s, box.loads_until_s))
+    corners = [
+        _corners(replace(box, until_s=min(box.until_s, box.loads_until_s)), view.time)
         for box in view.boxes
         if box.loads_until_s is not None
     ]
-    if reading:
-        corners = [_corners(box, view.time) for box in reading]
-        axes.add_collection(
-            PolyCollection(corners, facecolor="none", edgecolor=INK, hatch=_READS, linewidth=0.0, zorder=3),
-            autolim=False,
-        )
+    if corners:
+        look: dict[str, Any] = {
+            "facecolor": "none",
+            "edgecolor": INK,
+            "hatch": _READS,
+            "linewidth": 0.0,
+            "zorder": 3,
+        }
+        axes.add_collection(PolyCollection(corners, **look), autolim=False)
 
 
 def _corners(box: Box, time: TimeAxis) -> list[tuple[float, float]]:
@@ -265,10 +256,7 @@ def _mark_ends(axes: Axes, view: _View) -> None:
         for life in lives
         if life.lost and life.ended_s is not None
     ]
-    for marks, marker, width, label in (
-        (lost, "X", 9.0, "node lost"),
-        (layout.crashes, "x", 5.0, "crash"),
-    ):
+    for marks, marker, width, label in ((lost, "X", 9.0, "node lost"), (layout.crashes, "x", 5.0, "crash")):
         points = [(time(at_s), row) for at_s, row in marks if view.from_s <= at_s <= view.until_s]
         if points:
             axes.plot(
@@ -278,7 +266,7 @@ def _mark_ends(axes: Axes, view: _View) -> None:
 
 
 def _name_lanes(axes: Axes, layout: Layout, row_points: float) -> None:
-    """Nodes; where models hop, workers, if there is room for them."""
+    """Nodes; workers where models hop and there is room."""
     size = layout.slots_per_node
     axes.tick_params(axis="y", length=0, labelsize=8.5)
     axes.spines["left"].set_visible(False)
@@ -301,14 +289,14 @@ def _names(lives: Sequence[NodeLife]) -> str:
 
 
 def _draw_key(figure: Figure, axes: Axes, view: _View) -> None:
-    """Of a run in which models hop, only what is there to be seen."""
+    """Where models hop, only what occurs."""
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     hops = view.layout.hops
     tint = _TRIALS[0] if hops else _TINTS[0]
     done = {box.activity for box in view.boxes}
     handles: list[object] = [
-        Patch(facecolor=HELD, edgecolor=MUTED, hatch="\\\\\\\\", linewidth=0, label="node boots"),
+        Patch(facecolor=HELD, edgecolor=MUTED, hatch=_BOOTS, linewidth=0, label="node boots"),
         Patch(facecolor=HELD, label="idle"),
     ]
     if not hops or Activity.STARTING in done:

@@ -1,7 +1,7 @@
-"""Where everything goes in a Gantt chart: lanes for nodes, boxes for what gangs did on their slots.
+"""The layout of a Gantt chart: lanes for nodes, boxes for what gangs did on their slots.
 
-A lane is as high as a node has slots. A node that comes after another has gone takes over its lane, so
-that the chart is no higher than the largest cluster.
+A lane has a row for each slot of a node. Later nodes reuse the lanes of nodes that are gone, so that the
+chart is no higher than the largest cluster.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from elastune.history.recorder import History
 from elastune.model.ids import NodeId, TrialId
 
 MOST_ROWS = 160
-# Visits are drawn however short they are, or workers that hop quickly would look idle; but not more of them.
+# Up to this number, visits are drawn however short they are: otherwise busy workers would look idle.
 _MOST_VISITS = 60_000
-# What is shorter than this share of the run cannot be seen.
+# A shorter share of the run is not visible.
 _VISIBLE = 1 / 3000
 
 
@@ -36,7 +36,7 @@ class Box:
     evaluates: bool = False
     """A visit to validation data."""
     loads_until_s: float | None = None
-    """Until then the visit read its partition."""
+    """When the visit had read its partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class Layout:
     """Times and rows at which gangs crashed."""
     slots_per_node: int
     left_out: int
-    """Nodes for which there was no room."""
+    """Nodes without room."""
     hops: bool = False
-    """Boxes are visits of models that hop, mostly."""
+    """Boxes are visits of hopping models, mostly."""
 
     @property
     def rows(self) -> int:
@@ -86,10 +86,8 @@ def _lanes(nodes: tuple[NodeLife, ...], end_s: float) -> list[list[NodeLife]]:
     for life in sorted(nodes, key=lambda each: each.born_s):
         while busy and busy[0][0] <= life.born_s:
             heapq.heappush(free, heapq.heappop(busy)[1])
-        if free:
-            lane = heapq.heappop(free)
-        else:
-            lane = len(lanes)
+        lane = heapq.heappop(free) if free else len(lanes)
+        if lane == len(lanes):
             lanes.append([])
         lanes[lane].append(life)
         heapq.heappush(busy, (life.until_s(end_s), lane))

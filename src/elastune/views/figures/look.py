@@ -1,7 +1,6 @@
-"""The look of all figures: colours that everyone tells apart, quiet axes, and how a figure becomes a file.
+"""The look of all figures (colours safe for colour-blind readers, quiet axes), and how they become files.
 
-In pages the ink, the paper and the lines take the colours of the page, so that they can be read by day
-and by night.
+On pages, ink, paper and lines take the colours of the page, light or dark.
 """
 
 from __future__ import annotations
@@ -30,24 +29,15 @@ PALETTE = (
     "#999933", "#7F5BA8", "#882255", "#44AA99", "#8A6D3B", "#6B7A8F",
 )  # fmt: skip
 BLUE, ORANGE, GREEN, PINK, SKY, VERMILION = PALETTE[:6]
-# Each is used for one thing only, so that a page can replace it.
+# Each has one purpose, so that a page can replace it.
 INK, MUTED, RULE, PAPER, LIMIT, HELD = "#24292F", "#68707A", "#DADFE4", "#FFFFFE", "#B3261E", "#E9ECEF"
 _IN_PAGES = {
-    INK: "var(--ink)",
-    MUTED: "var(--muted)",
-    RULE: "var(--rule)",
-    PAPER: "var(--paper)",
-    LIMIT: "var(--limit)",
-    HELD: "var(--held)",
-    BLUE: "var(--blue)",
-}
+    INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--paper)",
+    LIMIT: "var(--limit)", HELD: "var(--held)", BLUE: "var(--blue)",
+}  # fmt: skip
 ACTIVITY_COLOURS = {
-    "booting": "#C9A227",
-    "starting": "#56B4E9",
-    "training": "#0072B2",
-    "saving": "#7F5BA8",
-    "idle": "#C8CDD3",
-}
+    "booting": "#C9A227", "starting": "#56B4E9", "training": "#0072B2", "saving": "#7F5BA8", "idle": "#C8CDD3"
+}  # fmt: skip
 WIDTH = 10.0
 _NEAR = 1.4
 _DPI = 150
@@ -55,49 +45,29 @@ _REFERENCE = re.compile(r'(\bid="|url\(#|xlink:href="#|\bhref="#)')
 
 
 def check_matplotlib(what: str) -> None:
-    """Complain before anything is read, not after it."""
+    """Called before anything is read."""
     if importlib.util.find_spec("matplotlib") is None:
         raise JobError(f"{what} needs matplotlib: pip install 'elastune[plot]'")
 
 
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
-    """Everything drawn inside has the look. Text of users is text: a dollar begins no formula."""
+    """Everything drawn inside has the look. Texts of users are plain: a dollar sign starts no formula."""
     import matplotlib as mpl  # noqa: PLC0415
 
     look: dict[Any, Any] = {
-        "axes.edgecolor": MUTED,
-        "axes.facecolor": "none",
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.labelcolor": INK,
-        "axes.linewidth": 0.8,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlecolor": INK,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 10.5,
-        "axes.titleweight": "bold",
-        "axes.titlepad": 9.0,
-        "figure.facecolor": PAPER,
-        "font.size": 9.5,
-        "grid.color": RULE,
-        "grid.linewidth": 0.6,
-        "hatch.linewidth": 0.6,
-        "legend.frameon": False,
-        "path.simplify": True,
-        "savefig.facecolor": PAPER,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "elastune",
-        "text.color": INK,
-        "text.parse_math": False,
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
-    }
+        "axes.edgecolor": MUTED, "axes.facecolor": "none", "axes.grid": True, "axes.axisbelow": True,
+        "axes.labelcolor": INK, "axes.linewidth": 0.8, "axes.spines.right": False, "axes.spines.top": False,
+        "axes.titlecolor": INK, "axes.titlelocation": "left", "axes.titlesize": 10.5,
+        "axes.titleweight": "bold", "axes.titlepad": 9.0,
+        "figure.facecolor": PAPER, "savefig.facecolor": PAPER,
+        "font.size": 9.5, "grid.color": RULE, "grid.linewidth": 0.6, "hatch.linewidth": 0.6,
+        "legend.frameon": False, "path.simplify": True, "svg.fonttype": "none", "svg.hashsalt": "elastune",
+        "text.color": INK, "text.parse_math": False,
+        "xtick.color": MUTED, "ytick.color": MUTED, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
+    }  # fmt: skip
     with mpl.rc_context(look), warnings.catch_warnings():
-        # A metric may be called after a letter that no font at hand has; a box is drawn for it.
+        # The name of a metric may have letters that no font has; a box is drawn for them.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         yield
 
@@ -117,14 +87,14 @@ def to_png(figure: Figure) -> bytes:
 
 
 def to_svg(figure: Figure, name: str) -> str:
-    """An element for a page. `name` keeps its inner names apart from those of other figures."""
+    """An element for a page. `name` is a prefix for its ids, which must differ between figures."""
     file = io.StringIO()
     with drawing():
         figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
     text = file.getvalue()
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # They declare what a page knows already, and look like addresses.
+    # A page needs no namespaces, and they look like links.
     svg = re.sub(r'\sxmlns(:xlink)?="[^"]*"', "", svg).replace("xlink:href", "href")
     svg = _REFERENCE.sub(rf"\g<1>{name}-", svg)
     for colour, variable in _IN_PAGES.items():
@@ -134,7 +104,7 @@ def to_svg(figure: Figure, name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
-    """Time in the unit in which the longest one has a readable number."""
+    """Time in a unit that makes the longest time readable."""
 
     unit: str
     seconds: float
@@ -153,9 +123,9 @@ class TimeAxis:
 
 
 def time_axis(end_s: float, *others_s: float | None) -> TimeAxis:
-    """From 0 to the last of these times, and a little room.
+    """From 0 to the last of these times, with a margin.
 
-    What comes long after the end of the run stays outside: it would press all that happened into a corner.
+    Times long after the end of the run stay outside: they would compress the run.
     """
     near_s = [other for other in others_s if other is not None and other <= _NEAR * max(end_s, 1e-3)]
     longest = max([end_s, *near_s, 1e-3])
@@ -170,29 +140,27 @@ def time_axis(end_s: float, *others_s: float | None) -> TimeAxis:
 
 
 def mark_deadline(axes: Axes, time: TimeAxis, deadline_s: float | None) -> None:
-    """A line that ends the time there is, or a word that it lies far off."""
+    """A line, or a label if the deadline lies outside of the figure."""
     if deadline_s is None:
         return
-    told = f"deadline {format_duration(deadline_s)}"
+    text = f"deadline {format_duration(deadline_s)}"
     if deadline_s > time.until_s:
-        note(axes, f"{told} →", time(time.until_s), colour=LIMIT)
+        note(axes, f"{text} →", time(time.until_s), colour=LIMIT)
         return
     axes.axvline(time(deadline_s), color=LIMIT, linewidth=1.2, linestyle=(0, (5, 3)), zorder=4)
-    note(axes, told, time(deadline_s), colour=LIMIT)
+    note(axes, text, time(deadline_s), colour=LIMIT)
 
 
 def in_dollars(axis: Axis) -> None:
-    """Ticks like `$0`, `$0.50`, `$10`, `$2,500`; never some with cents and some without."""
+    """Ticks like `$0`, `$0.50`, `$10`, `$2,500`."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(
-        lambda value, _: f"${value:,.0f}" if value == round(value) else format_usd(value)
-    )
+    axis.set_major_formatter(lambda value, _: f"${value:,.0f}" if value % 1 == 0 else format_usd(value))
 
 
 def note(axes: Axes, text: str, x: float, *, colour: str = INK) -> None:
-    """Above the frame, at the end of a line that goes up, and to the left: there is room."""
+    """Above the frame, to the left of a vertical line."""
     axes.annotate(
         text, (x, 1), xycoords=("data", "axes fraction"), xytext=(2, 3), textcoords="offset points",
         ha="right", va="bottom", fontsize=8.5, color=colour, annotation_clip=False,
@@ -200,7 +168,7 @@ def note(axes: Axes, text: str, x: float, *, colour: str = INK) -> None:
 
 
 def halo() -> list[Any]:
-    """Letters that can be read on whatever lies behind them."""
+    """Makes letters readable on any background."""
     from matplotlib.patheffects import withStroke  # noqa: PLC0415
 
     return [withStroke(linewidth=2.5, foreground=PAPER)]

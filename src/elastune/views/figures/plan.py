@@ -1,7 +1,7 @@
-"""Pictures from before a run.
+"""Figures made before a run.
 
-Of a quote: the cluster over time, as in RubberBand's Figure 1, and time against money. Of a profile: every
-iteration that was measured, and the speed-up.
+Of a quote: the cluster over time, as in RubberBand's Figure 1, and time against money. Of a profile: the
+measured iterations, and the speed-up.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 FORMATS = (".png", ".svg", ".html")
-# Okabe and Ito's palette: told apart by everyone.
+# Okabe and Ito's palette, safe for colour-blind readers.
 _STAGE_COLOURS = ("#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 _HELD, _INK, _LIMIT = "#D9D9D9", "#333333", "#B00020"
 _MOST_BOXES = 64
 
 
 def check_plot_file(path: Path) -> None:
-    """Complain before the planning starts, not after it."""
+    """Called before the planning starts."""
     if path.suffix.lower() not in FORMATS:
         raise JobError(f"--plot is '{path}'; expected a file that ends in {', '.join(FORMATS)}")
     if not path.absolute().parent.is_dir():
@@ -44,7 +44,7 @@ def check_plot_file(path: Path) -> None:
 
 
 def save_plot(quote: Quote, path: Path) -> None:
-    """Write the picture in the format that the file's ending names."""
+    """In the format of the file's suffix."""
     figure = draw_quote(quote)
     try:
         if path.suffix.lower() == ".html":
@@ -56,7 +56,7 @@ def save_plot(quote: Quote, path: Path) -> None:
 
 
 def draw_quote(quote: Quote) -> Figure:
-    """One row per bracket on the left, the frontier on the right where it was asked for."""
+    """One row per bracket on the left, the frontier, if there is one, on the right."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     rows, columns = len(quote.brackets), 2 if quote.frontier else 1
@@ -91,7 +91,7 @@ class _TimeUnit:
 
 
 def _time_unit(quote: Quote) -> _TimeUnit:
-    """The unit in which the longest time has a readable number."""
+    """A unit that makes the longest time readable."""
     longest = max([quote.jct_seconds, *(point.jct_seconds for point in quote.frontier or ())])
     if longest < 180:
         return _TimeUnit("seconds", 1.0)
@@ -147,7 +147,7 @@ def _draw_cluster(axes: Axes, quote: Quote, bracket: BracketQuote, unit: _TimeUn
 
 
 def _draw_gangs(axes: Axes, stage: StageQuote, span: tuple[float, float], colour: str) -> None:
-    """A box per gang or worker; one for all where they train together or are too many to tell apart."""
+    """A box per gang or worker; one for all if they train together or are too many."""
     start, width = span
     gangs = stage.slots // stage.slots_per_trial
     apart = gangs <= _MOST_BOXES and stage.manner != TrainingMode.TOGETHER.value
@@ -160,7 +160,7 @@ def _draw_gangs(axes: Axes, stage: StageQuote, span: tuple[float, float], colour
 
 
 def _outline_static(axes: Axes, static: Forecast, per_node: int, unit: _TimeUnit) -> None:
-    """The best fixed cluster, as a frame around what it pays for."""
+    """The best fixed cluster, as a frame."""
     height, width = static.peak_nodes * per_node, static.jct_seconds / unit.seconds
     axes.plot([0, width, width], [height, height, 0], color=_INK, linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate(
@@ -186,23 +186,15 @@ def _draw_frontier(axes: Axes, quote: Quote, unit: _TimeUnit) -> None:
     others.pop(quote.planner, None)
     for marker, (name, other) in zip("sD^v", others.items(), strict=False):
         if other is not None:
-            axes.plot(
-                other.jct_seconds / unit.seconds,
-                other.cost,
-                marker,
-                color="#777777",
-                markersize=6,
-                label=name,
-            )
+            at = (other.jct_seconds / unit.seconds, other.cost)
+            axes.plot(*at, marker, color="#777777", markersize=6, label=name)
     chosen = (quote.jct_seconds / unit.seconds, quote.cost)
     axes.plot(*chosen, "*", color=_STAGE_COLOURS[5], markersize=14, label=f"chosen ({quote.planner})")
     limits = quote.problem.limits
     level = format_confidence(limits.confidence)
     if limits.deadline_s is not None:
-        label = f"deadline (for the {level} quantile)"
-        axes.axvline(
-            limits.deadline_s / unit.seconds, color=_LIMIT, linewidth=1.2, linestyle="--", label=label
-        )
+        label, deadline = f"deadline (for the {level} quantile)", limits.deadline_s / unit.seconds
+        axes.axvline(deadline, color=_LIMIT, linewidth=1.2, linestyle="--", label=label)
     if limits.budget_usd is not None:
         label = f"budget (for the {level} quantile)"
         axes.axhline(limits.budget_usd, color=_LIMIT, linewidth=1.2, linestyle=":", label=label)
@@ -232,10 +224,10 @@ def _use_plain_numbers(axis: Axis) -> None:
 
 
 def _page(quote: Quote, figure: Figure) -> str:
-    """A page that needs nothing but itself."""
-    drawing = io.StringIO()
-    figure.savefig(drawing, format="svg", metadata=_no_date(".svg"))
-    svg = drawing.getvalue()
+    """A self-contained page."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata=_no_date(".svg"))
+    svg = file.getvalue()
     level = format_confidence(quote.problem.limits.confidence)
     summary = (
         f"Mean {format_usd(quote.cost)} and {format_duration(quote.jct_seconds)}; {level} quantile "
@@ -253,36 +245,27 @@ def _no_date(suffix: str) -> dict[str, Any]:
 
 
 def save_profile_plot(taken: Profiled, path: Path) -> None:
-    """As .png or .svg, by the file's ending."""
+    """As .png or .svg, by the file's suffix."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     typical = taken.measurements.typical()
     sizes = list(typical)
-    left.boxplot(
-        list(typical.values()),
-        positions=range(len(sizes)),
-        widths=0.5,
-        medianprops={"color": _STAGE_COLOURS[0]},
-    )
-    left.set_xticks(range(len(sizes)), [str(slots) for slots in sizes])
+    colour = _STAGE_COLOURS[0]
+    places = range(len(sizes))
+    left.boxplot(list(typical.values()), positions=places, widths=0.5, medianprops={"color": colour})
+    left.set_xticks(places, list(map(str, sizes)))
     left.set_ylim(bottom=0.0)
-    _name(left, "seconds per iteration", "How long an iteration takes")
+    _name(left, "seconds per iteration", "Time per iteration")
     right.plot(sizes, sizes, "--", color="#999999", label="ideal")
-    right.plot(
-        sizes,
-        [taken.profile.speedup.at(slots) for slots in sizes],
-        "o-",
-        color=_STAGE_COLOURS[0],
-        label="measured",
-    )
+    right.plot(sizes, list(map(taken.profile.speedup.at, sizes)), "o-", color=colour, label="measured")
     right.set_xscale("log", base=2)
     right.set_yscale("log", base=2)
-    right.set_xticks(sizes, [str(slots) for slots in sizes])
-    right.set_yticks(sizes, [str(slots) for slots in sizes])
+    right.set_xticks(sizes, list(map(str, sizes)))
+    right.set_yticks(sizes, list(map(str, sizes)))
     right.legend(frameon=False)
-    _name(right, "speed-up", "What more slots bring")
+    _name(right, "speed-up", "Speed-up by slots")
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:

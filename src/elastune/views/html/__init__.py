@@ -1,1 +1,1 @@
-"""Pages: one file each, which refers to nothing outside of itself."""
+"""Self-contained HTML pages."""

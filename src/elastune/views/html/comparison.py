@@ -1,4 +1,4 @@
-"""The page of several runs: a line for each policy, the pictures, a line for each run."""
+"""The page of several runs: a row for each policy, the pictures, a row for each run."""
 
 from __future__ import annotations
 
@@ -32,28 +32,23 @@ def _what(comparison: RunComparison) -> str:
 
 
 def _header(comparison: RunComparison) -> Markup:
-    limits = []
+    facts = [_what(comparison)]
     if comparison.deadline_s is not None:
-        limits.append(f"deadline {format_duration(comparison.deadline_s)}")
+        facts.append(f"deadline {format_duration(comparison.deadline_s)}")
     if comparison.budget_usd is not None:
-        limits.append(f"budget {format_usd(comparison.budget_usd)}")
+        facts.append(f"budget {format_usd(comparison.budget_usd)}")
     way = "the largest" if comparison.mode is Mode.MAX else "the smallest"
-    return joined(
-        [
-            tag("h1", comparison.title),
-            tag("p", " · ".join([_what(comparison), *limits]), class_="muted"),
-            tag("p", f"Best: {way} {comparison.metric} of a model with a checkpoint.", class_="muted"),
-        ]
-    )
+    best = f"Best: {way} {comparison.metric} of a model with a checkpoint."
+    texts = (tag("p", text, class_="muted") for text in (" · ".join(facts), best))
+    return joined([tag("h1", comparison.title), *texts])
 
 
 def party_table(comparison: RunComparison) -> Table:
     top = _leader(comparison)
 
     def best(party: Party) -> Cell:
-        return Cell(
-            _mean(party.best, lambda value: f"{value:.4g}"), Tone.BEST if party is top else Tone.PLAIN
-        )
+        text = _mean(party.best, lambda value: f"{value:.4g}")
+        return Cell(text, Tone.BEST if party is top else Tone.PLAIN)
 
     columns: list[Column[Party]] = [
         Column("policy", lambda party: party.label, is_text=True),
@@ -70,8 +65,7 @@ def party_table(comparison: RunComparison) -> Table:
 
 
 def _with_predicted(party: Party, mean: Mean, key: str, show: Callable[[float], str]) -> Cell:
-    predicted = party.predicted
-    detail = None if predicted is None else f"predicted {show(getattr(predicted, key))}"
+    detail = None if party.predicted is None else f"predicted {show(getattr(party.predicted, key))}"
     return Cell(_mean(mean, show), detail=detail)
 
 
@@ -105,11 +99,7 @@ def compared_run_table(comparison: RunComparison) -> Table:
         Column("run", lambda each: each[1].record.run, is_text=True),
         Column("policy", lambda each: each[0], is_text=True),
         Column("seed", lambda each: each[1].record.seed, str),
-        Column(
-            f"best {comparison.metric}",
-            lambda each: "none" if each[1].best is None else each[1].best,
-            format_metric,
-        ),
+        Column(f"best {comparison.metric}", lambda each: _best(each[1]), format_metric),
         Column("time", lambda each: each[1].history.end_s, format_duration),
         Column("cost", lambda each: each[1].history.usd, format_usd),
         Column("nodes at once", lambda each: max(count.held for count in node_counts(each[1].history))),
@@ -120,6 +110,10 @@ def compared_run_table(comparison: RunComparison) -> Table:
     if len(runs) > _MOST_RUNS:
         notes.insert(0, f"{len(runs) - _MOST_RUNS:,} more runs are not shown.")
     return make_table(columns, runs[:_MOST_RUNS], notes=tuple(notes), is_sortable=True)
+
+
+def _best(run: ComparedRun) -> float | str:
+    return "none" if run.best is None else run.best
 
 
 def _ending(run: ComparedRun) -> str:

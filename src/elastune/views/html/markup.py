@@ -1,7 +1,7 @@
 """HTML from values: tables, and the frame of every page.
 
-Whatever is not `Markup` is text and is escaped: nothing a run wrote can become a tag. A page is one file that
-refers to nothing outside of itself; it is made for day, night and paper.
+Everything that is not `Markup` is escaped: nothing a run wrote can become a tag. A page is one self-contained
+file, for light and dark screens and for paper.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from elastune.views.table import Row, Table
 
 
 class Markup(str):
-    """HTML that was made here."""
+    """HTML made by this module; it is not escaped."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ _MOST_SVG_BYTES = 1_000_000
 
 
 def tag(name: str, /, *content: Content, **attributes: str | int | None) -> Markup:
-    """An element. `class_` is its class, `data_x` its `data-x`; an attribute that is None is left out."""
+    """An element. `class_` is its class, `data_x` its `data-x`; attributes that are None are omitted."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
@@ -42,9 +42,7 @@ def text(content: Content) -> Markup:
             return content
         case None:
             return Markup("")
-        case str():
-            return Markup(html.escape(content))
-        case int() | float():
+        case str() | int() | float():
             return Markup(html.escape(str(content)))
         case _:
             return Markup("".join(text(part) for part in content))
@@ -55,17 +53,13 @@ def joined(parts: Iterable[Content]) -> Markup:
 
 
 def html_table(table: Table) -> Markup:
-    """With its notes below; its title is for whoever puts it into a section."""
+    """With its notes below; its title is for the section around it."""
     shown = table.of_columns(lambda column: not column.is_drawn)
     head = [tag("th", column.title, class_=_classes("words" * column.is_text)) for column in shown.columns]
     looks = [f"{'words ' * column.is_text}{'wide' * column.wraps}".strip() for column in shown.columns]
     lines = [_row(row, looks, has_keys=table.is_sortable) for row in shown.all_rows]
-    made = tag(
-        "table",
-        tag("thead", tag("tr", head)),
-        tag("tbody", lines),
-        class_="sortable" if table.is_sortable else None,
-    )
+    parts = (tag("thead", tag("tr", head)), tag("tbody", lines))
+    made = tag("table", *parts, class_="sortable" if table.is_sortable else None)
     notes = [*table.notes, *(["A click on a heading sorts."] if table.is_sortable else [])]
     return joined([tag("div", made, class_="scroll"), *(tag("p", note, class_="muted") for note in notes)])
 
@@ -84,10 +78,10 @@ def _classes(*names: str) -> str | None:
 
 
 def html_facts(facts: Iterable[tuple[str, Content]]) -> Markup:
-    """A word and what there is to say about it."""
+    """A label and a text on each line."""
     rows = [
-        tag("tr", tag("td", name, class_="words"), tag("td", told, class_="words wide"))
-        for name, told in facts
+        tag("tr", tag("td", name, class_="words"), tag("td", text, class_="words wide"))
+        for name, text in facts
     ]
     return tag("table", tag("tbody", rows))
 
@@ -112,7 +106,7 @@ def section(title: str, *content: Content) -> Markup:
 
 
 def picture(name: str, svg: str, png: bytes, caption: str) -> Markup:
-    """As lines where that is small, else as pixels."""
+    """As SVG if that is small, otherwise as PNG."""
     if len(svg) > _MOST_SVG_BYTES:
         data = base64.b64encode(png).decode("ascii")
         drawn = tag("img", class_="pixels", alt=f"{name}: {caption}", src=f"data:image/png;base64,{data}")
@@ -122,18 +116,12 @@ def picture(name: str, svg: str, png: bytes, caption: str) -> Markup:
 
 
 def card(name: str, value: str, *details: Content, verdict: bool | None = None) -> Markup:
-    """A number that matters. `verdict`: whether a limit was kept."""
+    """A key figure. `verdict`: whether a limit was kept."""
     word = None
     if verdict is not None:
         word = tag("span", "kept" if verdict else "exceeded", class_="good" if verdict else "bad")
-    lines = [tag("div", detail, class_="detail") for detail in details if detail]
-    return tag(
-        "div",
-        tag("div", name, " ", word, class_="name"),
-        tag("div", value, class_="value"),
-        lines,
-        class_="card",
-    )
+    head = (tag("div", name, " ", word, class_="name"), tag("div", value, class_="value"))
+    return tag("div", *head, [tag("div", each, class_="detail") for each in details if each], class_="card")
 
 
 _STYLE = """

@@ -1,4 +1,4 @@
-"""The page of one run: promise against reality first, then pictures, then tables."""
+"""The page of one run: prediction against result first, then pictures, then tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import yaml
 
 from elastune.core.commands import Ending
 from elastune.history.hopping import HoppingFigures
-from elastune.history.status import NodePrices, RunStatus
+from elastune.history.status import RunStatus
 from elastune.model.ids import TrialId
-from elastune.providers.ray_cluster import FinalCheck
 from elastune.runs.reading import RunReport
 from elastune.runs.run_list import RunState
 from elastune.views.html.markup import (
@@ -24,16 +23,16 @@ from elastune.views.html.markup import (
     page,
     section,
     tag,
-)
+)  # fmt: skip
 from elastune.views.run_tables import COST, TIME, Measure, note_table, round_table, stage_table, trial_table
 from elastune.views.table import Table
-from elastune.views.terminal.policy import tell_prices
+from elastune.views.terminal.policy import describe_prices
 from elastune.views.terminal.run import (
+    describe_ending,
+    describe_faults,
     final_check_words,
+    hopping_facts,
     policy_reason,
-    tell_ending,
-    tell_faults,
-    tell_hopping,
 )
 from elastune.wording import format_confidence, format_duration, format_percent, plural
 
@@ -41,13 +40,12 @@ _MOST_FAILURES = 20
 _MOST_NOTES = 200
 _MOST_ROUNDS = 200
 _ROUND_NOTE = (
-    "Busy: of the time for which workers were up, the part in which they trained or evaluated. "
+    "Busy: the share of the workers' time in which they trained or evaluated. "
     "Above bound: by how much the round took longer than its busiest worker and its longest trial need."
 )
 
 
 def run_page(run_report: RunReport, pictures: Mapping[str, Markup]) -> str:
-    """`pictures` in the order in which they are shown."""
     record = run_report.found.record
     return page(f"{record.name}, run {record.run}", _parts(run_report, pictures))
 
@@ -57,7 +55,7 @@ def _parts(run_report: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Co
     yield _header(run_report)
     yield tag("div", list(_cards(run_report)), class_="cards")
     if standing.conceded:
-        yield tag("p", f"Gave way: the {' and the '.join(standing.conceded)}.", class_="bad")
+        yield tag("p", f"Given up: the {' and the '.join(standing.conceded)}.", class_="bad")
     yield _best(standing)
     yield section("What happened", *pictures.values())
     if standing.hopping is not None:
@@ -81,30 +79,20 @@ def _header(run_report: RunReport) -> Markup:
     facts = [
         f"run {record.run}",
         f"seed {record.seed}",
-        f"{record.body.value}{tell_faults(status.faults, ' with {}')}",
+        f"{record.body.value}{describe_faults(status.faults, ' with {}')}",
         f"{record.created_utc:%Y-%m-%d %H:%M} UTC",
     ]
-    return joined(
-        [
-            tag("h1", record.name, tag("span", state, class_=f"badge {tone}")),
-            tag("p", " · ".join(facts), class_="muted"),
-            tag("p", f"Policy {policy_reason(status.job, status.standing.policy)}.", class_="muted"),
-            tag("p", _mishaps(run_report), class_="muted"),
-            _prices(status.standing.prices),
-            _machines(status.final_check),
-        ]
-    )
-
-
-def _prices(prices: NodePrices | None) -> Markup | None:
-    return None if prices is None else tag("p", f"Price: {tell_prices(prices)}.", class_="muted")
-
-
-def _machines(final_check: FinalCheck | None) -> Markup | None:
-    if final_check is None:
-        return None
-    words = final_check_words(final_check)
-    return tag("p", f"Machines: {words}.", class_="bad" if final_check.left else "muted")
+    policy = f"Policy {policy_reason(status.job, status.standing.policy)}."
+    texts = [" · ".join(facts), policy, _mishaps(run_report)]
+    if status.standing.prices is not None:
+        texts.append(f"Price: {describe_prices(status.standing.prices)}.")
+    parts = [tag("h1", record.name, tag("span", state, class_=f"badge {tone}"))]
+    parts += [tag("p", text, class_="muted") for text in texts]
+    check = status.final_check
+    if check is not None:
+        words = f"Machines: {final_check_words(check)}."
+        parts.append(tag("p", words, class_="bad" if check.left else "muted"))
+    return joined(parts)
 
 
 def _state(run_report: RunReport) -> tuple[str, str]:
@@ -112,38 +100,29 @@ def _state(run_report: RunReport) -> tuple[str, str]:
     ending = status.standing.ending
     if ending is not None:
         tones = {Ending.COMPLETE: "good", Ending.TARGET: "good", Ending.FAILED: "bad"}
-        return tell_ending(ending).partition(":")[0], tones.get(ending, "muted")
+        return describe_ending(ending).partition(":")[0], tones.get(ending, "muted")
     if status.state is RunState.RUNNING:
         return "running", "muted"
     return f"interrupted after {plural(status.standing.events, 'event')}", "bad"
 
 
 def _mishaps(run_report: RunReport) -> str:
-    """Whatever went wrong, counted; a good day is told, too."""
+    """What went wrong, counted."""
     history = run_report.history
     lost = sum(life.lost for life in history.nodes)
-    never_up = sum(
-        life.ready_s is None and life.ended_s is not None and not life.lost for life in history.nodes
-    )
+    not_up = [life for life in history.nodes if life.ready_s is None and not life.lost]
+    never_up = sum(life.ended_s is not None for life in not_up)
     refused = sum(refusal.nodes for refusal in history.refusals)
     down_s = sum(outage.down_s for outage in history.outages)
-    told = [
-        f"{plural(count, noun)} {what}"
-        for count, noun, what in (
-            (lost, "node", "lost"),
-            (refused, "node", "refused"),
-            (never_up, "node", "given back before coming up"),
-        )
-        if count
-    ]
-    told += [plural(history.crashes, "crash").replace("crashs", "crashes")] if history.crashes else []
+    counts = ((lost, "lost"), (refused, "refused"), (never_up, "released before coming up"))
+    found = [f"{plural(count, 'node')} {what}" for count, what in counts if count]
+    if history.crashes:
+        found.append("1 crash" if history.crashes == 1 else f"{history.crashes:,} crashes")
     if history.outages:
-        told.append(f"Elastune down {len(history.outages)}× for {format_duration(down_s)} in all")
-    return (
-        f"What went wrong: {', '.join(told)}."
-        if told
-        else "Nothing went wrong: no node lost, no trial crashed."
-    )
+        found.append(f"Elastune down {len(history.outages)}× for {format_duration(down_s)} in all")
+    if not found:
+        return "Nothing went wrong: no node lost, no trial crashed."
+    return f"What went wrong: {', '.join(found)}."
 
 
 def _cards(run_report: RunReport) -> Iterator[Markup]:
@@ -152,20 +131,19 @@ def _cards(run_report: RunReport) -> Iterator[Markup]:
         limit = each.limit(standing.limits)
         yield card(
             each.name.capitalize() + (" so far" if standing.ending is None else ""),
-            each.told(standing.actual),
+            each.text(standing.actual),
             *_expectations(standing, each),
             None if limit is None else f"{each.limit_name} {each.show(limit)}",
             verdict=each.kept(standing),
         )
-    best = standing.best
-    yield card(
-        f"Best {standing.metric}",
-        "none" if best is None else f"{best.metric:.5g}",
-        "no trial has a checkpoint"
-        if best is None
-        else f"trial {best.trial}, after {plural(best.iterations, 'iteration')}",
-        None if not history.best else f"found after {format_duration(history.best[-1].at_s)}",
-    )
+    value, where = "none", "no trial has a checkpoint"
+    if (best := standing.best) is not None:
+        value, where = (
+            f"{best.metric:.5g}",
+            f"trial {best.trial}, after {plural(best.iterations, 'iteration')}",
+        )
+    found = f"found after {format_duration(history.best[-1].at_s)}" if history.best else None
+    yield card(f"Best {standing.metric}", value, where, found)
     phases = ", ".join(f"{count:,} {phase}" for phase, count in standing.phases.items())
     yield card("Trials", f"{standing.trials:,}", phases, f"{plural(standing.iterations, 'iteration')} in all")
     peak = max(nodes for _, nodes in standing.growth)
@@ -175,13 +153,13 @@ def _cards(run_report: RunReport) -> Iterator[Markup]:
 
 
 def _expectations(standing: RunStatus, each: Measure) -> Iterator[str]:
-    """What was predicted, by how much it was missed, and what had been promised."""
+    """The prediction, the difference to it, and its quantile."""
     if standing.predicted is None:
         return
     missed = each.difference(standing)
-    yield f"predicted {each.told(standing.predicted)}" + (f" ({missed})" if missed else "")
+    yield f"predicted {each.text(standing.predicted)}" + (f" ({missed})" if missed else "")
     if standing.promised is not None:
-        yield f"{format_confidence(standing.limits.confidence)} quantile {each.told(standing.promised)}"
+        yield f"{format_confidence(standing.limits.confidence)} quantile {each.text(standing.promised)}"
 
 
 def _best(standing: RunStatus) -> Markup | None:
@@ -197,8 +175,8 @@ def _table_section(table: Table) -> Markup:
 
 
 def _hopping(hopping: HoppingFigures) -> Iterator[Content]:
-    """The figures in words, then a line for each round."""
-    yield html_facts(tell_hopping(hopping))
+    """The facts, then a row for each round."""
+    yield html_facts(hopping_facts(hopping))
     rounds = round_table(hopping, _MOST_ROUNDS - 1, 1)
     yield tag("h3", rounds.title)
     yield html_table(replace(rounds, notes=(_ROUND_NOTE,)))
@@ -210,16 +188,19 @@ def _failures(run_report: RunReport) -> Iterator[Content]:
     for failure in failures[:_MOST_FAILURES]:
         crashes = run_report.history.trials[TrialId(failure.trial)].crashes
         trace = crashes[-1].error.strip() if crashes else failure.error
-        told = f"{plural(failure.trials, 'trial')}, the first is {failure.trial}: "
+        summary = (
+            f"{plural(failure.trials, 'trial')}, the first is {failure.trial}: ",
+            tag("code", failure.error),
+        )
         if trace == failure.error:
-            yield tag("p", told, tag("code", failure.error))
+            yield tag("p", *summary)
         else:
-            yield tag("details", tag("summary", told, tag("code", failure.error)), tag("pre", trace))
+            yield tag("details", tag("summary", *summary), tag("pre", trace))
     if len(failures) > _MOST_FAILURES:
         yield tag("p", f"{len(failures) - _MOST_FAILURES} more kinds of error are not shown.", class_="muted")
 
 
 def _job_text(run_report: RunReport) -> str:
-    """As YAML, without what was left open."""
-    told = {key: value for key, value in run_report.job.items() if value is not None}
-    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110)
+    """As YAML, without unset keys."""
+    given = {key: value for key, value in run_report.job.items() if value is not None}
+    return yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=110)

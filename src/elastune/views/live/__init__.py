@@ -1,1 +1,1 @@
-"""A run while it goes on: a snapshot of its state, and the screen that shows it."""
+"""A run in progress: a snapshot of its state, and the screen and lines that show it."""

@@ -1,23 +1,22 @@
-"""Sections of the live screen: stages, nodes, trials, what comes, what was; each fits the lines it is given.
+"""Sections of the live screen: stages, nodes, trials, next and past events; each fits the lines it is given.
 
-A rich table measures every cell before it draws one; a few of them cost more than all the rest of a redraw.
-Here the widths are known: a screen that is drawn over and over is made of bars, sparklines and cells of fixed
-width.
+Rich tables measure every cell, which would cost more than the rest of a redraw. Widths are fixed here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.text import Text
 
-from elastune.views.live.snapshot import NodeLine, Snapshot, StageLine, TrialLine, tell_time
+from elastune.views.live.snapshot import NodeLine, Snapshot, StageLine, TrialLine, format_clock
 from elastune.views.table import Piece
 from elastune.wording import format_usd
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _SPARK = 10
-# Of the planned time: what comes less late than this is as planned.
+# Share of the planned time: a smaller delay counts as planned.
 _LATE = 0.05
 _SHARE = 8
 _MOST_SLOT_MARKS = 8
@@ -31,13 +30,13 @@ def line(*pieces: Piece | str) -> Text:
 
 
 def cell(text: str, width: int) -> str:
-    """To the left; a negative width means to the right."""
+    """Left-aligned; right-aligned if the width is negative."""
     cut = text if len(text) <= abs(width) else f"{text[: abs(width) - 1]}…"
     return cut.rjust(-width) if width < 0 else cut.ljust(width)
 
 
 def bar(share: float, cells: int, style: str, mark: float | None = None) -> list[Piece]:
-    """Filled up to a share; the mark is where something is to be seen, in the filled part or beyond."""
+    """Filled up to a share; `mark` may lie in the filled part or beyond."""
     filled = round(min(1.0, max(0.0, share)) * cells)
     pieces = [("━" * filled, style), ("━" * (cells - filled), "bright_black")]
     if mark is None or not 0.0 <= mark <= 1.0:
@@ -55,7 +54,7 @@ def small_bar(share: float, cells: int, style: str) -> list[Piece]:
 
 
 def spark(values: Sequence[float], cells: int) -> str:
-    """The last values, low to high within themselves."""
+    """The last values, scaled to their own range."""
     shown = values[-cells:]
     low, high = min(shown, default=0.0), max(shown, default=0.0)
     top, span = len(_SPARKS) - 1, high - low
@@ -63,16 +62,16 @@ def spark(values: Sequence[float], cells: int) -> str:
     return "".join(marks).rjust(cells)
 
 
-def heading(title: str, told: str, width: int) -> Text:
-    """A title, what there is to say beside it, and a rule to the edge."""
-    begin = line((title, "bold"), ("  " if told else "", ""), (told, "dim"))
+def heading(title: str, text: str, width: int) -> Text:
+    """A title, a text beside it, and a rule to the edge."""
+    begin = line((title, "bold"), ("  " if text else "", ""), (text, "dim"))
     begin.append(" ")
     begin.append("─" * max(0, width - begin.cell_len), "bright_black")
     return begin
 
 
 def beside(left: Sequence[Text], right: Sequence[Text], width: int, gap: int = 3) -> list[Text]:
-    """Two columns; the left one is so wide."""
+    """Two columns; `width` is that of the left one."""
     rows: list[Text] = []
     for number in range(max(len(left), len(right))):
         row = left[number].copy() if number < len(left) else line("")
@@ -85,14 +84,12 @@ def beside(left: Sequence[Text], right: Sequence[Text], width: int, gap: int = 3
 
 
 def stage_rows(snapshot: Snapshot, count: int) -> list[Text]:
-    """A head and a window around the present stage."""
+    """A head and the stages around the present one."""
     word = snapshot.stage_word
     by_clock = all(stage.iterations is None for stage in snapshot.stages)
     iterations = cell("" if by_clock else "iter", -5)
     head = f"  {cell(word, 5)} {cell('trials', -6)} {iterations} {cell('nodes', -5)} {cell('planned', -8)}"
-    rows = [line((f"{head}  really", "dim"))]
-    stages = _window(snapshot.stages, count - 1)
-    return [*rows, *(_stage(stage) for stage in stages)]
+    return [line((f"{head}  actual", "dim")), *map(_stage, _window(snapshot.stages, count - 1))]
 
 
 def _window(stages: Sequence[StageLine], count: int) -> Sequence[StageLine]:
@@ -110,19 +107,19 @@ def _stage(stage: StageLine) -> Text:
     pieces: list[Piece] = [
         (f"{sign} ", "cyan" if stage.is_present else "green"),
         (f"{cell(stage.name, 5)} {cell(f'{stage.trials}', -6)} {cell(iterations, -5)} ", style),
-        (f"{cell(f'{stage.nodes}', -5)} {cell(tell_time(stage.planned_end_s), -8)}  ", style),
+        (f"{cell(f'{stage.nodes}', -5)} {cell(format_clock(stage.planned_end_s), -8)}  ", style),
     ]
     if stage.is_present:
         pieces += small_bar(stage.share, _SHARE, "cyan")
         pieces.append((f" {stage.share:4.0%}", "cyan"))
     elif stage.ended_s is not None:
         late = stage.ended_s - stage.planned_end_s > _LATE * max(stage.planned_end_s, 1.0)
-        pieces.append((tell_time(stage.ended_s), "yellow" if late else "green"))
+        pieces.append((format_clock(stage.ended_s), "yellow" if late else "green"))
     return line(*pieces)
 
 
 def node_rows(snapshot: Snapshot, count: int, width: int) -> list[Text]:
-    """A line for each; if they are too many, a mark for each."""
+    """A line for each node; if there are too many, a mark for each."""
     nodes = snapshot.nodes.lines
     if not nodes:
         return [line(("  none", "dim"))]
@@ -146,19 +143,19 @@ def _node(node: NodeLine, size: int) -> Text:
         f"  {cell(node.name, 9)} ",
         (cell(node.doing, 7), style),
         *slots,
-        (f"  {held}  {cell(tell_time(node.age_s), -6)} {cell(usd, -7)}", "dim"),
+        (f"  {held}  {cell(format_clock(node.age_s), -6)} {cell(usd, -7)}", "dim"),
     )
 
 
 def _mark(node: NodeLine, size: int) -> Piece:
-    """`░` boots; else the higher, the more of its slots are busy."""
+    """`░` boots; otherwise the height is the share of busy slots."""
     if node.doing == "boots":
         return "░", _NODE_STYLES["boots"]
-    return "▁▂▃▄▅▆▇█"[round(node.busy / size * 7)], _NODE_STYLES[node.doing]
+    return _SPARKS[round(node.busy / size * 7)], _NODE_STYLES[node.doing]
 
 
 def trial_rows(snapshot: Snapshot, count: int) -> list[Text]:
-    """The best first; where not all fit, those that train before those that do not."""
+    """The best first; where not all fit, those that train have priority."""
     lines = snapshot.trials.lines
     if not lines:
         return [line(("  none has trained yet", "dim"))]
@@ -175,7 +172,7 @@ def trial_rows(snapshot: Snapshot, count: int) -> list[Text]:
 def _trial(trial: TrialLine, rises: bool) -> Text:
     value = "" if trial.value is None else f"{trial.value:.5g}"
     change = trial.change
-    told = "" if change is None else f"{change:+.2g}"
+    change_text = "" if change is None else f"{change:+.2g}"
     better = change is not None and change != 0.0 and (change > 0.0) == rises
     at = f"{trial.iteration}" if trial.until is None else f"{trial.iteration}/{trial.until}"
     style = _TRIAL_STYLES.get(trial.doing, "dim")
@@ -185,7 +182,7 @@ def _trial(trial: TrialLine, rises: bool) -> Text:
         ("★ " if trial.is_best else "  ", "bold yellow"),
         (f"{cell(f'{trial.number}', -5)} {cell(at, -9)} ", plain),
         (cell(value, -9), "bold" if trial.is_best else plain),
-        (f" {cell(told, -8)}  ", "green" if better else "dim"),
+        (f" {cell(change_text, -8)}  ", "green" if better else "dim"),
         (spark(trial.values, _SPARK), style if trial.slots else "dim"),
         (f"  {cell(slots, -2)} ", plain),
         (f"{trial.doing} {trial.where}".rstrip(), style),
@@ -195,24 +192,21 @@ def _trial(trial: TrialLine, rises: bool) -> Text:
 def upcoming_rows(snapshot: Snapshot, count: int) -> list[Text]:
     rows = []
     for each in snapshot.upcoming[:count]:
-        when = "then" if each.at_s is None else _in(each.at_s - snapshot.now_s)
+        left_s = math.inf if each.at_s is None else each.at_s - snapshot.now_s
+        when = "then" if each.at_s is None else "now" if left_s < 0.5 else f"in {format_clock(left_s)}"
         rows.append(line((f"  {cell(when, -11)}  ", "cyan"), each.text))
     return rows
 
 
-def _in(seconds: float) -> str:
-    return "now" if seconds < 0.5 else f"in {tell_time(seconds)}"
-
-
 def happened_rows(snapshot: Snapshot, count: int) -> list[Text]:
-    """The last ones; what was decided and why stays longer than what can be seen elsewhere."""
+    """The last ones. The last note stays, for its reason is shown nowhere else."""
     shown = list(snapshot.happened[-count:])
     if not any(each.is_note for each in shown):
         note = next((each for each in reversed(snapshot.happened) if each.is_note), None)
         shown = shown if note is None else [note, *shown[1:]]
     return [
         line(
-            (f"  {cell(tell_time(each.at_s), -11)}  ", "dim"),
+            (f"  {cell(format_clock(each.at_s), -11)}  ", "dim"),
             (f"{each}", "yellow" if each.is_note else ""),
         )
         for each in shown

@@ -1,8 +1,7 @@
-"""How far a run is on its tracks by a clock that goes on between events, and when the plan was as far.
+"""Where a run is in its plan, what was planned before it, and what comes next.
 
-What was promised before the run: the stages of the policy, a time and a price.
-
-What comes next, and when, as far as it can be known: by plan, by the timers of the policy and the core.
+The position moves with the clock also between events. Upcoming events come from the plan and from the timers
+of the policy and the core.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from elastune.core import cluster_manager as manager
-from elastune.core import limits as guards
-from elastune.core import node_events as membership
+from elastune.core import cluster_manager, limits, node_events
 from elastune.core.ledger import StageAccount
 from elastune.core.policy import Progress, ScheduledStage, TrackProgress, Upcoming
 from elastune.core.state import State
@@ -29,7 +26,7 @@ class PoolPlace:
     share: float
     """Of the work or time of the present stage."""
     planned_s: float
-    """When the plan is as far."""
+    """When the plan reaches this point."""
 
     @property
     def left_s(self) -> float:
@@ -60,11 +57,9 @@ def place_on(track: TrackProgress, state: State, now_s: float) -> PoolPlace:
 
 
 def _began_s(track: TrackProgress, state: State) -> float:
-    """When the present stage really began; now, if it has not."""
-    for account in reversed(state.ledger.stages):
-        if account.pool == track.pool and account.stage == track.present:
-            return account.began_s
-    return state.now_s
+    """When the present stage began; now, if it has not."""
+    accounts = (each for each in reversed(state.ledger.stages) if each.pool == track.pool)
+    return next((each.began_s for each in accounts if each.stage == track.present), state.now_s)
 
 
 def stage_lines(places: Sequence[PoolPlace], state: State) -> tuple[StageLine, ...]:
@@ -104,7 +99,7 @@ class Promise:
         return max(track.seconds for track in self.plan.tracks)
 
     def usd_at(self, at_s: float) -> float | None:
-        """None: nothing was predicted. Without tracks, money goes evenly."""
+        """None: nothing was predicted. Without tracks, money is spent evenly."""
         if self.plan.tracks:
             return sum(track.usd_at(at_s) for track in self.plan.tracks)
         if self.predicted is None:
@@ -114,7 +109,7 @@ class Promise:
 
 
 def promise_of(setup: RunSetup, predicted: Estimate | None) -> Promise:
-    """By what the policy has planned when a run begins."""
+    """The plan of the policy at the start of a run."""
     policy, state = setup.make_policy(setup.job.seed), State(setup.terms)
     policy.start(state)
     return Promise(predicted=predicted, plan=policy.progress(state))
@@ -127,14 +122,14 @@ def upcoming_events(
     if state.ended is not None:
         return ()
     if state.shutdown is not None or state.suspended:
-        then = "the run rests, to be resumed" if state.suspended else f"the run ends: {state.shutdown}"
-        return (Upcoming(at_s=None, text=f"what trains is saved, nodes go; then {then}"),)
+        then = "is suspended, to be resumed" if state.suspended else f"ends: {state.shutdown}"
+        return (Upcoming(at_s=None, text=f"training is saved, nodes are released; then the run {then}"),)
     ahead = [
         *_stages(now_s, progress.word, places),
-        *membership.upcoming(state),
+        *node_events.upcoming(state),
         *progress.upcoming,
-        *manager.upcoming(state),
-        *guards.upcoming(state),
+        *cluster_manager.upcoming(state),
+        *limits.upcoming(state),
     ]
     last_s = state.limits.deadline_s
     in_time = [each for each in ahead if last_s is None or each.at_s is None or each.at_s <= last_s]
@@ -143,8 +138,7 @@ def upcoming_events(
 
 def _stages(now_s: float, word: str, places: Sequence[PoolPlace]) -> Iterator[Upcoming]:
     for place in places:
-        track = place.track
-        stage = track.stage
+        track, stage = place.track, place.track.stage
         if stage is None:
             continue
         if not track.trains:
@@ -154,20 +148,19 @@ def _stages(now_s: float, word: str, places: Sequence[PoolPlace]) -> Iterator[Up
         if track.next is not None:
             yield Upcoming(at_s=end_s, text=_begins(word, track.next) + _change(stage, track.next))
         elif len(places) == 1:
-            yield Upcoming(at_s=end_s, text="the end: the best model is kept, all nodes go")
+            yield Upcoming(at_s=end_s, text="the end: the best model is kept, all nodes are released")
 
 
 def _change(stage: ScheduledStage, following: ScheduledStage) -> str:
     change = following.nodes - stage.nodes
     if not change:
         return ""
-    one = abs(change) == 1
-    verb = ("comes" if one else "come") if change > 0 else ("goes" if one else "go")
+    verb = ("come" if change > 0 else "go") if abs(change) > 1 else "comes" if change > 0 else "goes"
     return f"; {plural(abs(change), 'node')} {verb}"
 
 
 def _begins(word: str, stage: ScheduledStage) -> str:
-    work = "" if stage.iterations is None else f" for {plural(stage.iterations, 'more iteration')}"
-    long = f" for {format_duration(stage.seconds)}" if stage.iterations is None else ""
-    where = f" on {plural(stage.nodes, 'node')}"
-    return f"{word} {stage.name}, {plural(stage.trials, 'trial')}{work}{long}{where}"
+    by_clock = stage.iterations is None
+    work = format_duration(stage.seconds) if by_clock else plural(stage.iterations or 0, "more iteration")
+    trials, nodes = plural(stage.trials, "trial"), plural(stage.nodes, "node")
+    return f"{word} {stage.name}, {trials} for {work} on {nodes}"

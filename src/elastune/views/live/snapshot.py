@@ -1,10 +1,6 @@
-"""Time or money against what is allowed and what was planned.
+"""One moment of a run as plain data, what changed between two of them, and a moment in one line.
 
-One moment of a run, as plain data: whatever draws it needs nothing else.
-
-What changed between two scenes, in words: the lines of a log.
-
-A scene in one line.
+Views need nothing but the snapshot.
 """
 
 from __future__ import annotations
@@ -15,34 +11,33 @@ from dataclasses import dataclass
 from elastune.core.policy import Upcoming
 from elastune.wording import format_duration, format_usd, plural
 
-# Nobody wants to hear of less: a plan is a mean, and an iteration is counted when it ends.
+# Smaller differences mean nothing: a plan is a mean, and an iteration is counted when it ends.
 _NEARLY = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """None: there is no such limit, or no plan that says so."""
+    """Time or money against its limit and the plan. None: there is no such limit or plan."""
 
     now: float
     limit: float | None = None
     planned_now: float | None = None
-    """What the plan has used when it is as far as the run is now."""
+    """What the plan has used at the point where the run is now."""
     planned_end: float | None = None
     expected_end: float | None = None
-    """By what was used so far, and by the plan for the rest."""
+    """What was used so far, plus the plan for the rest."""
     grain: float = 0.0
-    """Differences below this say nothing."""
+    """Smaller differences are ignored."""
 
     @property
     def full(self) -> float:
         """Where a bar ends."""
-        ends = (self.limit, self.planned_end, self.expected_end)
-        known = [end for end in ends if end is not None]
-        return max(self.now, self.limit if self.limit is not None else max(known, default=self.now))
+        ends = [self.planned_end, self.expected_end] if self.limit is None else [self.limit]
+        return max([self.now, *(end for end in ends if end is not None)])
 
     @property
     def ahead(self) -> float | None:
-        """By how much the run used more than the plan, to be as far; 0.0: as planned."""
+        """How much more the run has used than the plan at this point; 0.0: as planned."""
         if self.planned_now is None:
             return None
         more = self.now - self.planned_now
@@ -51,29 +46,29 @@ class Gauge:
 
     @property
     def is_in_danger(self) -> bool:
-        """The limit will be exceeded, as things are."""
+        """The limit is expected to be exceeded."""
         return self.limit is not None and (self.expected_end or self.now) > self.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLine:
-    """A node of now. `usd` is None where nodes are free and their slots are paid."""
+    """`usd` is None where slots are billed, not nodes."""
 
     name: str
     doing: str
     """`boots`, `up` or `leaves`."""
     busy: int
-    """Slots that a gang has."""
+    """Slots held by gangs."""
     age_s: float
     usd: float | None
     partitions: int | None = None
-    """Of the data, that its workers hold; None: the data are not partitioned."""
+    """Of the data, held by its workers; None: the data are not partitioned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesNow:
     up: int
-    """Also those that are about to leave."""
+    """Including those about to leave."""
     booting: int
     requested: int
     leaving: int
@@ -82,7 +77,6 @@ class NodesNow:
 
     @property
     def busy(self) -> int:
-        """Slots in use."""
         return sum(line.busy for line in self.lines)
 
 
@@ -90,7 +84,7 @@ class NodesNow:
 class TrialLine:
     number: int
     doing: str
-    """`trains`, `saves`, ...; of one without a gang, its phase."""
+    """`trains`, `saves`, ...; without a gang, its phase."""
     slots: int
     iteration: int
     until: int | None
@@ -107,13 +101,13 @@ class TrialLine:
 
     @property
     def change(self) -> float | None:
-        """By which the metric moved in the last iteration."""
+        """Of the metric in the last iteration."""
         return self.values[-1] - self.values[-2] if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialsNow:
-    """Of the trials that have been drawn; `lines` are the ones worth a look, best first."""
+    """Counts of drawn trials; `lines` are the most interesting ones, best first."""
 
     drawn: int
     training: int
@@ -125,14 +119,12 @@ class TrialsNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLine:
-    """Where models hop: the epoch that a pool is in."""
+    """Where models hop: the epoch of a pool. `epoch` is the furthest of its trials, `epochs` the planned
+    number; `trials` have not finished the round."""
 
     epoch: int
-    """Of those that take part, the furthest."""
     epochs: int | None
-    """In all, if that is planned."""
     trials: int
-    """That are not through."""
     done: int
     visits: int
     evaluates: bool
@@ -146,12 +138,12 @@ class RoundLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageLine:
-    """A stage or round of the plan and, as far as it has come, of the run."""
+    """A stage or round: planned and, as far as it has come, actual."""
 
     name: str
     trials: int
     iterations: int | None
-    """None: its end is a matter of time."""
+    """None: it ends by the clock."""
     nodes: int
     planned_begin_s: float
     planned_end_s: float
@@ -159,12 +151,12 @@ class StageLine:
     ended_s: float | None = None
     is_present: bool = False
     share: float = 0.0
-    """Of its work, or of its time, that is done."""
+    """Of its work or time that is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestModel:
-    """Its checkpoint exists."""
+    """The best trial with a checkpoint."""
 
     trial: int
     iteration: int
@@ -173,7 +165,7 @@ class BestModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """Something that happened: `is_note` if the core or the policy says so, and why; else it was seen."""
+    """`is_note`: a note of the core or the policy, with a reason; otherwise a change between snapshots."""
 
     at_s: float
     topic: str
@@ -191,10 +183,10 @@ class Snapshot:
     policy: str
     metric: str
     rises: bool
-    """More of the metric is better."""
+    """Larger values of the metric are better."""
     now_s: float
     doing: str
-    """What the run does, in a word or two: `trains`, `winds up`, `complete`."""
+    """`trains`, `shuts down`, `complete`, ..."""
     is_over: bool
     time: Gauge
     money: Gauge
@@ -206,19 +198,19 @@ class Snapshot:
     best: BestModel | None
     upcoming: tuple[Upcoming, ...]
     rounds: tuple[RoundLine, ...] = ()
-    """Where models hop, one for each pool that is amid one."""
+    """Where models hop, one for each pool in a round."""
     together: tuple[int, ...] = ()
-    """Trials of which each is trained by all workers of its pool at once."""
+    """Trials that are trained by all workers of their pool at once."""
     happened: tuple[LogEntry, ...] = ()
     """The last ones, oldest first."""
 
 
 BEST = "best"
-"""The topic of a new best model, of which there may be many."""
+"""The topic of a new best model; there may be many."""
 
 
 def changes(before: Snapshot | None, after: Snapshot) -> Iterator[LogEntry]:
-    """Oldest first, as far as the order can be known. `before` None: the run was not looked at yet."""
+    """Oldest first, as far as the order is known. `before` None: this is the first snapshot."""
     yield from _stages(() if before is None else before.stages, after)
     for text in _nodes(None if before is None else before.nodes, after.nodes):
         yield LogEntry(at_s=after.now_s, text=text, topic="nodes")
@@ -228,9 +220,8 @@ def changes(before: Snapshot | None, after: Snapshot) -> Iterator[LogEntry]:
         yield LogEntry(at_s=after.now_s, text=text, topic="hopping")
     failed = after.trials.failed - (0 if before is None else before.trials.failed)
     if failed > 0:
-        told = plural(failed, "trial")
         more = "" if failed == after.trials.failed else f", {after.trials.failed} in all"
-        yield LogEntry(at_s=after.now_s, text=f"{told} failed{more}", topic="failed")
+        yield LogEntry(at_s=after.now_s, text=f"{plural(failed, 'trial')} failed{more}", topic="failed")
     best = after.best
     if best is not None and (before is None or best != before.best):
         text = f"best {after.metric} {best.metric:.6g}: trial {best.trial} after iteration {best.iteration}"
@@ -240,7 +231,7 @@ def changes(before: Snapshot | None, after: Snapshot) -> Iterator[LogEntry]:
 
 
 def _stages(before: tuple[StageLine, ...], after: Snapshot) -> Iterator[LogEntry]:
-    """A stage that begins where another one ends is told with it."""
+    """The end of a stage is reported with the begin of the next one, if there is one."""
     known = {stage.name: stage for stage in before}
     word = after.stage_word
     took: LogEntry | None = None
@@ -268,40 +259,34 @@ def _nodes(before: NodesNow | None, after: NodesNow) -> Iterator[str]:
     was_up = set() if before is None else {line.name for line in before.lines if line.doing != "boots"}
     now = {line.name for line in after.lines}
     up = {line.name for line in after.lines if line.doing != "boots"}
-    if now - was - up:
-        yield f"{plural(len(now - was - up), 'node')} {_verb(len(now - was - up), 'boot')}"
-    if up - was_up:
-        count = len(up - was_up)
+    if count := len(now - was - up):
+        yield f"{plural(count, 'node')} {'boots' if count == 1 else 'boot'}"
+    if count := len(up - was_up):
         yield f"{plural(count, 'node')} {'is' if count == 1 else 'are'} up, {after.up} in all"
     if was - now:
-        left = f"{after.up} left" if now else "none is left"
-        yield f"{plural(len(was - now), 'node')} went, {left}"
+        yield f"{plural(len(was - now), 'node')} gone, {after.up if now else 'none'} left"
 
 
-def _verb(count: int, verb: str) -> str:
-    return f"{verb}s" if count == 1 else verb
-
-
-def tell_time(seconds: float) -> str:
-    """Of a clock or an age; who waits for a run does not count milliseconds."""
+def format_clock(seconds: float) -> str:
+    """A time or an age, without milliseconds."""
     return f"{seconds:.1f} s" if 0.0 <= seconds < 1.0 else format_duration(seconds)
 
 
 def summary_line(snapshot: Snapshot) -> str:
     """Time and money against their limits, nodes, trials, and the best so far."""
     nodes, trials, best = snapshot.nodes, snapshot.trials, snapshot.best
-    time_told = tell_time(snapshot.now_s)
+    parts = [format_clock(snapshot.now_s), format_usd(snapshot.money.now)]
     if snapshot.time.limit is not None:
-        time_told += f" of {format_duration(snapshot.time.limit)}"
+        parts[0] += f" of {format_duration(snapshot.time.limit)}"
     if snapshot.time.ahead:
         word = "behind" if snapshot.time.ahead > 0 else "ahead of"
-        time_told += f" ({format_duration(abs(snapshot.time.ahead))} {word} plan)"
-    money_told = format_usd(snapshot.money.now)
+        parts[0] += f" ({format_duration(abs(snapshot.time.ahead))} {word} plan)"
     if snapshot.money.limit is not None:
-        money_told += f" of {format_usd(snapshot.money.limit)}"
-    nodes_told = plural(nodes.up, "node") + (f" (+{nodes.booting} booting)" if nodes.booting else "")
-    trials_told = f"{trials.training} of {plural(trials.drawn, 'trial')} training, {trials.over} done"
+        parts[1] += f" of {format_usd(snapshot.money.limit)}"
+    parts.append(plural(nodes.up, "node") + (f" (+{nodes.booting} booting)" if nodes.booting else ""))
+    parts.append(f"{trials.training} of {plural(trials.drawn, 'trial')} training, {trials.over} done")
     if snapshot.rounds:
-        trials_told += f", {'; '.join(map(str, snapshot.rounds))}"
-    best_told = "" if best is None else f", best {snapshot.metric} {best.metric:.6g} (trial {best.trial})"
-    return f"{time_told}, {money_told}, {nodes_told}, {trials_told}{best_told}"
+        parts.append("; ".join(map(str, snapshot.rounds)))
+    if best is not None:
+        parts.append(f"best {snapshot.metric} {best.metric:.6g} (trial {best.trial})")
+    return ", ".join(parts)

@@ -1,7 +1,4 @@
-"""Where models hop: how far the present epochs are, and who holds what.
-
-From the state of the core to a scene.
-"""
+"""From the state of the core to a snapshot."""
 
 from __future__ import annotations
 
@@ -30,15 +27,26 @@ from elastune.views.live.snapshot import (
     Snapshot,
     TrialLine,
     TrialsNow,
-)
+)  # fmt: skip
+
+# More than a screen has lines for.
+_MOST_NODES = 256
+_MOST_TRIALS = 48
+_BEST_FEW = 8
+_LAST_VALUES = 16
+_DOING = {
+    Activity.STARTING: "starts",
+    Activity.TRAINING: "trains",
+    Activity.WAITING: "waits",
+    Activity.SAVING: "saves",
+}
 
 
 def round_lines(state: State, progress: Progress) -> tuple[RoundLine, ...]:
-    return tuple(
-        line
-        for pool, pool_state in state.pools.items()
-        if (line := _line(state, pool_state.hop_state, _epochs(progress, pool))) is not None
-    )
+    """Where models hop: how far the present epochs are."""
+    planned = {track.pool: track.stages[-1].goal for track in reversed(progress.tracks)}
+    lines = (_line(state, each.hop_state, planned.get(pool)) for pool, each in state.pools.items())
+    return tuple(line for line in lines if line is not None)
 
 
 def _line(state: State, hop_state: HopState, epochs: int | None) -> RoundLine | None:
@@ -60,11 +68,6 @@ def _line(state: State, hop_state: HopState, epochs: int | None) -> RoundLine | 
     )
 
 
-def _epochs(progress: Progress, pool: int) -> int | None:
-    """By the plan."""
-    return next((track.stages[-1].goal for track in progress.tracks if track.pool == pool), None)
-
-
 def partitions_held(state: State) -> Counter[NodeId] | None:
     """By node; None: the data are not partitioned."""
     if state.terms.data is None:
@@ -80,48 +83,34 @@ def partitions_held(state: State) -> Counter[NodeId] | None:
 
 def together(state: State) -> Iterator[int]:
     """Trials that have all workers of their pool."""
-    for number in state.held:
-        trial = state.trials[number]
-        if trial.shares and trial.visit is None:
-            yield trial.number
+    trials = (state.trials[number] for number in state.held)
+    return (trial.number for trial in trials if trial.shares and trial.visit is None)
 
 
 def where(trial: Trial) -> str:
-    """`on partition 4, n0:1`; nothing for a trial that is on no visit."""
+    """`on partition 4, n0:1`; empty if the trial is on no visit."""
     if trial.visit is None or not trial.gang:
         return ""
     slot = trial.gang[0]
     return f"on partition {trial.visit.partition}, {slot.node}:{slot.number}"
 
 
-# More than a screen has lines for; nobody looks further down.
-_MOST_NODES = 256
-_MOST_TRIALS = 48
-_BEST_FEW = 8
-_LAST_VALUES = 16
-_DOING = {
-    Activity.STARTING: "starts",
-    Activity.TRAINING: "trains",
-    Activity.WAITING: "waits",
-    Activity.SAVING: "saves",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a scene is of: all that does not change while the run goes on."""
+    """What does not change during a run."""
 
     name: str
     run: str
     policy: str
     promise: Promise
-    """As it was promised."""
 
 
 def take(subject: Subject, state: State, progress: Progress, *, now_s: float) -> Snapshot:
-    """`now_s` is the run's clock, which goes on where the state knows only of the last event."""
+    """`now_s` is the run's clock; the state has only the time of the last event."""
     places = tuple(place_on(track, state, now_s) for track in progress.tracks)
-    best = state.best
+    best = None
+    if state.best is not None:
+        best = BestModel(trial=state.best.trial, iteration=state.best.iteration, metric=state.best.metric)
     return Snapshot(
         name=subject.name,
         run=subject.run,
@@ -137,9 +126,7 @@ def take(subject: Subject, state: State, progress: Progress, *, now_s: float) ->
         stages=stage_lines(places, state),
         nodes=_nodes(state, now_s),
         trials=_trials(state, by_clock=progress.by_clock),
-        best=None
-        if best is None
-        else BestModel(trial=best.trial, iteration=best.iteration, metric=best.metric),
+        best=best,
         upcoming=upcoming_events(state, now_s, progress, places),
         rounds=round_lines(state, progress),
         together=tuple(together(state)),
@@ -150,9 +137,9 @@ def _doing(state: State) -> str:
     if state.ended is not None:
         return state.ended.value
     if state.shutdown is not None:
-        return f"winds up ({state.shutdown.value})"
+        return f"shuts down ({state.shutdown.value})"
     if state.suspended:
-        return "goes to rest"
+        return "is being suspended"
     if state.held:
         return "trains"
     if any(node.ready_s is None for node in state.where.values()):
@@ -183,7 +170,7 @@ def _time(promised: Promise, places: Sequence[PoolPlace], state: State, now_s: f
 
 
 def _money(promised: Promise, places: Sequence[PoolPlace], state: State, now_s: float) -> Gauge:
-    """So far without what minimum charges still add: a plan counts them where nodes go."""
+    """Without the rest of minimum charges: a plan counts them when nodes are released."""
     expected_usd: float | None
     if state.ended is not None:
         spent_usd = expected_usd = state.ledger.accrued_usd(now_s)
@@ -232,7 +219,7 @@ def _node(node: Node, busy: int, state: State, now_s: float, partitions: int | N
 
 
 def _trials(state: State, *, by_clock: bool) -> TrialsNow:
-    """One look at each; the rest is for those that are shown."""
+    """One pass over all trials; details only of those that are shown."""
     over = failed = training = 0
     scored: list[Trial] = []
     for trial in state.trials.values():
@@ -263,7 +250,7 @@ def _trials(state: State, *, by_clock: bool) -> TrialsNow:
 
 
 def _trial(state: State, trial: Trial, *, is_best: bool, by_clock: bool) -> TrialLine:
-    """Where a round ends by the clock, a lease goes further than anybody gets."""
+    """Where a round ends by the clock, a lease allows more iterations than any trial reaches."""
     return TrialLine(
         number=trial.number,
         doing=_does(state, trial),
@@ -277,7 +264,7 @@ def _trial(state: State, trial: Trial, *, is_best: bool, by_clock: bool) -> Tria
 
 
 def _does(state: State, trial: Trial) -> str:
-    """Between two visits a model lies still, but its epoch goes on."""
+    """Between two visits a model is idle, but its epoch goes on."""
     if trial.activity is None:
         return "between visits" if is_amid_round(state, trial) else trial.phase.value
     if trial.visit is not None and trial.visit.evaluates:

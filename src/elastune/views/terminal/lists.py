@@ -1,15 +1,13 @@
-"""What there is: the list of runs, and that of nodes that are alive.
+"""Lists for the terminal: runs, running nodes, and the measurements of a profile.
 
-Runs that were started together, over seeds or policies, share a line. Nodes that are orphans stand out.
-
-What was measured about a training.
+Runs that were started together, over seeds or policies, share a line. Orphaned nodes are highlighted.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -32,15 +30,19 @@ _TONES = {
     RunState.INTERRUPTED: Tone.WARN,
     RunState.RESTING: Tone.WARN,
 }
+_HINT = "Runs started together share a line with the means of time, cost and best; --all shows each."
 Group = Sequence[RunLine]
-"""Runs in one line, the newest first."""
+"""Runs that share a line, the newest first."""
 
 
 def render_runs(listing: RunList, *, apart: bool, now_utc: datetime) -> RenderableType:
-    """`apart`: a line for each run, also for those that were started together."""
+    """`apart`: a line for each run, also for runs started together."""
     parts: list[RenderableType] = []
     if listing.runs:
-        parts.append(_table(listing, apart=apart, now_utc=now_utc))
+        groups = list(_groups(listing.runs, apart=apart))
+        parts.append(terminal_table(run_table(groups, now_utc)))
+        if any(len(group) > 1 for group in groups):
+            parts.append(Text(_HINT, "dim"))
     if listing.broken:
         parts.append(terminal_table(_broken_table(listing.broken)))
     if not parts:
@@ -48,22 +50,11 @@ def render_runs(listing: RunList, *, apart: bool, now_utc: datetime) -> Renderab
     return stacked(parts)
 
 
-def _table(listing: RunList, *, apart: bool, now_utc: datetime) -> RenderableType:
-    groups = list(_groups(listing.runs, apart=apart))
-    table = terminal_table(run_table(groups, now_utc))
-    if all(len(group) == 1 for group in groups):
-        return table
-    hint = "Runs started together share a line with the means of time, cost and best; --all shows each."
-    return stacked([table, Text(hint, "dim")])
-
-
 def run_table(groups: Sequence[Group], now_utc: datetime) -> Table:
-    """Faults are a column only if there are any."""
+    """Faults are a column only if there were any."""
     columns: list[Column[Group]] = [
         Column("run", _ids, is_text=True, tone=Tone.STRONG),
-        Column(
-            "name", lambda runs: runs[-1].record.name, is_text=True, leaves=5, max_width=30, narrow_width=10
-        ),
+        Column("name", _name, is_text=True, leaves=5, max_width=30, narrow_width=10),
         Column("when", lambda runs: _age(runs, now_utc), is_text=True, tone=Tone.MUTED, leaves=2),
         Column("body", lambda runs: runs[-1].record.body.value, is_text=True, leaves=1),
         Column("policy", _policies, is_text=True),
@@ -75,18 +66,21 @@ def run_table(groups: Sequence[Group], now_utc: datetime) -> Table:
         Column("cost", lambda runs: _mean([run.cost for run in runs]), format_usd),
         Column("best", lambda runs: _mean([run.best for run in runs]), lambda best: f"{best:.4g}"),
     ]
-    is_calm = not any(_faults(runs[i : i + 1]) for runs in groups for i in range(len(runs)))
-    return make_table([column for column in columns if not (is_calm and column.title == "faults")], groups)
+    has_faults = any(_faults([run]) for runs in groups for run in runs)
+    return make_table([column for column in columns if has_faults or column.title != "faults"], groups)
 
 
-def _groups(runs: Sequence[RunLine], *, apart: bool) -> Iterator[list[RunLine]]:
+def _groups(runs: Sequence[RunLine], *, apart: bool) -> Iterable[list[RunLine]]:
     if apart:
-        yield from ([line] for line in runs)
-        return
+        return ([line] for line in runs)
     by_folder: dict[Path, list[RunLine]] = {}
     for line in runs:
         by_folder.setdefault(line.folder.path, []).append(line)
-    yield from by_folder.values()
+    return by_folder.values()
+
+
+def _name(runs: Group) -> str:
+    return runs[-1].record.name
 
 
 def _ids(runs: Group) -> str:
@@ -115,12 +109,12 @@ def _faults(runs: Group) -> str:
 
 def _state(runs: Group) -> Cell:
     state, count = Counter(run.state for run in runs).most_common(1)[0]
-    told = state.value if count == len(runs) else f"{count}/{len(runs)} {state.value}"
-    return Cell(told, _TONES.get(state, Tone.PLAIN))
+    text = state.value if count == len(runs) else f"{count}/{len(runs)} {state.value}"
+    return Cell(text, _TONES.get(state, Tone.PLAIN))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """None where one is not known: the others would be taken for all."""
+    """None if a value is missing: the mean of the others would mislead."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if len(known) == len(values) else None
 
@@ -134,7 +128,7 @@ def format_age(seconds: float) -> str:
 
 
 def _broken_table(broken: Sequence[BrokenFolder]) -> Table:
-    """A folder once, however many of its runs cannot be read."""
+    """One line per folder, even if several of its runs cannot be read."""
     reasons: dict[Path, dict[str, None]] = {}
     for each in broken:
         path = each.folder.path
@@ -159,12 +153,12 @@ def render_nodes(found: NodeList) -> RenderableType:
 
 
 def render_swept(swept: Swept) -> RenderableType:
-    """What came of ending the orphans, by a new listing."""
+    """What a new listing shows after the sweep."""
     left = swept.left
-    told = f"{plural(len(swept.ended), 'orphan')} ended"
+    ended = f"{plural(len(swept.ended), 'orphan')} ended"
     if not left.nodes and not left.unseen:
-        return Text(f"{told}; a new listing shows nothing of it", "green")
-    parts: list[RenderableType] = [Text(f"{told}, {len(left.nodes)} still alive", "bold red")]
+        return Text(f"{ended}; a new listing shows none of them", "green")
+    parts: list[RenderableType] = [Text(f"{ended}, {len(left.nodes)} still running", "bold red")]
     if left.nodes:
         parts.append(terminal_table(node_table(left.nodes, left.at)))
     parts += unseen_lines(left.unseen)
@@ -191,19 +185,16 @@ def node_table(nodes: Sequence[LiveNode], now: float) -> Table:
 
 
 def orphan_list(orphans: Sequence[LiveNode]) -> RenderableType:
-    lines = Text()
-    for node in orphans:
-        lines.append(f"orphan {node.instance.node}: {node.orphan}\n", "yellow")
-    lines.append("`elastune nodes --sweep` ends these, and nothing else")
-    return lines
+    lines = [(f"orphan {node.instance.node}: {node.orphan}\n", "yellow") for node in orphans]
+    return Text.assemble(*lines, "`elastune nodes --sweep` ends these, and nothing else")
 
 
 def unseen_lines(unseen: Sequence[Unseen]) -> list[RenderableType]:
-    """One line each, however much there is to say."""
+    """One line each, not wrapped."""
     lines: list[RenderableType] = []
     for each in unseen:
         style = "dim" if each.is_absent else "bold yellow"
-        line = Text(f"{each.provider} was not looked at: {each.reason}", style)
+        line = Text(f"{each.provider} could not be listed: {each.reason}", style)
         line.no_wrap, line.overflow = True, "ignore"
         lines.append(line)
     return lines
@@ -217,17 +208,16 @@ def _lease(seen: LiveInstance, now: float) -> str:
 
 def _summed_up(found: NodeList) -> str:
     if not found.nodes:
-        return "nothing is alive" + (", where it was looked" if found.unseen else "")
-    told = f"{plural(len(found.nodes), 'node')} alive"
-    rate = sum(node.instance.usd_per_hour or 0.0 for node in found.nodes)
-    if rate:
-        told += f", {format_usd(rate)} per hour"
+        return "no nodes running" + (" at the providers that were listed" if found.unseen else "")
+    text = f"{plural(len(found.nodes), 'node')} running{_rate(found.nodes)}"
     if found.orphans:
-        wasted = sum(node.instance.usd_per_hour or 0.0 for node in found.orphans)
-        told += f"; {plural(len(found.orphans), 'orphan')}" + (
-            f", {format_usd(wasted)} per hour" if wasted else ""
-        )
-    return told
+        text += f"; {plural(len(found.orphans), 'orphan')}{_rate(found.orphans)}"
+    return text
+
+
+def _rate(nodes: Sequence[LiveNode]) -> str:
+    rate = sum(node.instance.usd_per_hour or 0.0 for node in nodes)
+    return f", {format_usd(rate)} per hour" if rate else ""
 
 
 def render_profiled(taken: Profiled, job: Path) -> RenderableType:
@@ -246,36 +236,29 @@ def _parts(taken: Profiled, job: Path) -> Iterator[RenderableType]:
         Column("measured", lambda each: plural(len(each[1]), "iteration")),
     ]
     yield terminal_table(make_table(columns, measured.typical().items()))
-    boots = [
-        (f"boot of {plural(count, 'node')}", _told(times)) for count, times in sorted(measured.boot.items())
+    facts = [
+        ("configurations", f"differ in speed by {measured.spread:.1%}"),
+        ("start-up", _mean_and_range(measured.startup)),
+        ("save", _mean_and_range(measured.save)),
     ]
-    yield fact_table(
-        [
-            ("configurations", f"differ in speed by {measured.spread:.1%}"),
-            ("start-up", _told(measured.startup)),
-            ("save", _told(measured.save)),
-            *boots,
-            ("it cost", format_usd(taken.took.cost)),
-        ]
-    )
-    hint = Text.assemble(
-        f"written to {taken.path}; plan with it by ", (f"profile: {taken.path.name}", "bold")
-    )
+    for count, times in sorted(measured.boot.items()):
+        facts.append((f"boot of {plural(count, 'node')}", _mean_and_range(times)))
+    yield fact_table([*facts, ("it cost", format_usd(taken.took.cost))])
+    hint = Text(f"written to {taken.path}; to plan with it, set ")
+    hint.append(f"profile: {taken.path.name}", "bold")
     seconds = [each for times in measured.boot.values() for each in times]
     if seconds:
         hint.append(f" and, in cluster, init: {statistics.fmean(seconds):.1f}s")
     yield hint
 
 
-def _told(values: Sequence[float]) -> str:
+def _mean_and_range(values: Sequence[float]) -> str:
     if not values:
         return "not measured"
-    told = format_duration(statistics.fmean(values))
-    return (
-        f"{told}, {format_duration(min(values))} to {format_duration(max(values))}"
-        if len(values) > 1
-        else told
-    )
+    text = format_duration(statistics.fmean(values))
+    if len(values) > 1:
+        text += f", {format_duration(min(values))} to {format_duration(max(values))}"
+    return text
 
 
 def _sd(values: Sequence[float]) -> str:

@@ -15,15 +15,25 @@ from elastune.hopping.partitions import Hopping
 from elastune.model.billing import bills_nodes
 from elastune.model.limits import Objective
 from elastune.planning.quote import BracketQuote, Forecast, FrontierPoint, Quote, StageQuote
+from elastune.runs.policy_quote import PolicyQuote
 from elastune.views.table import Column, Table, Tone, fact_table, make_table, stacked, terminal_table
-from elastune.views.terminal.policy import kind_table, tell_minimum_charge, tell_price, tell_risk
+from elastune.views.terminal.policy import (
+    describe_minimum_charge,
+    describe_price,
+    describe_risk,
+    kind_table,
+    render_policy_quote,
+)
 from elastune.wording import format_confidence, format_duration, format_percent, format_usd, plural
 
 MOST_FRONTIER_ROWS = 20
 
 
+def render_any_quote(quote: Quote | PolicyQuote) -> RenderableType:
+    return render_quote(quote) if isinstance(quote, Quote) else render_policy_quote(quote)
+
+
 def render_quote(quote: Quote) -> RenderableType:
-    """Everything that was asked for, top to bottom."""
     parts: list[RenderableType] = [_headline(quote)]
     parts += map(terminal_table, quoted_stage_tables(quote))
     parts.append(fact_table(_totals(quote)))
@@ -49,11 +59,8 @@ def _headline(quote: Quote) -> Text:
     else:
         text.append(" (no deadline and no budget: nothing is promised)")
     text.append(f"  [{quote.planner}]", style="dim")
-    if quote.why:
-        text.append(f"\n{quote.why}", style="dim")
-    price = tell_price(quote.problem.cluster)
-    if price is not None:
-        text.append(f"\n{price}", style="dim")
+    for line in (quote.why, describe_price(quote.problem.cluster)):
+        text.append(f"\n{line}" if line else "", style="dim")
     return text
 
 
@@ -68,7 +75,7 @@ def quoted_stage_table(bracket: BracketQuote, *, title: str = "") -> Table:
         Column(iterations, lambda each: each[1].iterations),
         Column(each_has, lambda each: each[1].manner or each[1].slots_per_trial),
         Column(slots, lambda each: each[1].slots),
-        Column("nodes", lambda each: _tell_nodes(each[1])),
+        Column("nodes", lambda each: _describe_nodes(each[1])),
         Column("mean time", lambda each: each[1].seconds, format_duration, total=bracket.jct_seconds),
         Column("mean cost", lambda each: each[1].cost, format_usd, total=bracket.cost),
     ]
@@ -76,16 +83,16 @@ def quoted_stage_table(bracket: BracketQuote, *, title: str = "") -> Table:
 
 
 def quoted_stage_tables(quote: Quote) -> Iterator[Table]:
-    """One for each bracket, under its name where there are several."""
+    """One for each bracket, titled if there are several."""
     for bracket in quote.brackets:
         yield quoted_stage_table(bracket, title=bracket.name if len(quote.brackets) > 1 else "")
 
 
-def _tell_nodes(stage: StageQuote) -> str:
+def _describe_nodes(stage: StageQuote) -> str:
     return f"{stage.nodes}" if stage.nodes == stage.nodes_held else f"{stage.nodes} of {stage.nodes_held}"
 
 
-def _tell_data(hopping: Hopping) -> str:
+def _describe_data(hopping: Hopping) -> str:
     parts = plural(hopping.partitions, "partition")
     if hopping.replicas > 1:
         parts += f", each on {hopping.replicas} workers"
@@ -106,25 +113,24 @@ def _totals(quote: Quote) -> Iterator[tuple[str, str | Text]]:
     yield "cost", cost
     minimum_s = quote.problem.cluster.minimum_charge_s
     if minimum_s > quote.jct_seconds and bills_nodes(quote.problem.cluster):
-        yield "charges", tell_minimum_charge(minimum_s)
+        yield "charges", describe_minimum_charge(minimum_s)
     if quote.risk is not None:
         limited = limits.deadline_s is not None or limits.budget_usd is not None
-        yield "spot", tell_risk(quote.risk, limited=limited)
-        if limited and quote.risk.share_kept < quote.problem.limits.confidence:
-            sure = format_confidence(quote.problem.limits.confidence)
-            told = f"with interruptions the limits are kept less often than {sure}: the plan above has none"
-            yield "beware", Text(told, "bold yellow")
+        yield "spot", describe_risk(quote.risk, limited=limited)
+        if limited and quote.risk.share_kept < limits.confidence:
+            text = f"with interruptions the limits are kept less often than {level}: the plan above has none"
+            yield "warning", Text(text, "bold yellow")
     if quote.stop_when is not None:
         yield "or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that"
     if quote.problem.hopping is not None:
-        yield "data", _tell_data(quote.problem.hopping)
+        yield "data", _describe_data(quote.problem.hopping)
     yield "nodes", f"at most {quote.peak_nodes} at once"
     yield "how good", _how_good(quote)
     if quote.planner != "static":
         yield "against static", _against_static(quote)
     if quote.is_thinly_sampled:
         enough = math.ceil(10 / (1 - limits.confidence) - 1e-3)
-        yield "beware", f"{quote.samples:,} samples say little about {level}: use --samples {enough}"
+        yield "warning", f"{quote.samples:,} samples say little about {level}: use --samples {enough}"
 
 
 def _how_good(quote: Quote) -> str:
@@ -134,7 +140,7 @@ def _how_good(quote: Quote) -> str:
     if quote.optimal:
         return f"optimal: {no_plan} is {better} (latencies are constant)"
     if quote.gap is None or quote.lower_bound is None:
-        return "nothing is proven about how far from the optimum it is"
+        return "nothing is proven about the distance to the optimum"
     show = format_usd if quote.objective is Objective.COST else format_duration
     bound = f"{no_plan} has a mean below {show(quote.lower_bound)}"
     return f"within {format_percent(quote.gap)} of the optimum: {bound}" if quote.gap >= 5e-4 else bound
@@ -145,21 +151,16 @@ def _against_static(quote: Quote) -> str:
     if static is None:
         return "no cluster of fixed size keeps the limits"
     nodes = plural(static.peak_nodes, "node")
-    where = (
-        f"{nodes} throughout" if len(quote.brackets) == 1 else f"a fixed cluster per bracket, {nodes} in all"
-    )
+    one = len(quote.brackets) == 1
+    where = f"{nodes} throughout" if one else f"a fixed cluster per bracket, {nodes} in all"
     described = f"{where}: mean {format_usd(static.cost)} in {format_duration(static.jct_seconds)}"
     by_cost = quote.objective is Objective.COST
     here, there = (quote.cost, static.cost) if by_cost else (quote.jct_seconds, static.jct_seconds)
     gain = 1 - here / there if there else 0.0
     if abs(gain) < 5e-4:
         return described
-    better = (
-        f"this plan saves {format_percent(gain)}"
-        if by_cost
-        else f"this plan is {format_percent(gain)} faster"
-    )
-    return f"{described}; {better}"
+    share = format_percent(gain)
+    return f"{described}; this plan {f'saves {share}' if by_cost else f'is {share} faster'}"
 
 
 def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> Table:
@@ -186,12 +187,8 @@ def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> T
     tones = {name: Tone.MUTED if plan is None else Tone.PLAIN for name, plan in comparison.items()}
     tones[quote.planner] = Tone.STRONG
     none = "; none: it finds no plan that keeps them" if None in comparison.values() else ""
-    return make_table(
-        columns,
-        comparison.items(),
-        tone=lambda each: tones[each[0]],
-        title=f"All planners under the same limits{none}",
-    )
+    title = f"All planners under the same limits{none}"
+    return make_table(columns, comparison.items(), tone=lambda each: tones[each[0]], title=title)
 
 
 def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
@@ -205,16 +202,12 @@ def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
         Column("most nodes", lambda point: point.peak_nodes),
         Column("", lambda point: "chosen" if _is_chosen(point, quote) else ""),
     ]
-    return make_table(
-        columns,
-        shown,
-        tone=lambda point: Tone.STRONG if _is_chosen(point, quote) else Tone.PLAIN,
-        title=title,
-    )
+    tones = {True: Tone.STRONG, False: Tone.PLAIN}
+    return make_table(columns, shown, tone=lambda point: tones[_is_chosen(point, quote)], title=title)
 
 
 def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[FrontierPoint]:
-    """At most so many points, both ends and the chosen one among them."""
+    """At most 20 points, and the chosen one; both ends are among them."""
     last = len(frontier) - 1
     steps = min(MOST_FRONTIER_ROWS - 1, last)
     picked = {round(i * last / steps) for i in range(steps + 1)} if steps else {0}

@@ -1,7 +1,4 @@
-"""What a quote says of looked-up prices, of interruptions, and of one kind of node against the others.
-
-The quote of a policy that decides while it runs, for the terminal.
-"""
+"""The quote of a policy that decides while it runs; and prices, risk and node kinds in all quotes."""
 
 from __future__ import annotations
 
@@ -20,17 +17,19 @@ from elastune.runs.policy_quote import PolicyQuote
 from elastune.views.table import Cell, Column, Row, Table, Tone, make_table, stacked, terminal_table
 from elastune.wording import format_duration, format_percent, format_usd, plural
 
-_LEGEND = "lost: nodes taken away in one rehearsal; kept: rehearsals in which the limits were kept"
+# Sums of floats are not exact.
+_NOTHING_USD = 1e-6
+_LEGEND = "lost: nodes taken away in one simulation; kept: simulations in which the limits were kept"
 
 
 def format_price(usd: float) -> str:
-    """`$12.24`, `$0.526`: list prices have up to four digits that matter."""
+    """`$12.24`, `$0.526`: list prices have up to four decimals."""
     whole, _, digits = f"{usd:,.4f}".rstrip("0").partition(".")
     return f"${whole}.{digits:0<2}"
 
 
-def tell_price(terms: ClusterTerms | None) -> str | None:
-    """A price that was looked up, with its source; None: the job's own, which its author knows."""
+def describe_price(terms: ClusterTerms | None) -> str | None:
+    """A price that was looked up, with its source; None: the price is from the job."""
     source = None if terms is None else price_source(terms)
     if terms is None or source is None:
         return None
@@ -39,33 +38,30 @@ def tell_price(terms: ClusterTerms | None) -> str | None:
     return f"{format_price(terms.price_per_hour)} per node-hour ({source}){dearer}"
 
 
-def tell_prices(prices: NodePrices) -> str:
-    """What nodes of a run cost, and those that cost something else."""
-    told = f"{format_price(prices.usd_per_hour)} per node-hour ({prices.source})"
-    for usd, nodes in prices.others:
-        told += f", {plural(nodes, 'node')} at {format_price(usd)}"
-    return told
+def describe_prices(prices: NodePrices) -> str:
+    """The price of a run's nodes, and of those at other prices."""
+    others = "".join(f", {plural(nodes, 'node')} at {format_price(usd)}" for usd, nodes in prices.others)
+    return f"{format_price(prices.usd_per_hour)} per node-hour ({prices.source}){others}"
 
 
-def tell_risk(risk: SpotRisk, *, limited: bool = True) -> str:
-    """Without limits there is nothing to keep but the end of the search."""
+def describe_risk(risk: SpotRisk, *, limited: bool = True) -> str:
+    """`limited`: there are limits to keep; otherwise completed searches are counted."""
     least, most = (format_duration(seconds) for seconds in risk.jct_seconds_range)
     kept = f"{risk.kept} of {risk.rehearsals}"
     return (
         f"{risk.interruptions_per_hour:g} interruptions per node-hour; in "
-        f"{plural(risk.rehearsals, 'rehearsal')} {risk.interruptions:.2g} of them on average, "
+        f"{plural(risk.rehearsals, 'simulation')} {risk.interruptions:.2g} of them on average, "
         f"{format_duration(risk.jct_seconds)} ({least} to {most}), {format_usd(risk.cost)}, "
         f"{'limits kept' if limited else 'complete'} in {kept}"
     )
 
 
-def tell_minimum_charge(seconds: float) -> str:
-    """For quotes of runs that are shorter than that."""
+def describe_minimum_charge(seconds: float) -> str:
     return f"a node is charged for at least {format_duration(seconds)} (cluster.minimum_charge)"
 
 
 def kind_table(kinds: Sequence[KindQuote]) -> Table:
-    """All kinds in the order of the job. Time and cost are with interruptions, where there are any."""
+    """All kinds in the order of the job. Time and cost include interruptions."""
     is_risky = any(kind.risk is not None for kind in kinds)
     columns: list[Column[KindQuote]] = [
         Column("kind", lambda kind: kind.name, is_text=True),
@@ -80,16 +76,15 @@ def kind_table(kinds: Sequence[KindQuote]) -> Table:
             Column("lost", lambda kind: f"{kind.risk.interruptions:.2g}" if kind.risk else ""),
             Column("kept", lambda kind: f"{kind.risk.kept} of {kind.risk.rehearsals}" if kind.risk else ""),
         ]
-    columns.append(
-        Column("", lambda kind: "chosen" if kind.chosen else "" if kind.keeps else "no", is_text=True)
-    )
+    columns.append(Column("", lambda kind: _verdict(kind)[0], is_text=True))
+    notes = (*([_LEGEND] if is_risky else []), *_notes(kinds))
     return make_table(
-        columns,
-        kinds,
-        tone=lambda kind: Tone.STRONG if kind.chosen else Tone.PLAIN if kind.keeps else Tone.MUTED,
-        title="Kinds of nodes",
-        notes=(*([_LEGEND] if is_risky else []), *_notes(kinds)),
+        columns, kinds, tone=lambda kind: _verdict(kind)[1], title="Kinds of nodes", notes=notes
     )
+
+
+def _verdict(kind: KindQuote) -> tuple[str, Tone]:
+    return ("chosen", Tone.STRONG) if kind.chosen else ("", Tone.PLAIN) if kind.keeps else ("no", Tone.MUTED)
 
 
 def _notes(kinds: Sequence[KindQuote]) -> Iterator[str]:
@@ -102,11 +97,7 @@ def _notes(kinds: Sequence[KindQuote]) -> Iterator[str]:
         if kind.why_not:
             yield f"{kind.name}: {kind.why_not}"
     if not any(kind.keeps for kind in kinds):
-        yield "no kind is as sure to keep the limits as the job wants; the chosen one comes nearest"
-
-
-# Sums of floats are not exact.
-_NOTHING_USD = 1e-6
+        yield "no kind keeps the limits with the confidence of the job; the chosen one comes nearest"
 
 
 def render_policy_quote(quote: PolicyQuote) -> RenderableType:
@@ -117,9 +108,8 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
             parts.append(terminal_table(_bracket_table(outline.brackets)))
         parts.append(terminal_table(_round_table(outline)))
         if outline.spends_leftover:
-            first = f"{plural(outline.extra_trials, 'more trial')} in the first round and, later, " * bool(
-                outline.extra_trials
-            )
+            first = f"{plural(outline.extra_trials, 'more trial')} in the first round and, later, "
+            first = first if outline.extra_trials else ""
             parts.append(Text(f"money left over goes into {first}trials that are next in line", "dim"))
         parts += [Text(warning, "yellow") for warning in _warnings(outline)]
     parts.append(_totals(quote))
@@ -131,8 +121,8 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
 def _warnings(outline: Outline) -> Iterator[str]:
     if outline.has_useless_gangs:
         yield (
-            "the profile says that more slots make this training no faster (profile.speedup), yet some "
-            "trials get more; with search.max_slots_per_trial: 1 more trials would start"
+            "by the profile, more slots make this training no faster (profile.speedup), but some trials get "
+            "more; with search.max_slots_per_trial: 1 more trials would start"
         )
     if outline.is_hasty:
         yield (
@@ -147,7 +137,7 @@ def _headline(quote: PolicyQuote) -> Text:
     if not given:
         text.append(" (no deadline and no budget: nothing is promised)")
     text.append(f"\n{quote.choice}", "dim")
-    price = tell_price(quote.cluster)
+    price = describe_price(quote.cluster)
     return text if price is None else text.append(f"\n{price}", "dim")
 
 
@@ -202,26 +192,20 @@ def _totals(quote: PolicyQuote) -> Text:
         least, most = quote.least, quote.most
         times = f"{format_duration(least.jct_seconds)} to {format_duration(most.jct_seconds)}"
         money = f"{format_usd(least.cost)} to {format_usd(most.cost)}"
-        text.append(
-            f"\n{times} and {money} in {plural(quote.rehearsals, 'rehearsal')}: how far it goes is luck"
-        )
+        simulations = plural(quote.rehearsals, "simulation")
+        text.append(f"\n{times} and {money} in {simulations}: how far a search goes is random")
     if quote.minimum_charge_s > predicted.jct_seconds:
-        text.append(f"; {tell_minimum_charge(quote.minimum_charge_s)}")
-    text.append(
-        f"\nabout {plural(round(quote.trials), 'trial')} on at most {plural(quote.peak_nodes, 'node')}"
-    )
+        text.append(f"; {describe_minimum_charge(quote.minimum_charge_s)}")
+    trials, nodes = plural(round(quote.trials), "trial"), plural(quote.peak_nodes, "node")
+    text.append(f"\nabout {trials} on at most {nodes}")
     if quote.stop_when is not None:
         text.append(f"\nor earlier, as soon as a model has {quote.stop_when}; the numbers are without that")
     count = (limits.deadline_s is not None) + (limits.budget_usd is not None)
-    hard = (
-        "",
-        "\nthe limit is hard: the run ends before it",
-        "\nboth limits are hard: the run ends before them",
-    )[count]
-    promise = f"{hard}, with the best model so far" if hard else ""
-    text.append(f", by rehearsals on unknown curves{promise}", "dim")
+    hard, end = ("both limits are", "them") if count > 1 else ("the limit is", "it")
+    promise = f"\n{hard} hard: the run ends before {end}, with the best model so far" if count else ""
+    text.append(f", by simulations on unknown curves{promise}", "dim")
     if quote.risk is not None:
-        text.append(f"\nspot: {tell_risk(quote.risk, limited=bool(count))}")
+        text.append(f"\nspot: {describe_risk(quote.risk, limited=bool(count))}")
     return text
 
 

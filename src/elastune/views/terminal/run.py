@@ -1,4 +1,4 @@
-"""One run in words and tables for a terminal, whether it is over or not."""
+"""One run for the terminal, over or not."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _ENDINGS = {
     Ending.DEADLINE: "stopped at the deadline",
     Ending.BUDGET: "stopped at the budget",
     Ending.STOPPED: "stopped by request",
-    Ending.FAILED: "failed: no trial is left, or no node could be had",
+    Ending.FAILED: "failed: no trial is left, or no node was available",
 }
 
 
 def account(standing: RunStatus, so_far: str, *, last_notes: bool = False) -> Iterator[RenderableType]:
-    """All about one run below its headline. `so_far` is what the real numbers are called; of many notes the
-    first are shown, or the last."""
+    """One run below its headline. `so_far` is the heading of the actual values; of many notes the first
+    or the last are shown."""
     yield terminal_table(promise_table(standing, so_far))
     if standing.conceded:
-        yield Text(f"gave way: the {' and the '.join(standing.conceded)}", "yellow")
+        yield Text(f"given up: the {' and the '.join(standing.conceded)}", "yellow")
     yield fact_table(_facts(standing))
     if standing.ending is None:
-        yield fact_table([("nodes now", _tell_nodes(standing))])
+        yield fact_table([("nodes now", _describe_nodes(standing))])
     yield from hopping_parts(standing)
     if standing.stages:
         yield terminal_table(stage_table(standing))
@@ -56,33 +56,33 @@ def account(standing: RunStatus, so_far: str, *, last_notes: bool = False) -> It
 
 def _facts(standing: RunStatus) -> Iterator[tuple[str, str | Text]]:
     """The best model, the trials, the cluster."""
-    yield "best", tell_best(standing.best, standing.metric)
+    yield "best", describe_best(standing.best, standing.metric)
     trials = ", ".join(f"{count:,} {phase}" for phase, count in standing.phases.items())
-    told = f"{standing.trials:,}" + (f": {trials}" if trials else "")
-    yield "trials", f"{told}; {plural(standing.iterations, 'iteration')} in all"
+    count = f"{standing.trials:,}" + (f": {trials}" if trials else "")
+    yield "trials", f"{count}; {plural(standing.iterations, 'iteration')} in all"
     peak = max(nodes for _, nodes in standing.growth)
     if peak:
         line = Text(sparkline(standing.growth, standing.actual.jct_seconds))
         line.append(f"  at most {peak} at once")
         yield "nodes", line
     if standing.down_s:
-        times = sum(remark.down_s > 0.0 for remark in standing.remarks)
+        times = sum(note.down_s > 0.0 for note in standing.remarks)
         down = f"down {plural(times, 'time')}, {format_duration(standing.down_s)} in all"
-        yield "driver", f"{down}; the run's clock stood still, nodes that it held were billed"
+        yield "driver", f"{down}; the run's clock stood still, its nodes were billed"
     for warning in standing.warnings:
-        yield "beware", Text(warning, "bold yellow")
+        yield "warning", Text(warning, "bold yellow")
 
 
-def tell_best(best: BestTrial | None, metric: str) -> Text:
+def describe_best(best: BestTrial | None, metric: str) -> Text:
     if best is None:
         return Text("none: no trial has a checkpoint")
     text = Text.assemble(f"{metric} ", (f"{best.metric:.5g}", "bold green"))
     text.append(f" after {plural(best.iterations, 'iteration')}: trial {best.trial}")
-    text.append(f" ({tell_config(best.config)})" if best.config else "", "dim")
+    text.append(f" ({format_config(best.config)})" if best.config else "", "dim")
     return text
 
 
-def tell_config(config: Config) -> str:
+def format_config(config: Config) -> str:
     def show(value: object) -> str:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -90,7 +90,7 @@ def tell_config(config: Config) -> str:
 
 
 def sparkline(growth: Sequence[tuple[float, int]], end_s: float, cells: int = _SPARK_CELLS) -> str:
-    """Nodes over the run, each cell the mean of its span; what is there at all is seen."""
+    """Nodes over the run; each cell is the mean of its span, and more than zero is visible."""
     peak = max(nodes for _, nodes in growth)
     if not peak or end_s <= 0.0:
         return ""
@@ -104,65 +104,59 @@ def sparkline(growth: Sequence[tuple[float, int]], end_s: float, cells: int = _S
     return "".join(_BARS[max(round(each / peak * top), int(each > 0.0))] for each in held)
 
 
-def _tell_nodes(standing: RunStatus) -> str:
+def _describe_nodes(standing: RunStatus) -> str:
     now = standing.nodes
-    others = ((now.booting, "booting"), (now.requested, "asked for"))
+    others = ((now.booting, "booting"), (now.requested, "requested"))
     return ", ".join([f"{now.ready} up", *(f"{count} {word}" for count, word in others if count)])
 
 
 def hopping_parts(standing: RunStatus) -> Iterator[RenderableType]:
-    """Nothing, where no model hops."""
     if standing.hopping is not None:
-        yield fact_table(tell_hopping(standing.hopping))
+        yield fact_table(hopping_facts(standing.hopping))
         yield terminal_table(round_table(standing.hopping, _FIRST_ROUNDS, _LAST_ROUNDS))
 
 
-def tell_hopping(hopping: HoppingFigures) -> Iterator[tuple[str, str]]:
-    """A word and what there is to say about it."""
-    yield "visits", _tell_visits(hopping)
+def hopping_facts(hopping: HoppingFigures) -> Iterator[tuple[str, str]]:
+    yield "visits", _describe_visits(hopping)
     if hopping.utilisation is not None:
         around = (hopping.occupied_s - hopping.training_s) / hopping.up_s
         busy = f"{format_percent(hopping.utilisation)} of the time for which they were up"
         busy += f", {around:.1%} went to bringing and saving models" if around > 0.0 else ""
-        yield "workers", f"trained {busy}{_tell_gap(hopping)}"
+        yield "workers", f"trained {busy}{_describe_gap(hopping)}"
     moved = f"{plural(hopping.hops, 'time')} a model came from another worker"
     if hopping.moved_bytes is not None and hopping.formula_bytes is not None:
-        moved += (
-            f", {tell_bytes(hopping.moved_bytes)} in all; {tell_bytes(hopping.formula_bytes)} if every visit "
-            "were a hop"
-        )
+        formula = format_bytes(hopping.formula_bytes)
+        moved += f", {format_bytes(hopping.moved_bytes)} in all; {formula} if every visit were a hop"
     yield "hops", moved
     if hopping.loads:
         loads = f"partitions read {plural(hopping.loads, 'time')}, in {format_duration(hopping.load_s)}"
         yield "data", f"{loads} of the workers' time"
 
 
-def _tell_gap(hopping: HoppingFigures) -> str:
-    """Of rounds that were disturbed nobody knows what they must take."""
+def _describe_gap(hopping: HoppingFigures) -> str:
+    """Disturbed rounds have no lower bound."""
     if hopping.gap is None:
         return ""
     known = sum(each.bound_s is not None for each in hopping.rounds)
     which = "rounds" if known == len(hopping.rounds) else plural(known, "undisturbed round")
-    return f"; {which} took {max(0.0, hopping.gap):.1%} more than they must"
+    return f"; {which} took {max(0.0, hopping.gap):.1%} more than their lower bound"
 
 
-def _tell_visits(hopping: HoppingFigures) -> str:
+def _describe_visits(hopping: HoppingFigures) -> str:
     rounds = sum(each.manner == "hopping" for each in hopping.rounds)
-    told = f"{hopping.visits:,} to {plural(hopping.partitions, 'partition')} in {plural(rounds, 'round')}"
+    text = f"{hopping.visits:,} to {plural(hopping.partitions, 'partition')} in {plural(rounds, 'round')}"
     if hopping.validation_partitions:
-        told = (
+        text = (
             f"{hopping.visits:,} in {plural(rounds, 'round')}: {hopping.visits - hopping.evaluations:,} to "
             f"{plural(hopping.partitions, 'partition')}, {hopping.evaluations:,} to "
             f"{hopping.validation_partitions:,} of the validation data"
         )
     together = len(hopping.rounds) - rounds
-    told += f"; {plural(together, 'time')} one model on all workers" if together else ""
-    if hopping.repeated:
-        told += f"; {hopping.repeated:,} begun again after a loss or a crash"
-    return told
+    text += f"; {plural(together, 'time')} one model on all workers" if together else ""
+    return text + (f"; {hopping.repeated:,} repeated after a loss or a crash" if hopping.repeated else "")
 
 
-def tell_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """`812 B`, `1.23 MB`: powers of ten, three digits."""
     for unit in _UNITS[:-1]:
         if count < 999.5:
@@ -175,26 +169,23 @@ def policy_reason(job: Job, policy: str) -> str:
     return str(choose(job, None if policy == choose_policy(job) else policy))
 
 
-def tell_ending(ending: Ending) -> str:
+def describe_ending(ending: Ending) -> str:
     return _ENDINGS[ending]
 
 
-def tell_faults(faults: str | None, within: str = ", {}") -> str:
-    """Nothing if there were none; `within` has a place for the words."""
+def describe_faults(faults: str | None, within: str = ", {}") -> str:
+    """Empty if there were none; `within` is a format for the words."""
     if faults in (None, "none"):
         return ""
     return within.format(f"faults {faults}" if "=" in str(faults) else f"{faults} faults")
 
 
 def describe_final_check(final_check: FinalCheck) -> Text:
-    """Quiet if all is well."""
     return Text(final_check_words(final_check), "bold red" if final_check.left else "")
 
 
 def final_check_words(final_check: FinalCheck) -> str:
     if not final_check.left:
-        return f"nothing of it is alive ({final_check.how})"
-    left = f"{plural(len(final_check.left), 'node')} may be alive and cost money"
-    return (
-        f"{left}: {several(final_check.left)} ({final_check.how}); `elastune nodes --sweep` ends what is left"
-    )
+        return f"no nodes left running ({final_check.how})"
+    left = f"{plural(len(final_check.left), 'node')} may be running and cost money"
+    return f"{left}: {several(final_check.left)} ({final_check.how}); `elastune nodes --sweep` ends them"

@@ -1,4 +1,4 @@
-"""What came of simulated runs: one in full, many in a few lines per policy."""
+"""The results of simulated runs: one in full, many in a few lines per policy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from elastune.views.table import (
     stacked,
     terminal_table,
     titled,
-)
-from elastune.views.terminal.run import account, policy_reason, tell_ending, tell_faults
+)  # fmt: skip
+from elastune.views.terminal.run import account, describe_ending, describe_faults, policy_reason
 from elastune.wording import format_confidence, format_duration, plural
 
 
@@ -40,12 +40,12 @@ _BEST = Measure("best", "metric", _show_metric, "", "")
 
 
 def render_campaign(campaign: Campaign) -> RenderableType:
-    """Nothing but where it is kept, if no run came to its end."""
+    """If no run is complete, only where it is kept."""
     overview = campaign.overview
     several = overview.asked > 1 and campaign.runs
     parts = list(render_overview(overview) if several else _one(campaign) if campaign.runs else ())
     if campaign.interrupted:
-        parts.append(fact_table(_cut(campaign, overview)))
+        parts.append(fact_table(_interruption(campaign, overview)))
     elif campaign.folder is None:
         parts.append(Text("not kept (--no-journal)", "dim"))
     elif overview.asked > 1:
@@ -63,7 +63,7 @@ def render_overview(overview: Overview) -> Iterator[RenderableType]:
     headline = Text.assemble((overview.name, "bold"), f", simulated: {what}")
     if len(overview.runs) < overview.asked:
         headline.append(f", {len(overview.runs):,} of {plural(overview.asked, 'run')}", "yellow")
-    headline.append(tell_faults(overview.faults, "  [{}]"), "dim")
+    headline.append(describe_faults(overview.faults, "  [{}]"), "dim")
     level = format_confidence(summaries[0].limits.confidence)
     best = f"best: the {summaries[0].metric_name} of the best model ({summaries[0].mode.value})"
     headline.append(f"\n{best}; {level}: quantile of the prediction; se: standard error", "dim")
@@ -76,26 +76,21 @@ def render_overview(overview: Overview) -> Iterator[RenderableType]:
 
 def _one(campaign: Campaign) -> Iterator[RenderableType]:
     run, setup = campaign.runs[0], campaign.contestants[0].setup
-    standing = run.standing
-    headline = Text.assemble(
-        (setup.job.name, "bold"), ", simulated: ", (tell_ending(run.result.ending), "bold")
-    )
-    headline.append(f"  [seed {run.result.seed}{tell_faults(campaign.faults)}]", "dim")
+    ending = describe_ending(run.result.ending)
+    headline = Text.assemble((setup.job.name, "bold"), ", simulated: ", (ending, "bold"))
+    headline.append(f"  [seed {run.result.seed}{describe_faults(campaign.faults)}]", "dim")
     headline.append(f"\npolicy {policy_reason(setup.job, setup.policy)}")
     yield headline
-    yield from account(standing, "simulated")
+    yield from account(run.standing, "simulated")
 
 
 def _figure_table(summaries: Sequence[PolicySummary]) -> Table:
     """Three rows for each policy, under its name."""
+    level = format_confidence(summaries[0].limits.confidence)
     columns: list[Column[_Line]] = [
         Column("", lambda line: line.name, is_text=True),
-        Column("predicted", lambda line: line.told(line.summary.predicted), min_width=7),
-        Column(
-            format_confidence(summaries[0].limits.confidence),
-            lambda line: line.told(line.summary.promised),
-            min_width=7,
-        ),
+        Column("predicted", lambda line: line.text(line.summary.predicted), min_width=7),
+        Column(level, lambda line: line.text(line.summary.promised), min_width=7),
         Column("mean", lambda line: line.figure("mean"), min_width=7),
         Column("se", lambda line: line.figure("se"), min_width=7),
         Column("sd", lambda line: line.figure("sd"), min_width=7, leaves=1),
@@ -121,8 +116,8 @@ class _Line:
     def name(self) -> str:
         return self.summary.policy if self.measure is None else f"  {self.measure.name}"
 
-    def told(self, estimate: Estimate | None) -> str:
-        return "" if self.measure in (None, _BEST) else self.measure.told(estimate)
+    def text(self, estimate: Estimate | None) -> str:
+        return "" if self.measure in (None, _BEST) else self.measure.text(estimate)
 
     def figure(self, name: str) -> str:
         """`mean`, `se`, ..., as far as there is one."""
@@ -136,7 +131,7 @@ class _Line:
 
     @property
     def limit(self) -> str:
-        return "" if self.measure in (None, _BEST) else self.measure.told_limit(self.summary.limits)
+        return "" if self.measure in (None, _BEST) else self.measure.limit_text(self.summary.limits)
 
     @property
     def kept(self) -> Cell | None:
@@ -146,7 +141,7 @@ class _Line:
 
 
 def _against_table(summaries: Sequence[PolicySummary]) -> Table:
-    """The difference to the first policy, seed by seed: what is luck for both cancels out."""
+    """The difference to the first policy, seed by seed, so that chance common to both cancels out."""
     columns: list[Column[PolicySummary]] = [
         Column("", lambda each: each.policy, is_text=True),
         *(column for measure in (TIME, COST, _BEST) for column in _difference_columns(measure)),
@@ -173,29 +168,28 @@ def _difference_columns(measure: Measure) -> Iterator[Column[PolicySummary]]:
 
 
 def _show_error(se: float | None, show: Formatter) -> str:
-    """Of the error of a metric two digits are enough."""
+    """The error of a metric has two digits."""
     return "" if se is None else f"{se:.2g}" if show is _show_metric else show(se)
 
 
 def _outcomes(seeds: Sequence[int], summaries: Sequence[PolicySummary]) -> Iterator[tuple[str, str]]:
     """How the runs ended, what was noted, and which policy won on how many seeds."""
     for summary in summaries:
-        ends = ", ".join(f"{count} {tell_ending(Ending(end))}" for end, count in summary.endings.items())
-        told = ends
+        ends = ", ".join(f"{count} {describe_ending(Ending(end))}" for end, count in summary.endings.items())
         if summary.failed_trials:
-            told += f"; {summary.failed_trials:,} of {plural(summary.trials, 'trial')} failed"
-            told += " (beware)" if is_many(summary.failed_trials, summary.trials) else ""
+            ends += f"; {summary.failed_trials:,} of {plural(summary.trials, 'trial')} failed"
+            ends += " (warning)" if is_many(summary.failed_trials, summary.trials) else ""
         if summary.remarks:
             topics = ", ".join(f"{topic} in {count}" for topic, count in summary.remarks.items())
-            told += f"; notes: {topics}"
-        yield summary.policy, told
+            ends += f"; notes: {topics}"
+        yield summary.policy, ends
     wins = _wins(seeds, summaries)
     if wins:
         yield "best model", "; ".join(f"{name} on {plural(count, 'seed')}" for name, count in wins)
 
 
 def _wins(seeds: Sequence[int], summaries: Sequence[PolicySummary]) -> list[tuple[str, int]]:
-    """On how many seeds each policy found the best model; equals share nothing."""
+    """On how many seeds each policy found the best model; ties count as "equal"."""
     if len(summaries) < 2:
         return []
     won: Counter[str] = Counter()
@@ -227,7 +221,7 @@ def where_several(overview: Overview, *, again: str | None = None) -> Iterator[t
     yield "see one", f"elastune status {first}"
 
 
-def _cut(campaign: Campaign, overview: Overview) -> Iterator[tuple[str, str]]:
+def _interruption(campaign: Campaign, overview: Overview) -> Iterator[tuple[str, str]]:
     """After Ctrl-C: what is complete, and where the run under way stopped."""
     done, asked, cut = len(campaign.runs), overview.asked, campaign.cut
     stood = ""

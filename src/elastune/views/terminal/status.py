@@ -1,4 +1,4 @@
-"""Where one run stands, what came of it, and where the runs of a simulated campaign stand."""
+"""The status of one run, its result, and the status of a simulated campaign."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from elastune.runs.reopening import Audit, ReopenedRun
 from elastune.runs.run_files import repeating
 from elastune.runs.run_list import RunState
 from elastune.views.table import Column, Table, fact_table, make_table, stacked, terminal_table, titled
-from elastune.views.terminal.policy import tell_prices
-from elastune.views.terminal.run import account, describe_final_check, policy_reason, tell_ending, tell_faults
+from elastune.views.terminal.policy import describe_prices
+from elastune.views.terminal.run import (
+    account,
+    describe_ending,
+    describe_faults,
+    describe_final_check,
+    policy_reason,
+)
 from elastune.views.terminal.simulation import render_overview, where_several
 from elastune.wording import format_duration, plural
 
@@ -23,8 +29,8 @@ if TYPE_CHECKING:
     from elastune.runs.real import FinishedRun
 
 
-# Whose nodes die with their driver, or never lived.
-_AT_HOME = ("local", "simulated")
+# Providers whose nodes end with the driver, or are simulated.
+_WITHOUT_ORPHANS = ("local", "simulated")
 _LINE_AT_MOST = 300
 _MOST_UNFINISHED = 8
 
@@ -36,13 +42,10 @@ def render_status(status: ReopenedRun) -> RenderableType:
 
 
 def render_campaign_status(status: CampaignStatus) -> RenderableType:
-    """As `simulate` showed it, and what is not complete."""
+    """As `simulate` shows it, and the runs that are not complete."""
     overview = status.overview
-    parts: list[RenderableType] = []
-    if overview.runs:
-        parts += render_overview(overview)
-    else:
-        parts.append(Text(f"{overview.name}, simulated: none of {plural(overview.asked, 'run')} is complete"))
+    none = f"{overview.name}, simulated: none of {plural(overview.asked, 'run')} is complete"
+    parts: list[RenderableType] = list(render_overview(overview)) if overview.runs else [Text(none)]
     if status.unfinished:
         parts.append(terminal_table(_unfinished_table(status.unfinished)))
     facts = list(where_several(overview)) if overview.runs else []
@@ -78,23 +81,23 @@ def _parts(status: ReopenedRun) -> Iterator[RenderableType]:
 def _headline(status: ReopenedRun) -> Text:
     record, standing = status.record, status.standing
     text = Text.assemble((f"{record.run} {record.name}", "bold"), f", {record.body.value}: ")
-    text.append(_tell_state(status), "bold")
-    text.append(f"  [seed {record.seed}{tell_faults(status.faults)}]", "dim")
+    text.append(_describe_state(status), "bold")
+    text.append(f"  [seed {record.seed}{describe_faults(status.faults)}]", "dim")
     text.append(f"\npolicy {policy_reason(status.job, standing.policy)}")
     return text
 
 
-def _tell_state(status: ReopenedRun) -> str:
+def _describe_state(status: ReopenedRun) -> str:
     match status.state:
         case RunState.RUNNING:
             return f"running ({status.writer})"
         case RunState.RESTING:
-            return "resting; `elastune resume` goes on with it"
+            return "suspended; `elastune resume` continues it"
         case RunState.INTERRUPTED:
             return f"interrupted after {plural(status.standing.events, 'event')}"
         case _:
             ending = status.standing.ending
-            return status.state.value if ending is None else tell_ending(ending)
+            return status.state.value if ending is None else describe_ending(ending)
 
 
 def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
@@ -102,11 +105,11 @@ def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
     yield "events", f"{status.standing.events:,}"
     yield "folder", f"{status.folder.path}"
     if status.standing.prices is not None:
-        yield "price", tell_prices(status.standing.prices)
+        yield "price", describe_prices(status.standing.prices)
     if status.final_check is not None:
         yield "machines", describe_final_check(status.final_check)
-    elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _AT_HOME:
-        yield "machines", Text("nobody has looked: `elastune nodes` shows what is alive", "yellow")
+    elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _WITHOUT_ORPHANS:
+        yield "machines", Text("not checked: `elastune nodes` lists running nodes", "yellow")
     if status.intent is not None:
         yield "repeat", repeating(status.folder, status.intent)
 
@@ -132,9 +135,8 @@ def _deviation(deviation: Deviation, agreed: int) -> RenderableType:
     for word, commands, others in sides:
         differing = "\n".join(_cut(line) for line in commands if line not in others)
         facts.append((word, differing or f"nothing else ({plural(len(commands), 'command')})"))
-    title = (
-        f"audit: {plural(agreed, 'event')} agree; in a replay event {deviation.number} causes other commands"
-    )
+    events = plural(agreed, "event")
+    title = f"audit: {events} agree; in a replay event {deviation.number} causes other commands"
     return titled(title, fact_table(facts))
 
 
@@ -167,18 +169,18 @@ def _kept(finished: FinishedRun) -> Iterator[tuple[str, str | Text]]:
         yield "tracebacks", f"{finished.folder.logs}, a file for each trial"
     yield "look at it", f"elastune report {run}"
     if standing.prices is not None:
-        yield "price", tell_prices(standing.prices)
+        yield "price", describe_prices(standing.prices)
     if finished.final_check is not None:
         yield "machines", describe_final_check(finished.final_check)
 
 
 def _outcome(finished: FinishedRun) -> str:
-    """How it ended; if nothing came of it, why."""
+    """How it ended; if it failed, why."""
     standing = finished.standing
     if standing.has_failed and standing.failures:
         first = standing.failures[0]
         return f"failed, {first.trials} of {standing.trials} trials with {_last_line(first.error)}"
-    return tell_ending(finished.result.ending)
+    return describe_ending(finished.result.ending)
 
 
 def _last_line(error: str) -> str:
