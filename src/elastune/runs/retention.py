@@ -36,7 +36,7 @@ class Retention:
         """Note what an event tells of checkpoints; after the core has taken it in."""
         match event:
             case VisitEnded(trial=number, kept=True, rows=()) | ModelStowed(trial=number, error=None):
-                tour = self._state.tours.get(number)
+                tour = self._state.hop_progress.get(number)
                 if tour is not None:
                     self._underway.setdefault(number, set()).add((tour.iteration, tour.safe))
                     self._touched.add(number)
@@ -80,7 +80,7 @@ class Retention:
                 self._hands.submit(self._store.delete, number, iteration)
 
     def _sweep_underway(self, number: TrialId) -> None:
-        tour, there = self._state.tours.get(number), self._underway[number]
+        tour, there = self._state.hop_progress.get(number), self._underway[number]
         wanted = set() if tour is None else {(tour.iteration, tour.safe)}
         if self._state.trials[number].phase.is_over:
             wanted = set()
