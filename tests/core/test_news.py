@@ -86,7 +86,7 @@ class TestRows:
     def test_time_does_not_go_back(self) -> None:
         theatre = running()
         theatre.at(10.0).progressed(0, 0.5)
-        with pytest.raises(InvariantError, match="lies earlier than the present"):
+        with pytest.raises(InvariantError, match="is earlier than the present"):
             theatre.at(9.0).progressed(0, 0.6)
 
     def test_a_trainable_that_returns_at_once_has_failed(self) -> None:
