@@ -26,7 +26,7 @@ def upcoming(state: State) -> Iterator[Upcoming]:
     """When refused nodes are requested again."""
     for timer, at_s in state.timers.items():
         if timer.startswith(RETRY):
-            yield Upcoming(at_s=at_s, text="more nodes are asked for once more")
+            yield Upcoming(at_s=at_s, text="refused nodes are requested again")
 
 
 def reconcile(step: Step) -> list[Vetoed]:

@@ -134,7 +134,7 @@ class Core:
     def _apply(self, step: Step, event: ev.AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
         """Apply the event to the state; returns the trial whose gang waits for an order, if one does."""
         match event:
-            case ev.Progressed():  # and LeaseEnded, TrialCrashed
+            case ev.Progressed():  # and its subclasses
                 return trial_events.progressed(step, event)
             case ev.GangStarted():
                 trial_events.started(step, event)

@@ -30,10 +30,10 @@ ROUNDING = 1e-9
 def upcoming(state: State) -> Iterator[Upcoming]:
     """The last calls."""
     if DEADLINE_CALL in state.timers:
-        text = "last call: what still trains is saved, to be done by the deadline"
+        text = "last call: what still trains is saved in time for the deadline"
         yield Upcoming(at_s=state.timers[DEADLINE_CALL], text=text)
     if state.limits.budget_usd is not None and state.money_call_s is not None:
-        yield Upcoming(at_s=state.money_call_s, text="the budget is used up, if all nodes of now stay")
+        yield Upcoming(at_s=state.money_call_s, text="the budget is used up if all present nodes stay")
 
 
 def deadline_call_s(state: State) -> float | None:

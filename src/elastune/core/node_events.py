@@ -20,7 +20,7 @@ def upcoming(state: State) -> Iterator[Upcoming]:
     """When nodes that still boot are released."""
     boots = [at_s for timer, at_s in state.timers.items() if timer.startswith(BOOT)]
     if boots:
-        yield Upcoming(at_s=min(boots), text="nodes that are not up by then are given back")
+        yield Upcoming(at_s=min(boots), text="nodes that are not up by then are released")
 
 
 def granted(step: Step, event: NodesGranted) -> None:
