@@ -1,4 +1,4 @@
-"""What keeps the tree readable: no import cycles, few imports inside functions, one meaning per class name."""
+"""What keeps the tree readable: no import cycles, few lazy imports, one meaning per class name."""
 
 from __future__ import annotations
 

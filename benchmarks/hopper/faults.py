@@ -68,7 +68,7 @@ class Killer:
         self._done = False
 
     def __call__(self, state: State) -> None:
-        visits = sum(len(tour.seen) for tour in state.tours.values())
+        visits = sum(len(progress.seen) for progress in state.hop_progress.values())
         if self._done or visits < self._after:
             return
         self._done = True

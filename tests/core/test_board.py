@@ -48,7 +48,7 @@ def test_the_node_that_was_opened_first_wins_a_tie() -> None:
 def test_a_gang_larger_than_a_node_takes_whole_nodes() -> None:
     cluster = free_slots(A, B, C)
     assert taken(cluster, 6) == (*gang("a", 0, 1, 2, 3), *gang("b", 0, 1))
-    assert cluster.free_slots == 4, "the rest of the last node is nobody's"
+    assert cluster.free_slots == 4, "the free slots of the last node are reserved"
     assert cluster.seat(2) == gang("c", 0, 1)
 
 
@@ -105,7 +105,7 @@ def test_a_slot_that_is_taken_twice_is_a_bug() -> None:
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=30),
 )
 def test_seats_are_free_together_and_counted(size: int, nodes: int, steps: list[tuple[bool, int]]) -> None:
-    """A count of our own, slot by slot, agrees with the board after any takes and gives."""
+    """An independent count, slot by slot, agrees with `FreeSlots` after any takes and gives."""
     cluster = free_slots(*(NodeId(f"n{i}") for i in range(nodes)), slots=size)
     held: list[Gang] = []
     for takes, number in steps:

@@ -1,4 +1,4 @@
-"""What is seen of speed corrects the profile, as far as it can be told from luck."""
+"""Observed speed corrects the profile as far as it exceeds random variation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_gang_that_scales_worse_is_told_from_a_slow_machine() -> None:
     assert learned.speedup.at(4) == pytest.approx(1.8, rel=0.05)
 
 
-def test_a_size_that_nobody_measured_is_learnt() -> None:
+def test_a_size_that_was_not_measured_is_learnt() -> None:
     learned = after(*[TrainingSpell(8, 20, 200.0 / 5.0)] * 20).observation(PROFILE).profile(PROFILE)
     assert learned.iteration.mean / learned.speedup.at(8) == pytest.approx(2.0, rel=0.05)
 

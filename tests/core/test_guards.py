@@ -72,7 +72,7 @@ class TestNodes:
         dear = replace(dear, most_usd_per_hour=300.0)
         assert asked(wanting(9, replace(make_terms(max_nodes=9), cluster=dear))) == [4]
 
-    def test_nobody_lives_unwatched_beyond_the_budget(self) -> None:
+    def test_no_node_may_run_unattended_beyond_the_budget(self) -> None:
         """Three nodes at a cent per second for $6: one was there when two more were asked for."""
         theatre = wanting(1, make_terms(budget_usd=6.0))
         theatre.granted(1, "n0")
@@ -204,7 +204,7 @@ class TestBudget:
         assert theatre.state.money_call_s == pytest.approx(90.0)
 
     def test_a_timer_that_rings_early_is_set_again(self) -> None:
-        """Two nodes set it to 90 s; then one is given back, and at 90 s there is money left."""
+        """Two nodes set it to 90 s; then one is released, and at 90 s there is money left."""
         theatre = self.running()
         theatre.wish(Wish(T0, 1, FAR), nodes=2)
         theatre.granted(2, "n1")

@@ -46,7 +46,7 @@ class Stage(Theatre):
         assert terms.data is not None
         self.watch = Watch(terms.data.partitions, len(terms.data.validation_rows))
         self.on: dict[int, do.Train] = {}
-        """What every trial was told last."""
+        """The last order to every trial."""
         super().__init__(terms, Advice(wishes=Wishes(nodes={0: len(nodes)}), sample=trials))
         self.sampled(*range(trials))
         self.granted(1, *nodes)
@@ -91,7 +91,7 @@ class Stage(Theatre):
         )
 
     def epoch(self, most: int = 1000) -> None:
-        """Everybody goes on until no visit is under way."""
+        """All go on until no visit is under way."""
         for _ in range(most):
             if not self.watch.running:
                 return
@@ -169,7 +169,7 @@ class TestLosses:
         stage.ends(1)
         there = next(trial for trial, (node, _) in first.items() if node == "n1")
         stage.lost("n1")
-        assert stage.state.tours[TrialId(there)].seen == []
+        assert stage.state.hop_progress[TrialId(there)].seen == []
         stage.epoch(8)
         assert stage.iterations() == {0: 1, 1: 1}
         assert stage.watch.repeated >= 1
@@ -181,18 +181,18 @@ class TestLosses:
         other = 1 - there
         stage.ends(there, kept=True)
         stage.ends(other)
-        tour = stage.state.tours[TrialId(there)]
-        seen = list(tour.seen)
+        progress = stage.state.hop_progress[TrialId(there)]
+        seen = list(progress.seen)
         stage.lost("n1")
-        assert tour.seen == seen
-        assert tour.safe == 1
+        assert progress.seen == seen
+        assert progress.safe == 1
 
     def test_the_partitions_of_a_lost_node_go_to_those_that_are_left(self) -> None:
         stage = Stage("n0", "n1", rows=(1.0,) * 4)
         stage.wants(0, 1)
         commands = stage.lost("n1")
-        told = [text for topic, text in notes(commands) if topic == "data"]
-        assert told == ["1 workers now: 2 partitions are loaded where they were not"]
+        found = [text for topic, text in notes(commands) if topic == "data"]
+        assert found == ["1 workers now: 2 partitions are loaded where they were not"]
         stage.epoch(8)
         assert {share for lease in stage.on.values() for share in lease.shares} == {(0, 1, 2, 3)}
 
@@ -203,7 +203,7 @@ class TestLosses:
         stage.ends(1)
         lease = stage.watch.running[0]
         stage.tell(ev.GangLost(at_s=0.0, trial=TrialId(0), generation=lease.generation, error="killed"))
-        assert len(stage.state.tours[TrialId(0)].seen) == 1
+        assert len(stage.state.hop_progress[TrialId(0)].seen) == 1
         stage.epoch(6)
         assert stage.iterations() == {0: 1, 1: 1}
         assert stage.watch.repeated == 0
@@ -246,7 +246,7 @@ class TestLosses:
         stage = Stage("n0", trials=1, rows=(1.0,) * 2)
         stage.wants(0, nodes=1)
         stage.trial(0).visit = None
-        with pytest.raises(InvariantError, match="a visit that it was not on"):
+        with pytest.raises(InvariantError, match="ended a visit, but is on none"):
             stage.ends(0)
 
 
@@ -310,7 +310,7 @@ class TestChanges:
         stage.wants(0, 1)
         stage.ends(0)
         stage.ends(1)
-        seen = list(stage.state.tours[TrialId(0)].seen)
+        seen = list(stage.state.hop_progress[TrialId(0)].seen)
         stage.wants(1)
         assert 0 not in stage.visits()
         stage.wants(0, 1)
@@ -438,7 +438,7 @@ class TestRest:
         stage.wants(0, 1)
         stage.ends(0)
         stage.ends(1)
-        at = {trial: tour.at for trial, tour in stage.state.tours.items()}
+        at = {trial: progress.at for trial, progress in stage.state.hop_progress.items()}
         commands = stage.tell(ev.NodeNoticed(at_s=0.0, node=NodeId("n0"), until_s=120.0))
         there = [trial for trial, node in at.items() if node == "n0" and trial not in stage.visits()]
         assert [command.trial for command in commands if isinstance(command, do.Stow)] == there
@@ -483,7 +483,7 @@ class TestTogether:
         stage.wants(0, 1, 2, 3)
         for _ in range(4):
             stage.ends(min(stage.visits()))
-        amid = next(trial for trial, tour in stage.state.tours.items() if 0 < len(tour.seen) < 4)
+        amid = next(trial for trial, each in stage.state.hop_progress.items() if 0 < len(each.seen) < 4)
         stage.wants(*({0, 1, 2, 3} - {amid}))
         stage.wants(amid)
         assert stage.watch.together == {}
@@ -494,8 +494,8 @@ class TestTogether:
 
 class TestHosts:
     def make(self, hosts: dict[int, str]) -> Stage:
-        told = tuple((number, frozenset({name})) for number, name in hosts.items())
-        return Stage("n0", "n1", names=(("alpha", "10.0.0.1"), ("beta", "10.0.0.2")), hosts=told)
+        given = tuple((number, frozenset({name})) for number, name in hosts.items())
+        return Stage("n0", "n1", names=(("alpha", "10.0.0.1"), ("beta", "10.0.0.2")), hosts=given)
 
     def test_partitions_go_where_they_can_be_reached(self) -> None:
         stage = self.make({0: "beta", 1: "10.0.0.1"})

@@ -211,7 +211,7 @@ def test_a_node_that_was_thought_released_and_is_found_costs_the_difference() ->
     assert book.accrued_usd(90.0) == usd(90)
 
 
-def test_the_stage_after_the_last_barrier_is_dropped_if_nobody_entered_it() -> None:
+def test_the_stage_after_the_last_barrier_is_dropped_if_no_node_served_it() -> None:
     book = ledger()
     book.grant(A, 0, 0.0)
     book.open_stage(0, 1, 50.0)

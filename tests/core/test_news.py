@@ -1,4 +1,4 @@
-"""What a body reports: rows, crashes, nodes; also late, twice, or of gangs that are gone."""
+"""What a runtime reports: rows, crashes, nodes; also late, twice, or of gangs that are gone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestRows:
     def test_time_does_not_go_back(self) -> None:
         theatre = running()
         theatre.at(10.0).progressed(0, 0.5)
-        with pytest.raises(InvariantError, match="lies before the present"):
+        with pytest.raises(InvariantError, match="is earlier than the present"):
             theatre.at(9.0).progressed(0, 0.6)
 
     def test_a_trainable_that_returns_at_once_has_failed(self) -> None:
@@ -132,7 +132,7 @@ class TestStaleNews:
         assert theatre.state.best is None
         assert theatre.trial(0).phase is Phase.STOPPED
 
-    def test_a_trial_that_nobody_drew_is_a_bug(self) -> None:
+    def test_a_trial_that_was_not_drawn_is_a_bug(self) -> None:
         with pytest.raises(InvariantError, match="there is no trial 5"):
             running().tell(ev.GangStarted(at_s=0.0, trial=TrialId(5), generation=1))
 
@@ -247,7 +247,7 @@ class TestNodes:
         assert theatre.state.ended is Ending.FAILED
         assert ("nodes", "no node can be had: no room") in notes(commands)
 
-    def test_a_node_nobody_knows_is_given_back_and_paid_for(self) -> None:
+    def test_an_unknown_node_is_released_and_paid_for(self) -> None:
         theatre = running()
         commands = theatre.at(50.0).tell(ev.NodeFound(at_s=50.0, node=NodeId("ghost"), billed_s=30.0))
         assert released(commands) == ["ghost"]

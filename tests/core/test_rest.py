@@ -1,4 +1,4 @@
-"""A run that rests: all is saved and given back, and after `Resumed` it goes on as if nothing had been."""
+"""A suspended run: everything is saved and released, and after `Resumed` it goes on unchanged."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def running(run_terms: RunTerms, *, trials: int = 1) -> Theatre:
 
 def test_the_run_winds_up_when_a_model_that_is_good_enough_is_durable() -> None:
     theatre = running(terms(), trials=2)
-    assert theatre.at(10.0).progressed(0, 0.5, 0.95) == []  # nobody has saved it yet
+    assert theatre.at(10.0).progressed(0, 0.5, 0.95) == []  # not saved yet
     commands = theatre.at(12.0).progressed(0, saved=(2,))
     assert notes(commands) == [("target", "score >= 0.9: trial 0 has 0.95 after iteration 2")]
     assert only(commands, do.Revoke) == [

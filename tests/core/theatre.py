@@ -1,4 +1,4 @@
-"""A core on a stage: the test is the body that reports and the policy that wishes."""
+"""A core under test: the test is the runtime that reports and the policy that wishes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CUE = "cue"
 
 
 class Puppet(Policy):
-    """Does what it is told, once, and remembers what it heard."""
+    """Gives the advice that was set, once, and records the events."""
 
     def __init__(self) -> None:
         self.advice: Advice | None = None
@@ -103,14 +103,14 @@ class Theatre:
         return self.core.handle(event)
 
     def advise(self, advice: Advice) -> Sequence[AnyCommand]:
-        """The policy changes its mind: a timer that nobody set gives it the word."""
+        """New wishes of the policy, given when a timer fires that the core did not set."""
         self.policy.advice = advice
         return self.ring(CUE)
 
     def wish(self, *wishes: Wish, nodes: int, steady: bool = True) -> Sequence[AnyCommand]:
         return self.advise(Advice(wishes=Wishes(trials=wishes, nodes={0: nodes}, steady=steady)))
 
-    # What a body reports.
+    # What a runtime reports.
 
     def ring(self, timer: str) -> Sequence[AnyCommand]:
         return self.tell(ev.TimerFired(at_s=self.now_s, timer=timer))
@@ -183,7 +183,7 @@ class Theatre:
 def open_stage(
     terms: RunTerms | None = None, *, trials: int = 1, nodes: tuple[str, ...] = ("n0",)
 ) -> Theatre:
-    """So many trials are drawn, these nodes are up, and nobody has a wish yet."""
+    """So many trials are drawn, these nodes are up, and there are no wishes yet."""
     theatre = Theatre(terms, Advice(wishes=Wishes(nodes={0: len(nodes)}), sample=trials))
     theatre.sampled(*range(trials))
     theatre.granted(1, *nodes)

@@ -46,7 +46,7 @@ def test_locked_gangs_are_not_touched(request: PlacementRequest, kept: int) -> N
 
 
 @given(request=ANY)
-def test_nobody_gets_more_than_wished_or_less_than_the_minimum_and_the_rest_is_told(
+def test_no_trial_gets_more_than_wished_or_less_than_the_minimum_and_shortfalls_are_listed(
     request: PlacementRequest,
 ) -> None:
     placement = place(request)

@@ -70,5 +70,5 @@ def test_keeping_more_nodes_than_there_are_releases_none() -> None:
 
 
 def test_fewer_than_no_nodes_cannot_be_kept() -> None:
-    with pytest.raises(InvariantError, match="-1 nodes are to be kept"):
+    with pytest.raises(InvariantError, match="nodes_kept is -1"):
         pack(request("....", {}), nodes_kept=-1)

@@ -125,7 +125,7 @@ A0, A1, B0 = Slot(NodeId("a"), 0), Slot(NodeId("a"), 1), Slot(NodeId("b"), 0)
     [
         ({1: (A0,), 2: (A0, A1)}, "share slot 0 of a"),
         ({1: (A0, B0)}, "2 slots on 2 nodes of 2"),
-        ({1: (Slot(NodeId("a"), 2),)}, "holds slot 2 of a node with 2"),
+        ({1: (Slot(NodeId("a"), 2),)}, "holds slot 2 of a, which has 2"),
         ({1: ()}, "0 slots on 0 nodes"),
         ({1: (A0, A1, B0), 2: (Slot(NodeId("b"), 1),)}, "share slot 1 of b"),
     ],

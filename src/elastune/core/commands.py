@@ -1,7 +1,7 @@
-"""What a body is told to do. Commands are journalled beside the event that caused them.
+"""What the core orders a runtime to do. Commands are journalled with the event that caused them.
 
-A command's place in the journal (event number, index) is its id, with which an outside effect is asked for at
-most once. After an order to a gang that is meanwhile gone, a body does nothing.
+A command's place in the journal (event number, index) is its id, with which an external effect is requested
+at most once. A runtime ignores orders to a gang that no longer exists.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from elastune.model.ids import Gang, NodeId, TrialId
 
 
 class Ending(enum.StrEnum):
-    """Why a run is over."""
+    """Why a run ended."""
 
     COMPLETE = "complete"
-    TARGET = "target"  # a model is as good as the job asks for
+    TARGET = "target"  # a model reached the job's target
     DEADLINE = "deadline"
     BUDGET = "budget"
     STOPPED = "stopped"
-    FAILED = "failed"  # no trial is left, or no node can be had
+    FAILED = "failed"  # no trial is left, or no node is available
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,8 @@ class Sample(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork(Command):
-    """Draw a changed copy of the parent's configuration for a new trial.
-
-    It will go on from the parent's checkpoint of `iteration`, which is to be kept for it.
-    """
+    """Draw a changed copy of the parent's configuration for a new trial, which continues from the parent's
+    checkpoint of `iteration`; keep that checkpoint."""
 
     trial: TrialId
     parent: TrialId
@@ -58,7 +56,7 @@ class Fork(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestNodes(Command):
-    """Ask the provider for nodes. The request's number is the idempotency token."""
+    """Request nodes from the provider. `request` is the idempotency token."""
 
     request: int
     count: int
@@ -66,21 +64,21 @@ class RequestNodes(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseNodes(Command):
-    """Give these nodes back, now; nothing runs on them any more."""
+    """Release these nodes now; nothing runs on them."""
 
     nodes: tuple[NodeId, ...]
 
 
 class Visit(NamedTuple):
-    """A part of an iteration where models hop: the trial trains on one partition, there where it lies."""
+    """Part of an iteration where models hop: the trial trains on one partition, on a worker that holds it."""
 
     partition: int
     done: int
-    """Visits of this iteration before this one: from which state it goes on."""
+    """Earlier visits of this iteration: they identify the model to continue from."""
     of: int
-    """Visits in an iteration. The last one makes the state durable."""
+    """Visits in an iteration. The last one makes the model durable."""
     evaluates: bool = False
-    """The partition is of the validation data; nothing is learned there."""
+    """The partition has validation data; the model does not change."""
 
     @property
     def is_last(self) -> bool:
@@ -89,10 +87,10 @@ class Visit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Train(Command):
-    """A lease: train until an iteration, and begin none that is expected to end after `until_s`.
+    """A lease: train until an iteration, and start none that is expected to end after `until_s`.
 
-    A new generation forms its gang first and loads the checkpoint of `after_iteration`; for the present one
-    the terms of its lease change. A row better than `keep_above` is worth a checkpoint of its own.
+    A new generation first forms its gang and loads the checkpoint of `after_iteration`; the present one gets
+    a changed lease. A row better than `keep_above` is worth a checkpoint of its own.
     """
 
     trial: TrialId
@@ -103,18 +101,18 @@ class Train(Command):
     until_s: float | None = None
     keep_above: float | None = None
     origin: TrialId | None = None
-    """The trial whose checkpoint is loaded, for a fork that has none of its own yet."""
+    """The trial whose checkpoint a fork without one of its own loads."""
     shares: tuple[tuple[int, ...], ...] = ()
-    """Where data are partitioned: the partitions that each member of the gang is to hold."""
+    """Where data are partitioned: the partitions that each member of the gang holds."""
     visit: Visit | None = None
-    """This part of the next iteration only; `VisitEnded` answers it, and the slot is free."""
+    """Only this part of the next iteration; `VisitEnded` answers and frees the slot."""
     then: TrialId | None = None
-    """The trial that will most likely be the next there: its model may be brought meanwhile."""
+    """The trial most likely to be next on this slot: its model may be loaded meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoke(Command):
-    """End the lease after the iteration that is being trained."""
+    """End the lease after the present iteration."""
 
     trial: TrialId
     generation: int
@@ -122,7 +120,7 @@ class Revoke(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(Command):
-    """The gang waits: save its state durably, then dissolve it."""
+    """Save the state of a waiting gang durably, then dissolve it."""
 
     trial: TrialId
     generation: int
@@ -138,7 +136,7 @@ class Stop(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stow(Command):
-    """Make a model durable that lies on a node and is at rest amid an iteration; `ModelStowed` answers."""
+    """Save an idle model in the middle of an iteration durably; `ModelStowed` answers."""
 
     trial: TrialId
     generation: int
@@ -148,10 +146,8 @@ class Stow(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTimer(Command):
-    """Wake the core at that time. A timer that is set again moves.
-
-    `fresh`: somebody is going to compare trials, so all rows up to that time are reported first.
-    """
+    """Send `TimerFired` at `at_s`. A timer that is set again moves. `fresh`: first report all rows so far,
+    as trials will be compared."""
 
     timer: str
     at_s: float
@@ -173,7 +169,7 @@ class Barrier(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Command):
-    """Why the core or the policy did what it did, for people and reports. `topic` is one word."""
+    """Why the core or the policy decided something, for people and reports. `topic` is one word."""
 
     topic: str
     text: str
@@ -181,7 +177,7 @@ class Note(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest(Command):
-    """Everything is saved and given back; the driver may go. The run is not over."""
+    """The run is suspended: everything is saved and released, and the driver may exit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,20 +186,6 @@ class EndRun(Command):
     best: Best | None
 
 
-AnyCommand = (
-    Sample
-    | Fork
-    | RequestNodes
-    | ReleaseNodes
-    | Train
-    | Revoke
-    | Pause
-    | Stop
-    | Stow
-    | SetTimer
-    | CancelTimer
-    | Barrier
-    | Note
-    | Rest
-    | EndRun
-)
+_GangCommand = Train | Revoke | Pause | Stop | Stow
+_RunCommand = SetTimer | CancelTimer | Barrier | Note | Rest | EndRun
+AnyCommand = Sample | Fork | RequestNodes | ReleaseNodes | _GangCommand | _RunCommand

@@ -1,8 +1,7 @@
-"""The core: a run as a function of (terms, policy, events so far). It does no I/O and knows no clock.
+"""The core: a run as a function of (terms, policy, events so far). It does no I/O and reads no clock.
 
-`Core.handle` is the only way to change the state. An event is first made part of the state (`_happens`);
-then the policy gives its advice, and the core grants of it what capacity, deadline and budget allow
-(`_enact`).
+`Core.handle` is the only way to change the state. An event is first applied to the state (`_apply`); then the
+policy gives its advice, and the core grants what capacity, deadline and budget allow (`_enact`).
 """
 
 from __future__ import annotations
@@ -10,59 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elastune.core import (
-    cluster_manager as manager,
-)
-from elastune.core import (
+    cluster_manager,
     gangs,
+    hop_rounds,
     hopping,
+    limits,
+    node_events,
+    scheduling,
+    shutdown,
+    trial_events,
 )
-from elastune.core import (
-    hop_rounds as stowing,
-)
-from elastune.core import (
-    limits as guards,
-)
-from elastune.core import (
-    node_events as membership,
-)
-from elastune.core import (
-    scheduling as seating,
-)
-from elastune.core import (
-    trial_events as training,
-)
-from elastune.core.commands import AnyCommand, Barrier, Ending, Fork, RequestNodes, Sample, SetTimer
-from elastune.core.events import (
-    AnyEvent,
-    BarrierPassed,
-    GangStarted,
-    ModelStowed,
-    NodeFound,
-    NodeLost,
-    NodeNoticed,
-    NodesGranted,
-    NodesReady,
-    NodesRefused,
-    Progressed,
-    RestAsked,
-    Resumed,
-    RunStarted,
-    StopAsked,
-    TimerFired,
-    TrialPaused,
-    TrialsSampled,
-)
+from elastune.core import commands as do
+from elastune.core import events as ev
 from elastune.core.policy import Policy, Vetoed
-from elastune.core.shutdown import (
-    close,
-    end_run,
-    last_call,
-    rest,
-    run_out,
-    stop_if_hopeless,
-    stop_if_reached,
-    suspend_if_quiet,
-)
 from elastune.core.state import State, Step
 from elastune.core.terms import RunTerms
 from elastune.core.trials import Phase, Trial
@@ -71,11 +30,11 @@ from elastune.errors import InvariantError
 from elastune.model.ids import TrialId
 from elastune.model.limits import Limit
 
-# A policy that is refused nodes may wish for fewer; one that insists is not asked for ever.
-_MOST_ANSWERS_TO_VETOES = 4
+# How often a policy may answer refused nodes with new wishes, per event.
+_MAX_VETO_ANSWERS = 4
 
-# They free no slots and move no node: unless the policy has something to say, there is nothing to do.
-_QUIET = frozenset({GangStarted, Progressed})
+# These free no slots and move no node: without advice there is nothing to do.
+_QUIET = frozenset({ev.GangStarted, ev.Progressed})
 
 
 class Core:
@@ -83,65 +42,65 @@ class Core:
         self.state = State(terms)
         self.policy = policy
 
-    def handle(self, event: AnyEvent) -> Sequence[AnyCommand]:
-        """Take an event in; returns what is to be done about it, in order."""
+    def handle(self, event: ev.AnyEvent) -> Sequence[do.AnyCommand]:
+        """Apply an event; returns the commands that follow from it, in order."""
         state = self.state
         if event.at_s < state.now_s:
-            raise InvariantError(f"{event} lies before the present, {state.now_s}")
+            raise InvariantError(f"{event} is earlier than the present, {state.now_s}")
         state.now_s = event.at_s
         state.events += 1
         step = Step(state)
-        concerned = self._happens(step, event)
+        waiting = self._apply(step, event)
         if state.ended is not None:
             return step.commands
-        stop_if_reached(step)
-        stop_if_hopeless(step)
-        self._ask_policy(step, event, concerned)
+        shutdown.stop_if_reached(step)
+        shutdown.stop_if_hopeless(step)
+        self._ask_policy(step, event, waiting)
         return step.commands
 
-    def _ask_policy(self, step: Step, event: AnyEvent, concerned: Trial | None) -> None:
-        state = self.state
+    def _ask_policy(self, step: Step, event: ev.AnyEvent, waiting: Trial | None) -> None:
+        state, policy = self.state, self.policy
         advice: Advice | None = None
         if state.shutdown is None:
-            started = isinstance(event, RunStarted)
-            advice = self.policy.start(state) if started else self.policy.handle(event, state)
-        if advice is None and concerned is None and type(event) in _QUIET and not step.commands:
+            is_start = isinstance(event, ev.RunStarted)
+            advice = policy.start(state) if is_start else policy.handle(event, state)
+        if advice is None and waiting is None and type(event) in _QUIET and not step.commands:
             return
-        vetoes = self._enact(step, advice, concerned)
-        for _ in range(_MOST_ANSWERS_TO_VETOES):
+        vetoes = self._enact(step, advice, waiting)
+        for _ in range(_MAX_VETO_ANSWERS):
             if not vetoes or state.shutdown is not None:
                 break
             vetoes = [more for veto in vetoes for more in self._answer(step, veto)]
         if state.shutdown is None and _is_barred(state):
-            close(step, Ending.BUDGET if state.limits.budget_usd is not None else Ending.FAILED)
-            end_run(step, Ending.BUDGET)
+            shutdown.close(step, do.Ending.FAILED if state.limits.budget_usd is None else do.Ending.BUDGET)
+            shutdown.end_run(step, do.Ending.BUDGET)
 
     def _answer(self, step: Step, veto: Vetoed) -> list[Vetoed]:
         advice = self.policy.handle(veto, self.state) if self.state.shutdown is None else None
         return [] if advice is None else self._enact(step, advice, None)
 
-    def _enact(self, step: Step, advice: Advice | None, concerned: Trial | None) -> list[Vetoed]:
+    def _enact(self, step: Step, advice: Advice | None, waiting: Trial | None) -> list[Vetoed]:
         state = self.state
         if advice is not None:
             self._take_advice(step, advice)
-        if concerned is not None:
-            seating.settle(step, concerned)
-        vetoes = manager.reconcile(step)  # surplus nodes go, oldest first, before gangs sit down on them
-        seating.fill(step)
+        if waiting is not None:
+            scheduling.settle(step, waiting)
+        vetoes = cluster_manager.reconcile(step)  # release surplus nodes before gangs are placed on them
+        scheduling.fill(step)
         if state.unreachable is not None and state.shutdown is None:
             step.note("data", state.unreachable)
-            close(step, Ending.FAILED)
+            shutdown.close(step, do.Ending.FAILED)
         if not state.wishes.steady:
-            vetoes += manager.reconcile(step)  # packing may have emptied nodes
+            vetoes += cluster_manager.reconcile(step)  # packing may have emptied nodes
         if advice is not None and advice.done is not None:
-            close(step, advice.done)
+            shutdown.close(step, advice.done)
         if state.shutdown is None and not state.suspended and _is_stuck(state):
-            run_out(step, Limit.DEADLINE)
+            shutdown.run_out(step, Limit.DEADLINE)
         if state.shutdown is not None and not state.held:
-            end_run(step, state.shutdown)
+            shutdown.end_run(step, state.shutdown)
             return []
-        guards.watch_money(step)
-        suspend_if_quiet(step)
+        limits.watch_money(step)
+        shutdown.suspend_if_quiet(step)
         return vetoes
 
     def _take_advice(self, step: Step, advice: Advice) -> None:
@@ -149,7 +108,7 @@ class Core:
         for topic, text in advice.notes:
             step.note(topic, text)
         if advice.concede is not None:
-            guards.concede(step, advice.concede)
+            limits.concede(step, advice.concede)
         if advice.stop:
             self._stop(step, advice.stop)
         for timer, at_s in advice.timers.items():
@@ -158,10 +117,10 @@ class Core:
             step.set_timer(timer, at_s, fresh=True)
         for pool, stage in advice.barriers:
             state.barriers[pool, stage] = None
-            step.tell(Barrier(pool=pool, stage=stage))
-        training.ask_for(step, advice.sample, advice.fork)
+            step.emit(do.Barrier(pool=pool, stage=stage))
+        trial_events.request_trials(step, advice.sample, advice.fork)
         if advice.wishes is not None:
-            seating.adopt(step, advice.wishes)
+            scheduling.adopt(step, advice.wishes)
 
     def _stop(self, step: Step, trials: Sequence[TrialId]) -> None:
         for number in trials:
@@ -172,101 +131,100 @@ class Core:
                 gangs.stop(step, trial)
         hopping.leave_out(step)
 
-    def _happens(self, step: Step, event: AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
-        """Make the event part of the state; returns the trial whose gang may have to be told what to do."""
+    def _apply(self, step: Step, event: ev.AnyEvent) -> Trial | None:  # noqa: C901, PLR0912  one case per event
+        """Apply the event to the state; returns the trial whose gang waits for an order, if one does."""
         match event:
-            case Progressed():  # and LeaseEnded, TrialCrashed
-                return training.progressed(step, event)
-            case GangStarted():
-                training.started(step, event)
-            case TrialPaused():
-                training.paused(step, event)
-            case TrialsSampled():
-                training.sampled(step, event)
-            case ModelStowed():
-                stowing.stowed(step, event)
-            case NodesGranted():
-                membership.granted(step, event)
-            case NodesRefused():
-                membership.refused(step, event)
-            case NodesReady():
-                membership.ready(step, event)
-            case NodeNoticed():
-                membership.noticed(step, event)
-            case NodeLost():
-                membership.lost(step, event.node, event.billed_s)
-            case NodeFound():
-                membership.found(step, event)
-            case TimerFired():
+            case ev.Progressed():  # and its subclasses
+                return trial_events.progressed(step, event)
+            case ev.GangStarted():
+                trial_events.started(step, event)
+            case ev.TrialPaused():
+                trial_events.paused(step, event)
+            case ev.TrialsSampled():
+                trial_events.sampled(step, event)
+            case ev.ModelStowed():
+                hop_rounds.model_saved(step, event)
+            case ev.NodesGranted():
+                node_events.granted(step, event)
+            case ev.NodesRefused():
+                node_events.refused(step, event)
+            case ev.NodesReady():
+                node_events.ready(step, event)
+            case ev.NodeNoticed():
+                node_events.noticed(step, event)
+            case ev.NodeLost():
+                node_events.lost(step, event.node, event.billed_s)
+            case ev.NodeFound():
+                node_events.found(step, event)
+            case ev.TimerFired():
                 self._timer_fired(step, event)
-            case BarrierPassed():
+            case ev.BarrierPassed():
                 self.state.barriers.pop((event.pool, event.stage), None)
                 self.state.pool(event.pool).stage = event.stage + 1
                 self.state.ledger.open_stage(event.pool, event.stage + 1, event.at_s)
-            case StopAsked():
+            case ev.StopAsked():
                 if self.state.shutdown is None and self.state.ended is None:
                     step.note("stop", event.reason)
-                    close(step, Ending.STOPPED)
-            case RestAsked():
+                    shutdown.close(step, do.Ending.STOPPED)
+            case ev.RestAsked():
                 if self.state.shutdown is None and not self.state.suspended:
                     step.note("rest", event.reason)
-                    rest(step)
-            case Resumed():
+                    shutdown.suspend(step)
+            case ev.Resumed():
                 self._resumed(step, event)
-            case RunStarted():
-                guards.set_deadline(step)
+            case ev.RunStarted():
+                limits.set_deadline(step)
         return None
 
-    def _timer_fired(self, step: Step, event: TimerFired) -> None:
+    def _timer_fired(self, step: Step, event: ev.TimerFired) -> None:
         state = self.state
         if state.timers.get(event.timer, float("inf")) > event.at_s:
-            return  # it was moved or cancelled while its ring was on the way
+            return  # moved or cancelled after it had fired
         del state.timers[event.timer]
         state.fresh.pop(event.timer, None)
         match event.timer:
-            case guards.DEADLINE_CALL:
-                last_call(step, Limit.DEADLINE)
-            case guards.DEADLINE_END:
-                end_run(step, Ending.DEADLINE)
-            case guards.BUDGET if guards.is_spent(state):
+            case limits.DEADLINE_CALL:
+                shutdown.last_call(step, Limit.DEADLINE)
+            case limits.DEADLINE_END:
+                shutdown.end_run(step, do.Ending.DEADLINE)
+            case limits.BUDGET if limits.is_spent(state):
                 if state.shutdown is None and not state.called:
-                    last_call(step, Limit.BUDGET)
+                    shutdown.last_call(step, Limit.BUDGET)
                 else:
-                    end_run(step, Ending.BUDGET)
-            case timer if timer.startswith(membership.BOOT):
-                membership.give_up_booting(step, int(timer.removeprefix(membership.BOOT)))
+                    shutdown.end_run(step, do.Ending.BUDGET)
+            case timer if timer.startswith(node_events.BOOT):
+                node_events.give_up_booting(step, int(timer.removeprefix(node_events.BOOT)))
 
-    def _resumed(self, step: Step, event: Resumed) -> None:
-        """No gang survived the driver. Whatever was asked for and not answered is asked for again."""
+    def _resumed(self, step: Step, event: ev.Resumed) -> None:
+        """No gang survived the driver. Unanswered requests are sent again."""
         state = self.state
         state.ledger.down(event.down_s)
         state.suspended = False
-        guards.renegotiate(step, event.deadline_s, event.budget_usd)
+        limits.renegotiate(step, event.deadline_s, event.budget_usd)
         for number in tuple(state.held):
             gangs.dissolve(step, state.trials[number])
-            seating.wait_again(step, state.trials[number])
+            scheduling.wait_again(step, state.trials[number])
         hopping.come_back(state)
         for node, billed_s in event.lost:
             if node in state.where:
-                membership.lost(step, node, billed_s)
-            else:  # its release was commanded and not carried out
+                node_events.lost(step, node, billed_s)
+            else:  # its release was ordered but not carried out
                 state.ledger.found(node, event.at_s, billed_s)
         for pool_state in state.pools.values():
             for request, count in pool_state.pool.asked.items():
-                step.tell(RequestNodes(request=request, count=count))
-        fresh = tuple(number for number in state.sampling if number not in state.forks)
-        if fresh:
-            step.tell(Sample(trials=fresh))
+                step.emit(do.RequestNodes(request=request, count=count))
+        if fresh := tuple(number for number in state.sampling if number not in state.forks):
+            step.emit(do.Sample(trials=fresh))
         for number, (parent, iteration) in state.forks.items():
-            step.tell(Fork(trial=number, parent=parent, iteration=iteration))
+            step.emit(do.Fork(trial=number, parent=parent, iteration=iteration))
         for pool, stage in state.barriers:
-            step.tell(Barrier(pool=pool, stage=stage))
+            step.emit(do.Barrier(pool=pool, stage=stage))
         for timer, at_s in state.timers.items():
-            step.tell(SetTimer(timer=timer, at_s=max(at_s, state.now_s), fresh=timer in state.fresh))
+            step.emit(do.SetTimer(timer=timer, at_s=max(at_s, state.now_s), fresh=timer in state.fresh))
 
 
 def _is_barred(state: State) -> bool:
-    """Nodes are wanted, none is there or under way, and the guards allow none."""
+    """Nodes are wanted, none is up or requested, and the limits allow none."""
     pools = [pool_state.pool for pool_state in state.pools.values()]
     if state.where or not any(pool.wanted for pool in pools):
         return False
@@ -274,18 +232,10 @@ def _is_barred(state: State) -> bool:
 
 
 def _is_stuck(state: State) -> bool:
-    """Nothing runs, nothing is under way, and the trials that wait have no time for one more iteration."""
+    """Nothing runs or is under way, and the waiting trials have no time for one more iteration."""
     if state.held or state.barriers or state.sampling or not state.wished:
         return False
-    if any(
-        pool_state.queue or pool_state.pool.outstanding or pool_state.pool.ready < pool_state.pool.staying
-        for pool_state in state.pools.values()
-    ):
+    if any(each.queue or not each.pool.is_complete for each in state.pools.values()):
         return False
-    waiting = (state.trials[wish.trial] for wish in state.wished.values())
-    return any(
-        not t.phase.is_over
-        and t.late_after_s is not None
-        and not t.has_done(state.wished[t.number].until_iteration)
-        for t in waiting
-    )
+    waiting = ((state.trials[wish.trial], wish.until_iteration) for wish in state.wished.values())
+    return any(t.late_after_s is not None and not t.phase.is_over and not t.has_done(n) for t, n in waiting)

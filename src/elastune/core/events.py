@@ -1,8 +1,7 @@
-"""What can happen: the only thing that changes the state of a run.
+"""Events, which alone change the state of a run. A runtime observes and reports; it decides nothing.
 
-A body observes and reports; it decides nothing. Every event carries the time `at_s` on the run's own clock,
-which stands still while the driver is down. A trial's events carry the generation of its gang, so that news
-of a gang that is gone can be told from news of the present one.
+Every event has the time `at_s` on the run's own clock, which stands still while the driver is down. A trial's
+events have the generation of its gang, by which those of an earlier gang are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Sampled(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one iteration of training yielded, and when it ended."""
+    """The metrics of one iteration, and when it ended."""
 
     iteration: int
     at_s: float
@@ -35,10 +34,10 @@ class Row(NamedTuple):
 class LeaseEnd(enum.StrEnum):
     """Why a gang stopped training and waits."""
 
-    REACHED = "reached"  # the iteration it was allowed
+    REACHED = "reached"  # the iteration of its lease
     TIME = "time"  # the next iteration would end too late
     REVOKED = "revoked"
-    RETURNED = "returned"  # the trainable has nothing more to train
+    RETURNED = "returned"  # the trainable is finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """The first event. With the job and the seed the journal alone suffices to replay a run."""
+    """The first event. With job and seed in it, the journal suffices to replay a run."""
 
     policy: str
     seed: int
@@ -57,7 +56,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialsSampled(Event):
-    """The answer to `Sample`. Fewer than asked: the space is `exhausted`."""
+    """The answer to `Sample`. `exhausted`: the space has fewer than requested."""
 
     trials: tuple[Sampled, ...]
     exhausted: bool = False
@@ -65,13 +64,13 @@ class TrialsSampled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesGranted(Event):
-    """The provider gave nodes; they boot. `billed_s`: how long they have been billed already."""
+    """The provider granted nodes, which boot. `billed_s`: how long they have been billed already."""
 
     request: int
     nodes: tuple[NodeId, ...]
     billed_s: float = 0.0
     usd_per_hour: float | None = None
-    """What each costs, if not what the job's nodes do."""
+    """The price of each; None: that of the job's nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +82,7 @@ class NodesRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesReady(Event):
-    """`hosts`: the names and addresses of each node's machine, where it matters which one it is."""
+    """`hosts`: names and addresses of each node's machine, where data depend on them."""
 
     nodes: tuple[NodeId, ...]
     hosts: tuple[tuple[str, ...], ...] = ()
@@ -91,7 +90,7 @@ class NodesReady(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNoticed(Event):
-    """The provider will take the node away at `until_s` (a spot machine)."""
+    """The provider will take the node away at `until_s` (spot)."""
 
     node: NodeId
     until_s: float
@@ -99,10 +98,7 @@ class NodeNoticed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost(Event):
-    """The node is gone, with everything on it.
-
-    `billed_s`: its billed life, where the provider knows better.
-    """
+    """The node is lost, with everything on it. `billed_s`: its billed life, where the provider knows it."""
 
     node: NodeId
     billed_s: float | None = None
@@ -110,7 +106,7 @@ class NodeLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFound(Event):
-    """A node that is alive and ours, but that this run does not know or believes released."""
+    """A node of this run that is alive, but unknown to it or thought released."""
 
     node: NodeId
     billed_s: float
@@ -119,7 +115,7 @@ class NodeFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangStarted(Event):
-    """The workers are connected and the checkpoint is loaded; training begins."""
+    """The workers are connected and have loaded the checkpoint; training begins."""
 
     trial: TrialId
     generation: int
@@ -127,7 +123,7 @@ class GangStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed(Event):
-    """Rows since the last report, and the iterations whose checkpoints have become durable."""
+    """Rows since the last report, and iterations whose checkpoints have become durable."""
 
     trial: TrialId
     generation: int
@@ -137,22 +133,22 @@ class Progressed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseEnded(Progressed):
-    """The gang stopped at an iteration's end and waits for a longer lease, `Pause` or `Stop`."""
+    """The gang stopped after an iteration and waits for a longer lease, `Pause` or `Stop`."""
 
     reason: LeaseEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitEnded(Progressed):
-    """A visit is over and its slot free; the model lies on that node. The last one of an iteration has its
-    row and has saved it."""
+    """A visit is over and its slot free; the model is on that node. The last one of an iteration brings its
+    row and a durable model."""
 
     seconds: float
-    """Of training alone, without what loading of model and data took."""
+    """Of training alone, without loading of model and data."""
     load_s: float = 0.0
     """Of that: reading the partition, which is kept from then on."""
     kept: bool = False
-    """The state after this visit is durable."""
+    """The model after this visit is durable."""
     model_bytes: int = 0
     hopped: bool = False
     """The model came from another worker."""
@@ -167,17 +163,15 @@ class TrialCrashed(Progressed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangLost(Progressed):
-    """The gang is gone and the user's code is not to blame: somebody killed a worker, say.
-
-    `model_lost`: where models hop, the one that was to come is nowhere but in the store.
-    """
+    """The gang is gone, not through the user's code: a worker was killed, say. `model_lost`: the model to be
+    loaded (where models hop) exists only in the store."""
 
     error: str
     model_lost: bool = False
 
 
 def has_stopped(event: Progressed) -> bool:
-    """Whether the trial has done an iteration and waits for what is wished of it next."""
+    """Whether the trial has done an iteration and waits for the next wish."""
     if isinstance(event, LeaseEnded):
         return event.reason is LeaseEnd.REACHED
     return isinstance(event, VisitEnded) and bool(event.rows)
@@ -193,7 +187,7 @@ class TrialPaused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStowed(Event):
-    """The answer to `Stow`. `error`: it could not be made durable."""
+    """The answer to `Stow`. `error`: why the model could not be saved."""
 
     trial: TrialId
     generation: int
@@ -217,30 +211,27 @@ class BarrierPassed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopAsked(Event):
-    """A person or a program wants the run to end."""
+    """A person or a program requests the end of the run."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestAsked(Event):
-    """A person wants to go on later: all is saved and given back; `Resumed` ends the rest."""
+    """A person suspends the run: everything is saved and released until `Resumed`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
-    """The driver is back after `down_s` and has listed what is alive. No gang survived.
-
-    `lost` are the nodes that went meanwhile, each with the time for which it was billed in all; also those
-    that the run had meant to release.
-    """
+    """The driver is back after `down_s` and has listed what is alive; no gang survived. `lost`: nodes lost
+    meanwhile or were to be released, each with all the time for which it was billed."""
 
     down_s: float
     lost: tuple[tuple[NodeId, float], ...] = ()
     deadline_s: float | None = None
-    """A new deadline, on the run's clock; None: it stays as it is."""
+    """A new deadline, on the run's clock; None: it stays."""
     budget_usd: float | None = None
 
     @property
@@ -248,26 +239,8 @@ class Resumed(Event):
         return self.deadline_s is not None or self.budget_usd is not None
 
 
-AnyEvent = (
-    RunStarted
-    | TrialsSampled
-    | NodesGranted
-    | NodesRefused
-    | NodesReady
-    | NodeNoticed
-    | NodeLost
-    | NodeFound
-    | GangStarted
-    | LeaseEnded
-    | VisitEnded
-    | TrialCrashed
-    | GangLost
-    | Progressed
-    | TrialPaused
-    | ModelStowed
-    | TimerFired
-    | BarrierPassed
-    | StopAsked
-    | RestAsked
-    | Resumed
-)
+_NodeEvent = NodesGranted | NodesRefused | NodesReady | NodeNoticed | NodeLost | NodeFound
+_TrialEvent = TrialsSampled | GangStarted | TrialPaused | ModelStowed
+_ProgressEvent = LeaseEnded | VisitEnded | TrialCrashed | GangLost | Progressed
+_RunEvent = RunStarted | TimerFired | BarrierPassed | StopAsked | RestAsked | Resumed
+AnyEvent = _RunEvent | _NodeEvent | _TrialEvent | _ProgressEvent

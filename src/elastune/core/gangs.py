@@ -1,11 +1,11 @@
-"""What can be done with the gang of one trial: form it, lengthen its lease, pause it, stop it, lose it.
+"""The gang of one trial: form it, extend its lease, pause it, stop it, dissolve it.
 
-Each step keeps four accounts in one go: the trial's phase, the free slots, the ledger, and the commands.
+Each function updates the trial's phase, the free slots, the ledger and the commands together.
 """
 
 from __future__ import annotations
 
-from elastune.core import limits as guards
+from elastune.core import limits
 from elastune.core.commands import Pause, Revoke, Stop, Train, Visit
 from elastune.core.observed_speed import TrainingSpell
 from elastune.core.state import Step
@@ -25,7 +25,7 @@ def start(
     visit: Visit | None = None,
     then: TrialId | None = None,
 ) -> None:
-    """A new gang takes free slots and loads the last checkpoint; with a `visit`, for that only."""
+    """Form a gang on free slots, from the last checkpoint; with a `visit`, for that visit only."""
     state = step.state
     pool_state = state.pool_state(wish.pool)
     pool_state.free_slots.take(gang)
@@ -35,11 +35,10 @@ def start(
     trial.step(Phase.STARTING)
     trial.generation += 1
     trial.gang, trial.pool = gang, wish.pool
-    trial.formed_s = state.now_s
+    trial.formed_s = trial.since_s = state.now_s
     state.held[trial.number] = None
-    trial.shares, trial.visit = shares, visit
-    trial.activity, trial.since_s = Activity.STARTING, state.now_s
-    if visit is not None:  # models are brought while others train: there is no time of its own for that
+    trial.shares, trial.visit, trial.activity = shares, visit, Activity.STARTING
+    if visit is not None:  # models are loaded while others train, which takes no time of its own
         trial.activity, trial.begun_at = Activity.TRAINING, trial.iteration
         trial.step(Phase.RUNNING)
     state.ledger.gang_begins(gang, wish.pool, trial.activity, state.now_s)
@@ -47,16 +46,16 @@ def start(
 
 
 def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> None:
-    """A lease for the present gang; a revocation that has not acted yet is taken back."""
+    """Give the present gang a lease; a revocation that has not taken effect is withdrawn."""
     state = step.state
-    until_s = guards.deadline_call_s(state)
+    until_s = limits.deadline_call_s(state)
     trial.lease = Lease(wish.until_iteration, until_s, wish.final)
     trial.revoked = False
     if trial.activity is Activity.WAITING:
         turn_to(step, trial, Activity.TRAINING)
     if trial.phase is Phase.RESIZING:
         trial.step(Phase.RUNNING)
-    step.tell(
+    step.emit(
         Train(
             trial=trial.number,
             generation=trial.generation,
@@ -74,43 +73,31 @@ def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
 
 
 def revoke(step: Step, trial: Trial, *, resizing: bool = False) -> None:
-    """Take the slots back in order.
-
-    After the present iteration, with a save. What has not begun just stops.
-    """
+    """Free the slots after the present iteration, with a save; a gang that has not begun just stops."""
     if resizing and trial.phase is Phase.RUNNING:
         trial.step(Phase.RESIZING)
     match trial.activity:
-        case Activity.STARTING:
-            stop(step, trial)
-        case Activity.TRAINING if trial.visit is not None:
-            stop(step, trial)
-        case Activity.TRAINING:
+        case Activity.TRAINING if trial.visit is None:
             if not trial.revoked:
                 trial.revoked = True
-                step.tell(Revoke(trial=trial.number, generation=trial.generation))
+                step.emit(Revoke(trial=trial.number, generation=trial.generation))
+        case Activity.STARTING | Activity.TRAINING:
+            stop(step, trial)
         case Activity.WAITING:
-            pause(step, trial)
-        case Activity.SAVING:
-            pass
+            turn_to(step, trial, Activity.SAVING)
+            step.emit(Pause(trial=trial.number, generation=trial.generation))
         case None:
             raise InvariantError(f"trial {trial.number} has no gang to revoke")
 
 
-def pause(step: Step, trial: Trial) -> None:
-    """The gang waits: save, then free the slots."""
-    turn_to(step, trial, Activity.SAVING)
-    step.tell(Pause(trial=trial.number, generation=trial.generation))
-
-
 def stop(step: Step, trial: Trial) -> None:
-    """Drop the gang at once; work since the last checkpoint is forgotten."""
-    step.tell(Stop(trial=trial.number, generation=trial.generation))
+    """Dissolve the gang at once; work since the last checkpoint is lost."""
+    step.emit(Stop(trial=trial.number, generation=trial.generation))
     dissolve(step, trial)
 
 
 def dissolve(step: Step, trial: Trial) -> None:
-    """The gang is no more. What was not saved is lost."""
+    """The gang is gone. What was not saved is lost."""
     state = step.state
     if trial.activity is None:
         raise InvariantError(f"trial {trial.number} has no gang to dissolve")
@@ -120,11 +107,9 @@ def dissolve(step: Step, trial: Trial) -> None:
     pool_state = state.pool_state(trial.pool)
     pool_state.free_slots.give(gang)
     pool_state.gangs -= 1
-    pool_state.stirred = True
+    pool_state.changed = True
     for slot in gang:
-        occupants = pool_state.occupants.get(slot.node)
-        if occupants is not None:
-            occupants.pop(trial.number, None)
+        pool_state.occupants.get(slot.node, {}).pop(trial.number, None)
     del state.held[trial.number]
     lease, visit = trial.lease, trial.visit
     trial.gang, trial.activity, trial.lease, trial.revoked = (), None, None, False
@@ -138,14 +123,14 @@ def dissolve(step: Step, trial: Trial) -> None:
         if trial.saved and (trial.returned or is_final):
             trial.step(Phase.FINISHED)
     if visit is not None:
-        _come_back(step, trial, gang[0])
+        _repeat_visit(step, trial, gang[0])
 
 
-def _come_back(step: Step, trial: Trial, slot: Slot) -> None:
-    """A visit came to nothing: it is to be made again, from a state that is still there."""
+def _repeat_visit(step: Step, trial: Trial, slot: Slot) -> None:
+    """A visit failed: it is made again, from a model state that still exists."""
     state = step.state
-    tour, hop_state = state.tours.get(trial.number), state.pool_state(trial.pool).hop_state
-    if tour is not None and tour.at is None and tour.fall_back():
+    progress, hop_state = state.hop_progress.get(trial.number), state.pool_state(trial.pool).hop_state
+    if progress is not None and progress.at is None and progress.fall_back():
         hop_state.stale = True
     now = hop_state.round
     if now is not None:
@@ -155,26 +140,17 @@ def _come_back(step: Step, trial: Trial, slot: Slot) -> None:
 
 
 def turn_to(step: Step, trial: Trial, activity: Activity) -> None:
-    """The gang does something else from now on."""
-    now = step.state.now_s
-    before = trial.activity
+    """The activity of the gang changes."""
+    now, before = step.state.now_s, trial.activity
     if before is None:
         raise InvariantError(f"trial {trial.number} has no gang")
     step.state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
     step.state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
-    _learn(step, trial, before, now - trial.since_s)
+    if before is Activity.STARTING:
+        step.state.observed_speed.startup.add(now - trial.since_s)
+    elif before is Activity.TRAINING and trial.iteration > trial.begun_at:
+        spell = TrainingSpell(len(trial.gang), trial.iteration - trial.begun_at, now - trial.since_s)
+        step.state.observed_speed.trained(spell)
     if activity is Activity.TRAINING:
         trial.begun_at = trial.iteration
     trial.activity, trial.since_s = activity, now
-
-
-def _learn(step: Step, trial: Trial, did: Activity, seconds: float) -> None:
-    """What the gang has done came to its end in good order: that tells how fast it is."""
-    observed_speed = step.state.observed_speed
-    match did:
-        case Activity.STARTING:
-            observed_speed.startup.add(seconds)
-        case Activity.TRAINING if trial.iteration > trial.begun_at:
-            observed_speed.trained(TrainingSpell(len(trial.gang), trial.iteration - trial.begun_at, seconds))
-        case _:
-            pass

@@ -1,8 +1,8 @@
-"""How far each trial is on its way through the partitions, and how fast visits are (model hopping)."""
+"""Model hopping: how far each trial is through the partitions, the present round, and how fast visits are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from elastune.core.observed_speed import SpeedTally
@@ -11,26 +11,29 @@ from elastune.hopping.epoch_state import EpochState, Scheduler
 from elastune.hopping.layout import Layout
 from elastune.model.ids import NodeId, Slot, TrialId
 
+# Visits after which the speed of a node counts.
+_MIN_VISITS = 3
+
 
 @dataclass(slots=True)
 class HopProgress:
-    """A trial's way through one iteration. `seen` are the partitions behind it, in the order of the visits.
+    """A trial's progress in one iteration. `seen` are the partitions visited, in this order.
 
-    The state after the first `safe` of them is durable. The newest one lies on the node `at`; None: nowhere
-    but in the store.
+    The model after the first `safe` of them is durable. The newest one is on the node `at`; None: only in the
+    store.
     """
 
     iteration: int
     seen: list[PartitionId] = field(default_factory=list)
     safe: int = 0
     at: NodeId | None = None
-    stowing: int | None = None
-    """The generation whose state is being made durable; its node is needed for that. None: none is."""
+    saving: int | None = None
+    """The generation whose model is being saved, for which its node is needed; None: none is."""
 
     def fall_back(self) -> int:
-        """The newest state is lost: what came after the durable one is to be done again."""
+        """The newest model is lost: visits after the durable one are repeated; returns how many."""
         lost = len(self.seen) - self.safe
-        self.stowing = None  # what comes of it is of a way that does not count any more
+        self.saving = None  # its answer no longer counts
         del self.seen[self.safe :]
         return lost
 
@@ -39,58 +42,58 @@ class HopProgress:
 class HopRound:
     """One epoch, or its evaluation, of the trials that take part in it. `open`: those not through yet."""
 
-    floor: EpochState
+    epoch: EpochState
     scheduler: Scheduler
     open: dict[TrialId, None]
     evaluates: bool
     coming: dict[WorkerId, TrialId] = field(default_factory=dict)
-    """Whose model is brought there while another trains."""
+    """The trial whose model each worker loads while another trains."""
 
     def next_on(self, worker: WorkerId) -> TrialId | None:
-        """Of the trials at rest, the one with most left that has to come there."""
-        floor = self.floor
-        held = next(each.partitions for each in floor.workers if each.id == worker)
-        columns = [column for column, partition in enumerate(floor.partitions) if partition in held]
+        """Of the idle trials that still have to visit this worker, the one with most visits left."""
+        epoch = self.epoch
+        held = next(each.partitions for each in epoch.workers if each.id == worker)
+        columns = [column for column, partition in enumerate(epoch.partitions) if partition in held]
         taken = self.coming.values()
         left = [
-            (int(floor.todo[row].sum()), -row)
-            for row, trial in enumerate(floor.trials)
-            if floor.trial_free[row] and trial not in taken and floor.todo[row, columns].any()
+            (int(epoch.todo[row].sum()), -row)
+            for row, trial in enumerate(epoch.trials)
+            if epoch.trial_free[row] and trial not in taken and epoch.todo[row, columns].any()
         ]
         self.coming.pop(worker, None)
         if not left:
             return None
-        self.coming[worker] = floor.trials[-max(left)[1]]
+        self.coming[worker] = epoch.trials[-max(left)[1]]
         return self.coming[worker]
 
     def drop(self, trial: TrialId, at_s: float) -> None:
-        """It takes no further part."""
+        """The trial takes no further part."""
         if self.open.pop(trial, 0) is None:
-            self.floor.handle(TrialDropped(at_s=at_s, trial=trial))
+            self.epoch.handle(TrialDropped(at_s=at_s, trial=trial))
 
     def put_back(self, trial: TrialId, slot: Slot, at_s: float) -> None:
-        """Its visit came to nothing."""
-        running = self.floor.running.get(worker_id(slot))
+        """The visit of the trial failed."""
+        running = self.epoch.running.get(worker_id(slot))
         if running is not None and running.unit.trial == trial:
-            self.floor.handle(UnitFailed(at_s=at_s, worker=worker_id(slot)))
+            self.epoch.handle(UnitFailed(at_s=at_s, worker=worker_id(slot)))
 
 
 @dataclass(slots=True)
 class HopState:
-    """What a pool has for hopping beside its nodes: where the data lie, and the round that goes on."""
+    """What a pool has for hopping beside its nodes: the data layout and the present round."""
 
     layout: Layout = field(default_factory=dict)
     round: HopRound | None = None
     roster: tuple[Slot, ...] = ()
-    """The workers for which the layout was made."""
+    """The workers of the layout."""
     rounds: int = 0
     stale: bool = False
-    """A worker came or went, or a model was lost: the rest of the round is to be planned anew."""
+    """A worker came or went, or a model was lost: the rest of the round must be planned again."""
 
 
 @dataclass(slots=True)
 class VisitPaces:
-    """Seconds of a visit per mean partition: by trial, and how much slower some nodes are than others."""
+    """Seconds of a visit per mean partition, by trial, and how slow each node is compared with the others."""
 
     trials: dict[TrialId, SpeedTally] = field(default_factory=dict)
     nodes: dict[NodeId, SpeedTally] = field(default_factory=dict)
@@ -110,28 +113,23 @@ class VisitPaces:
         return self.all.seconds / self.all.count if self.all.count and self.all.seconds > 0.0 else otherwise
 
     def node_factor(self, node: NodeId) -> float:
-        """Once a few visits tell something."""
+        """1.0 before a few visits."""
         seen = self.nodes.get(node)
-        return seen.seconds / seen.count if seen is not None and seen.count >= _TELLING else 1.0
-
-
-_TELLING = 3
+        return seen.seconds / seen.count if seen is not None and seen.count >= _MIN_VISITS else 1.0
 
 
 def worker_id(slot: Slot) -> WorkerId:
     return WorkerId(f"{slot.node}:{slot.number}")
 
 
-def forget_node(tours: dict[TrialId, HopProgress], suspended: Iterable[TrialId], node: NodeId) -> int:
-    """The models that lay there are gone; returns how many visits of trials at rest that costs.
+def forget_node(hop_progress: dict[TrialId, HopProgress], held: Collection[TrialId], node: NodeId) -> None:
+    """The models on this node are lost; idle trials repeat the visits after their last durable model.
 
-    A trial on its way elsewhere may have its model already: `HopProgress.at` says that there is no
-    other copy, in case its visit fails.
+    A trial in `held` may have loaded its model elsewhere: `HopProgress.at` records that there is no other
+    copy, in case its visit fails.
     """
-    idle = set(suspended)
-    lost = 0
-    for trial, tour in tours.items():
-        if tour.at == node:
-            tour.at = None
-            lost += tour.fall_back() if trial in idle else 0
-    return lost
+    for trial, progress in hop_progress.items():
+        if progress.at == node:
+            progress.at = None
+            if trial not in held:
+                progress.fall_back()

@@ -1,7 +1,7 @@
-"""Who used which node from when to when, and what it cost.
+"""Which trial used which node from when to when, and what it cost.
 
-The ledger counts in two ways that must agree: node by node, as the provider bills, and stage by stage, as
-people ask. A stage of a pool lasts from one barrier to the next; an asynchronous policy has a single one.
+The ledger counts in two ways that must agree: by node, as the provider bills, and by stage. A stage of a pool
+lasts from one barrier to the next; an asynchronous policy has a single one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from elastune.model.billing import bills_nodes, charged_s, ingress_usd, most_nod
 from elastune.model.cluster import SECONDS_PER_HOUR, ClusterTerms
 from elastune.model.ids import Gang, NodeId, TrialId
 
-# Nodes are weighed by the ordinary one. Where that is free and another is not, by any.
+# Costs of nodes are relative to the ordinary one; where that is free, to this rate.
 _ANY_RATE = 1.0 / SECONDS_PER_HOUR
 
 
 @dataclass(slots=True)
 class Use:
-    """Slot-seconds by what was done in them."""
+    """Slot-seconds by activity."""
 
     starting_s: float = 0.0
     training_s: float = 0.0
@@ -33,23 +33,19 @@ class Use:
         return self.starting_s + self.training_s + self.saving_s + self.waiting_s
 
     def add(self, activity: Activity, slot_s: float) -> None:
-        match activity:
-            case Activity.TRAINING:
-                self.training_s += slot_s
-            case Activity.STARTING:
-                self.starting_s += slot_s
-            case Activity.SAVING:
-                self.saving_s += slot_s
-            case Activity.WAITING:
-                self.waiting_s += slot_s
+        if activity is Activity.TRAINING:
+            self.training_s += slot_s
+        elif activity is Activity.STARTING:
+            self.starting_s += slot_s
+        elif activity is Activity.SAVING:
+            self.saving_s += slot_s
+        else:
+            self.waiting_s += slot_s
 
 
 @dataclass(slots=True)
 class NodeAccount:
-    """One node's life.
-
-    `billed_s` differs from its life only by a minimum charge or time while the driver was down.
-    """
+    """One node. `billed_s` differs from its life only by a minimum charge or by the driver's down time."""
 
     pool: int
     born_s: float
@@ -61,12 +57,12 @@ class NodeAccount:
     billed_s: float = 0.0
     usd: float = 0.0
     weight: float = 1.0
-    """How many times as dear as an ordinary node: it came from another market, say."""
+    """Its price as a multiple of the ordinary node's, if it came from another market, say."""
 
 
 @dataclass(slots=True)
 class StageAccount:
-    """One stage of one pool. What the minimum charge adds counts where the node was released."""
+    """One stage of one pool. A minimum charge counts in the stage in which the node was released."""
 
     pool: int
     stage: int
@@ -82,14 +78,14 @@ class StageAccount:
 
 @dataclass(slots=True)
 class _Open:
-    """What goes on in a pool now; integrated over time whenever it changes."""
+    """The present use of a pool; integrated over time whenever it changes."""
 
     account: StageAccount
     at_s: float
     before: StageAccount | None = None
     nodes: int = 0
     weight: float = 0.0
-    """Of these nodes together."""
+    """The sum over these nodes."""
     booting: int = 0
     slots: list[int] = field(default_factory=lambda: [0] * len(Activity))
     """By activity."""
@@ -110,29 +106,25 @@ class Ledger:
         self._closed_usd = 0.0
         self._live: dict[NodeId, NodeAccount] = {}
         self._busy_slots = 0
-        self._busy_since = 0.0  # sum of slots x start time over the gangs of now
+        self._busy_since = 0.0  # sum of slots x start time over the present gangs
 
     @property
     def terms(self) -> ClusterTerms:
         return self._cluster
 
-    # What it cost.
-
     def accrued_usd(self, at_s: float, extra_s: float = 0.0) -> float:
-        """What would have been paid if all nodes were released `extra_s` after `at_s`."""
+        """What is paid if all nodes are released `extra_s` after `at_s`."""
         end = at_s + extra_s
-        if self._by_node:
-            cluster = self._cluster
-            node_s = sum(
-                node.weight * charged_s(cluster, end - node.born_s + node.down_s)
-                for node in self._live.values()
-            )
-            return self._closed_usd + self._rate * node_s
-        slot_s = self._busy_slots * end - self._busy_since
-        return self._closed_usd + self._slot_rate * slot_s
+        if not self._by_node:
+            return self._closed_usd + self._slot_rate * (self._busy_slots * end - self._busy_since)
+        node_s = sum(
+            node.weight * charged_s(self._cluster, end - node.born_s + node.down_s)
+            for node in self._live.values()
+        )
+        return self._closed_usd + self._rate * node_s
 
     def wound_up_usd(self, at_s: float, gangs: Mapping[Gang, float]) -> float:
-        """What would have been paid if every gang, and with it its nodes, went on for so many seconds."""
+        """What is paid if every gang, and with it its nodes, goes on for so many seconds."""
         if not self._by_node:
             slot_s = math.fsum(len(gang) * seconds for gang, seconds in gangs.items())
             return self.accrued_usd(at_s) + self._slot_rate * slot_s
@@ -148,7 +140,7 @@ class Ledger:
         return self._closed_usd + self._rate * node_s
 
     def spent_usd(self, at_s: float) -> float:
-        """What has been used so far, without what minimum charges still add."""
+        """The cost so far by age, without what minimum charges still add."""
         if not self._by_node:
             return self.accrued_usd(at_s)
         node_s = sum(node.weight * (at_s - node.born_s + node.down_s) for node in self._live.values())
@@ -159,13 +151,13 @@ class Ledger:
         return self._touch(pool, at_s).account.usd if pool in self._open else 0.0
 
     def idle_slot_s(self, stage: StageAccount) -> float:
-        """Slot-seconds of nodes that were up and did nothing: at a barrier, or held for later."""
+        """Slot-seconds of nodes that were up and unused: at a barrier, or held for later."""
         up_s = stage.node_s - stage.booting_s
         return max(0.0, up_s * self._cluster.slots_per_node - stage.use.busy_s)
 
     def lasts_until_s(self, usd: float, *, asked: int = 0, at_s: float = 0.0) -> float | None:
-        """When so much will have been paid if all goes on as it is; None: never. `asked` nodes, the dearest
-        that may come, are counted as if they were born at `at_s`."""
+        """When so much is paid if nothing changes; None: never. `asked` more nodes count from `at_s`, at the
+        highest price."""
         if not self._by_node:
             rate = self._slot_rate * self._busy_slots
             return (usd - self._closed_usd) / rate + self._busy_since / self._busy_slots if rate else None
@@ -178,20 +170,18 @@ class Ledger:
 
     @property
     def burn_usd_per_s(self) -> float:
-        """What each further second costs at most, as things are."""
+        """What each further second costs at most."""
         if self._by_node:
             return self._rate * sum(node.weight for node in self._live.values())
         return self._slot_rate * self._busy_slots
 
     def node_rate(self, node: NodeId) -> float:
-        """What each further second of it costs, in dollars, where nodes are billed."""
+        """What each further second of the node costs, where nodes are billed."""
         return self._rate * self.nodes[node].weight
 
     def node_usd(self, lasting_s: float) -> float:
-        """What one more node costs at most if it is released after that time."""
+        """What one more node costs at most if it is released after `lasting_s`."""
         return most_node_usd(self._cluster, lasting_s)
-
-    # What happens.
 
     def open_stage(self, pool: int, stage: int, at_s: float) -> None:
         """A new stage begins where the last one of this pool ends."""
@@ -206,14 +196,9 @@ class Ledger:
         now.before, now.account = now.account, account
 
     def grant(
-        self,
-        node: NodeId,
-        pool: int,
-        at_s: float,
-        billed_s: float = 0.0,
-        usd_per_hour: float | None = None,
+        self, node: NodeId, pool: int, at_s: float, billed_s: float = 0.0, usd_per_hour: float | None = None
     ) -> None:
-        """`usd_per_hour`: what it costs, if not what nodes do."""
+        """`usd_per_hour`: its price; None: that of the job's nodes."""
         account = NodeAccount(pool=pool, born_s=at_s - billed_s, weight=self._weight(usd_per_hour))
         self.nodes[node] = self._live[node] = account
         now = self._touch(pool, at_s)
@@ -233,7 +218,7 @@ class Ledger:
         self._touch(account.pool, at_s).booting -= 1
 
     def end(self, node: NodeId, at_s: float, *, lost: bool = False, billed_s: float | None = None) -> None:
-        """The node is released or gone: from here on it costs nothing."""
+        """The node is released or lost: it costs nothing from here on."""
         account = self._live.pop(node)
         now = self._touch(account.pool, at_s)
         now.nodes -= 1
@@ -250,7 +235,7 @@ class Ledger:
             served.usd += (account.billed_s - lived_s) * account.weight * self._rate
 
     def found(self, node: NodeId, at_s: float, billed_s: float, usd_per_hour: float | None = None) -> None:
-        """A node that was believed to be gone, or never known, has been billed all along; it ends now."""
+        """A node that was thought released, or was unknown, has been billed until now, and ends now."""
         if not self._open:
             return
         account = self.nodes.get(node)
@@ -267,7 +252,7 @@ class Ledger:
             self._pay(account, stage, more_s * account.weight * self._rate)
 
     def down(self, down_s: float) -> None:
-        """The driver was down while the nodes went on costing; the run's clock stood still."""
+        """The driver was down: nodes were billed while the run's clock stood still."""
         for account in self._live.values():
             account.down_s += down_s
             stage = self._open[account.pool].account
@@ -276,7 +261,7 @@ class Ledger:
                 stage.usd += down_s * account.weight * self._rate
 
     def gang_begins(self, gang: Gang, pool: int, activity: Activity, at_s: float) -> None:
-        """A gang forms; its slots cost from here where functions are billed."""
+        """A gang forms; where functions are billed, its slots cost from here on."""
         self._touch(pool, at_s).slots[activity] += len(gang)
         self._busy_slots += len(gang)
         self._busy_since += len(gang) * at_s
@@ -288,10 +273,9 @@ class Ledger:
 
     def gang_used(self, trial: TrialId, gang: Gang, activity: Activity, seconds: float) -> None:
         """Seconds that a gang spent in an activity, booked on its trial and its nodes."""
-        use = self.trials.get(trial)
-        if use is None:
-            use = self.trials[trial] = Use()
-        use.add(activity, seconds * len(gang))
+        if trial not in self.trials:
+            self.trials[trial] = Use()
+        self.trials[trial].add(activity, seconds * len(gang))
         for slot in gang:
             self.nodes[slot.node].use.add(activity, seconds)
 
@@ -308,13 +292,11 @@ class Ledger:
             self._integrate(now, at_s)
             now.account.ended_s = at_s
             if now.before is not None and not now.account.node_s and not now.account.usd:
-                self.stages.remove(now.account)  # the last barrier opened a stage that nobody entered
+                self.stages.remove(now.account)  # the last barrier opened a stage without nodes
                 now.account = now.before
 
     def _weight(self, usd_per_hour: float | None) -> float:
-        if usd_per_hour is None:
-            return self.usual_weight
-        return usd_per_hour / SECONDS_PER_HOUR / self._rate
+        return self.usual_weight if usd_per_hour is None else usd_per_hour / SECONDS_PER_HOUR / self._rate
 
     def _pay(self, node: NodeAccount, stage: StageAccount, usd: float) -> None:
         node.usd += usd
@@ -330,8 +312,7 @@ class Ledger:
         seconds = at_s - now.at_s
         if seconds <= 0.0:
             return
-        now.at_s = at_s
-        account = now.account
+        now.at_s, account = at_s, now.account
         account.nodes = max(account.nodes, now.nodes)
         account.node_s += seconds * now.nodes
         account.booting_s += seconds * now.booting

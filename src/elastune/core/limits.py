@@ -1,10 +1,9 @@
 """The limits that hold whatever a policy wishes: time, money, and the number of nodes.
 
-The deadline is the instant at which the best checkpoint is durable, so the last call comes a save earlier.
-Money committed is what would be paid if the run were wound up now: what has accrued, a save on every node,
-minimum charges, and the same for nodes that are asked for. The last call for money is when that reaches the
-budget; it moves whenever nodes come or go. After a last call nothing new begins; at the limit itself
-everything ends.
+At the deadline the best checkpoint must be durable, so the last call comes a save earlier. Money committed is
+what would be paid if the run shut down now: what has accrued, a save on every node, minimum charges, and the
+same for requested nodes. The last call for money is when that reaches the budget; it moves as nodes come and
+go. After a last call nothing new starts; at the limit itself everything ends.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ ROUNDING = 1e-9
 def upcoming(state: State) -> Iterator[Upcoming]:
     """The last calls."""
     if DEADLINE_CALL in state.timers:
-        text = "last call: what still trains is saved, to be done by the deadline"
+        text = "last call: what still trains is saved in time for the deadline"
         yield Upcoming(at_s=state.timers[DEADLINE_CALL], text=text)
     if state.limits.budget_usd is not None and state.money_call_s is not None:
-        yield Upcoming(at_s=state.money_call_s, text="the budget is used up, if all nodes of now stay")
+        yield Upcoming(at_s=state.money_call_s, text="the budget is used up if all present nodes stay")
 
 
 def deadline_call_s(state: State) -> float | None:
-    """After this time no iteration may end that is to count; leases end there.
+    """Leases end here; an iteration that ends later does not count.
 
-    Not so for money: when it runs out depends on who else is training, and mostly they stop before.
+    Money has no such time: when it runs out depends on the other gangs, and most of them stop before.
     """
     deadline = state.limits.deadline_s
     return None if deadline is None else max(0.0, deadline - state.terms.winding_up_s)
@@ -60,9 +59,9 @@ def set_deadline(step: Step) -> None:
 
 
 def committed_usd(state: State) -> float:
-    """What is paid at the end if the run is wound up from now on; after the last call: if it ends now.
+    """What is paid in the end if the run shuts down from now on; after the last call: if it ends now.
 
-    Every gang saves first, and those that do so already have less of it before them.
+    Every gang saves first; of a save that is under way only the rest counts.
     """
     allowance = _allowance_s(state)
     asked = _asked_usd(state, allowance)
@@ -83,14 +82,13 @@ def _allowance_s(state: State) -> float:
 
 
 def _asked_usd(state: State, lasting_s: float) -> float:
-    asked = sum(pool_state.pool.outstanding for pool_state in state.pools.values())
-    return asked * state.ledger.node_usd(lasting_s)
+    return state.nodes_outstanding * state.ledger.node_usd(lasting_s)
 
 
 def watch_money(step: Step) -> None:
-    """Set the last call for money by the nodes of now; after it, the end.
+    """Set the last call for money by the present nodes; after it, the end.
 
-    A timer that rings early is set again: it counts a whole save for everybody, which is quick to reckon.
+    The timer may fire early, because it counts a whole save for every gang, and is then set again.
     """
     state = step.state
     budget = state.limits.budget_usd
@@ -101,7 +99,7 @@ def watch_money(step: Step) -> None:
     call = None if until_s is None else until_s - allowance
     if call is not None and call <= state.now_s:
         left_usd = max(0.0, budget - committed_usd(state))
-        # While gangs save, what is committed stands still: look again now and then, not all the time.
+        # While gangs save, what is committed stands still: check at intervals, not all the time.
         step_s = max(left_usd / state.ledger.burn_usd_per_s, allowance / 50)
         call = min(state.now_s + step_s, max(state.now_s, until_s or state.now_s))
     if not (state.shutdown or state.called):
@@ -112,27 +110,27 @@ def watch_money(step: Step) -> None:
 
 
 def is_spent(state: State) -> bool:
-    """Whether the last call for money has come; after it: whether the last cent has gone."""
+    """Whether the last call for money has come; after it: whether the budget is used up."""
     budget = state.limits.budget_usd
     return budget is not None and committed_usd(state) >= budget * (1 - ROUNDING)
 
 
 def allowed_nodes(state: State, count: int) -> tuple[int, str]:
-    """How many of `count` more nodes may be asked for, and what forbids the others.
+    """How many of `count` more nodes may be requested, and what forbids the others.
 
-    The one way by which a node can come to be: budget, `max_nodes` and expiry are checked here and only here.
+    Every node request passes here: budget, `max_nodes` and expiry are checked in no other place.
     """
+    cluster, call_s = state.terms.cluster, _last_call_s(state)
     if state.shutdown is not None:
         return 0, "the run is winding up"
-    if state.now_s >= _last_call_s(state):
+    if state.now_s >= call_s:
         return 0, "the last call has passed"
-    cluster = state.terms.cluster
-    if state.now_s + cluster.queue.mean + cluster.init.mean >= _last_call_s(state):
+    if state.now_s + cluster.queue.mean + cluster.init.mean >= call_s:
         return 0, "they would not be up before the last call"
     most, why = count, ""
-    spare = state.terms.cluster.max_nodes - state.nodes_committed
+    spare = cluster.max_nodes - state.nodes_committed
     if spare < most:
-        most, why = max(0, spare), f"the cluster has at most {state.terms.cluster.max_nodes} nodes"
+        most, why = max(0, spare), f"the cluster has at most {cluster.max_nodes} nodes"
     affordable = _within_rate(state)
     if affordable is not None and affordable < most:
         per_hour = f"{format_usd(cluster.most_usd_per_hour or 0.0)} per hour"
@@ -150,34 +148,31 @@ def allowed_nodes(state: State, count: int) -> tuple[int, str]:
 
 
 def _within_rate(state: State) -> int | None:
-    """How many more nodes, of the dearest kind, the spending rate leaves room for; None: any number."""
+    """How many more nodes, of the most expensive kind, the spending rate allows; None: any number."""
     most, dearest = state.terms.cluster.most_usd_per_hour, state.terms.cluster.dearest_usd_per_s
     if most is None or not dearest:
         return None
     left = most * (1 + ROUNDING) / SECONDS_PER_HOUR
     if not bills_nodes(state.terms.cluster):  # all slots may be in use
         return math.floor(left / dearest) - state.nodes_committed
-    asked = sum(pool_state.pool.outstanding for pool_state in state.pools.values())
-    return math.floor((left - state.ledger.burn_usd_per_s) / dearest) - asked
+    return math.floor((left - state.ledger.burn_usd_per_s) / dearest) - state.nodes_outstanding
 
 
 def may_live_until_s(state: State, more: int = 0) -> float:
-    """Until then all nodes, those that are asked for and so many more included, may live unwatched without
-    passing the budget.
+    """Until when all nodes, with those requested and so many `more`, may run unattended within the budget.
 
-    Nodes end themselves when nobody has told them for a while that they may go on; should the driver die, its
-    silence costs no more than the budget has left.
+    Nodes end themselves when the driver has not renewed their expiry for a while; should the driver die, they
+    cost no more than the budget has left.
     """
     budget = state.limits.budget_usd
     if budget is None or not bills_nodes(state.terms.cluster):
         return math.inf
-    asked = sum(pool_state.pool.outstanding for pool_state in state.pools.values()) + more
-    until_s = state.ledger.lasts_until_s(budget, asked=asked, at_s=state.now_s)
+    until_s = state.ledger.lasts_until_s(budget, asked=state.nodes_outstanding + more, at_s=state.now_s)
     return math.inf if until_s is None else until_s - state.terms.cluster.shutdown_s
 
 
 def renegotiate(step: Step, deadline_s: float | None, budget_usd: float | None) -> None:
-    """New limits for a run that is resumed; those that are None stay."""
+    """New limits for a resumed run; None: the limit stays."""
     state = step.state
     if deadline_s is not None:
         state.limits = replace(state.limits, deadline_s=deadline_s)
@@ -191,7 +186,7 @@ def renegotiate(step: Step, deadline_s: float | None, budget_usd: float | None) 
 
 
 def concede(step: Step, limit: Limit) -> None:
-    """Give a limit up, if the job says that it may be exceeded."""
+    """Give a limit up, if the job allows it to be exceeded."""
     state = step.state
     if state.terms.may_exceed is not limit:
         step.note("veto", f"the {limit.value} does not yield")
@@ -209,7 +204,7 @@ def concede(step: Step, limit: Limit) -> None:
 
 
 def is_open(state: State, trial: Trial, wish: Wish) -> bool:
-    """Whether there is something left to train for, and time."""
+    """Whether the trial has iterations left to train, and time."""
     if trial.phase.is_over or trial.has_done(wish.until_iteration):
         return False
     if trial.late_after_s is None:

@@ -1,13 +1,10 @@
-"""News of nodes, made part of the state: who belongs to the cluster."""
+"""Applies the events of nodes: which nodes belong to the cluster, and what their loss takes with it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from elastune.core import cluster_manager as manager
-from elastune.core import gangs
-from elastune.core import hop_rounds as stowing
-from elastune.core import scheduling as seating
+from elastune.core import cluster_manager, gangs, hop_rounds, scheduling
 from elastune.core.commands import Ending, ReleaseNodes
 from elastune.core.events import NodeFound, NodeNoticed, NodesGranted, NodesReady, NodesRefused
 from elastune.core.nodes import Node
@@ -20,22 +17,19 @@ BOOT = "boot:"
 
 
 def upcoming(state: State) -> Iterator[Upcoming]:
-    """When nodes that boot are given up."""
+    """When nodes that still boot are released."""
     boots = [at_s for timer, at_s in state.timers.items() if timer.startswith(BOOT)]
     if boots:
-        yield Upcoming(at_s=min(boots), text="nodes that are not up by then are given back")
+        yield Upcoming(at_s=min(boots), text="nodes that are not up by then are released")
 
 
 def granted(step: Step, event: NodesGranted) -> None:
     state = step.state
-    pool_state = next(
-        (pool_state for pool_state in state.pools.values() if event.request in pool_state.pool.requested),
-        None,
-    )
-    if pool_state is None:  # an answer that nobody waits for
+    pool_state = next((each for each in state.pools.values() if event.request in each.pool.requested), None)
+    if pool_state is None:  # the request is no longer open
         for number in event.nodes:
             state.ledger.found(number, event.at_s, event.billed_s, event.usd_per_hour)
-        step.tell(ReleaseNodes(nodes=event.nodes))
+        step.emit(ReleaseNodes(nodes=event.nodes))
         return
     _answered(state, event.request, len(event.nodes))
     for number in event.nodes:
@@ -43,7 +37,7 @@ def granted(step: Step, event: NodesGranted) -> None:
         pool_state.pool.nodes[number] = state.where[number] = node
         state.ledger.grant(number, pool_state.pool.number, event.at_s, event.billed_s, event.usd_per_hour)
     if state.ended is not None:
-        manager.release(step, pool_state, [state.where[number] for number in event.nodes])
+        cluster_manager.release(step, pool_state, [state.where[number] for number in event.nodes])
     else:
         step.set_timer(f"{BOOT}{event.request}", event.at_s + state.terms.boot_patience_s)
 
@@ -53,14 +47,10 @@ def refused(step: Step, event: NodesRefused) -> None:
     state.refused[event.request] = state.refused.get(event.request, 0) + event.count
     for pool_state in state.pools.values():
         if event.request in pool_state.pool.requested and state.ended is None:
-            manager.back_off(step, pool_state.pool)
+            cluster_manager.back_off(step, pool_state.pool)
     _answered(state, event.request, event.count)
-    starving = [
-        pool_state.pool
-        for pool_state in state.pools.values()
-        if pool_state.pool.coming < pool_state.pool.wanted
-    ]
-    patience = manager.MOST_REFUSALS_WHILE_PAYING if state.where else manager.MOST_REFUSALS
+    starving = [each.pool for each in state.pools.values() if each.pool.coming < each.pool.wanted]
+    patience = cluster_manager.MOST_REFUSALS_WHILE_PAYING if state.where else cluster_manager.MOST_REFUSALS
     if not state.held and starving and min(pool.refusals for pool in starving) > patience:
         step.note("nodes", f"no node can be had: {event.reason}")
         close(step, Ending.FAILED)
@@ -82,26 +72,26 @@ def ready(step: Step, event: NodesReady) -> None:
         if not node.leaving:
             pool_state.free_slots.open(number)
             pool_state.pool.ready += 1
-        pool_state.stirred = pool_state.hop_state.stale = True
+        pool_state.changed = pool_state.hop_state.stale = True
         others = pool_state.pool.nodes.values()
         if all(other.ready_s is not None for other in others if other.request == node.request):
             step.cancel_timer(f"{BOOT}{node.request}")
 
 
 def noticed(step: Step, event: NodeNoticed) -> None:
-    """Whatever runs on the node saves while it can."""
+    """What runs on the node saves while there is time."""
     state = step.state
     node = state.where.get(event.node)
     if node is None:
         return
     pool_state = state.pools[node.pool]
     node.until_s = event.until_s
-    manager.retire(pool_state, node)
+    cluster_manager.retire(pool_state, node)
     for trial in [state.trials[number] for number in pool_state.occupants.get(node.number, ())]:
         gangs.revoke(step, trial, resizing=True)
         if trial.activity is None:
-            seating.wait_again(step, trial)
-    stowing.stow(step, node.number)
+            scheduling.wait_again(step, trial)
+    hop_rounds.save_models(step, node.number)
 
 
 def lost(step: Step, number: NodeId, billed_s: float | None) -> None:
@@ -111,19 +101,19 @@ def lost(step: Step, number: NodeId, billed_s: float | None) -> None:
         return
     pool_state = state.pools[node.pool]
     if node.ready_s is None and not node.leaving and state.ended is None:
-        manager.back_off(step, pool_state.pool)  # who dies young may do so again and again
+        cluster_manager.back_off(step, pool_state.pool)  # nodes that fail while booting may do so repeatedly
     for trial in [state.trials[number] for number in pool_state.occupants.get(node.number, ())]:
         trial.lost += 1
         gangs.dissolve(step, trial)
-        seating.wait_again(step, trial)
-    manager.forget(step, pool_state, node.number)
+        scheduling.wait_again(step, trial)
+    cluster_manager.forget(step, pool_state, node.number)
     state.ledger.end(node.number, state.now_s, lost=True, billed_s=billed_s)
 
 
 def found(step: Step, event: NodeFound) -> None:
-    """Nobody holds it and it costs money: it goes."""
+    """The run does not use the node and pays for it: release it."""
     step.state.ledger.found(event.node, event.at_s, event.billed_s, event.usd_per_hour)
-    step.tell(ReleaseNodes(nodes=(event.node,)))
+    step.emit(ReleaseNodes(nodes=(event.node,)))
 
 
 def give_up_booting(step: Step, request: int) -> None:
@@ -131,7 +121,7 @@ def give_up_booting(step: Step, request: int) -> None:
         late = [n for n in pool_state.pool.nodes.values() if n.request == request and n.ready_s is None]
         if late:
             step.note("boot", f"{', '.join(n.number for n in late)} did not come up in time; given back")
-            manager.release(step, pool_state, late)
+            cluster_manager.release(step, pool_state, late)
 
 
 def _answered(state: State, request: int, count: int) -> None:

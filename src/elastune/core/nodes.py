@@ -1,17 +1,15 @@
-"""Nodes as the core knows them, and the pools they belong to.
+"""Nodes as the core knows them, their pools, and their free slots.
 
-Three facts are kept apart: nodes *wanted* by the policy, *requested* from the provider, and *observed*.
-
-Which slots of which nodes are free, so that a gang finds its place without a look at every node.
-
-Best fit under colocation: a gang that fits a node goes to the fullest node that still holds it; a larger one
-takes whole nodes. Moving gangs to make room is the placement controller's part.
+Nodes *wanted* by the policy, *requested* from the provider and *observed* are kept apart. `FreeSlots` finds a
+place for a gang without looking at every node: best fit under colocation. A gang that fits on a node goes to
+the fullest node that still has room; a larger one takes whole nodes. Moving gangs is left to `placement`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from elastune.errors import InvariantError
 from elastune.model.ids import Gang, NodeId, Slot
@@ -27,11 +25,11 @@ class Node:
     born_s: float
     ready_s: float | None = None
     leaving: bool = False
-    """Takes nothing new and goes when it is empty: the provider gave notice, or it is not wanted."""
+    """Gets no new gangs and is released when empty: the provider gave notice, or it is surplus."""
     until_s: float | None = None
     """When the provider takes it away."""
     hosts: tuple[str, ...] = ()
-    """What its machine is called, where that matters."""
+    """Names and addresses of its machine, where data depend on them."""
 
 
 @dataclass(slots=True)
@@ -41,9 +39,9 @@ class PoolNodes:
     number: int
     wanted: int = 0
     requested: dict[int, int] = field(default_factory=dict)
-    """Nodes still to be answered for, by request."""
+    """Nodes not yet granted or refused, by request."""
     asked: dict[int, int] = field(default_factory=dict)
-    """What those requests asked for in all."""
+    """The full size of those requests."""
     nodes: dict[NodeId, Node] = field(default_factory=dict)
     """Oldest first."""
     ready: int = 0
@@ -60,20 +58,22 @@ class PoolNodes:
 
     @property
     def staying(self) -> int:
-        """Nodes, up or booting, that are not about to go."""
+        """Nodes, up or booting, that are not leaving."""
         return len(self.nodes) - self.leaving
 
     @property
     def coming(self) -> int:
-        """Nodes, with those asked for, that are not about to go."""
+        """The same with those requested."""
         return self.staying + self.outstanding
+
+    @property
+    def is_complete(self) -> bool:
+        """No node is requested or booting."""
+        return not self.outstanding and self.ready == self.staying
 
 
 class FreeSlots:
-    """The open nodes of a pool.
-
-    `_by_free[k]` are those with k free slots, in the order they came to be so.
-    """
+    """The open nodes of a pool. `_by_free[k]` are those with k free slots, longest so first."""
 
     def __init__(self, slots_per_node: int) -> None:
         self.slots_per_node = slots_per_node
@@ -91,35 +91,31 @@ class FreeSlots:
         return node in self._free
 
     def open(self, node: NodeId, taken: Iterable[int] = ()) -> None:
-        """A node takes gangs from now on."""
         busy = set(taken)
         self._free[node] = [n for n in range(self.slots_per_node - 1, -1, -1) if n not in busy]
         self._by_free[len(self._free[node])][node] = None
 
     def close(self, node: NodeId) -> None:
-        """The node takes nothing new."""
+        """The node gets no new gangs."""
         del self._by_free[len(self._free.pop(node))][node]
 
     def seat(self, slots: int) -> Gang | None:
-        """The place where a gang of so many slots would go; None if it does not fit without moving others."""
+        """Slots for a gang of this size; None if it does not fit without moving others."""
         size = self.slots_per_node
         if slots <= size:
             for free in range(slots, size + 1):
                 for node in self._by_free[free]:
                     return tuple(Slot(node, number) for number in self._free[node][: -slots - 1 : -1])
             return None
-        whole, rest = divmod(slots, size)
-        needed = whole + (rest > 0)
-        empty = self._by_free[size]
-        if len(empty) < needed:
+        needed = -(-slots // size)
+        nodes = tuple(islice(self._by_free[size], needed))
+        if len(nodes) < needed:
             return None
-        nodes = [node for node, _ in zip(empty, range(needed), strict=False)]
-        seats = [Slot(node, number) for node in nodes for number in range(size)]
-        return tuple(seats[:slots])
+        return tuple(Slot(node, number) for node in nodes for number in range(size))[:slots]
 
     def holds(self, gang: Gang) -> bool:
         """Whether all these slots are free."""
-        return all(slot.number in self._free.get(slot.node, ()) for slot in self._reach(gang))
+        return all(slot.number in self._free.get(slot.node, ()) for slot in self._reserved(gang))
 
     def take(self, gang: Gang) -> None:
         for node, numbers in self._by_node(gang).items():
@@ -142,15 +138,15 @@ class FreeSlots:
             free.sort(reverse=True)
             self._by_free[len(free)][node] = None
 
-    def _reach(self, gang: Gang) -> Gang:
-        """The slots that a gang keeps from others: beyond a node's size, those of whole nodes."""
+    def _reserved(self, gang: Gang) -> Gang:
+        """The slots that others cannot use: of a gang larger than a node, all slots of its nodes."""
         if len(gang) <= self.slots_per_node:
             return gang
         nodes = dict.fromkeys(slot.node for slot in gang)
         return tuple(Slot(node, number) for node in nodes for number in range(self.slots_per_node))
 
     def _by_node(self, gang: Gang) -> dict[NodeId, list[int]]:
-        reach: dict[NodeId, list[int]] = {}
-        for node, number in self._reach(gang):
-            reach.setdefault(node, []).append(number)
-        return reach
+        found: dict[NodeId, list[int]] = {}
+        for node, number in self._reserved(gang):
+            found.setdefault(node, []).append(number)
+        return found

@@ -1,7 +1,7 @@
-"""What a run has seen of its own speed, so that plans for the rest of it need not trust the first profile.
+"""Observed speed: corrects the profile for plans of the rest of a run.
 
-A profile is a belief: it was measured on a few configurations, perhaps on another day. What is seen corrects
-it as far as it can be told from luck.
+A profile was measured on a few configurations, perhaps on another day. Observations correct it as far as they
+exceed random variation ("luck").
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from elastune.model.profile import Profile, Speedup
 # How far off a profile usually is, as a whole and, beyond that, at one number of slots.
 _DOUBT = 0.25
 _DOUBT_PER_SIZE = 0.1
-# Luck that neither noise nor spread of the profile explain.
+# Variation that neither noise nor spread of the profile explain.
 _LEAST_LUCK = 0.01
-# A measured start-up, save or boot counts as much as so many that are seen.
+# A start-up, save or boot time of the profile counts as much as so many observations.
 _BELIEF = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSpell:
-    """A gang of so many slots has trained so many iterations without a break."""
+    """A gang has trained so many iterations without a break."""
 
     slots: int
     iterations: float
@@ -44,7 +44,7 @@ class SpeedTally:
 
 @dataclass(slots=True)
 class ObservedSpeed:
-    """Finished spells of training by the number of slots, and latencies that come but once."""
+    """Finished training spells by number of slots, and the latencies of start-up, save and boot."""
 
     spells: dict[int, int] = field(default_factory=dict)
     training: dict[int, SpeedTally] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class ObservedSpeed:
         self.training.setdefault(spell.slots, SpeedTally()).add(spell.seconds, spell.iterations)
 
     def observation(self, profile: Profile, running: Iterable[TrainingSpell] = ()) -> SpeedObservation:
-        """What follows for a profile, with what gangs have done so far that still train."""
+        """What follows for a profile, with the `running` spells of gangs that still train."""
         all_ = ObservedSpeed(
             dict(self.spells), {slots: replace(tally) for slots, tally in self.training.items()}
         )
@@ -66,7 +66,7 @@ class ObservedSpeed:
         return SpeedObservation(all_._factors(profile), all_._luck(profile, all_.training), self)
 
     def _factors(self, profile: Profile) -> dict[int | None, float]:
-        """By which iterations take longer than believed; None: on any number of slots not seen."""
+        """How much longer iterations take than in the profile; None: on numbers of slots not observed."""
         seen = {slots: tally for slots, tally in self.training.items() if tally.count and tally.seconds}
         expected = {slots: tally.count * _iteration_s(profile, slots) for slots, tally in seen.items()}
         total = sum(expected.values())
@@ -81,7 +81,7 @@ class ObservedSpeed:
         return factors
 
     def _luck(self, profile: Profile, sizes: Iterable[int]) -> float:
-        """The standard deviation of seen by expected time, if the profile were right."""
+        """The standard deviation of observed by expected time, if the profile were right."""
         known = [slots for slots in sizes if slots in self.training]
         spells = sum(self.spells[slots] for slots in known)
         iterations = sum(self.training[slots].count for slots in known)
@@ -100,7 +100,7 @@ class SpeedObservation:
 
     @property
     def slowdown(self) -> float:
-        """How much longer iterations take than believed, all in all."""
+        """How much longer iterations take than in the profile, overall."""
         return self.factors[None]
 
     def profile(self, believed: Profile) -> Profile:
@@ -128,7 +128,7 @@ def _iteration_s(profile: Profile, slots: int) -> float:
 
 
 def _trust(doubt: float, luck: float) -> float:
-    """What is seen against what was believed, by how uncertain each is."""
+    """The weight of the observation against the profile, by the uncertainty of each."""
     return 0.0 if math.isinf(luck) else doubt**2 / (doubt**2 + luck**2)
 
 

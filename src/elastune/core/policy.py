@@ -1,9 +1,7 @@
-"""How far a policy is, what it has planned, and what comes next: all that a view needs to know of a policy.
+"""The contract of a policy: events in, advice out; and its progress, which is all that a view knows of it.
 
 A plan has a track per bracket, with stages that end at barriers; a policy in rounds has tracks of rounds that
 end by the clock. A policy that decides while it runs has no tracks.
-
-The contract of a policy: events in, advice out.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledStage:
-    """One stage or round of a plan. `boot_s`: its first seconds, in which nodes boot and nothing trains."""
+    """A stage or round of a plan. `boot_s`: its first seconds, in which nodes boot and nothing trains."""
 
     name: str
     trials: int
     iterations: int | None
     goal: int | None
-    """Iterations that a trial has behind it at the end; None: a round ends by the clock."""
+    """Iterations that a trial has done at the end; None: a round ends by the clock."""
     nodes: int
     begin_s: float
     seconds: float
@@ -34,7 +32,7 @@ class ScheduledStage:
     begin_usd: float
     usd: float
     done: float = 0.0
-    """Of the work of the stage, what was done before: the rest of it was planned again."""
+    """The share of the stage that was done before the rest was planned again."""
 
     @property
     def end_s(self) -> float:
@@ -43,19 +41,19 @@ class ScheduledStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackProgress:
-    """Stages that follow each other, and where the run is among them."""
+    """Successive stages, and where the run is among them."""
 
     stages: tuple[ScheduledStage, ...]
     present: int
-    """Index of the present stage; beyond the last when all are over."""
+    """Index of the present stage; past the end when all are over."""
     share: float = 0.0
-    """Of the work of the present stage."""
+    """The share of the present stage that is done."""
     trains: bool = False
-    """False: the nodes of the present stage are still awaited."""
+    """False: the present stage still waits for nodes."""
     ends_s: float | None = None
     """When the present round ends; None: a stage ends when its work is done, or the round has not begun."""
     pool: int | None = None
-    """Whose stages in the ledger are these; None: several tracks share one pool."""
+    """The pool of these stages in the ledger; None: several tracks share one pool."""
 
     @property
     def stage(self) -> ScheduledStage | None:
@@ -70,7 +68,7 @@ class TrackProgress:
         return self.stages[-1].end_s
 
     def usd_at(self, at_s: float) -> float:
-        """Paid by then; within a stage by the second."""
+        """Planned cost up to then; within a stage by the second."""
         usd = 0.0
         for stage in self.stages:
             if at_s < stage.end_s:
@@ -82,7 +80,7 @@ class TrackProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upcoming:
-    """Something ahead; `at_s` None: when is not known."""
+    """Something to come; `at_s` None: the time is not known."""
 
     at_s: float | None
     text: str
@@ -90,7 +88,7 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """`upcoming` explains the timers of the policy; those of the core are explained where they are set."""
+    """`upcoming` explains the policy's timers; the core explains its own where it sets them."""
 
     by_clock: bool = False
     tracks: tuple[TrackProgress, ...] = ()
@@ -104,10 +102,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vetoed:
-    """Not an event of the journal.
-
-    The core refused nodes that the policy wants, and follows from the state.
-    """
+    """The core refused nodes that the policy wants. Not in the journal, because it follows from the state."""
 
     at_s: float
     pool: int
@@ -117,21 +112,18 @@ class Vetoed:
 
 
 class Policy(Protocol):
-    """Decides which trials train, on how many slots, for how long, and how many nodes that needs.
+    """Decides which trials train, on how many slots, for how long, and on how many nodes.
 
-    It may keep a memory of its own, but only of what it was told: the same events give the same advice. It
-    looks at the state and does not touch it.
+    It may keep data of its own, but only from events: the same events give the same advice. It reads the
+    state and never changes it.
     """
 
     def start(self, state: State) -> Advice:
         """The run begins."""
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
-        """Something happened and is already part of the state. None: all wishes stand."""
+        """The event is already part of the state. None: all wishes stand."""
 
     def progress(self, state: State) -> Progress:
-        """How far it is, what it has planned and what its timers are for. It changes nothing.
-
-        A policy that derives from this class and has no plan need not say anything.
-        """
+        """How far it is, what is planned, what its timers are for; policies without a plan inherit this."""
         return Progress()

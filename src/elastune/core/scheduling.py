@@ -1,9 +1,9 @@
-"""From wishes to gangs: who starts, who goes on, who gives way, and where.
+"""From wishes to gangs: which trials start, go on or give way, and on which slots.
 
 Steady wishes leave gangs where they are and fill free slots by best fit; that is cheap, and RubberBand and
 ASHA need no more. Other wishes go through the placement controller, which may move and shrink gangs. Its
-answer stands as `targets` until the gangs have moved: a gang saves and leaves first, and starts anew when
-its slots are free.
+answer stays in `targets` until the gangs have moved: a gang saves, leaves, and starts again when its new
+slots are free.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from elastune.core import cluster_manager as manager
-from elastune.core import gangs, hopping
-from elastune.core import limits as guards
+from elastune.core import cluster_manager, gangs, hopping, limits
 from elastune.core.state import PoolState, State, Step
 from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish, Wishes
@@ -26,20 +24,18 @@ def adopt(step: Step, wishes: Wishes) -> None:
     """New wishes replace the old ones."""
     state = step.state
     before, was_steady = state.wished, state.wishes.steady
-    if state.terms.data is not None:  # nothing is placed: models go where the data are
+    if state.terms.data is not None:  # no placement: models go where the data are
         wishes = replace(wishes, steady=True)
     state.wishes = wishes
     state.wished = {wish.trial: wish for wish in wishes.trials}
     for number in wishes.nodes:
         state.pool_state(number)
     for pool_state in state.pools.values():
-        pool_state.queue = deque()
-        pool_state.targets = None
-        pool_state.stirred = True
+        pool_state.queue, pool_state.targets, pool_state.changed = deque(), None, True
     hopping.leave_out(step)
     for wish in wishes.trials:
         trial = state.trial(wish.trial)
-        if state.terms.data is None and trial.activity is None and guards.is_open(state, trial, wish):
+        if state.terms.data is None and trial.activity is None and limits.is_open(state, trial, wish):
             state.pool_state(wish.pool).queue.append(wish.trial)
     if wishes.steady:
         for number in tuple(state.held):
@@ -48,14 +44,14 @@ def adopt(step: Step, wishes: Wishes) -> None:
 
 
 def settle(step: Step, trial: Trial) -> None:
-    """Compare a trial's gang with what is wished for it, and act on the difference."""
+    """Bring a trial's gang in line with its wish."""
     state = step.state
     wish = state.wished.get(trial.number)
     if trial.activity is None or trial.activity is Activity.SAVING:
         return
     if trial.visit is not None:
         hopping.settle_hops(step, trial)
-    elif wish is None or state.shutdown or not guards.is_open(state, trial, wish):
+    elif wish is None or state.shutdown or not limits.is_open(state, trial, wish):
         gangs.revoke(step, trial)
     elif state.suspended or not _is_in_place(state, trial, wish):
         give_way(step, trial)
@@ -69,14 +65,14 @@ def settle(step: Step, trial: Trial) -> None:
 
 
 def give_way(step: Step, trial: Trial) -> None:
-    """The gang leaves its slots, to come back elsewhere."""
+    """The gang leaves its slots and is to start again on others."""
     gangs.revoke(step, trial, resizing=True)
     if trial.number not in step.state.held and step.state.wishes.steady:
-        wait_again(step, trial)  # it had just begun and had nothing to save
+        wait_again(step, trial)  # it was starting and had nothing to save
 
 
 def fill(step: Step) -> None:
-    """Give free slots to those that wait for them, best first."""
+    """Give free slots to the waiting trials, best first."""
     state = step.state
     if state.shutdown or state.suspended:
         return
@@ -84,17 +80,17 @@ def fill(step: Step) -> None:
         if state.terms.data is not None:
             hopping.fill_hops(step, pool_state)
         elif not state.wishes.steady:
-            if pool_state.stirred:
-                pool_state.stirred = False
+            if pool_state.changed:
+                pool_state.changed = False
                 _rearrange(step, pool_state)
         elif pool_state.queue:
             _fill_steadily(step, pool_state)
 
 
 def wait_again(step: Step, trial: Trial) -> None:
-    """The trial lost its gang. If it is still wished for, it is the first to get the next free slots."""
+    """The trial lost its gang. If it is still wished for, it goes to the head of the queue."""
     wish = step.state.wished.get(trial.number)
-    if step.state.terms.data is None and wish is not None and guards.is_open(step.state, trial, wish):
+    if step.state.terms.data is None and wish is not None and limits.is_open(step.state, trial, wish):
         step.state.pools[wish.pool].queue.appendleft(trial.number)
 
 
@@ -104,7 +100,7 @@ def _fill_steadily(step: Step, pool_state: PoolState) -> None:
     while pool_state.queue and (at_once is None or pool_state.gangs < at_once):
         trial = state.trials[pool_state.queue[0]]
         wish = state.wished.get(trial.number)
-        if wish is None or trial.activity is not None or not guards.is_open(state, trial, wish):
+        if wish is None or trial.activity is not None or not limits.is_open(state, trial, wish):
             pool_state.queue.popleft()
             continue
         gang = pool_state.free_slots.seat(wish.slots)
@@ -126,7 +122,7 @@ def _is_in_place(state: State, trial: Trial, wish: Wish) -> bool:
 
 
 def _rearrange(step: Step, pool_state: PoolState) -> None:
-    """One epoch of placement, then whatever of it can be done at once."""
+    """One epoch of placement, and those of its changes that are possible at once."""
     state, pool = step.state, pool_state.pool
     request = _request(state, pool_state)
     kept = state.wishes.nodes.get(pool.number, 0)
@@ -134,7 +130,7 @@ def _rearrange(step: Step, pool_state: PoolState) -> None:
         packing = pack(request, nodes_kept=kept)
         placement = packing.placement
         for empty in packing.release:
-            manager.retire(pool_state, pool.nodes[empty])
+            cluster_manager.retire(pool_state, pool.nodes[empty])
     else:
         placement = place(request)
     pool_state.targets = dict(placement.gangs)
@@ -154,7 +150,7 @@ def _request(state: State, pool_state: PoolState) -> PlacementRequest:
     wishes = [
         SlotWish(trial=wish.trial, slots=wish.slots)
         for wish in state.wishes.trials
-        if wish.pool == pool_state.pool.number and guards.is_open(state, state.trials[wish.trial], wish)
+        if wish.pool == pool_state.pool.number and limits.is_open(state, state.trials[wish.trial], wish)
     ]
     return PlacementRequest(
         cluster=PlacementNodes(
@@ -169,7 +165,7 @@ def _request(state: State, pool_state: PoolState) -> PlacementRequest:
 
 
 def _present(state: State, pool_state: PoolState) -> dict[TrialId, Gang]:
-    """Where the gangs are or, for those on the move, where they are going."""
+    """The slots of the gangs or, of those that move, their new slots."""
     present = pool_state.targets
     if present is None:
         held = (state.trials[number] for number in state.held)

@@ -1,7 +1,4 @@
-"""All that is known about a run. Changed only by the core, event by event.
-
-One event being handled: the state it changes and the commands it causes.
-"""
+"""The state of a run, changed only by the core, event by event; and `Step`, the handling of one event."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ from elastune.model.ids import Gang, NodeId, TrialId
 from elastune.model.limits import Limit
 from elastune.model.metric import Mode
 
-# Iterations of a gang that still trains, before they tell something.
-_TELLING = 3
+# A gang that still trains counts as observed speed from so many iterations on.
+_MIN_ITERATIONS = 3
 
 
 @dataclass(slots=True)
@@ -37,13 +34,12 @@ class PoolState:
     """Trials on each node that is up."""
     gangs: int = 0
     queue: deque[TrialId] = field(default_factory=deque)
-    """Trials that wait for a place, best first."""
+    """Trials that wait for slots, best first."""
     targets: dict[TrialId, Gang] | None = None
-    """Where placement wants every gang; None while wishes are steady."""
-    stirred: bool = True
-    """Something changed since placement was last asked."""
+    """The slots that placement gives every gang; None while wishes are steady."""
+    changed: bool = True
+    """Something changed since the last placement."""
     hop_state: HopState = field(default_factory=HopState)
-    """For models that hop."""
 
 
 class State:
@@ -58,7 +54,7 @@ class State:
         self.held: dict[TrialId, None] = {}
         """Trials that have a gang."""
         self.sampling: dict[TrialId, None] = {}
-        """Trials asked for and not yet drawn."""
+        """Trials requested and not yet drawn."""
         self.forks: dict[TrialId, tuple[TrialId, int]] = {}
         """Of those, forks: the parent and the iteration of its checkpoint."""
         self.exhausted = False
@@ -73,33 +69,31 @@ class State:
         self.fresh: dict[str, None] = {}
         """Timers before which all rows are reported."""
         self.barriers: dict[tuple[int, int], None] = {}
-        """Barriers that have been called and not passed."""
+        """Barriers ordered and not passed."""
         self.ledger = Ledger(terms.cluster)
         self.observed_speed = ObservedSpeed()
-        self.tours: dict[TrialId, HopProgress] = {}
-        """Where models hop: trials amid an iteration."""
+        self.hop_progress: dict[TrialId, HopProgress] = {}
+        """Where models hop: trials in the middle of an iteration."""
         self.unreachable: str | None = None
-        """Why the data cannot be had, on any worker."""
+        """Why no worker can have the data."""
         self.paces = (VisitPaces(), VisitPaces())
-        """How long visits take: of training, and of evaluation."""
+        """Of visits that train, and of visits that evaluate."""
         self.best: Best | None = None
         self.shutdown: Ending | None = None
-        """The run winds up: nothing new starts, what runs is saved."""
+        """The run is shutting down: nothing new starts, what runs is saved."""
         self.suspended = False
-        """Nothing starts until the run is resumed; what runs is saved, and all nodes go."""
+        """Nothing starts until the run is resumed; what runs is saved, and all nodes are released."""
         self.called = False
-        """The last call has come, but all that is left is to save and to meet: that may still end well."""
+        """The last call has come, but only saves and barriers are left: they may still end in time."""
         self.ended: Ending | None = None
         self.ended_s: float | None = None
         self.conceded: frozenset[Limit] = frozenset()
         self.money_call_s: float | None = None
-        """When the money for the nodes of now runs out; None: never."""
+        """When the present nodes use up the budget; None: never."""
         self.vetoed: dict[int, tuple[int, int]] = {}
-        """The last refusal of nodes that was told, by pool: wanted and allowed."""
+        """The last refusal of nodes that was noted, by pool: wanted and allowed."""
         self.iterations = 0
-        """Rows counted in all, those that were lost and trained again twice."""
-
-    # For policies.
+        """All rows counted; those lost and trained again count twice."""
 
     @property
     def time_left_s(self) -> float | None:
@@ -108,8 +102,7 @@ class State:
 
     @property
     def money_left_usd(self) -> float | None:
-        """What nodes have cost so far, by their age, is spent; what they cost until they end by themselves,
-        should nobody be there to end them, is kept back."""
+        """What nodes cost after the driver's death, until they end by themselves, is kept back."""
         budget = self.limits.budget_usd
         if budget is None:
             return None
@@ -117,12 +110,11 @@ class State:
         return budget - self.ledger.spent_usd(self.now_s) - kept_usd
 
     def observation(self) -> SpeedObservation:
-        """What was seen of speed so far. A gang that trains is, on average, in the middle of an iteration."""
-        training = (self.trials[trial] for trial in self.held)
+        """The speed observed so far. A gang that trains is, on average, in the middle of an iteration."""
         running = (
             TrainingSpell(len(t.gang), t.iteration - t.begun_at + 0.5, self.now_s - t.since_s)
-            for t in training
-            if t.activity is Activity.TRAINING and t.iteration - t.begun_at >= _TELLING
+            for t in map(self.trials.__getitem__, self.held)
+            if t.activity is Activity.TRAINING and t.iteration - t.begun_at >= _MIN_ITERATIONS
         )
         return self.observed_speed.observation(self.terms.profile, running)
 
@@ -140,13 +132,11 @@ class State:
         sign = -1.0 if self.terms.mode is Mode.MAX else 1.0
         return sorted(trials, key=lambda t: (sign * t.values[-1] if t.values else float("inf"), t.number))
 
-    # For the core.
-
     @property
     def data(self) -> DataTerms:
-        """Of a job whose models hop."""
+        """The partitioned data of a job whose models hop."""
         if self.terms.data is None:
-            raise InvariantError("only a job with partitioned data hops")
+            raise InvariantError("the job has no partitioned data; expected them where models hop")
         return self.terms.data
 
     def pool_state(self, pool: int) -> PoolState:
@@ -163,18 +153,23 @@ class State:
 
     @property
     def nodes_committed(self) -> int:
-        """Nodes alive or asked for, in all pools."""
-        return len(self.where) + sum(pool_state.pool.outstanding for pool_state in self.pools.values())
+        """Nodes alive or requested, in all pools."""
+        return len(self.where) + self.nodes_outstanding
+
+    @property
+    def nodes_outstanding(self) -> int:
+        """Nodes requested, in all pools."""
+        return sum(pool_state.pool.outstanding for pool_state in self.pools.values())
 
 
 class Step:
-    """What the modules of the core pass on to each other while an event is handled."""
+    """One event being handled: the state that it changes and the commands that it causes."""
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.commands: list[AnyCommand] = []
 
-    def tell(self, command: AnyCommand) -> None:
+    def emit(self, command: AnyCommand) -> None:
         self.commands.append(command)
 
     def note(self, topic: str, text: str) -> None:
@@ -186,9 +181,9 @@ class Step:
             state.timers[timer] = at_s
             if fresh:
                 state.fresh[timer] = None
-            self.tell(SetTimer(timer=timer, at_s=at_s, fresh=fresh))
+            self.emit(SetTimer(timer=timer, at_s=at_s, fresh=fresh))
 
     def cancel_timer(self, timer: str) -> None:
         self.state.fresh.pop(timer, None)
         if self.state.timers.pop(timer, None) is not None:
-            self.tell(CancelTimer(timer=timer))
+            self.emit(CancelTimer(timer=timer))

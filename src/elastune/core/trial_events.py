@@ -1,41 +1,27 @@
-"""What training yields: rows are counted once, checked, and the best model is the best that was saved.
-
-News of trials and their gangs, made part of the state.
-"""
+"""Applies events of trials and gangs: rows are checked and counted once, the best model is the best saved."""
 
 from __future__ import annotations
 
 import math
 from typing import TypeGuard
 
-from elastune.core import gangs, hopping
-from elastune.core import hop_rounds as stowing
-from elastune.core import scheduling as seating
+from elastune.core import events as ev
+from elastune.core import gangs, hopping, scheduling
 from elastune.core.commands import Best, Fork, Sample
-from elastune.core.events import (
-    GangLost,
-    GangStarted,
-    LeaseEnd,
-    LeaseEnded,
-    Progressed,
-    TrialCrashed,
-    TrialPaused,
-    TrialsSampled,
-    VisitEnded,
-)
 from elastune.core.state import State, Step
 from elastune.core.trials import Activity, Phase, Trial
 from elastune.errors import InvariantError
 from elastune.model.ids import TrialId
 
 DIVERGED = "the training has diverged"
+_RETURNED_AT_ONCE = "the trainable returned before its first iteration"
+# A trial whose gang is killed more often than this crashes.
+MAX_KILLS = 3
 
 
-def count(state: State, trial: Trial, event: Progressed) -> str | None:
-    """Add rows and checkpoints to a trial; returns what is wrong with them, if anything is."""
-    metric = state.terms.metric
-    values = trial.values
-    error = None
+def count(state: State, trial: Trial, event: ev.Progressed) -> str | None:
+    """Add rows and checkpoints to a trial; returns what is wrong with them, if anything."""
+    metric, values, error = state.terms.metric, trial.values, None
     for row in event.rows:
         if row.iteration != len(values) + 1:
             raise InvariantError(
@@ -43,7 +29,7 @@ def count(state: State, trial: Trial, event: Progressed) -> str | None:
             )
         value = row.metrics.get(metric)
         if not _is_number(value):
-            error = _complaint(metric, value, row.iteration, sorted(row.metrics))
+            error = _describe_value(metric, value, row.iteration, sorted(row.metrics))
             break
         values.append(value)
         state.iterations += 1
@@ -54,7 +40,7 @@ def count(state: State, trial: Trial, event: Progressed) -> str | None:
 
 
 def save(state: State, trial: Trial, iteration: int) -> None:
-    """The checkpoint of that iteration is durable."""
+    """The checkpoint of this iteration is durable."""
     trial.saved = max(trial.saved, iteration)
     if not iteration:
         return
@@ -70,7 +56,7 @@ def _is_number(value: object) -> TypeGuard[float]:
         return False
 
 
-def _complaint(metric: str, value: object, iteration: int, reported: list[str]) -> str:
+def _describe_value(metric: str, value: object, iteration: int, reported: list[str]) -> str:
     if value is None:
         names = ", ".join(reported) or "nothing"
         return f"iteration {iteration} reported no {metric!r}, only {names}; the job's metric is {metric!r}"
@@ -79,11 +65,7 @@ def _complaint(metric: str, value: object, iteration: int, reported: list[str]) 
     return f"{metric} is {value} after iteration {iteration}; {DIVERGED}"
 
 
-_RETURNED_AT_ONCE = "the trainable returned before its first iteration"
-MOST_KILLS = 3
-
-
-def sampled(step: Step, event: TrialsSampled) -> None:
+def sampled(step: Step, event: ev.TrialsSampled) -> None:
     state = step.state
     for number, config in event.trials:
         if number in state.trials:
@@ -91,8 +73,10 @@ def sampled(step: Step, event: TrialsSampled) -> None:
         state.sampling.pop(number, None)
         trial = state.trials[number] = Trial(number, config)
         if number in state.forks:
-            _inherit(state, trial, *state.forks.pop(number))
-        if state.ended is not None:  # the answer came too late
+            trial.parent, trial.inherited = state.forks.pop(number)
+            trial.values = state.trials[trial.parent].values[: trial.inherited]
+            trial.saved = trial.inherited
+        if state.ended is not None:  # the answer came after the end
             trial.step(Phase.STOPPED)
     if event.exhausted:
         state.exhausted = True
@@ -100,83 +84,72 @@ def sampled(step: Step, event: TrialsSampled) -> None:
         state.forks.clear()
 
 
-def ask_for(step: Step, fresh: int, parents: tuple[TrialId, ...]) -> None:
-    """Have new trials drawn: fresh ones, and one forked from each of the parents."""
+def request_trials(step: Step, fresh: int, parents: tuple[TrialId, ...]) -> None:
+    """Request new trials: fresh ones, and one forked from each parent."""
     state = step.state
     if fresh:
         first = len(state.trials) + len(state.sampling)
         asked = tuple(TrialId(first + i) for i in range(fresh))
         state.sampling.update(dict.fromkeys(asked))
-        step.tell(Sample(trials=asked))
+        step.emit(Sample(trials=asked))
     for parent in parents:
         _fork(step, state.trial(parent))
 
 
 def _fork(step: Step, parent: Trial) -> None:
-    """A new trial that goes on from the parent's last checkpoint."""
+    """Request a trial that continues from the parent's last checkpoint."""
     state = step.state
     if not parent.saved:
         raise InvariantError(f"trial {parent.number} has no checkpoint to fork from")
     number = TrialId(len(state.trials) + len(state.sampling))
     state.sampling[number] = None
     state.forks[number] = parent.number, parent.saved
-    step.tell(Fork(trial=number, parent=parent.number, iteration=parent.saved))
+    step.emit(Fork(trial=number, parent=parent.number, iteration=parent.saved))
 
 
-def _inherit(state: State, trial: Trial, parent: TrialId, iteration: int) -> None:
-    trial.parent, trial.inherited = parent, iteration
-    trial.values = state.trials[parent].values[:iteration]
-    trial.saved = iteration
-
-
-def started(step: Step, event: GangStarted) -> None:
+def started(step: Step, event: ev.GangStarted) -> None:
     trial = _present(step.state, event.trial, event.generation)
     if trial is not None:
         gangs.turn_to(step, trial, Activity.TRAINING)
         trial.step(Phase.RUNNING)
 
 
-def progressed(step: Step, event: Progressed) -> Trial | None:
-    """Returns the trial if its gang waits to be told what to do."""
+def progressed(step: Step, event: ev.Progressed) -> Trial | None:
+    """Returns the trial if its gang waits for an order."""
     trial = _present(step.state, event.trial, event.generation)
     if trial is None:
         return None
     error = count(step.state, trial, event)
     match event:
-        case TrialCrashed():
+        case ev.TrialCrashed():
             _crashed(step, trial, error or event.error)
-        case GangLost():
+        case ev.GangLost():
             _lost(step, trial, error or event.error, model_lost=event.model_lost)
         case _ if error is not None:
             _fail(step, trial, error)
             gangs.stop(step, trial)
-        case VisitEnded():
+        case ev.VisitEnded():
             hopping.visited(step, trial, event)
-        case LeaseEnded() if trial.visit is not None:
-            _returned_on_visit(step, trial)
-        case LeaseEnded():
+        case ev.LeaseEnded() if trial.visit is not None:  # it returned: the iteration does not count
+            trial.returned = True
+            if not trial.values:
+                _fail(step, trial, _RETURNED_AT_ONCE)
+            gangs.stop(step, trial)
+        case ev.LeaseEnded():
             _wait(step, trial, event.reason)
             return trial
     return None
 
 
-def _wait(step: Step, trial: Trial, reason: LeaseEnd) -> None:
+def _wait(step: Step, trial: Trial, reason: ev.LeaseEnd) -> None:
     gangs.turn_to(step, trial, Activity.WAITING)
-    if reason is LeaseEnd.RETURNED:
+    if reason is ev.LeaseEnd.RETURNED:
         trial.returned = True
-    elif reason is LeaseEnd.TIME and trial.lease is not None:
+    elif reason is ev.LeaseEnd.TIME and trial.lease is not None:
         trial.late_after_s = trial.lease.until_s
 
 
-def _returned_on_visit(step: Step, trial: Trial) -> None:
-    """There is nothing left to learn. What was begun of this iteration does not count."""
-    trial.returned = True
-    if not trial.values:
-        _fail(step, trial, _RETURNED_AT_ONCE)
-    gangs.stop(step, trial)
-
-
-def paused(step: Step, event: TrialPaused) -> None:
+def paused(step: Step, event: ev.TrialPaused) -> None:
     trial = _present(step.state, event.trial, event.generation)
     if trial is None:
         return
@@ -185,28 +158,28 @@ def paused(step: Step, event: TrialPaused) -> None:
     gangs.dissolve(step, trial)
     if trial.returned and not trial.values:
         _fail(step, trial, _RETURNED_AT_ONCE)
-    seating.wait_again(step, trial)
+    scheduling.wait_again(step, trial)
 
 
 def _present(state: State, number: TrialId, generation: int) -> Trial | None:
-    """The trial, if the news is of its present gang."""
+    """The trial, if the event is of its present gang."""
     trial = state.trial(number)
     return trial if trial.generation == generation and trial.activity is not None else None
 
 
 def _lost(step: Step, trial: Trial, error: str, *, model_lost: bool) -> None:
-    """Not the trial's fault, unless it happens to this trial again and again: some need too much memory. A
-    model that went with its node says nothing about the trial."""
+    """The trial is to blame only if it happens repeatedly, for lack of memory say; never for a lost model."""
     if model_lost:
-        stowing.lose_model(step.state, trial)
+        if (progress := step.state.hop_progress.get(trial.number)) is not None:
+            progress.at = None
     else:
         trial.killed += 1
-    if trial.killed > MOST_KILLS:
+    if trial.killed > MAX_KILLS:
         _crashed(step, trial, error)
         return
     step.note("worker", f"trial {trial.number} goes on from iteration {trial.saved}: {error}")
     gangs.dissolve(step, trial)
-    seating.wait_again(step, trial)
+    scheduling.wait_again(step, trial)
 
 
 def _crashed(step: Step, trial: Trial, error: str) -> None:
@@ -214,7 +187,7 @@ def _crashed(step: Step, trial: Trial, error: str) -> None:
     if trial.crashes > step.state.terms.retries:
         _fail(step, trial, error)
     gangs.dissolve(step, trial)
-    seating.wait_again(step, trial)
+    scheduling.wait_again(step, trial)
 
 
 def _fail(step: Step, trial: Trial, error: str) -> None:

@@ -1,4 +1,4 @@
-"""The life of a trial: its phases, and the only ways from one to another.
+"""A trial as the core knows it: its phases, the allowed steps between them, its gang and its values.
 
                 ┌───────────── a gang lost before the first checkpoint ─────────────┐
                 ▼                                                                   │
@@ -6,8 +6,6 @@ SAMPLED ──▶ STARTING ──▶ RUNNING ──▶ PAUSED ──▶ STARTING
                            │  ▲
                            ▼  └── STARTING
                         RESIZING                    any of them ──▶ STOPPED | FINISHED | FAILED
-
-A trial as the core knows it.
 """
 
 from __future__ import annotations
@@ -22,14 +20,14 @@ from elastune.model.ids import Gang, TrialId
 
 
 class Phase(enum.Enum):
-    SAMPLED = "sampled"  # no gang, nothing trained that is worth keeping
-    STARTING = "starting"  # a gang connects and loads
+    SAMPLED = "sampled"  # no gang, no checkpoint
+    STARTING = "starting"  # its gang connects and loads
     RUNNING = "running"  # trains, waits for an order, or saves
-    RESIZING = "resizing"  # on its way to another gang
+    RESIZING = "resizing"  # about to get another gang
     PAUSED = "paused"  # checkpoint kept, slots free
-    STOPPED = "stopped"  # the policy, or the end of the run, has no more use for it
-    FINISHED = "finished"  # trained as far as it ever will
-    FAILED = "failed"  # by its own fault
+    STOPPED = "stopped"  # by the policy or the end of the run
+    FINISHED = "finished"  # trained to its end
+    FAILED = "failed"  # its own code failed
 
     @property
     def is_over(self) -> bool:
@@ -38,33 +36,26 @@ class Phase(enum.Enum):
 
 OVER = frozenset({Phase.STOPPED, Phase.FINISHED, Phase.FAILED})
 
+_NO_GANG = frozenset({Phase.SAMPLED, Phase.PAUSED, Phase.STOPPED, Phase.FAILED})
 NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.SAMPLED: frozenset({Phase.STARTING, Phase.STOPPED, Phase.FAILED}),
-    Phase.STARTING: frozenset(
-        {Phase.RUNNING, Phase.RESIZING, Phase.SAMPLED, Phase.PAUSED, Phase.STOPPED, Phase.FAILED}
-    ),
-    Phase.RUNNING: frozenset(
-        {Phase.RESIZING, Phase.SAMPLED, Phase.PAUSED, Phase.STOPPED, Phase.FINISHED, Phase.FAILED}
-    ),
-    Phase.RESIZING: frozenset(
-        {Phase.RUNNING, Phase.SAMPLED, Phase.PAUSED, Phase.STOPPED, Phase.FINISHED, Phase.FAILED}
-    ),
+    Phase.STARTING: _NO_GANG | {Phase.RUNNING, Phase.RESIZING},
+    Phase.RUNNING: _NO_GANG | {Phase.RESIZING, Phase.FINISHED},
+    Phase.RESIZING: _NO_GANG | {Phase.RUNNING, Phase.FINISHED},
     Phase.PAUSED: frozenset({Phase.STARTING, Phase.STOPPED, Phase.FINISHED}),
-    Phase.STOPPED: frozenset(),
-    Phase.FINISHED: frozenset(),
-    Phase.FAILED: frozenset(),
+    **dict.fromkeys(OVER, frozenset()),
 }
 
 
 def check_step(trial: int, before: Phase, after: Phase) -> Phase:
-    """The phase after the step; a step that the table does not have is our bug."""
+    """The phase after the step; a step that is not in the table is a bug of the core."""
     if after not in NEXT[before]:
         raise InvariantError(f"trial {trial} cannot go from {before.value} to {after.value}")
     return after
 
 
 class Activity(enum.IntEnum):
-    """What the slots of a gang are doing. Numbers, because the ledger counts by them all the time."""
+    """What the slots of a gang are doing. Numbers, because the ledger indexes by them."""
 
     STARTING = 0
     TRAINING = 1
@@ -81,17 +72,14 @@ class Lease:
 
 @dataclass(slots=True)
 class Trial:
-    """`values[i]` is the metric after iteration i + 1.
-
-    `saved` is the newest iteration with a durable checkpoint.
-    """
+    """`values[i]` is the metric after iteration i + 1; up to iteration `saved`, a checkpoint is durable."""
 
     number: TrialId
     config: Config
     parent: TrialId | None = None
-    """The trial that it was forked from; the values and the checkpoint up to there are the parent's."""
+    """The trial that it was forked from, whose values and checkpoint it starts with."""
     inherited: int = 0
-    """Iterations that the parent had done."""
+    """Iterations taken over from the parent."""
     phase: Phase = Phase.SAMPLED
     generation: int = 0
     gang: Gang = ()
@@ -100,12 +88,11 @@ class Trial:
     since_s: float = 0.0
     """When the activity began."""
     begun_at: int = 0
-    """Iterations that were done when the gang last began to train."""
+    """Iterations done when the gang last began to train."""
     formed_s: float = 0.0
-    """When the gang formed."""
     lease: Lease | None = None
     visit: Visit | None = None
-    """The part of an iteration that it is on, where models hop."""
+    """The present part of an iteration, where models hop."""
     shares: tuple[tuple[int, ...], ...] = ()
     """The partitions that each member of its gang holds."""
     revoked: bool = False
@@ -114,12 +101,12 @@ class Trial:
     returned: bool = False
     """The trainable has nothing more to train."""
     late_after_s: float | None = None
-    """A lease up to this time was too short for one more iteration; a longer one may do."""
+    """A lease up to this time was too short for one more iteration; a longer one may suffice."""
     crashes: int = 0
     killed: int = 0
-    """How often its gang went though neither its code nor a machine did."""
+    """How often its gang was lost though neither its code nor a machine failed."""
     lost: int = 0
-    """How often a machine took its gang away."""
+    """How often its gang was lost with a machine."""
     error: str | None = None
 
     @property
@@ -138,7 +125,6 @@ class Trial:
         return self.returned or len(self.values) >= until_iteration
 
     def is_through(self, most_iterations: int | None) -> bool:
-        """Nothing is left to train; None: there is no last iteration."""
-        if self.phase.is_over or self.returned:
-            return True
-        return most_iterations is not None and self.has_done(most_iterations)
+        """Whether nothing is left to train; None: there is no last iteration."""
+        is_ended = self.phase.is_over or self.returned
+        return is_ended or (most_iterations is not None and self.has_done(most_iterations))

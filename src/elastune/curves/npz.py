@@ -1,47 +1,61 @@
-"""Curves in a NumPy archive.
-
-The rules, by the shape of the arrays (n configurations, t iterations):
+"""Curves in a NumPy archive, by the shape of the arrays (n configurations, t iterations):
 
 - (n, t) arrays of numbers are metrics, except `time` (seconds since the start) and `seconds` (per iteration).
 - (tasks, n, t) is the same for several tasks, named by `tasks`; one of them is chosen.
 - hyperparameters are the columns of `hp` (n, k), named by `hp_names`; without `hp` the arrays of n values,
-  except those that tell how a training went: `length`, `nan_...` and `..._run`. If there are none, the number
-  of the row is the configuration.
+  except outcomes of the training: `length`, `nan_...` and `..._run`. If there are none, the number of the row
+  is the configuration.
 - a curve is as long as the array `length`, `epochs` or `iterations` says, if it holds whole numbers up to t;
-  else it ends after the last iteration with a time; else it has t iterations. NaN before that is a training
-  that diverged. (NaN alone cannot tell "diverged" from "not run": files use it for both.)
-
-Everything else in the file is ignored.
+  else it ends after the last iteration with a time; else it has t iterations. NaN before that: the training
+  diverged. (NaN alone does not distinguish "diverged" from "not run": files use it for both.)
+- everything else in the file is ignored.
 """
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from elastune.curves.source import CurveFile
-from elastune.curves.table import Recording, choose_metric, choose_parameters, choose_task, to_scalars
+from elastune.curves.table import Array, Recording, choose_metric, choose_parameters, choose_task, to_scalars
 from elastune.errors import JobError
 
-Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
 _TIMES = ("time", "seconds")
 _LENGTHS = ("length", "epochs", "iterations")
 _NUMBERS = "iuf"
+_OUTCOME = re.compile(r"length|nan_.*|.*_run", re.DOTALL)
 
 
-def read_npz(file: CurveFile, metric: str | None) -> Recording:
-    """Read the file; every error names it."""
-    try:
-        return _recording(_load(file.path), file, metric)
-    except JobError as error:
-        raise JobError(f"{file.path}: {error}") from None
+def read_npz(file: CurveFile, wanted: str | None) -> Recording:
+    """`wanted`: the metric."""
+    arrays = _load(file.path)
+    metrics = [
+        name for name, array in arrays.items() if array.ndim in (2, 3) and array.dtype.kind in _NUMBERS
+    ]
+    metric = choose_metric([name for name in metrics if name not in ("hp", *_TIMES)], wanted)
+    arrays = _of_task(arrays, arrays[metric].shape, file.task)
+    curves = arrays[metric].astype(np.float64)
+    count, width = curves.shape
+    columns = _columns(arrays, count)
+    parameters = choose_parameters(columns, file.parameters)
+    values = [to_scalars(columns[name]) for name in parameters] or [list(range(count))]
+    seconds = _seconds(arrays, (count, width))
+    lengths = _given_lengths(_one_each(arrays, count) | columns, file.length, width)
+    if lengths is None:
+        lengths = [width] * count if seconds is None else _timed_lengths(seconds)
+    return Recording(
+        metric=metric,
+        parameters=tuple(parameters) or ("config",),
+        values=list(zip(*values, strict=True)),
+        curves=_cut(curves, lengths),
+        seconds=None if seconds is None else _cut(seconds, lengths),
+    )
 
 
 def _load(path: str) -> Arrays:
@@ -61,36 +75,8 @@ def _load(path: str) -> Arrays:
     return {name: array for name, array in arrays.items() if array.dtype.kind in _NUMBERS + "bU"}
 
 
-def _recording(arrays: Arrays, file: CurveFile, wanted: str | None) -> Recording:
-    metric = choose_metric(
-        [
-            name
-            for name, array in arrays.items()
-            if array.ndim in (2, 3) and array.dtype.kind in _NUMBERS and name not in ("hp", *_TIMES)
-        ],
-        wanted,
-    )
-    arrays = _of_task(arrays, arrays[metric].shape, file.task)
-    curves = arrays[metric].astype(np.float64)
-    count, width = curves.shape
-    columns = _columns(arrays, count)
-    parameters = choose_parameters(columns, file.parameters)
-    values = [to_scalars(columns[name]) for name in parameters] or [list(range(count))]
-    seconds = _seconds(arrays, (count, width))
-    lengths = _told_lengths(_one_each(arrays, count) | columns, file.length, width)
-    if lengths is None:
-        lengths = [width] * count if seconds is None else _timed_lengths(seconds)
-    return Recording(
-        metric=metric,
-        parameters=tuple(parameters) or ("config",),
-        values=list(zip(*values, strict=True)),
-        curves=_cut(curves, lengths),
-        seconds=None if seconds is None else _cut(seconds, lengths),
-    )
-
-
 def _of_task(arrays: Arrays, shape: tuple[int, ...], wanted: str | int | None) -> Arrays:
-    """All arrays that differ by task, at the chosen one."""
+    """The arrays, those by task only for the chosen task."""
     if len(shape) == 2:
         if wanted is not None:
             raise JobError(f"task is {wanted!r}, but the curves are of one task only; leave it out")
@@ -106,7 +92,7 @@ def _of_task(arrays: Arrays, shape: tuple[int, ...], wanted: str | int | None) -
 
 
 def _one_each(arrays: Arrays, count: int) -> Arrays:
-    """What is known of each configuration as a whole."""
+    """The arrays with one value for each configuration."""
     known = ("tasks", "hp_names", *_TIMES)
     return {name: array for name, array in arrays.items() if array.shape == (count,) and name not in known}
 
@@ -114,8 +100,8 @@ def _one_each(arrays: Arrays, count: int) -> Arrays:
 def _columns(arrays: Arrays, count: int) -> Arrays:
     """The hyperparameters."""
     if "hp" not in arrays:
-        found = _one_each(arrays, count)
-        return {name: array for name, array in found.items() if not _is_outcome(name)}
+        found = _one_each(arrays, count).items()
+        return {name: array for name, array in found if not _OUTCOME.fullmatch(name)}
     hp = arrays["hp"]
     if hp.ndim != 2 or len(hp) != count:
         raise JobError(f"`hp` has the shape {hp.shape}; expected one row for each of {count} configurations")
@@ -123,10 +109,6 @@ def _columns(arrays: Arrays, count: int) -> Arrays:
     if len(names) != hp.shape[1]:
         raise JobError(f"`hp_names` has {len(names)} names for the {hp.shape[1]} columns of `hp`")
     return {str(name): hp[:, position] for position, name in enumerate(names)}
-
-
-def _is_outcome(name: str) -> bool:
-    return name == "length" or name.startswith("nan_") or name.endswith("_run")
 
 
 def _seconds(arrays: Arrays, shape: tuple[int, int]) -> Array | None:
@@ -141,27 +123,23 @@ def _seconds(arrays: Arrays, shape: tuple[int, int]) -> Array | None:
     wrong = np.argwhere(~(seconds >= 0.0) & ~np.isnan(seconds) | np.isinf(seconds))
     if wrong.size:
         row, column = wrong[0].tolist()
-        expected = (
-            "seconds, 0 or more" if name == "seconds" else "seconds since the start, never less than before"
-        )
-        raise JobError(
-            f"`{name}` of configuration {row} is {times[row, column]:g} at iteration {column + 1}; "
-            f"expected {expected}"
-        )
+        found = f"{times[row, column]:g} at iteration {column + 1}"
+        expected = ", 0 or more" if name == "seconds" else " since the start, never less than before"
+        raise JobError(f"`{name}` of configuration {row} is {found}; expected seconds{expected}")
     return seconds
 
 
-def _told_lengths(columns: Arrays, wanted: str | None, width: int) -> list[int] | None:
+def _given_lengths(columns: Arrays, wanted: str | None, width: int) -> list[int] | None:
     if wanted is not None and (wanted not in columns or columns[wanted].dtype.kind not in _NUMBERS):
         raise JobError(f"length is {wanted!r}, which holds no number for each configuration")
     for name in (wanted,) if wanted else _LENGTHS:
-        told = columns.get(name)
-        if told is None or told.dtype.kind not in _NUMBERS:
+        given = columns.get(name)
+        if given is None or given.dtype.kind not in _NUMBERS:
             continue
-        if np.all((told >= 0) & (told <= width) & (told == np.floor(told))):
-            return [int(length) for length in told]
+        if np.all((given >= 0) & (given <= width) & (given == np.floor(given))):
+            return [int(length) for length in given]
         if wanted:
-            raise JobError(f"`{name}` goes from {told.min():g} to {told.max():g}; expected 0 to {width}")
+            raise JobError(f"`{name}` goes from {given.min():g} to {given.max():g}; expected 0 to {width}")
     return None
 
 

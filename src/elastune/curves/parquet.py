@@ -1,13 +1,11 @@
-"""Curves in a Parquet file, one row per configuration and iteration.
+"""Curves in a Parquet file, one row per configuration and iteration, by the columns:
 
-The rules, by the columns:
-
-- `config` tells the configurations apart (a number or text), `iteration` counts 1, 2, 3, ... in each.
-- `seconds`, if there, is how long the iteration took on one slot.
-- `task`, if there, tells several tasks apart; one of them is chosen.
+- `config` identifies the configuration (a number or text), `iteration` counts 1, 2, 3, ... in each.
+- `seconds` (optional) is how long the iteration took on one slot.
+- `task` (optional) identifies one of several tasks; one of them is chosen.
 - of the other columns, those that are constant within every configuration are hyperparameters, and numbers
   that are not constant are metrics. Without hyperparameters, `config` itself is one.
-- a curve ends with its last row. NaN or null in the metric is a training that diverged.
+- a curve ends with its last row. NaN or null in the metric: the training diverged.
 """
 
 from __future__ import annotations
@@ -16,41 +14,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from elastune.curves.source import CurveFile
-from elastune.curves.table import Recording, choose_metric, choose_parameters, choose_task, to_scalars
+from elastune.curves.table import Array, Recording, choose_metric, choose_parameters, choose_task, to_scalars
 from elastune.errors import JobError
 from elastune.wording import seen, several
-
-Array = npt.NDArray[Any]
 
 _KNOWN = ("config", "iteration", "seconds", "task")
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")
 _WORDS = ("bool", "string", "large_string", "dictionary")
 
 
-def read_parquet(file: CurveFile, metric: str | None) -> Recording:
-    """Read the file; every error names it."""
-    try:
-        return _recording(_sorted(_load(file.path), file.task), file, metric)
-    except JobError as error:
-        raise JobError(f"{file.path}: {error}") from None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """The file sorted by configuration and iteration; `starts` has where each configuration begins."""
+    """The file sorted by configuration and iteration; `starts`: the first row of each configuration."""
 
     columns: Any
     starts: Array
     sizes: Array
 
-    def codes(self, name: str) -> Array:
-        return _codes(self.columns.column(name))
-
     def is_constant(self, name: str) -> bool:
-        codes = self.codes(name)
+        codes = _codes(self.columns.column(name))
         return bool(np.array_equal(codes, np.repeat(codes[self.starts], self.sizes)))
 
     def is_number(self, name: str) -> bool:
@@ -66,6 +50,27 @@ class _Rows:
         values = numbers.tolist()
         ends = (self.starts + self.sizes).tolist()
         return [values[start:end] for start, end in zip(self.starts.tolist(), ends, strict=True)]
+
+
+def read_parquet(file: CurveFile, wanted: str | None) -> Recording:
+    """`wanted`: the metric."""
+    rows = _sorted(_load(file.path), file.task)
+    if file.length is not None:
+        raise JobError("length goes with .npz files; here a curve ends with its last row")
+    others = [name for name in rows.columns.column_names if name not in _KNOWN and rows.is_plain(name)]
+    constant = [name for name in others if name != wanted and rows.is_constant(name)]
+    metric = choose_metric([name for name in others if name not in constant and rows.is_number(name)], wanted)
+    parameters = choose_parameters(constant, file.parameters) or ["config"]
+    firsts = rows.columns.take(rows.starts)
+    values = [to_scalars(firsts.column(name).to_pylist()) for name in parameters]
+    timed = "seconds" in rows.columns.column_names
+    return Recording(
+        metric=metric,
+        parameters=tuple(parameters),
+        values=list(zip(*values, strict=True)),
+        curves=rows.by_configuration(rows.numbers(metric)),
+        seconds=rows.by_configuration(_seconds(rows)) if timed else None,
+    )
 
 
 def _load(path: str) -> Any:
@@ -85,10 +90,8 @@ def _load(path: str) -> Any:
 def _sorted(columns: Any, task: str | int | None) -> _Rows:
     for name in ("config", "iteration"):
         if name not in columns.column_names:
-            found = several(columns.column_names)
-            raise JobError(
-                f"there is no column {name!r}; expected one row per config and iteration (it has {found})"
-            )
+            layout = f"one row per config and iteration (it has {several(columns.column_names)})"
+            raise JobError(f"there is no column {name!r}; expected {layout}")
     columns = _of_task(columns, task)
     if not columns.num_rows:
         raise JobError("there are no rows in it")
@@ -121,25 +124,6 @@ def _of_task(columns: Any, wanted: str | int | None) -> Any:
     return columns.filter(codes.indices.to_numpy() == names.index(choose_task(names, wanted)))
 
 
-def _recording(rows: _Rows, file: CurveFile, wanted: str | None) -> Recording:
-    if file.length is not None:
-        raise JobError("length goes with .npz files; here a curve ends with its last row")
-    others = [name for name in rows.columns.column_names if name not in _KNOWN and rows.is_plain(name)]
-    constant = [name for name in others if name != wanted and rows.is_constant(name)]
-    metric = choose_metric([name for name in others if name not in constant and rows.is_number(name)], wanted)
-    parameters = choose_parameters(constant, file.parameters) or ["config"]
-    firsts = rows.columns.take(rows.starts)
-    values = [to_scalars(firsts.column(name).to_pylist()) for name in parameters]
-    timed = "seconds" in rows.columns.column_names
-    return Recording(
-        metric=metric,
-        parameters=tuple(parameters),
-        values=list(zip(*values, strict=True)),
-        curves=rows.by_configuration(rows.numbers(metric)),
-        seconds=rows.by_configuration(_seconds(rows)) if timed else None,
-    )
-
-
 def _seconds(rows: _Rows) -> Array:
     seconds = rows.numbers("seconds")
     wrong = np.flatnonzero(~(seconds >= 0.0) & ~np.isnan(seconds) | np.isinf(seconds))
@@ -155,6 +139,6 @@ def _kind(columns: Any, name: str) -> str:
 
 
 def _codes(column: Any) -> Array:
-    """The same number for the same value, in the order of first appearance, whatever the type."""
+    """Equal numbers for equal values of any type, in the order of first appearance."""
     encoded = column.combine_chunks().dictionary_encode()
     return np.asarray(encoded.indices.fill_null(-1).to_numpy())

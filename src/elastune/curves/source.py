@@ -1,10 +1,7 @@
-"""What a simulated run needs to know of a training: how configurations learn, and how long that takes.
+"""Trainings of simulated runs: how configurations learn, how long that takes, and how a job names them.
 
-A training of which nothing is known yet: every trial gets a random rank that it keeps.
-
-How a job names its trainable, before anything is opened.
-
-The simulated training function of HyperSched (SoCC 2019, section 6).
+`UnknownSource` stands for a training of which nothing is known: every trial has a random rank that it keeps.
+`HyperSchedFunction` is the simulated training function of HyperSched (SoCC 2019, section 6),
 
     Score(k) = (2 - (1 / (0.01 b0 k + 0.1 b1 + 0.5) + 0.01 b2)) / 2
 
@@ -30,32 +27,37 @@ from elastune.space.space import Space
 from elastune.wording import seen
 
 Row = Mapping[str, float]
+Function = Callable[..., object]
+
+CURVE_SUFFIXES = (".npz", ".parquet")
+_SCALE = 0.1
+_LAST_RANK = 0.9999
+_METRIC = "score"
 
 
 class Curve(Protocol):
-    """How one configuration learns. Iterations are counted from 1; both ends of a range are included."""
+    """How one configuration learns. Iterations count from 1; both ends of a range are included."""
 
     @property
     def length(self) -> int | None:
-        """The iterations after which training is finished by itself; None: endless, or not known yet."""
+        """The iterations after which training ends by itself; None: endless, or not known yet."""
         ...
 
     def rows(self, first: int, last: int) -> Sequence[Row]:
-        """The metrics of these iterations, fewer where the curve ends before.
+        """The metrics of these iterations, fewer if the curve ends before. NaN: the training diverged.
 
-        Asking again gives the same rows, since a trial may lose work and repeat it. NaN is a training that
-        diverged. An exception is the user's code that crashed; asking for one iteration after the other then
-        tells where.
+        A second call gives the same rows, since a trial may lose work and repeat it. An exception is a crash
+        of the user's code; calls for single iterations then find which one.
         """
         ...
 
     def seconds(self, first: int, last: int) -> Sequence[float] | None:
-        """The measured seconds of these iterations on one slot; None: the profile tells."""
+        """The measured seconds of these iterations on one slot; None: take the profile's."""
         ...
 
 
 class CurveSource(Protocol):
-    """All configurations together. What it says of itself holds where the job says nothing else."""
+    """All configurations together. Its properties are defaults for what the job does not give."""
 
     @property
     def metric(self) -> str:
@@ -70,43 +72,54 @@ class CurveSource(Protocol):
 
     @property
     def table(self) -> Sequence[Configuration] | None:
-        """All configurations that there are; None: any can be trained."""
+        """All configurations; None: any can be trained."""
         ...
 
     @property
     def longest(self) -> int | None:
-        """The most iterations that make sense to train; None: nobody knows."""
+        """The most iterations worth training; None: not known."""
         ...
 
     def curve(self, config: Configuration, seed: tuple[int, int]) -> Curve:
-        """`seed` is the seed of the run and the number of the trial, for curves that are random."""
+        """`seed`: the seed of the run and the number of the trial, for random curves."""
         ...
 
     def profile(self) -> Profile | None:
-        """What the recorded times tell about the speed; None: nothing is known."""
+        """The speed by the recorded times; None: not known."""
         ...
 
 
-class UnknownCurve:
+class UnmeasuredCurve:
+    """A curve without recorded seconds, endless unless it sets a length."""
+
     length: int | None = None
 
+    def seconds(self, first: int, last: int) -> Sequence[float] | None:
+        return None
+
+
+class BareSource:
+    """A source without defaults for the job."""
+
+    mode: Mode | None = None
+    space: Space | None = None
+    table: Sequence[Configuration] | None = None
+    longest: int | None = None
+
+    def profile(self) -> Profile | None:
+        return None
+
+
+class UnknownCurve(UnmeasuredCurve):
     def __init__(self, metric: str, value: float) -> None:
         self._row = {metric: value}
 
     def rows(self, first: int, last: int) -> Sequence[Row]:
         return [self._row] * (last - first + 1)
 
-    def seconds(self, first: int, last: int) -> Sequence[float] | None:
-        return None
 
-
-class UnknownSource:
-    """For quotes of policies that decide by what they see: what they will see is not known beforehand."""
-
-    mode: Mode | None = None
-    space: Space | None = None
-    table: Sequence[Configuration] | None = None
-    longest: int | None = None
+class UnknownSource(BareSource):
+    """For quotes of policies that decide by metrics, which are not known beforehand."""
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
@@ -114,21 +127,13 @@ class UnknownSource:
     def curve(self, config: Configuration, seed: tuple[int, int]) -> UnknownCurve:
         return UnknownCurve(self.metric, random.Random(repr(seed)).random())  # noqa: S311
 
-    def profile(self) -> Profile | None:
-        return None
-
-
-CURVE_SUFFIXES = (".npz", ".parquet")
-
-Function = Callable[..., object]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveFile:
-    """A file of recorded curves. What is None is found by the rules for such files.
+    """A file of recorded curves. None: found by the rules for such files.
 
-    `task` is the one of several tasks; `parameters` are the hyperparameters; `length` is the array that holds
-    the number of iterations of each configuration.
+    `task`: which of several tasks; `parameters`: the hyperparameters; `length`: the array with the number of
+    iterations of each configuration.
     """
 
     path: str
@@ -141,7 +146,7 @@ Reference = str | CurveFile | Function
 
 
 def located(reference: Reference, folder: Path) -> Reference:
-    """The same reference with its path, if it has one, seen from the working folder instead of `folder`."""
+    """The same reference with its path, if any, relative to the working folder instead of `folder`."""
     if isinstance(reference, CurveFile):
         return replace(reference, path=str(folder / reference.path))
     if not isinstance(reference, str):
@@ -152,54 +157,37 @@ def located(reference: Reference, folder: Path) -> Reference:
     return f"{folder / path}{colon}{name}" if path.endswith(".py") else reference
 
 
-_SCALE = 0.1
-_LAST_RANK = 0.9999
-_METRIC = "score"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HyperSchedCurve:
+class HyperSchedCurve(UnmeasuredCurve):
     b0: float
     b1: float
     b2: float
 
-    @property
-    def length(self) -> None:
-        return None
-
     def rows(self, first: int, last: int) -> Sequence[Row]:
-        # A loop on purpose: with numpy, leases of 1 to 30 iterations take 2 to 9 times as long, and 500 only
-        # a quarter less.
+        # Not numpy: leases of 1 to 30 iterations would take 2 to 9 times as long, 500 only a quarter less.
         slope, offset, top = 0.01 * self.b0, 0.1 * self.b1 + 0.5, 1.0 - 0.005 * self.b2
         return [{_METRIC: top - 0.5 / (slope * k + offset)} for k in range(first, last + 1)]
 
-    def seconds(self, first: int, last: int) -> None:
-        return None
 
-
-class HyperSchedFunction:
-    """Its own space draws `b0` through its rank: a uniform number, as no range of a space is exponential.
+class HyperSchedFunction(BareSource):
+    """Its space draws `b0` by its rank, a uniform number, because no range of a space is exponential.
 
     A job may search over `b0`, `b1` and `b2` themselves instead.
     """
 
     metric = _METRIC
     mode = Mode.MAX
-    table = None
     longest = 500
-    space: Space = parse_space({name: {"float": [0.0, 1.0]} for name in ("b0_rank", "b1", "b2")})
+    space = parse_space({name: {"float": [0.0, 1.0]} for name in ("b0_rank", "b1", "b2")})
 
     def curve(self, config: Configuration, seed: tuple[int, int]) -> HyperSchedCurve:
         b0 = _at_rank(_number(config, "b0_rank")) if "b0_rank" in config else _number(config, "b0")
         return HyperSchedCurve(b0=b0, b1=_number(config, "b1"), b2=_number(config, "b2"))
 
-    def profile(self) -> None:
-        return None
-
 
 def _at_rank(rank: float) -> float:
-    """The quantile of the exponential distribution, up to the best of ten thousand: the last one is infinite,
-    and whoever clips a rank to 1 would find a model that has learnt everything after one iteration."""
+    """The quantile of the exponential distribution, up to the best of ten thousand: at rank 1 it is infinite,
+    and a model would have learnt everything after one iteration."""
     return -_SCALE * math.log1p(-min(rank, _LAST_RANK))
 
 

@@ -1,9 +1,7 @@
 """Recorded learning curves as a trainable: the configurations of a table, replayed.
 
-Decides how a configuration finds its curve and what the recorded seconds tell about speed. Which numbers of a
-file are curves, hyperparameters and seconds is decided by its reader.
-
-Choosing among what a file of curves holds, the same for every format.
+Decides how a configuration finds its curve, what the recorded seconds say about speed, and how a job chooses
+among the metrics, tasks and parameters of a file. Which arrays or columns those are is left to the readers.
 """
 
 from __future__ import annotations
@@ -25,13 +23,14 @@ from elastune.space.space import Scalar
 from elastune.wording import did_you_mean, seen, several
 
 Values = tuple[Scalar, ...]
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What a reader found: per configuration its values, its metric, and its seconds per iteration.
+    """What a reader found: per configuration its values, its metric and its seconds per iteration.
 
-    A metric of NaN is a training that diverged; seconds of NaN were not measured.
+    A metric of NaN: the training diverged; seconds of NaN: not measured.
     """
 
     metric: str
@@ -61,7 +60,7 @@ class TableCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveTable:
-    """`found` has the curves of each configuration: several where it was trained more than once."""
+    """`found`: the curves of each configuration, several if it was trained more than once."""
 
     source: str
     metric: str
@@ -74,7 +73,7 @@ class CurveTable:
 
     @classmethod
     def of(cls, recording: Recording, *, source: str) -> CurveTable:
-        """A configuration without a single iteration was never run and is left out."""
+        """A configuration without an iteration was never run and is left out."""
         found: dict[Values, list[TableCurve]] = {}
         measured = None if recording.seconds is None else _completed(recording.seconds)
         for position, values in enumerate(recording.values):
@@ -98,7 +97,7 @@ class CurveTable:
         return max(curve.length for curves in self.found.values() for curve in curves)
 
     def curve(self, config: Configuration, seed: tuple[int, int]) -> TableCurve:
-        """Of a configuration that was trained more than once, the seed chooses the training."""
+        """If a configuration was trained more than once, the seed chooses the training."""
         try:
             repeats = self.found[tuple([config[name] for name in self.parameters])]
         except (KeyError, TypeError):
@@ -110,10 +109,7 @@ class CurveTable:
         return repeats[sum(seed) % len(repeats)]
 
     def profile(self) -> Profile | None:
-        """The mean over configurations, how far they are apart (spread), and the noise within each.
-
-        More slots do not help, since the recording says nothing about them.
-        """
+        """Mean and spread over configurations, noise within each; no speedup, which is not recorded."""
         groups = [_measured(each) for each in self.seconds or ()]
         groups = [group for group in groups if group and max(group) > 0.0]
         if not groups:
@@ -128,16 +124,14 @@ class CurveTable:
 
 
 def _completed(seconds: Sequence[list[float]]) -> list[list[float]] | None:
-    """What was not measured takes as long as the rest of its configuration, or else of all."""
+    """Iterations that were not measured take the mean of their configuration, or else of all."""
     everything = [fmean(known) for each in seconds if (known := _measured(each))]
     if not everything:
         return None
-    typical = fmean(everything)
     completed: list[list[float]] = []
     for each in seconds:
-        known = _measured(each)
-        fill = fmean(known) if known else typical
-        completed.append(each if len(known) == len(each) else [fill if math.isnan(s) else s for s in each])
+        fill = fmean(_measured(each) or everything)
+        completed.append([fill if math.isnan(s) else s for s in each])
     return completed
 
 
@@ -146,32 +140,29 @@ def _measured(seconds: list[float]) -> list[float]:
 
 
 def choose_metric(metrics: Sequence[str], wanted: str | None) -> str:
-    """The metric that the job names; it need not name the only one."""
+    """The metric that the job names; without a name, the only one."""
     if not metrics:
         raise JobError("there are no curves in it")
-    if wanted is None:
-        if len(metrics) == 1:
-            return metrics[0]
-        raise JobError(f"metric is missing; expected one of the curves: {several(metrics)}")
-    if wanted not in metrics:
-        hint = did_you_mean(wanted, metrics)
-        raise JobError(f"metric is {wanted!r}; expected one of the curves: {several(metrics)}{hint}")
-    return wanted
+    return str(_choose("metric", metrics, wanted, "one of the curves"))
 
 
 def choose_task(tasks: Sequence[str | int], wanted: str | int | None) -> str | int:
-    """The task that the job names; it need not name the only one."""
-    if wanted is None and len(tasks) == 1:
-        return tasks[0]
-    if wanted is None or wanted not in tasks:
-        seen = "missing" if wanted is None else repr(wanted)
-        hint = did_you_mean(wanted, map(str, tasks))
-        raise JobError(f"task is {seen}; expected one of: {several(map(str, tasks))}{hint}")
+    """The task that the job names; without a name, the only one."""
+    return _choose("task", tasks, wanted, "one of")
+
+
+def _choose(key: str, choices: Sequence[str | int], wanted: str | int | None, expected: str) -> str | int:
+    if wanted is None and len(choices) == 1:
+        return choices[0]
+    if wanted is None or wanted not in choices:
+        given, names = "missing" if wanted is None else repr(wanted), [str(each) for each in choices]
+        hint = did_you_mean(wanted, names)
+        raise JobError(f"{key} is {given}; expected {expected}: {several(names)}{hint}")
     return wanted
 
 
 def choose_parameters(columns: Collection[str], wanted: Sequence[str] | None) -> list[str]:
-    """The hyperparameters: those that the job names, or all that there are."""
+    """The hyperparameters that the job names, or all."""
     for name in wanted or ():
         if name not in columns:
             hint = did_you_mean(name, columns)
@@ -179,7 +170,7 @@ def choose_parameters(columns: Collection[str], wanted: Sequence[str] | None) ->
     return list(wanted or columns)
 
 
-def to_scalars(column: npt.NDArray[Any] | Iterable[Scalar]) -> list[Scalar]:
-    """Plain values. NaN, which equals nothing and is not JSON, becomes None: the value does not apply."""
+def to_scalars(column: Array | Iterable[Scalar]) -> list[Scalar]:
+    """Plain values. NaN, which equals nothing and is not JSON, becomes None: does not apply."""
     values = column.tolist() if hasattr(column, "tolist") else list(column)
     return [None if isinstance(value, float) and math.isnan(value) else value for value in values]

@@ -1,14 +1,11 @@
-"""Which hole a gang goes into. A hole is the free slots of one node; only its size matters here.
+"""The board of placement: nodes are numbers, oldest first, and a gang is the nodes that it is on.
 
-RubberBand's `get_best_fit` with a finer notion of "best": a hole loses room for larger gangs or it does not,
-and losing none comes first, from the whole node downwards; then the smallest hole. (One slot into holes of
-2 and 3: the plain best fit leaves 1 + 3, room for one gang of 2; this one leaves 2 + 2, room for two.)
-
-If every size divides the next larger one, as powers of two do, largest first into any hole finds room for
-all whenever there is room: a larger gang takes exactly its multiple of the room for smaller ones, wherever
-it goes. For other sizes a search with a limit of steps follows when the first try fails.
-
-The board that placement works on: nodes are numbers, oldest first, and a gang is the nodes it lies on.
+A hole is the free slots of one node; only its size matters. `Fitter` is RubberBand's `get_best_fit` with a
+finer "best": a hole that loses no room for larger gangs comes first, compared from the whole node downwards;
+then the smallest hole. (One slot into holes of 2 and 3: plain best fit leaves 1 + 3, room for one gang of 2;
+this leaves 2 + 2, room for two.) If every size divides the next larger one, as powers of two do, largest
+first into any hole places all gangs if that is possible: a larger gang takes exactly its multiple of the room
+for smaller ones, wherever it goes. For other sizes a limited search follows when the first try fails.
 """
 
 from __future__ import annotations
@@ -21,15 +18,15 @@ from itertools import pairwise
 
 from elastune.model.ids import TrialId
 
+Seats = dict[TrialId, tuple[int, ...]]
+Units = list[tuple[int, TrialId]]
 MAX_SEARCH_UNITS = 48
 MAX_SEARCH_STEPS = 2_000
 
 
 def units_of(slots: int, slots_per_node: int) -> tuple[int, ...]:
-    """What a gang takes on each of its nodes: one node with its slots, or whole nodes."""
-    if slots <= slots_per_node:
-        return (slots,)
-    return (slots_per_node,) * -(-slots // slots_per_node)
+    """The slots of a gang on each of its nodes: a part of one node, or whole nodes."""
+    return (slots,) if slots <= slots_per_node else (slots_per_node,) * -(-slots // slots_per_node)
 
 
 class Fitter:
@@ -39,7 +36,7 @@ class Fitter:
         self.slots_per_node = slots_per_node
         parts = sorted({size for size in sizes if size < slots_per_node})
         self.levels = (*sorted({1, *parts} - {slots_per_node}), slots_per_node)
-        # A whole node only goes into an empty one, so it need not be a multiple of the others.
+        # A whole node only fits an empty one, so it need not be a multiple of the others.
         self.divisible = all(larger % smaller == 0 for smaller, larger in pairwise(parts))
         self._orders: dict[int, tuple[int, ...]] = {}
 
@@ -48,7 +45,7 @@ class Fitter:
         return next((hole for hole in self.order(size) if holes[hole]), None)
 
     def fit(self, units: Sequence[int], holes: Sequence[int]) -> list[int] | None:
-        """A hole for every unit (largest first), or None if no way was found."""
+        """A hole for every unit (largest first); None if none was found."""
         left, chosen = list(holes), []
         for size in units:
             hole = self.first_fit(size, left)
@@ -63,12 +60,11 @@ class Fitter:
         return _Search(self, units).run(holes)
 
     def may_fit(self, units: Sequence[int], holes: Sequence[int]) -> bool:
-        """No level lacks room: necessary for all sizes, and enough for divisible ones."""
+        """No level lacks room: necessary for all sizes, sufficient for divisible ones."""
         return all(room >= 0 for room in self.room(units, holes))
 
-    def room(self, units: Iterable[int], holes: Sequence[int]) -> list[int]:
-        """For every level, how many more units of that size there is room for, negative if too few."""
-        units = list(units)
+    def room(self, units: Sequence[int], holes: Sequence[int]) -> list[int]:
+        """For every level, how many more units of that size fit; negative: how many do not."""
         return [
             sum(count * (hole // level) for hole, count in enumerate(holes))
             - sum(size // level for size in units)
@@ -76,22 +72,21 @@ class Fitter:
         ]
 
     def order(self, size: int) -> tuple[int, ...]:
-        """All holes that hold a unit of this size, best first."""
+        """All holes for a unit of this size, best first."""
         if size not in self._orders:
-            holes = range(size, self.slots_per_node + 1)
-            self._orders[size] = tuple(sorted(holes, key=lambda hole: (*self._loss(hole, size), hole)))
-        return self._orders[size]
 
-    def _loss(self, hole: int, size: int) -> list[int]:
-        return [hole // level - (hole - size) // level for level in reversed(self.levels)]
+            def loss(hole: int) -> list[int]:
+                return [*(hole // level - (hole - size) // level for level in reversed(self.levels)), hole]
+
+            self._orders[size] = tuple(sorted(range(size, self.slots_per_node + 1), key=loss))
+        return self._orders[size]
 
 
 class _Search:
-    """Depth first over the holes of every unit; equal holes are one choice, failed states are remembered."""
+    """Depth first over the holes of every unit; equal holes are one choice, failed states are kept."""
 
     def __init__(self, fitter: Fitter, units: Sequence[int]) -> None:
-        self._fitter = fitter
-        self._units = units
+        self._fitter, self._units = fitter, units
         self._failed: set[tuple[int, ...]] = set()
         self._steps = MAX_SEARCH_STEPS
 
@@ -114,26 +109,22 @@ class _Search:
                 if self._extend(chosen, holes):
                     return True
                 chosen.pop()
-                _fill(holes, hole, size, undo=True)
+                _fill(holes, hole, size, count=-1)
         self._failed.add(state)
         return False
 
 
-def _fill(holes: list[int], hole: int, size: int, *, undo: bool = False) -> None:
-    one = -1 if undo else 1
-    holes[hole] -= one
-    holes[hole - size] += one
-
-
-Seats = Mapping[TrialId, tuple[int, ...]]
+def _fill(holes: list[int], hole: int, size: int, count: int = 1) -> None:
+    holes[hole] -= count
+    holes[hole - size] += count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangTask:
     """Seat every target on the staying nodes and leave `closing` of them empty.
 
-    `open_slots` is what locked gangs leave of each node; `targets` come in order of rank; `before` says which
-    staying nodes gangs lie on now, and `held` how many slots they have if all their nodes stay.
+    `open_slots`: what locked gangs leave of each node; `targets`: in order of rank; `before`: the present
+    gangs' staying nodes; `held`: the slots of those whose nodes all stay.
     """
 
     slots_per_node: int
@@ -144,16 +135,15 @@ class GangTask:
     closing: int
 
     @property
-    def kept(self) -> dict[TrialId, tuple[int, ...]]:
-        """The gangs that could stay where they are: on staying nodes, with the size they need."""
+    def kept(self) -> Seats:
+        """The gangs that could stay where they are: their nodes stay and their size is right."""
         return {t: self.before[t] for t, slots in self.targets.items() if self.held.get(t) == slots}
 
-    def units(self, trials: Iterable[TrialId]) -> list[tuple[int, TrialId]]:
+    def units(self, trials: Iterable[TrialId]) -> Units:
         """The units of these trials, largest first, then by rank."""
-        wanted = set(trials)
-        ranked = [trial for trial in self.targets if trial in wanted]
-        units = [(u, trial) for trial in ranked for u in units_of(self.targets[trial], self.slots_per_node)]
-        return sorted(units, key=lambda unit: -unit[0])
+        wanted, size = set(trials), self.slots_per_node
+        ranked = ((trial, slots) for trial, slots in self.targets.items() if trial in wanted)
+        return sorted(((u, t) for t, slots in ranked for u in units_of(slots, size)), key=lambda u: -u[0])
 
     def free_slots(self, seated: Seats) -> list[int]:
         """What these gangs leave of each node."""
@@ -167,16 +157,15 @@ class GangTask:
         return Fitter(self.targets.values(), self.slots_per_node)
 
     def lack(self, seated: Seats) -> dict[int, int]:
-        """How much room is missing for the other targets if these gangs are seated so, by level."""
-        fitter = self.fitter()
-        free = Counter(self.free_slots(seated))
+        """By level, how many units of the other targets do not fit beside these gangs."""
+        fitter, free = self.fitter(), Counter(self.free_slots(seated))
         units = [size for size, _ in self.units(self.targets.keys() - seated.keys())]
         units += [self.slots_per_node] * self.closing
         room = fitter.room(units, [free[hole] for hole in range(self.slots_per_node + 1)])
         return {level: -left for level, left in zip(fitter.levels, room, strict=True) if left < 0}
 
     def moves(self, seats: Seats) -> int:
-        """How many gangs leave their place though their size and nodes would let them stay."""
+        """How many gangs move that could stay."""
         return sum(set(nodes) != set(seats[trial]) for trial, nodes in self.kept.items())
 
 
@@ -195,7 +184,7 @@ class PlacementBoard:
             heapq.heapify(heap)
 
     def close(self, count: int) -> bool:
-        """Take the oldest empty nodes out of play, because minimum charges are paid on the old ones."""
+        """Close the oldest empty nodes, because their minimum charges are paid."""
         size = len(self.holes) - 1
         empty = [node for node, slots in enumerate(self.free) if slots == size][:count]
         for node in empty:
@@ -203,7 +192,7 @@ class PlacementBoard:
         return len(empty) == count
 
     def take(self, size: int, hole: int, preferred: Collection[int] = ()) -> int:
-        """Put a unit into a hole of this size and say on which node."""
+        """Put a unit into a hole of this size; returns the node."""
         at_home = [node for node in preferred if self.free[node] == hole]
         node = max(at_home) if at_home else self._youngest(hole)
         self.shift(node, -size)
@@ -223,7 +212,7 @@ class PlacementBoard:
 
 
 def seat(task: GangTask, evicted: Collection[TrialId]) -> Seats | None:
-    """Keep all but the evicted gangs where they are and find room for the rest, if there is."""
+    """Keep all but the evicted gangs where they are and find room for the others, if there is any."""
     stay = {trial: nodes for trial, nodes in task.kept.items() if trial not in evicted}
     board = PlacementBoard(task.free_slots(stay), task.slots_per_node)
     if not board.close(task.closing):
@@ -233,12 +222,9 @@ def seat(task: GangTask, evicted: Collection[TrialId]) -> Seats | None:
     return None if chosen is None else stay | fill(board, units, chosen, task.before)
 
 
-def fill(
-    board: PlacementBoard, units: Sequence[tuple[int, TrialId]], chosen: Sequence[int], before: Seats
-) -> dict[TrialId, tuple[int, ...]]:
-    """Put every unit into its chosen hole, where a gang lay before if that is as good."""
-    seats: dict[TrialId, tuple[int, ...]] = {}
+def fill(board: PlacementBoard, units: Units, chosen: Sequence[int], before: Seats) -> Seats:
+    """Put every unit into its chosen hole, on a node of the gang's own if there is one."""
+    seats: Seats = {}
     for (size, trial), hole in zip(units, chosen, strict=True):
-        node = board.take(size, hole, before.get(trial, ()))
-        seats[trial] = (*seats.get(trial, ()), node)
+        seats[trial] = (*seats.get(trial, ()), board.take(size, hole, before.get(trial, ())))
     return seats

@@ -1,12 +1,12 @@
 """RubberBand's Algorithm 3 under the colocation invariant: largest first, best fit, displace smaller gangs.
 
-Used where `evicting` has no answer: for sizes that do not divide each other, and when so much is lacking that
-an exact answer would take too long. A gang that was seated here is not displaced again, so this ends. For
-sizes that divide each other it always seats all (if there is room at all, then some node has it once its
-smaller gangs are gone, and only larger ones were seated before); for others it may end without room.
+Used where `eviction` has no answer: for sizes that do not divide each other, and when an exact answer would
+take too long. A gang that was seated here is not displaced again, so this ends. With sizes that divide each
+other it always seats all (if there is room at all, some node has it once its smaller gangs are gone, and only
+larger ones were seated before); with others it may fail.
 
 Deviations: units are never split (the paper takes what a node has and goes on); a node is chosen by the
-fewest gangs displaced, not by its free space; gangs of whole nodes are not displaced, as nothing is gained.
+fewest gangs displaced, not by its free space; gangs of whole nodes are not displaced: that gains nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Shape = tuple[int, tuple[int, ...]]
 
 
 def displace(task: GangTask, evicted: Collection[TrialId] = ()) -> Seats | None:
-    """Seat all targets, starting without the evicted gangs; None if some unit finds no room."""
-    return _Displacing(task, evicted).run()
+    """Seat all targets, starting without the evicted gangs; None if a unit finds no room."""
+    return _Displacement(task, evicted).run()
 
 
-class _Displacing:
+class _Displacement:
     def __init__(self, task: GangTask, evicted: Collection[TrialId]) -> None:
         self._task = task
         self._fitter = task.fitter()
@@ -59,7 +59,7 @@ class _Displacing:
         return self._seats
 
     def _close(self) -> bool:
-        """Empty as many nodes as are to be closed, then close the oldest empty ones."""
+        """Empty as many nodes as must be closed, then close the oldest empty ones."""
         size = self._task.slots_per_node
         while self._board.holes[size] < self._task.closing:
             if self._make_space(size) is None:
@@ -76,7 +76,7 @@ class _Displacing:
         return node
 
     def _make_space(self, size: int) -> int | None:
-        """Displace gangs on the node where the fewest, then the smallest, have to go."""
+        """Displace gangs on the node where the fewest, then the smallest, must go."""
         prices = []
         for shape, nodes in list(self._alike.items()):
             while nodes and self._shape(nodes[0]) != shape:
@@ -95,8 +95,8 @@ class _Displacing:
 
     def _remove(self, node: int, size: int) -> None:
         """Displace the lowest-ranked gang of this size."""
-        alike = [trial for trial in self._tenants[node] if self._task.targets[trial] == size]
-        trial = max(alike, key=lambda trial: self._rank[trial])
+        alike = (trial for trial in self._tenants[node] if self._task.targets[trial] == size)
+        trial = max(alike, key=self._rank.__getitem__)
         self._tenants[node].remove(trial)
         self._board.shift(node, size)
         del self._seats[trial]

@@ -1,7 +1,4 @@
-"""What placement is asked: the nodes there are, where gangs lie now, and what every trial wishes.
-
-What placement answers: a gang for every trial, and what that changes.
-"""
+"""The request to placement (nodes, present gangs, wishes), and its answer: a gang for every trial."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from elastune.model.ids import Gang, NodeId, Slot, TrialId
 
 
 class ShrinkTo(Enum):
-    """The sizes below its wish that a gang may get; above a node they are always whole nodes."""
+    """The sizes below its wish that a gang may get; above one node, always whole nodes."""
 
     POWER_OF_TWO = "power-of-two"
     ANY = "any"
@@ -22,10 +19,7 @@ class ShrinkTo(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementNodes:
-    """The nodes that are up, oldest first. What is not named here is lost.
-
-    A leaving node takes nothing new, and what lies on it has to go elsewhere.
-    """
+    """The nodes that are up, oldest first; all others are lost. Gangs must move off a leaving node."""
 
     nodes: tuple[NodeId, ...]
     slots_per_node: int
@@ -44,7 +38,7 @@ class PlacementNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotWish:
-    """So many slots for a trial, if they can be had."""
+    """The slots that a trial should get, if possible."""
 
     trial: TrialId
     slots: int
@@ -54,8 +48,8 @@ class SlotWish:
 class PlacementRequest:
     """One epoch of placement. Wishes are ordered, best first; trials without a wish stop.
 
-    `locked` gangs were reassigned but have not acquired their slots yet (RubberBand 4.4.1): they stay as
-    they are, whatever is wished for them, even on a leaving node. Only the loss of a node ends a lock.
+    `locked` gangs were reassigned but have not acquired their slots yet (RubberBand 4.4.1): they stay as they
+    are, whatever their wish, even on a leaving node. Only the loss of a node ends a lock.
     """
 
     cluster: PlacementNodes
@@ -74,9 +68,8 @@ class PlacementRequest:
         for wish in self.wishes:
             if wish.slots < 1:
                 raise InvariantError(f"trial {wish.trial} wishes {wish.slots} slots, expected at least 1")
-        homeless = sorted(self.locked - self.present.keys())
-        if homeless:
-            raise InvariantError(f"trials {homeless} are locked, but have no gang")
+        if without_gang := sorted(self.locked - self.present.keys()):
+            raise InvariantError(f"trials {without_gang} are locked, but have no gang")
         check_gangs(self.present, self.cluster.slots_per_node)
 
     @property
@@ -85,34 +78,30 @@ class PlacementRequest:
         up = set(self.cluster.nodes)
         return {trial: gang for trial, gang in self.present.items() if all(slot.node in up for slot in gang)}
 
+    @property
+    def alive_locked(self) -> dict[TrialId, Gang]:
+        return {trial: gang for trial, gang in self.alive.items() if trial in self.locked}
+
 
 def check_gangs(gangs: Mapping[TrialId, Gang], slots_per_node: int) -> None:
-    """No slot twice, no gang scattered, a gang that exceeds a node alone on its nodes."""
+    """No slot twice, no gang scattered, a gang larger than a node alone on its nodes."""
     taken: dict[Slot, TrialId] = {}
     for trial, gang in gangs.items():
-        nodes = dict.fromkeys(slot.node for slot in gang)
-        if not gang or len(nodes) != -(-len(gang) // slots_per_node):
-            raise InvariantError(
-                f"trial {trial} has {len(gang)} slots on {len(nodes)} nodes of {slots_per_node}"
-            )
-        whole = len(gang) > slots_per_node
-        reserved = (
-            [Slot(node, number) for node in nodes for number in range(slots_per_node)] if whole else gang
-        )
-        for slot in reserved:
+        nodes, size = dict.fromkeys(slot.node for slot in gang), len(gang)
+        if not gang or len(nodes) != -(-size // slots_per_node):
+            raise InvariantError(f"trial {trial} has {size} slots on {len(nodes)} nodes of {slots_per_node}")
+        whole = (Slot(node, number) for node in nodes for number in range(slots_per_node))
+        for slot in whole if size > slots_per_node else gang:
+            where = f"slot {slot.number} of {slot.node}"
             if not 0 <= slot.number < slots_per_node:
-                raise InvariantError(
-                    f"trial {trial} holds slot {slot.number} of a node with {slots_per_node}"
-                )
+                raise InvariantError(f"trial {trial} holds {where}, which has {slots_per_node}")
             if slot in taken:
-                raise InvariantError(
-                    f"trials {taken[slot]} and {trial} share slot {slot.number} of {slot.node}"
-                )
+                raise InvariantError(f"trials {taken[slot]} and {trial} share {where}")
             taken[slot] = trial
 
 
 class Change(Enum):
-    """What becomes of the gang of a trial."""
+    """What changes for the gang of a trial."""
 
     STAY = "stay"  # the same slots
     MOVE = "move"  # as many slots, elsewhere
@@ -123,7 +112,7 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """A trial that gets less than it wished, perhaps nothing."""
+    """A trial that gets fewer slots than wished, perhaps none."""
 
     trial: TrialId
     wished: int
@@ -132,14 +121,14 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The gangs of an epoch. `changes` names every trial that has a gang before or after."""
+    """The gangs of an epoch. `changes` has every trial with a gang before or after."""
 
     gangs: Mapping[TrialId, Gang]
     changes: Mapping[TrialId, Change]
     short: tuple[Shortfall, ...]
 
     def trials(self, change: Change) -> tuple[TrialId, ...]:
-        return tuple(trial for trial, seen in self.changes.items() if seen is change)
+        return tuple(trial for trial, each in self.changes.items() if each is change)
 
     @property
     def used_nodes(self) -> frozenset[NodeId]:
@@ -148,29 +137,23 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """A placement that leaves nodes empty, and which to release, oldest first."""
+    """A placement that leaves nodes empty, and the nodes to release, oldest first."""
 
     placement: Placement
     release: tuple[NodeId, ...]
 
 
 def describe(request: PlacementRequest, gangs: Mapping[TrialId, Gang]) -> Placement:
-    """The placement with these gangs: what changes, and who gets less than wished."""
+    """The placement with these gangs: what changes, and which trials get less than wished."""
     alive, changes = request.alive, {}
     for trial in sorted(request.present.keys() | gangs.keys()):
         before, after = alive.get(trial), gangs.get(trial)
-        if after is None:
-            changes[trial] = Change.STOP
-        elif before is None:
-            changes[trial] = Change.START
-        elif len(before) != len(after):
-            changes[trial] = Change.RESIZE
+        if after is None or before is None:
+            changes[trial] = Change.STOP if after is None else Change.START
+        elif set(before) == set(after):
+            changes[trial] = Change.STAY
         else:
-            changes[trial] = Change.STAY if set(before) == set(after) else Change.MOVE
+            changes[trial] = Change.MOVE if len(before) == len(after) else Change.RESIZE
     granted = [(wish, len(gangs.get(wish.trial, ()))) for wish in request.wishes]
-    short = tuple(
-        Shortfall(trial=wish.trial, wished=wish.slots, granted=slots)
-        for wish, slots in granted
-        if slots < wish.slots
-    )
+    short = tuple(Shortfall(trial=w.trial, wished=w.slots, granted=n) for w, n in granted if n < w.slots)
     return Placement(gangs={trial: gangs[trial] for trial in sorted(gangs)}, changes=changes, short=short)

@@ -215,7 +215,7 @@ def _begun(state: State, trial: Trial) -> float:
     """The part of the next iteration that is done; where models hop, reported visits say it."""
     if state.terms.data is None or (trial.activity is not None and trial.visit is None):
         return _UNSEEN if trial.activity is Activity.TRAINING else 0.0
-    tour = state.tours.get(trial.number)
+    tour = state.hop_progress.get(trial.number)
     seen = () if tour is None or tour.iteration != trial.iteration + 1 else tour.seen
     return sum(state.terms.data.part_of_iteration(partition) for partition in seen)
 

@@ -35,7 +35,7 @@ class Retention:
         """Record the checkpoints of an event that the core has processed."""
         match event:
             case VisitEnded(trial=number, kept=True, rows=()) | ModelStowed(trial=number, error=None):
-                tour = self._state.tours.get(number)
+                tour = self._state.hop_progress.get(number)
                 if tour is not None:
                     self._underway.setdefault(number, set()).add((tour.iteration, tour.safe))
                     self._touched.add(number)
@@ -79,7 +79,7 @@ class Retention:
                 self._hands.submit(self._store.delete, number, iteration)
 
     def _sweep_underway(self, number: TrialId) -> None:
-        tour, there = self._state.tours.get(number), self._underway[number]
+        tour, there = self._state.hop_progress.get(number), self._underway[number]
         is_over = tour is None or self._state.trials[number].phase.is_over
         wanted = set() if tour is None or is_over else {(tour.iteration, tour.safe)}
         for iteration, visits in there - wanted:

@@ -53,10 +53,10 @@ def _line(state: State, hop_state: HopState, epochs: int | None) -> RoundLine | 
     now = hop_state.round
     if now is None or state.ended is not None:
         return None
-    visits = len(now.floor.trials) * len(now.floor.partitions)
-    left = int(now.floor.todo.sum()) + len(now.floor.running)
+    visits = len(now.epoch.trials) * len(now.epoch.partitions)
+    left = int(now.epoch.todo.sum()) + len(now.epoch.running)
     underway = [state.trials[trial].iteration + 1 for trial in now.open]
-    through = [state.trials[trial].iteration for trial in now.floor.trials]
+    through = [state.trials[trial].iteration for trial in now.epoch.trials]
     return RoundLine(
         epoch=max(underway or through),
         epochs=epochs,
