@@ -21,7 +21,7 @@ from elastune.journal.writer import MemoryJournal
 from elastune.model.billing import BILLING_RULES
 from elastune.model.limits import Limit
 from elastune.providers.ec2.calls import CloudError, Ec2Calls, Market, Offering
-from elastune.providers.ec2.fleet import LEASE_S, PARTING_S
+from elastune.providers.ec2.fleet import LEASE_S, SHUTDOWN_S
 from elastune.providers.ec2.inventory import wait_until_gone
 from elastune.runs.simulation import Driver, Simulation, belief_of, unnamed
 from elastune.setup.run_setup import RunSetup, prepare
@@ -173,7 +173,7 @@ def make_setup(luck: random.Random) -> RunSetup:
         cluster = replace(
             setup.terms.cluster,
             most_price_per_hour=ON_DEMAND_USD,
-            shutdown_s=PARTING_S,
+            shutdown_s=SHUTDOWN_S,
             least_life_s=BILLING_RULES["ec2"].least_life_s,
         )
         return replace(setup, terms=replace(setup.terms, cluster=cluster))

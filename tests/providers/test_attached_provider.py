@@ -133,11 +133,12 @@ def test_it_disconnects_only_what_it_connected(cluster: LocalProvider) -> None:
     script = f"""
 import time
 import ray
-from elastune.cluster import ClusterTerms
-from elastune.providers import Setting
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.protocol import ProviderSetting
 from elastune.providers.attached import AttachedProvider
 terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
-with AttachedProvider(Setting(run="r", terms=terms, clock=time.monotonic), {cluster.address!r}) as provider:
+setting = ProviderSetting(run="r", terms=terms, clock=time.monotonic)
+with AttachedProvider(setting, {cluster.address!r}) as provider:
     provider.request("a", 1)
     print(len(provider.survey().machines), ray.is_initialized())
 print(ray.is_initialized())

@@ -129,20 +129,20 @@ def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert caught.value.is_absent
 
 
-def test_estates_are_known_by_name() -> None:
+def test_inventories_are_known_by_name() -> None:
     assert {"ec2", "local"} <= set(known_inventories())
-    with pytest.raises(JobError, match="nobody knows how to list the nodes of 'moon', expected ec2, local"):
+    with pytest.raises(JobError, match="there is no inventory 'moon', expected one of ec2, local"):
         load_inventory("moon")
 
 
 DRIVER = """
 import time
-from elastune.cluster import ClusterTerms
-from elastune.providers import Setting
-from elastune.providers.local import LocalProvider
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.protocol import ProviderSetting
+from elastune.providers.local.provider import LocalProvider
 
 terms = ClusterTerms(slots_per_node=1, max_nodes=2, price_per_hour=1.0)
-fleet = LocalProvider(Setting(run="def456", terms=terms, clock=time.monotonic))
+fleet = LocalProvider(ProviderSetting(run="def456", terms=terms, clock=time.monotonic))
 fleet.open()
 fleet.request("a", 1)
 while not any(machine.ready_s is not None for machine in fleet.survey().machines):

@@ -301,19 +301,19 @@ def test_its_options_are_checked(options: dict[str, object], complaint: str) -> 
 
 
 def test_to_know_it_takes_no_ray() -> None:
-    imports = "import sys, elastune.job, elastune.providers.local, elastune.providers.attached"
+    imports = "import sys, elastune.job, elastune.providers.local.provider, elastune.providers.attached"
     script = f"{imports}; assert 'ray' not in sys.modules"
     assert _run(script, dict(os.environ)) == ""
 
 
 PREAMBLE = """
 import os, signal, sys, time
-from elastune.cluster import ClusterTerms
-from elastune.providers import Setting
-from elastune.providers.local import LocalProvider
+from elastune.model.cluster import ClusterTerms
+from elastune.providers.protocol import ProviderSetting
+from elastune.providers.local.provider import LocalProvider
 
 terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
-setting = Setting(run="r", terms=terms, clock=time.monotonic, expires_s={expires_s})
+setting = ProviderSetting(run="r", terms=terms, clock=time.monotonic, expires_s={expires_s})
 
 def await_ready(provider, count):
     while sum(machine.ready_s is not None for machine in provider.survey().machines) < count:
@@ -431,7 +431,7 @@ class TestFleetsOfTheirOwn:
             provider.close()
             """
         )
-        assert "refused=1, reason='the keeper of the local nodes ended" in printed
+        assert "refused=1, reason='the supervisor of the local nodes ended" in printed
         assert_vanished(printed)
 
     @SLOW

@@ -62,7 +62,7 @@ def test_a_provider_that_cannot_be_imported_says_why(site: Path, broken: str) ->
 
 def test_a_provider_has_to_be_a_function(site: Path) -> None:
     install(site, "acme = elastune.providers.registry:GROUP")
-    with pytest.raises(JobError, match="is no function from Setting to Provider"):
+    with pytest.raises(JobError, match="is no function from ProviderSetting to Provider"):
         load_provider("acme")
 
 

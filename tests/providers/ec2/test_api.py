@@ -179,7 +179,7 @@ def test_long_listings_are_read_to_the_end(edge: Edge, monkeypatch: pytest.Monke
 
 
 def test_who_only_looks_cannot_launch() -> None:
-    with pytest.raises(JobError, match="for looking only"):
+    with pytest.raises(JobError, match="options of a job"):
         Ec2Api("us-east-1").launch(launch("never"))
 
 

@@ -56,7 +56,7 @@ class MotoStage:
             run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", down_s=down_s
         )
         api = self.api()
-        made = Ec2Provider(setting, cloud=api, crossing=Joins(api))
+        made = Ec2Provider(setting, cloud=api, ray_link=Joins(api))
         made.open()
         self.open.append(made)
         return made
