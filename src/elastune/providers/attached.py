@@ -115,7 +115,8 @@ class AttachedProvider(RayProviderBase):
         import ray  # noqa: PLC0415
 
         needed = dict(zip(("CPU", "GPU"), self.resources(), strict=True))
-        self._fitting = tuple(sorted(_fitting(ray.nodes(), needed)))
+        fitting = (node["NodeID"] for node in ray.nodes() if node["Alive"] and _fits(node, needed))
+        self._fitting = tuple(sorted(fitting))
         lost = [name for name in self._roster.ray_nodes if name not in self._fitting]
         self._roster.drop([node for name in lost if (node := self._roster.node_of(name)) is not None])
         self._looked_s = self._setting.clock()
@@ -130,8 +131,5 @@ def _spreads(nodes: Iterable[Mapping[str, Any]]) -> bool:
     return len(machines) > 1
 
 
-def _fitting(nodes: Iterable[Mapping[str, Any]], needed: Mapping[str, float]) -> Iterable[str]:
-    for node in nodes:
-        has = node["Resources"]
-        if node["Alive"] and all(has.get(kind, 0.0) >= amount for kind, amount in needed.items()):
-            yield node["NodeID"]
+def _fits(node: Mapping[str, Any], needed: Mapping[str, float]) -> bool:
+    return all(node["Resources"].get(kind, 0.0) >= amount for kind, amount in needed.items())

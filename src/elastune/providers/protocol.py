@@ -109,16 +109,13 @@ class Provider(Protocol):
     def request(self, token: str, count: int) -> None:
         """Ask for nodes. A repeated token asks for nothing new, also after a crash of the caller; with
         another count it is an `InvariantError`. A request cannot be withdrawn: late nodes are released."""
-        ...
 
     def survey(self) -> Survey:
         """List what this run has, including what its earlier drivers requested."""
-        ...
 
     def release(self, nodes: Collection[NodeId]) -> None:
         """Release exactly these, whatever they are doing: later surveys omit them and billing ends. Unknown
         and gone nodes are ignored, so a release can be repeated."""
-        ...
 
     def price(self) -> Price: ...
 
@@ -168,11 +165,9 @@ class Inventory(Protocol):
 
     def instances(self) -> tuple[LiveInstance, ...]:
         """All that is alive, of every run and owner that this account can see."""
-        ...
 
     def end(self, nodes: Collection[str]) -> None:
         """Whatever they are doing. Nodes that are gone are ignored; others may take a while to end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,46 +133,37 @@ class RayProvider(Provider, Protocol):
 
     def open(self) -> None:
         """Connect this process to the cluster, or raise `ExecutionError` with the reason."""
-        ...
 
     def close(self) -> None:
         """Release everything that is left. May be repeated."""
-        ...
 
     @property
     def broken(self) -> str | None:
         """Why no node can ever come again; None: nothing is wrong."""
-        ...
 
     def ray_node(self, node: NodeId) -> str | None:
         """Ray's id of a node that is up, for `NodeAffinitySchedulingStrategy`."""
-        ...
 
     @property
     def is_elsewhere(self) -> bool:
         """Whether nodes are on other machines, which have neither the user's code nor the run's folder. Known
         only while the provider is open."""
-        ...
 
     def final_check(self) -> FinalCheck | None:
         """After `close`: what of this run is still alive? None: nothing was started, or it cannot be listed.
 
         Never raises. Where the listing fails, `how` says so and `left` has what was not seen to end.
         """
-        ...
 
     def billed_s(self, node: NodeId) -> float | None:
         """For how long a node, there or gone, was billed; None: for as long as it was listed."""
-        ...
 
     def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
         """For how long a node that was `age_s` old when its driver went down, `down_s` ago, kept costing
         money since."""
-        ...
 
     def resources(self) -> tuple[float, float]:
         """The CPUs and GPUs that a run reserves on each node, so that no other work gets them."""
-        ...
 
 
 class RayProviderBase:

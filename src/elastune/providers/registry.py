@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
 
 from elastune.errors import JobError
 from elastune.model.billing import Options, Quotation
@@ -25,6 +25,7 @@ GROUP = "elastune.providers"
 INVENTORIES = "elastune.inventories"
 
 InventoryFactory = Callable[[InventoryScope], Inventory]
+F = TypeVar("F", ProviderFactory, InventoryFactory)
 
 
 def simulate(setting: ProviderSetting) -> Provider:
@@ -81,11 +82,7 @@ def _ec2_inventory(scope: InventoryScope) -> Inventory:
     return open_inventory(scope.region)
 
 
-_BUILT_IN: Mapping[str, ProviderFactory] = {
-    "ec2": rent_from_ec2,
-    "local": stay_local,
-    "simulated": simulate,
-}
+_BUILT_IN: Mapping[str, ProviderFactory] = {"ec2": rent_from_ec2, "local": stay_local, "simulated": simulate}
 _INVENTORIES: Mapping[str, InventoryFactory] = {"ec2": _ec2_inventory, "local": _local_inventory}
 
 
@@ -95,16 +92,8 @@ def known_providers() -> tuple[str, ...]:
 
 
 def load_provider(name: str) -> ProviderFactory:
-    """An installed provider is imported only here."""
-    installed = tuple(entry_points(group=GROUP, name=name))
-    if len(installed) + (name in _BUILT_IN) > 1:
-        origins = [*(["built in"] if name in _BUILT_IN else []), *(entry.value for entry in installed)]
-        raise JobError(f"provider {name!r} is offered more than once ({', '.join(origins)}): remove one")
-    if installed:
-        return _imported(installed[0], "provider", "ProviderSetting to Provider")  # type: ignore[no-any-return]
-    if name not in _BUILT_IN:
-        raise JobError(f"there is no provider {name!r}, expected one of {', '.join(known_providers())}")
-    return _BUILT_IN[name]
+    """An installed provider is imported only here; a name that is offered twice is refused."""
+    return _load(name, _BUILT_IN, GROUP, kind="provider", signature="ProviderSetting to Provider")
 
 
 def known_inventories() -> tuple[str, ...]:
@@ -113,28 +102,29 @@ def known_inventories() -> tuple[str, ...]:
 
 
 def load_inventory(name: str) -> InventoryFactory:
-    """An installed inventory is imported only here; a name that is offered twice is refused."""
-    installed = tuple(entry_points(group=INVENTORIES, name=name))
-    if len(installed) + (name in _INVENTORIES) > 1:
-        raise JobError(f"inventory {name!r} is offered more than once: remove one of the packages")
-    if installed:
-        return _imported(installed[0], "inventory", "InventoryScope to Inventory")  # type: ignore[no-any-return]
-    if name not in _INVENTORIES:
-        raise JobError(f"there is no inventory {name!r}, expected one of {', '.join(known_inventories())}")
-    return _INVENTORIES[name]
+    """As `load_provider`."""
+    return _load(name, _INVENTORIES, INVENTORIES, kind="inventory", signature="InventoryScope to Inventory")
 
 
 def _known(built_in: Iterable[str], group: str) -> tuple[str, ...]:
     return tuple(sorted({*built_in, *(entry.name for entry in entry_points(group=group))}))
 
 
-def _imported(entry: EntryPoint, kind: str, signature: str) -> Any:
+def _load(name: str, built_in: Mapping[str, F], group: str, *, kind: str, signature: str) -> F:
+    installed = tuple(entry_points(group=group, name=name))
+    origins = [*(["built in"] if name in built_in else []), *(entry.value for entry in installed)]
+    if len(origins) > 1:
+        raise JobError(f"{kind} {name!r} is offered more than once ({', '.join(origins)}): remove one")
+    if not origins:
+        raise JobError(f"there is no {kind} {name!r}, expected one of {', '.join(_known(built_in, group))}")
+    if not installed:
+        return built_in[name]
     try:
-        factory = entry.load()
+        factory: F = installed[0].load()
     except (ImportError, AttributeError) as error:
-        raise JobError(f"{kind} {entry.name!r} ({entry.value}) cannot be imported: {error}") from error
+        raise JobError(f"{kind} {name!r} ({origins[0]}) cannot be imported: {error}") from error
     if not callable(factory):
-        raise JobError(f"{kind} {entry.name!r} ({entry.value}) is no function from {signature}")
+        raise JobError(f"{kind} {name!r} ({origins[0]}) is no function from {signature}")
     return factory
 
 

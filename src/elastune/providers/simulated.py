@@ -79,25 +79,6 @@ class _Order:
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Boot:
-    node: NodeId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Notice:
-    node: NodeId
-    until_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _End:
-    node: NodeId
-
-
-_Due = _Order | _Boot | _Notice | _End
-
-
 class SimulatedProvider:
     """Nodes are named n0, n1, ... in order of grant.
 
@@ -123,7 +104,8 @@ class SimulatedProvider:
         self._now_s = clock()
         self._luck = Luck(terms, faults, seed=seed)
         self._meter = SimulatedMeter(terms)
-        self._agenda: list[tuple[float, int, _Due]] = []
+        self._agenda: list[tuple[float, int, NodeId | None, Callable[[float], None]]] = []
+        """Time, order of entry, the node concerned (the entry is void once that is gone), what happens."""
         self._entries = itertools.count()
         self._orders: dict[str, _Order] = {}
         self._requests: dict[str, RequestStatus] = {}
@@ -136,9 +118,8 @@ class SimulatedProvider:
         order = self._orders.get(token)
         check_request(token, count, None if order is None else order.count)
         if order is None:
-            order = _Order(token=token, count=count, number=len(self._orders))
-            self._orders[token] = order
-            self._enter(now_s + self._luck.queue_s(order.number), order)
+            new = self._orders[token] = _Order(token=token, count=count, number=len(self._orders))
+            self._enter(now_s + self._luck.queue_s(new.number), None, lambda at_s: self._answer(new, at_s))
 
     def survey(self) -> Survey:
         now_s = self._catch_up()
@@ -191,35 +172,24 @@ class SimulatedProvider:
             heapq.heappop(self._agenda)
         return self._agenda[0][0] if self._agenda else None
 
-    def _enter(self, at_s: float, due: _Due) -> None:
+    def _enter(self, at_s: float, node: NodeId | None, happen: Callable[[float], None]) -> None:
         if at_s < math.inf:
-            heapq.heappush(self._agenda, (at_s, next(self._entries), due))
+            heapq.heappush(self._agenda, (at_s, next(self._entries), node, happen))
 
-    def _is_void(self, due: _Due) -> bool:
-        return not isinstance(due, _Order) and due.node not in self._live
+    def _is_void(self, node: NodeId | None) -> bool:
+        return node is not None and node not in self._live
 
     def _catch_up(self) -> float:
         now_s = self._clock()
         if now_s < self._now_s:
             raise InvariantError(f"the clock went back from {self._now_s} s to {now_s} s")
         while self._agenda and self._agenda[0][0] <= now_s:
-            at_s, _, due = heapq.heappop(self._agenda)
-            if not self._is_void(due):
+            at_s, _, node, happen = heapq.heappop(self._agenda)
+            if not self._is_void(node):
                 self._unseen = True
-                self._happen(due, at_s)
+                happen(at_s)
         self._now_s = now_s
         return now_s
-
-    def _happen(self, due: _Due, at_s: float) -> None:
-        match due:
-            case _Order():
-                self._answer(due, at_s)
-            case _Boot(node=node):
-                self._live[node] = replace(self._live[node], ready_s=at_s)
-            case _Notice(node=node, until_s=until_s):
-                self._live[node] = replace(self._live[node], until_s=until_s)
-            case _End(node=node):
-                self._end(node, at_s)
 
     def _answer(self, order: _Order, at_s: float) -> None:
         count, reason = min(self._ceilings(order), key=lambda ceiling: ceiling[0])
@@ -252,10 +222,13 @@ class SimulatedProvider:
         notice_s = at_s + self._luck.noticed_after_s(number)
         until_s = notice_s + self._faults.notice_s
         loss_s = at_s + min(self._luck.lost_after_s(number), self._expires_s)
-        self._enter(at_s + self._luck.boot_s(number), _Boot(node=node))
-        self._enter(notice_s, _Notice(node=node, until_s=until_s))
-        self._enter(min(loss_s, until_s), _End(node=node))
+        self._enter(at_s + self._luck.boot_s(number), node, lambda at_s: self._change(node, ready_s=at_s))
+        self._enter(notice_s, node, lambda _: self._change(node, until_s=until_s))
+        self._enter(min(loss_s, until_s), node, lambda at_s: self._end(node, at_s))
         return node
+
+    def _change(self, node: NodeId, **times: float) -> None:
+        self._live[node] = replace(self._live[node], **times)  # type: ignore[arg-type]
 
     def _end(self, node: NodeId, at_s: float) -> None:
         del self._live[node]

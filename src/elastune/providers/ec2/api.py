@@ -8,53 +8,28 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from elastune.errors import JobError
 from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.calls import CloudError, Ec2Options, Instance, InstancePhase, Launch, Market
 
-T = TypeVar("T")
-
 _NO_CAPACITY = {
-    "InsufficientCapacity",
-    "InsufficientFreeAddressesInSubnet",
-    "InsufficientCapacityOnHost",
-    "InsufficientHostCapacity",
-    "InsufficientInstanceCapacity",
-    "InsufficientReservedInstanceCapacity",
-    "InstanceLimitExceeded",
-    "MaxSpotInstanceCountExceeded",
-    "NetworkInterfaceLimitExceeded",
-    "SpotMaxPriceTooLow",
-    "Unsupported",
-    "UnsupportedOperation",
-    "VcpuLimitExceeded",
-    "VolumeLimitExceeded",
-}
+    "InsufficientCapacity", "InsufficientFreeAddressesInSubnet", "InsufficientCapacityOnHost",
+    "InsufficientHostCapacity", "InsufficientInstanceCapacity", "InsufficientReservedInstanceCapacity",
+    "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "NetworkInterfaceLimitExceeded",
+    "SpotMaxPriceTooLow", "Unsupported", "UnsupportedOperation", "VcpuLimitExceeded", "VolumeLimitExceeded",
+}  # fmt: skip
 """In this zone, at this time, or of this type."""
 _BUSY = {
-    "EC2ThrottledException",
-    "RequestLimitExceeded",
-    "RequestThrottled",
-    "RequestThrottledException",
-    "SlowDown",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
-}
+    "EC2ThrottledException", "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
+    "SlowDown", "Throttling", "ThrottlingException", "TooManyRequestsException",
+}  # fmt: skip
 _ALREADY = {"IdempotentParameterMismatch", "IdempotentInstanceTerminated"}
 _UNSURE = {
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InternalError",
-    "InternalFailure",
-    "PendingVerification",
-    "RequestExpired",
-    "RequestTimeout",
-    "ServiceUnavailable",
-    "Unavailable",
-}
+    "ExpiredToken", "ExpiredTokenException", "InternalError", "InternalFailure", "PendingVerification",
+    "RequestExpired", "RequestTimeout", "ServiceUnavailable", "Unavailable",
+}  # fmt: skip
 """The call may or may not have been executed. Expired credentials are usually renewed."""
 _UNKNOWN = {"InvalidID", "InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound"}
 _PERMITTED = "DryRunOperation"

@@ -131,19 +131,15 @@ class RefusedError(CloudError):
 class Ec2Calls(Protocol):
     def launch(self, launch: Launch) -> tuple[Instance, ...]:
         """At least one and at most `count`, or an error."""
-        ...
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
         """Those of a run, or of all runs; also those that ended recently."""
-        ...
 
     def terminate(self, instances: Collection[str]) -> None:
         """Ended ones are no error. Unknown ones are, because they may be too young: try again later."""
-        ...
 
     def put_off(self, instances: Collection[str], expires: float) -> None:
         """Set their expiry; errors as with `terminate`."""
-        ...
 
 
 class Buying(enum.StrEnum):

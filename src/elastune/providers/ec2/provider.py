@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Protocol
 
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.model.ids import NodeId
@@ -47,23 +46,15 @@ _BY_EC2 = "Server."
 """The reason of an instance that did not end by itself begins with this."""
 
 
-class RayLink(Protocol):
-    """From instances to Ray nodes, as the head lists them."""
+class RayLink:
+    """From instances to Ray nodes, as the head lists them; tests replace it."""
 
     def joined(self) -> Mapping[str, str]:
         """Ray's ids of instances whose Ray node is up."""
-        ...
-
-    def leaving(self) -> Mapping[str, float]:
-        """By Ray's id, until when a node under notice is there; seconds since 1970."""
-        ...
-
-
-class OpenRayLink:
-    def joined(self) -> Mapping[str, str]:
         return ray_nodes_by_instance()
 
     def leaving(self) -> Mapping[str, float]:
+        """By Ray's id, until when a node under notice is there; seconds since 1970."""
         now = time.time()  # a node that was drained without a time may go at once
         return {node: max(now, until) for node, until in draining_nodes().items()}
 
@@ -116,7 +107,7 @@ class Ec2Provider(RayProviderBase):
             _refuse_missing_token(self._options)
             self._membership = RayMembership(self._options.head)
             self._undo.enter_context(ray_output_logged())
-            self._ray_link = OpenRayLink()
+            self._ray_link = RayLink()
         try:
             self._broker = self._make_broker()
             self._first_look(self._broker)

@@ -18,7 +18,6 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -78,10 +77,10 @@ class RayHead:
         with _captured_raylet() as captured:
             # Ray itself makes its children end with us.
             self._node = _QuietNode(parameters, head=True, shutdown_at_exit=False, spawn_reaper=True)
-        (self._command,) = captured.raylets
+        ((self._command, agent),) = captured
         self.address: str = self._node.gcs_address
         raylet = self._node.all_processes["raylet"][0].process.pid
-        self._agent = self._start_agent(captured.agents[0], raylet)
+        self._agent = self._start_agent(agent, raylet)
         started = {info.process.pid for infos in self._node.all_processes.values() for info in infos}
         self.pids = frozenset({*started, self._agent.pid})
 
@@ -135,22 +134,17 @@ class RayHead:
         return _with_flags(command, flags)
 
 
-@dataclass(slots=True)
-class _Captured:
-    raylets: list[list[str]] = field(default_factory=list)
-    agents: list[str] = field(default_factory=list)
-
-
 @contextmanager
-def _captured_raylet() -> Iterator[_Captured]:
+def _captured_raylet() -> Iterator[list[tuple[list[str], str]]]:
     """Make the raylet that Ray starts meanwhile a light one; capture its command and that of its agent."""
-    start, captured = services.start_ray_process, _Captured()
+    start = services.start_ray_process
+    captured: list[tuple[list[str], str]] = []
 
     def start_light(command: list[str], process_type: str, *rest: Any, **options: Any) -> Any:
         if process_type == "raylet":
-            captured.agents.append(_flag(command, "runtime_env_agent_command"))
+            agent = _flag(command, "runtime_env_agent_command")
             command = _with_flags(command, _light())
-            captured.raylets.append(command)
+            captured.append((command, agent))
         return start(command, process_type, *rest, **options)
 
     services.start_ray_process = start_light

@@ -23,7 +23,7 @@ from elastune.providers.local.processes import FLEET, KEEP_READABLE, FleetFolder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorTask:
-    """The command-line argument of a supervisor."""
+    """The argument of a supervisor process, as JSON."""
 
     folder: str
     driver: int
@@ -32,13 +32,6 @@ class SupervisorTask:
     gpus: float
     """Of every node."""
     expires_s: float | None
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> SupervisorTask:
-        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +235,7 @@ class SupervisorLink:
         self._on_end = on_end
         with folder.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-m", "elastune.providers.local.supervisor", task.to_json()],
+                [sys.executable, "-P", "-m", "elastune.providers.local.supervisor", json.dumps(asdict(task))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

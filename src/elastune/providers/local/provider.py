@@ -9,20 +9,8 @@ from collections.abc import Collection
 
 from elastune.errors import ElastuneError, ExecutionError, InvariantError, JobError
 from elastune.model.ids import NodeId
-from elastune.providers.local.link import (
-    Begun,
-    Connection,
-    EndNode,
-    Failed,
-    Gone,
-    News,
-    NodeStarted,
-    Opened,
-    StartNode,
-    SupervisorLink,
-    SupervisorTask,
-    Up,
-)
+from elastune.providers.local import link
+from elastune.providers.local.link import Connection, SupervisorLink, SupervisorTask
 from elastune.providers.local.processes import FLEET, FleetFolder, can_look, tagged
 from elastune.providers.local.roster import Roster
 from elastune.providers.protocol import ProviderSetting, Survey
@@ -73,7 +61,7 @@ class LocalProvider(RayProviderBase):
 
     def close(self) -> None:
         """Disconnect from Ray, end all nodes, remove the folder. May be repeated."""
-        connection, link, folder = self._connection, self._link, self._folder
+        connection, supervisor, folder = self._connection, self._link, self._folder
         self._connection = self._link = None
         with self._lock:
             self._end_reason = self._end_reason or "the local cluster is closed"
@@ -81,18 +69,18 @@ class LocalProvider(RayProviderBase):
             if connection is not None:
                 connection.close()
         finally:
-            if link is not None:
-                link.close()
+            if supervisor is not None:
+                supervisor.close()
             if folder is not None:
                 folder.remove()
 
     def request(self, token: str, count: int) -> None:
-        link = self._opened()
+        supervisor = self._opened()
         with self._lock:
             room, reason = self._room()
             nodes = self._roster.order(token, count, room=room, reason=reason)
         if nodes:
-            link.send(StartNode(token=token, nodes=nodes))
+            supervisor.send(link.StartNode(token=token, nodes=nodes))
 
     def survey(self) -> Survey:
         self._opened()
@@ -100,11 +88,11 @@ class LocalProvider(RayProviderBase):
             return self._roster.survey(self._setting.clock())
 
     def release(self, nodes: Collection[NodeId]) -> None:
-        link = self._opened()
+        supervisor = self._opened()
         with self._lock:
             known = self._roster.drop(nodes)
         if known:
-            link.send(EndNode(nodes=known))
+            supervisor.send(link.EndNode(nodes=known))
 
     def ray_node(self, node: NodeId) -> str | None:
         with self._lock:
@@ -178,23 +166,23 @@ class LocalProvider(RayProviderBase):
                 raise ExecutionError(f"the local Ray cluster did not come up: {self._end_reason}")
             return self._address
 
-    def _learn(self, news: News) -> None:
+    def _learn(self, news: link.News) -> None:
         """Called in the thread that reads from the supervisor. Events get the time of their arrival."""
         with self._lock:
             now_s = self._setting.clock()
             match news:
-                case Opened(address=address):
+                case link.Opened(address=address):
                     self._address = address
                     self._answered.set()
-                case Failed(reason=reason):
+                case link.Failed(reason=reason):
                     self._end_reason = reason
-                case Begun(token=token):
+                case link.Begun(token=token):
                     self._roster.begin(token, now_s)
-                case NodeStarted(token=token, nodes=nodes, reason=reason):
+                case link.NodeStarted(token=token, nodes=nodes, reason=reason):
                     self._roster.start(token, [NodeId(node) for node in nodes], reason=reason)
-                case Up(node=node, ray_node=ray_node):
+                case link.Up(node=node, ray_node=ray_node):
                     self._roster.come_up(NodeId(node), ray_node, now_s)
-                case Gone(node=node):
+                case link.Gone(node=node):
                     self._roster.drop([NodeId(node)])
 
     def _break_off(self, last_line: str) -> None:

@@ -9,6 +9,7 @@ Everything runs in the main thread: the kernel binds a raylet to the life of the
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -18,21 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.model.ids import NodeId
+from elastune.providers.local import link
 from elastune.providers.local.head import RayHead
-from elastune.providers.local.link import (
-    Begun,
-    EndNode,
-    Failed,
-    Gone,
-    News,
-    NodeStarted,
-    Opened,
-    StartNode,
-    SupervisorTask,
-    Up,
-    decode,
-    encode,
-)
 from elastune.providers.local.processes import FLEET, NODE, FleetFolder, adopt_orphans, kill, kill_all, reap
 
 HANGING_BOOTS = "ELASTUNE_HANGING_BOOTS"
@@ -62,7 +50,7 @@ class _Node:
 class Supervisor:
     """The nodes of one fleet."""
 
-    def __init__(self, task: SupervisorTask, head: RayHead, news: int) -> None:
+    def __init__(self, task: link.SupervisorTask, head: RayHead, news: int) -> None:
         self._task = task
         self._head = head
         self._news = news
@@ -81,10 +69,10 @@ class Supervisor:
         return {*self._head.pids, *(node.pid for node in self._nodes.values())}
 
     def obey(self, line: bytes) -> None:
-        match decode(line):
-            case StartNode(token=token, nodes=nodes):
+        match link.decode(line):
+            case link.StartNode(token=token, nodes=nodes):
                 self._start(token, [NodeId(node) for node in nodes])
-            case EndNode(nodes=nodes):
+            case link.EndNode(nodes=nodes):
                 self._end([NodeId(node) for node in nodes])
 
     def check(self) -> str | None:
@@ -93,7 +81,7 @@ class Supervisor:
         for name in [name for name, node in self._nodes.items() if node.pid in ended]:
             del self._nodes[name]
             kill_all(NODE, name)
-            send(self._news, Gone(node=name))
+            send(self._news, link.Gone(node=name))
         if broken := ended & self._head.pids:
             return f"Ray's head ended by itself (process {min(broken)}); the machine may be short of memory"
         self._enforce_ends()
@@ -101,7 +89,7 @@ class Supervisor:
         return None
 
     def _start(self, token: str, names: list[NodeId]) -> None:
-        send(self._news, Begun(token=token))
+        send(self._news, link.Begun(token=token))
         started, reason = [], ""
         for name in names:
             try:
@@ -114,7 +102,7 @@ class Supervisor:
                 kill(pid, signal.SIGSTOP)
             self._nodes[name] = _Node(pid=pid, ray_node=ray_node, since_s=time.monotonic())
             started.append(name)
-        send(self._news, NodeStarted(token=token, nodes=tuple(started), reason=reason))
+        send(self._news, link.NodeStarted(token=token, nodes=tuple(started), reason=reason))
 
     def _end(self, names: list[NodeId]) -> None:
         for node in (self._nodes[name] for name in names if name in self._nodes):
@@ -139,7 +127,7 @@ class Supervisor:
         for name, node in booting.items():
             if node.ray_node in alive:
                 node.up = True
-                send(self._news, Up(node=name, ray_node=node.ray_node))
+                send(self._news, link.Up(node=name, ray_node=node.ray_node))
 
 
 class _OrderReader:
@@ -178,29 +166,29 @@ class _OrderReader:
         return lines
 
 
-def send(news: int, message: News) -> None:
+def send(news: int, message: link.News) -> None:
     try:
-        os.write(news, encode(message))
+        os.write(news, link.encode(message))
     except BrokenPipeError as error:
         raise DriverGoneError from error
 
 
-def supervise(task: SupervisorTask, folder: FleetFolder, orders: int, news: int) -> None:
+def supervise(task: link.SupervisorTask, folder: FleetFolder, orders: int, news: int) -> None:
     """Until the driver or Ray is gone."""
     reader = _OrderReader(orders, task.driver)
     try:
         head = RayHead(folder)
     except Exception as error:  # noqa: BLE001 - the driver reports whatever Ray's private parts raise
-        send(news, Failed(reason=f"{type(error).__name__}: {error}"))
+        send(news, link.Failed(reason=f"{type(error).__name__}: {error}"))
         return
-    send(news, Opened(address=head.address))
+    send(news, link.Opened(address=head.address))
     supervisor = Supervisor(task, head, news)
     try:
         while True:
             for line in reader.lines(supervisor.pause_s):
                 supervisor.obey(line)
             if reason := supervisor.check():
-                send(news, Failed(reason=reason))
+                send(news, link.Failed(reason=reason))
                 return
     finally:
         for pid in supervisor.pids:
@@ -208,7 +196,7 @@ def supervise(task: SupervisorTask, folder: FleetFolder, orders: int, news: int)
 
 
 def main() -> None:
-    task = SupervisorTask.from_json(sys.argv[1])
+    task = link.SupervisorTask(**json.loads(sys.argv[1]))
     folder = FleetFolder.join(Path(task.folder))
     adopt_orphans()
     # Ray's output must not mix with our messages, and no child may hold the driver's pipes open.
@@ -221,7 +209,7 @@ def main() -> None:
     except DriverGoneError:
         pass
     except Exception as error:
-        send(news, Failed(reason=f"the supervisor broke: {type(error).__name__}: {error}"))
+        send(news, link.Failed(reason=f"the supervisor broke: {type(error).__name__}: {error}"))
         raise
     finally:
         kill_all(FLEET, task.folder)
