@@ -118,6 +118,5 @@ def renew(
 def _rescale(schedule: dict[str, Any], ratios: Sequence[float]) -> None:
     for name in ("base_lrs", "_last_lr"):
         if len(values := schedule.get(name) or []) == len(ratios):
-            schedule[name] = [
-                value * ratio if ratio != 1.0 else value for value, ratio in zip(values, ratios, strict=True)
-            ]
+            pairs = zip(values, ratios, strict=True)
+            schedule[name] = [value * ratio if ratio != 1.0 else value for value, ratio in pairs]

@@ -94,10 +94,8 @@ class Functions(Adapter):
             except JobError:
                 raise
             except Exception as error:
-                seen_error = f"{type(error).__name__}: {error}"
-                raise JobError(
-                    f"train_fn failed in evaluation with {seen_error}; {_IN_EVALUATION}"
-                ) from error
+                what = f"{type(error).__name__}: {error}"
+                raise JobError(f"train_fn failed in evaluation with {what}; {_IN_EVALUATION}") from error
 
     def save(self) -> State:
         return {"parts": [plain(part.state_dict()) for part in self.parts], "began": self.began}

@@ -22,9 +22,7 @@ from elastune.training.worker import Worker
 _EXPECTED = "module, train[, val]: a LightningModule, then data loaders, or one LightningDataModule"
 _MEMORY = "memory"
 _QUIET = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-_OF_THE_CONFIG = tuple(
-    f"{prefix}{name}" for prefix in ("", "datamodule_") for name in ("hparams_name", "hyper_parameters")
-)
+_CONFIGURED = ("hparams_name", "hyper_parameters", "datamodule_hparams_name", "datamodule_hyper_parameters")
 
 
 def lightning_trainable(make: Make, **trainer: Any) -> type[Trainable]:
@@ -32,7 +30,7 @@ def lightning_trainable(make: Make, **trainer: Any) -> type[Trainable]:
 
     `train` and `val` are data loaders; or `train` is a LightningDataModule. Metrics are what the module logs.
     `trainer` are options of the Trainer: `limit_train_batches=100` makes an epoch, and so an iteration,
-    100 batches long; with `max_epochs` a trial is finished after so many.
+    100 batches long; with `max_epochs` a trial is finished after that many.
     """
     require("pytorch_lightning", extra="lightning")
     return adapt(LightningTraining, make, trainer=trainer)
@@ -75,7 +73,7 @@ class LightningTraining(Adapter):
     def save(self) -> State:
         if not self.box.checkpoint:
             raise JobError("a Lightning training can be saved after its first epoch, not before")
-        kept = {name: value for name, value in self.box.checkpoint.items() if name not in _OF_THE_CONFIG}
+        kept = {name: value for name, value in self.box.checkpoint.items() if name not in _CONFIGURED}
         return {"lightning": plain(kept), "began": self.hook.began, "finished": self.finished}
 
     def load(self, state: State) -> None:

@@ -25,7 +25,7 @@ GROUP = "elastune.providers"
 INVENTORIES = "elastune.inventories"
 
 InventoryFactory = Callable[[InventoryScope], Inventory]
-F = TypeVar("F", ProviderFactory, InventoryFactory)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def simulate(setting: ProviderSetting) -> Provider:
@@ -64,10 +64,9 @@ def rent_from_ec2(setting: ProviderSetting) -> Provider:
     from elastune.providers.ec2.provider import Ec2Provider  # noqa: PLC0415 - it needs Setting
 
     options = dict(setting.options)
-    amounts = {
-        name: _count(name, options.pop(name)) for name in ("slot_cpus", "slot_gpus") if name in options
-    }
-    return Ec2Provider(replace(setting, options=options), **amounts)
+    cpus = _count("slot_cpus", options.pop("slot_cpus", 1))
+    gpus = _count("slot_gpus", options.pop("slot_gpus", 0))
+    return Ec2Provider(replace(setting, options=options), slot_cpus=cpus, slot_gpus=gpus)
 
 
 def _local_inventory(_: InventoryScope) -> Inventory:

@@ -129,7 +129,7 @@ def test_a_reboot_ends_the_machine(instance: FakeInstance) -> None:
 def test_without_the_metadata_service_the_node_is_of_no_use(instance: FakeInstance) -> None:
     instance.imds.silent = True
     done = instance.boot(a_boot())
-    assert "failed: join: the metadata service does not tell instance-id" in done.stdout
+    assert "failed: join: the metadata service has no answer for instance-id" in done.stdout
     assert instance.ended
 
 

@@ -23,15 +23,7 @@ from elastune.model.billing import BILLING_RULES
 from elastune.model.ids import NodeId
 from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.calls import CloudError, Ec2Calls, Launch, Market, Offering
-from elastune.providers.ec2.fleet import (
-    LAG_S,
-    LEASE_S,
-    RETRY_END_S,
-    SHUTDOWN_S,
-    Clocks,
-    InstanceFleet,
-    Leases,
-)
+from elastune.providers.ec2.fleet import LAG_S, LEASE_S, RETRY_S, SHUTDOWN_S, Clocks, InstanceFleet, Leases
 from elastune.providers.ec2.offerings import LaunchOrder
 from elastune.providers.protocol import RequestStatus, Survey, check_request
 
@@ -136,9 +128,7 @@ class Broker:
         order = self._orders[token] = LaunchOrder(token, count)
         for id_ in self.fleet.by_token().get(token, ()):
             order.grant(id_)
-        if (
-            self._is_forgotten and not order.granted
-        ):  # EC2 no longer lists what the previous driver got for it
+        if self._is_forgotten and not order.granted:  # EC2 no longer lists the previous driver's instances
             self._presume_gone(order)
         open_ = sum(each.left for each in self._orders.values() if each is not order)
         room = self._purpose.max_nodes - len(self.fleet.machines()) - open_
@@ -152,16 +142,11 @@ class Broker:
             self._end_due = -math.inf
 
     def survey(self) -> Survey:
-        requests = [
-            self._request_status(order) for order in self._orders.values() if order.granted or order.refused
-        ]
-        requests += [
-            self._request_status(LaunchOrder(token, len(ids), granted=ids))
-            for token, ids in self.fleet.by_token().items()
-            if token not in self._orders
-        ]
-        machines = tuple(self.fleet.machines())
-        return Survey(at_s=self._clocks.run(), machines=machines, requests=tuple(requests))
+        orders = [order for order in self._orders.values() if order.granted or order.refused]
+        others = {token: ids for token, ids in self.fleet.by_token().items() if token not in self._orders}
+        orders += [LaunchOrder(token, len(ids), granted=ids) for token, ids in others.items()]
+        requests, machines = tuple(map(self._request_status, orders)), tuple(self.fleet.machines())
+        return Survey(at_s=self._clocks.run(), machines=machines, requests=requests)
 
     def _request_status(self, order: LaunchOrder) -> RequestStatus:
         return RequestStatus(
@@ -192,12 +177,8 @@ class Broker:
 
     def specimen(self) -> Launch:
         """A typical launch, for a dry run before anything is paid for."""
-        return self._launch(
-            f"elastune-{self._purpose.run}-check",
-            LaunchOrder("0", 1),
-            self._purpose.offerings[0],
-            self._clocks.wall() + LEASE_S,
-        )
+        token, expiry = f"elastune-{self._purpose.run}-check", self._clocks.wall() + LEASE_S
+        return self._launch(token, LaunchOrder("0", 1), self._purpose.offerings[0], expiry)
 
     def _launch(self, token: str, order: LaunchOrder, offering: Offering, expiry: float) -> Launch:
         return Launch(
@@ -368,7 +349,7 @@ class Broker:
         now, ending = self._clocks.wall(), self.fleet.to_end()
         if not ending or now < self._end_due:
             return
-        self._end_due = now + RETRY_END_S
+        self._end_due = now + RETRY_S
         try:
             self._cloud.terminate(ending)
         except ec2.RefusedError as error:

@@ -22,7 +22,7 @@ SHUTDOWN_S = BILLING_RULES["ec2"].shutdown_s
 LAG_S = 60.0
 """The longest time for which a listing may omit what is there."""
 _LATE_S = 0.5
-RETRY_END_S = 5.0
+RETRY_S = 5.0
 """After this, a released instance whose end EC2 has not accepted is listed, and ended, again."""
 
 
@@ -172,7 +172,7 @@ class InstanceFleet:
         """A released one is there again if EC2 does not accept its end."""
         if member.ended is not None:
             return member.is_late
-        return member.released is None or self._clocks.wall() - member.released >= RETRY_END_S
+        return member.released is None or self._clocks.wall() - member.released >= RETRY_S
 
     def machines(self) -> list[Machine]:
         """Oldest first."""
@@ -227,7 +227,7 @@ LEASE_S = 600.0
 """How long instances live without a driver, if the budget lasts."""
 _RENEW_BELOW_S = LEASE_S * 2 / 3
 _LOOK_S = 50.0
-_RETRY_S = 5.0
+_RETRY_LEASE_S = 5.0
 _CLOSE_S = 1.0
 
 
@@ -274,7 +274,7 @@ class Leases:
             self.broken = str(error)
             return False
         except CloudError as error:
-            self.due, self.trouble = now + _RETRY_S, str(error)
+            self.due, self.trouble = now + _RETRY_LEASE_S, str(error)
             self._fleet.lease(leased, expiry, is_sure=False)
             return not is_long
         self._fleet.lease(leased, expiry, is_sure=True)

@@ -15,6 +15,7 @@ from random import Random
 
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.model.ids import NodeId
+from elastune.providers import ray_cluster
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.boot import BootScript, render
 from elastune.providers.ec2.broker import Broker, CallPurpose
@@ -24,13 +25,7 @@ from elastune.providers.ec2.inventory import end_and_check, end_unchecked
 from elastune.providers.ec2.offerings import list_offerings
 from elastune.providers.local.link import ray_output_logged
 from elastune.providers.protocol import Price, ProviderSetting, Survey, check_request
-from elastune.providers.ray_cluster import (
-    FinalCheck,
-    RayMembership,
-    RayProviderBase,
-    draining_nodes,
-    ray_nodes_by_instance,
-)
+from elastune.providers.ray_cluster import FinalCheck, RayMembership, RayProviderBase
 from elastune.wording import seen
 
 _log = logging.getLogger("elastune")
@@ -51,12 +46,12 @@ class RayLink:
 
     def joined(self) -> Mapping[str, str]:
         """Ray's ids of instances whose Ray node is up."""
-        return ray_nodes_by_instance()
+        return ray_cluster.ray_nodes_by_instance()
 
     def leaving(self) -> Mapping[str, float]:
         """By Ray's id, until when a node under notice is there; seconds since 1970."""
         now = time.time()  # a node that was drained without a time may go at once
-        return {node: max(now, until) for node, until in draining_nodes().items()}
+        return {node: max(now, until) for node, until in ray_cluster.draining_nodes().items()}
 
 
 class Ec2Provider(RayProviderBase):
