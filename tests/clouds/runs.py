@@ -1,4 +1,4 @@
-"""One run on a faulty EC2, from its first call until nobody is left, and what must hold then."""
+"""One run on a faulty EC2, from its first call until no instance is left, and what must hold then."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MakeCloud = Callable[[VirtualEc2], Ec2Calls]
 
 
 class GivenUpError(Exception):
-    """The driver died, and nobody started another one."""
+    """The driver died, and no other was started."""
 
 
 class CloudRun(Simulation):
@@ -85,7 +85,7 @@ class CloudRun(Simulation):
             return True
 
     def _come_back(self) -> None:
-        """The world goes on while nobody is there; then a new driver, which knows only the journal."""
+        """Time passes without a driver; then a new driver, which knows only the journal."""
         self.returning = True
         cloud, before = self.body.cloud, self.body.cloud.down_s
         while True:

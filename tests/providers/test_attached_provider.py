@@ -154,8 +154,8 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
     assert_refused(address, "cannot be used, expected host:port")
 
 
-def test_an_address_where_nobody_answers_is_refused() -> None:
-    with socket.socket() as taken:  # bound, but nobody listens
+def test_an_address_where_nothing_answers_is_refused() -> None:
+    with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         assert_refused(f"127.0.0.1:{taken.getsockname()[1]}", "nothing answers at")
 

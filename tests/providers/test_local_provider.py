@@ -179,7 +179,7 @@ def test_a_node_offers_its_slots_whatever_the_machine_has(provider: LocalProvide
     assert "GPU" not in found["Resources"]
 
 
-def test_only_gpus_have_to_be_taken_of_nodes_that_are_nobody_elses() -> None:
+def test_only_gpus_have_to_be_taken_of_nodes_that_are_ours_alone() -> None:
     assert LocalProvider(setting(slots_per_node=4), slot_gpus=1, slot_cpus=2).resources() == (0.0, 4.0)
 
 
@@ -203,7 +203,7 @@ def test_a_node_that_is_gone_makes_room(provider: LocalProvider) -> None:
     assert len(nodes(settle(provider))) == 4
 
 
-def test_nobody_listens_where_the_network_could_reach(provider: LocalProvider) -> None:
+def test_nothing_listens_where_the_network_could_reach(provider: LocalProvider) -> None:
     provider.request("a", 1)
     (node,) = nodes(settle(provider))
     where_am_i(provider, node)
@@ -358,14 +358,14 @@ def drive(
     return done.stdout
 
 
-def told(printed: str) -> tuple[tuple[int, ...], Path]:
+def read_pids(printed: str) -> tuple[tuple[int, ...], Path]:
     """What `print_all` printed."""
     pids, folder = re.findall(r"^(?:pids|folder) (.+)$", printed, re.MULTILINE)
     return tuple(map(int, pids.split())), Path(folder)
 
 
 def assert_vanished(printed: str) -> None:
-    pids, folder = told(printed)
+    pids, folder = read_pids(printed)
     assert len(pids) > 6
     wait_until(lambda: alive(pids) == [])
     wait_until(lambda: not folder.exists())
@@ -407,7 +407,7 @@ class TestFleetsOfTheirOwn:
         assert_vanished(drive(f"print_all(); {end}"))
 
     @SLOW
-    def test_the_keeper_ends_all_when_it_is_asked_to(self) -> None:
+    def test_the_supervisor_ends_all_when_it_is_asked_to(self) -> None:
         assert_vanished(
             drive(
                 """
@@ -419,7 +419,7 @@ class TestFleetsOfTheirOwn:
             )
         )
 
-    def test_a_keeper_that_is_killed_takes_all_nodes_with_it(self) -> None:
+    def test_a_supervisor_that_is_killed_takes_all_nodes_with_it(self) -> None:
         printed = drive(
             """
             print_all()
@@ -435,11 +435,11 @@ class TestFleetsOfTheirOwn:
         assert_vanished(printed)
 
     @SLOW
-    def test_processes_end_even_if_driver_and_keeper_are_killed_at_once(self) -> None:
+    def test_processes_end_even_if_driver_and_supervisor_are_killed_at_once(self) -> None:
         printed = drive(
             "print_all(); os.kill(provider.pids[0], signal.SIGKILL); os.kill(os.getpid(), signal.SIGKILL)"
         )
-        pids, folder = told(printed)
+        pids, folder = read_pids(printed)
         wait_until(lambda: alive(pids) == [])
         sweep()
         assert not folder.exists()

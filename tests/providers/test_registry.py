@@ -14,7 +14,7 @@ from tests.providers.clouds import Clock, terms
 
 
 def install(folder: Path, entry: str) -> None:
-    """A package of somebody else with this entry point."""
+    """Another package with this entry point."""
     info = folder / "acme-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n", encoding="utf-8")

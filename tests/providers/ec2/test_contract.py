@@ -66,7 +66,7 @@ class MotoStage:
 
     def reopen(self, provider: Provider) -> Provider:
         assert isinstance(provider, Ec2Provider)
-        provider._ends = True  # as if it had been killed: nothing is ended, nobody says goodbye
+        provider._ends = True  # as if it had been killed: nothing is ended
         provider._wake.set()
         self.open.remove(provider)
         return self._make(provider._setting.run, provider._setting.terms.max_nodes, down_s=1.0)

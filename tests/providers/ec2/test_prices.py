@@ -90,17 +90,17 @@ def test_the_list_of_another_region_is_told_as_such(alone: None) -> None:
 
 def test_who_may_not_ask_gets_the_list_and_no_words_of_others(aws: Prices) -> None:
     aws.denied = True
-    told = str(quoted())
-    assert told.endswith("AWS gave none: it answered AccessDeniedException")
-    assert "secret" not in told
+    text = str(quoted())
+    assert text.endswith("AWS gave none: it answered AccessDeniedException")
+    assert "secret" not in text
 
 
-def test_nobody_there_is_no_error(monkeypatch: pytest.MonkeyPatch, aws: Prices) -> None:
+def test_no_answer_is_no_error(monkeypatch: pytest.MonkeyPatch, aws: Prices) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     assert str(quoted()).endswith("AWS gave none: it cannot be reached")
 
 
-def test_a_type_that_nobody_knows_needs_a_price(alone: None) -> None:
+def test_an_unknown_type_needs_a_price(alone: None) -> None:
     with pytest.raises(JobError, match=r"price of p3\.8xlrge is not known.*did you mean 'p3\.8xlarge'"):
         quoted(instance_type="p3.8xlrge")
 

@@ -160,13 +160,10 @@ def markets_of(buying: Buying) -> tuple[Market, ...]:
     }[buying]
 
 
-def _several(value: object) -> object:
-    """A text is a list of one."""
-    return (value,) if isinstance(value, str) else value
-
-
 Text = Annotated[str, Field(min_length=1)]
-Names = Annotated[tuple[Text, ...], BeforeValidator(_several)]
+# A text is a list of one.
+_several = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+Names = Annotated[tuple[Text, ...], _several]
 
 
 class Ec2Options(BaseModel):

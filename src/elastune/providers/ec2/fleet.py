@@ -43,7 +43,7 @@ class FleetMember:
 
     instance: Instance
     machine: Machine
-    heard: float
+    listed: float
     """When a listing, or the answer to its launch, showed it last."""
     expires: float
     """Its earliest expiry."""
@@ -83,7 +83,7 @@ class InstanceFleet:
         new = [instance.id for instance in instances if instance.id not in self._members]
         for instance in instances:
             member = self._members.get(instance.id) or self.adopt(instance)
-            member.heard = max(asked, member.heard)
+            member.listed = max(asked, member.listed)
             if instance.phase in {InstancePhase.ENDING, InstancePhase.ENDED}:
                 self._end(member, instance)
             elif instance.phase is InstancePhase.STOPPED and member.released is None:
@@ -96,7 +96,7 @@ class InstanceFleet:
         running = {InstancePhase.PENDING, InstancePhase.RUNNING}
         self._listed_alive = frozenset(id_ for id_, phase in phases.items() if phase in running)
         for id_, member in self._members.items():
-            if id_ not in phases and member.ended is None and asked - member.heard > LAG_S:
+            if id_ not in phases and member.ended is None and asked - member.listed > LAG_S:
                 self._end(member, member.instance)
         return new
 
@@ -112,7 +112,7 @@ class InstanceFleet:
                 since_s=since_s if began_s is None else max(began_s, since_s),
                 usd_per_hour=None if usd is None or usd == self._usd_per_hour else usd,
             ),
-            heard=self._clocks.wall(),
+            listed=self._clocks.wall(),
             expires=expires,
             expires_most=math.inf if began_s is None else expires,
             is_ours=began_s is not None,

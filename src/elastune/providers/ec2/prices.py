@@ -82,7 +82,8 @@ def spot_price(instance_type: str, region: str | None, subnets: Collection[str] 
     now = datetime.now(UTC)
     with _aws_errors():
         client = _client("ec2", region)
-        zones = _zones(client, subnets)
+        in_subnets = client.describe_subnets(SubnetIds=sorted(subnets))["Subnets"] if subnets else ()
+        zones = {each["AvailabilityZone"] for each in in_subnets}
         pages = client.get_paginator("describe_spot_price_history").paginate(
             InstanceTypes=[instance_type], ProductDescriptions=[*_LINUX], StartTime=now, EndTime=now
         )
@@ -99,13 +100,6 @@ def spot_price(instance_type: str, region: str | None, subnets: Collection[str] 
     if not prices:
         raise NoPriceError(f"no spot price of {instance_type} in {', '.join(sorted(zones)) or region}")
     return max(prices, key=lambda each: each.usd_per_hour)
-
-
-def _zones(client: Any, subnets: Collection[str]) -> set[str]:
-    if not subnets:
-        return set()
-    answer = client.describe_subnets(SubnetIds=sorted(subnets))
-    return {each["AvailabilityZone"] for each in answer["Subnets"]}
 
 
 def _read_product(product: Any) -> AwsPrice | None:
