@@ -1,4 +1,4 @@
-"""What every adapter promises, told of the examples: each is a file with a trainable from one of them."""
+"""What every adapter promises, checked on the examples: files with one trainable each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.test_documents import ROOT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One adapter: its example, hyperparameters with which it learns, and the metric that tells so."""
+    """One adapter: its example, hyperparameters with which it learns, and the metric that shows it."""
 
     name: str
     metric: str

@@ -59,12 +59,12 @@ def test_a_slot_process_trains_it_pauses_it_and_goes_on(case: Case, tmp_path: Pa
 
 def _metrics(slot: Watched, case: Case) -> list[float]:
     """Of the iterations until the gang waits."""
-    told: list[float] = []
+    seen: list[float] = []
     while True:
         news = slot.wait_for(Trained)
-        told += [metrics[case.metric] for _, _, metrics in news.rows]
+        seen += [metrics[case.metric] for _, _, metrics in news.rows]
         if news.reason is not None:
-            return told
+            return seen
 
 
 def _form(case: Case, *, after: int, generation: int) -> Form:

@@ -43,15 +43,16 @@ print(json.dumps(rows[-1]))
 def test_the_example_of_each_framework_is_a_trainable(name: str, tmp_path: Path) -> None:
     """In a process of its own: each is written as a file of its own."""
     (tmp_path / "mine.py").write_text(EXAMPLES[name], encoding="utf-8")
+    path = os.pathsep.join((str(ROOT), str(ROOT / "src")))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHECK, json.dumps(CONFIGS[name])],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
         timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout.splitlines()[-1])
-    told = re.findall(r"`(\w+)`", PAGE)
-    assert any(metric in told for metric in row)
+    documented = re.findall(r"`(\w+)`", PAGE)
+    assert any(metric in documented for metric in row)
 
 
 def test_every_framework_has_an_example() -> None:

@@ -121,8 +121,8 @@ class Vocabulary(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def test_what_is_no_plain_data_is_told_with_the_way_out() -> None:
     user = sklearn_trainable(lambda config: (Vocabulary(), TRAIN, TEST))
-    told = r"Vocabulary\.seen_ is a dict, .*sklearn_trainable\(make, pickled=True\) and `pickles: true`"
-    with pytest.raises(JobError, match=told):
+    message = r"Vocabulary\.seen_ is a dict, .*sklearn_trainable\(make, pickled=True\) and `pickles: true`"
+    with pytest.raises(JobError, match=message):
         train(user, {}, 1, 1)
 
 

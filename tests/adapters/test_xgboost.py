@@ -83,7 +83,7 @@ def test_the_config_decides_and_not_the_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "message"),
     [
         ({"eta": 1}, r"make\(config\) returned a dict; expected params, train, test"),
         ((PARAMS, TRAIN), r"make\(config\) returned 2 things \(dict, tuple\); expected params, train, test"),
@@ -92,8 +92,8 @@ def test_the_config_decides_and_not_the_state() -> None:
     ],
     ids=["dict", "two", "list", "array"],
 )
-def test_what_make_should_return_is_told(made: object, told: str) -> None:
-    with pytest.raises(JobError, match=told):
+def test_what_make_should_return_is_in_the_error(made: object, message: str) -> None:
+    with pytest.raises(JobError, match=message):
         train(xgboost_trainable(lambda config: made), {}, 1, 1)
 
 

@@ -39,7 +39,7 @@ def ending(run: CloudRun) -> str:
 
 
 def attempt_behind_moto(seeds: list[int]) -> list[Outcome]:
-    """Some runs on one moto, which forgets nobody and so gets slow in time."""
+    """Some runs on one moto, which forgets nothing and so gets slow in time."""
     with moto_cloud():
         return [attempt(seed, moto=True) for seed in seeds]
 
@@ -58,7 +58,7 @@ def main() -> int:
         return bool(outcome.error)
     seeds = list(range(options.first, options.first + options.runs))
     began, endings, totals, broken = time.monotonic(), Counter[str](), Counter[str](), 0
-    signal.signal(signal.SIGTERM, _stop)  # whoever has no time for all of them is told of those that are done
+    signal.signal(signal.SIGTERM, _stop)  # report those that are done
     done = 0
     with (
         contextlib.suppress(KeyboardInterrupt),

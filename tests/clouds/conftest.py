@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def project(land: Land, tmp_path: Path) -> Iterator[Project]:
-    """Of one user. What a test leaves alive, it has not cleaned up itself: that is told, and ended."""
+    """Of one user. What a test leaves alive, it has not cleaned up itself: that is reported, and ended."""
     from tests.clouds.land import Project  # noqa: PLC0415
 
     made = Project(land, tmp_path / "work")

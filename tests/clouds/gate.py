@@ -1,4 +1,4 @@
-"""The way to moto's EC2 for processes other than this one: it adds what moto lacks, and fails when told to.
+"""The way to moto's EC2 for processes other than this one: it adds what moto lacks, and fails on request.
 
 moto launches as few as it may and forgets client tokens; EC2 launches as many as it can, and nothing twice.
 """

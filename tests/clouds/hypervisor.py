@@ -171,8 +171,8 @@ class Hypervisor:
             wait_until(lambda: machine is None or machine.logs, f"no logs of {id_}")  # noqa: B023
 
     def user_data(self, instance: str) -> str:
-        told = self.ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")
-        return base64.b64decode(told["UserData"].get("Value", "")).decode()
+        answer = self.ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")
+        return base64.b64decode(answer["UserData"].get("Value", "")).decode()
 
     def shorten_leases(self, to_s: float) -> None:
         """As if time had passed without a driver: so long they still have."""
@@ -191,12 +191,12 @@ class Hypervisor:
 
     def _look(self) -> None:
         listed = {each["InstanceId"]: each for each in self.instances("running")}
-        for id_, told in listed.items():
-            if id_ not in self.machines and not self.ignores(tags_of(told)):
+        for id_, instance in listed.items():
+            if id_ not in self.machines and not self.ignores(tags_of(instance)):
                 self.machines[id_] = Machine(id_, len(self.machines), self.user_data(id_), self._environment)
                 self._running.add(id_)
             if id_ in self._running:
-                self.machines[id_].know(tags_of(told))
+                self.machines[id_].know(tags_of(instance))
         self._power_off([id_ for id_ in self._running if self.machines[id_].shuts_down])
         for id_ in self._running - listed.keys():
             self.machines[id_].end()
@@ -208,8 +208,8 @@ class Hypervisor:
             self.ec2.terminate_instances(InstanceIds=list(instances))
 
 
-def tags_of(told: Mapping[str, Any]) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in told["Tags"]}
+def tags_of(instance: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

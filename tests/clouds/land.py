@@ -89,7 +89,7 @@ class Mark:
 
 
 class Land:
-    """`user` is the environment of whoever starts runs."""
+    """`user` is the environment of the user who starts runs."""
 
     def __init__(self, aws: Mapping[str, str], head: Head, gate: Gate, hypervisor: Hypervisor) -> None:
         self.aws = aws

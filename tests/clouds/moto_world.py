@@ -134,10 +134,10 @@ def _launch(arguments: dict[str, str]) -> Launch:
 
 
 def _date(parsed: dict[str, Any], world: VirtualEc2) -> None:
-    for told in parsed.get("Instances", ()):
-        box = world.boxes.get(told["InstanceId"])
+    for instance in parsed.get("Instances", ()):
+        box = world.boxes.get(instance["InstanceId"])
         if box is not None:
-            told["LaunchTime"] = datetime.fromtimestamp(int(box.launched), UTC)
+            instance["LaunchTime"] = datetime.fromtimestamp(int(box.launched), UTC)
 
 
 def _lag(parsed: dict[str, Any], world: VirtualEc2) -> None:
@@ -145,21 +145,21 @@ def _lag(parsed: dict[str, Any], world: VirtualEc2) -> None:
     as_of = world.listing_as_of()
     for group in parsed.get("Reservations", ()):
         shown = []
-        for told in group["Instances"]:
-            box = world.boxes[told["InstanceId"]]
-            _agree(told, box, world)
+        for instance in group["Instances"]:
+            box = world.boxes[instance["InstanceId"]]
+            _agree(instance, box, world)
             if box.launched <= as_of:
-                then = box.told(as_of)
-                told["LaunchTime"] = datetime.fromtimestamp(int(box.launched), UTC)
-                told["State"] = {"Code": 0, "Name": _STATES.get(then.phase, "terminated")}
-                told["Tags"] = [{"Key": key, "Value": value} for key, value in then.tags.items()]
-                shown.append(told)
+                then = box.listed(as_of)
+                instance["LaunchTime"] = datetime.fromtimestamp(int(box.launched), UTC)
+                instance["State"] = {"Code": 0, "Name": _STATES.get(then.phase, "terminated")}
+                instance["Tags"] = [{"Key": key, "Value": value} for key, value in then.tags.items()]
+                shown.append(instance)
         group["Instances"] = shown
 
 
-def _agree(told: dict[str, Any], box: Box, world: VirtualEc2) -> None:
+def _agree(instance: dict[str, Any], box: Box, world: VirtualEc2) -> None:
     """The two worlds are one."""
-    tags = {tag["Key"]: tag["Value"] for tag in told["Tags"]}
+    tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     assert tags[ec2.EXPIRY] == box.tags[-1][1][ec2.EXPIRY], (tags, box)
-    over = told["State"]["Name"] in {"terminated", "shutting-down"}
-    assert over == (box.ended <= world.wall()), (told["State"], box)
+    over = instance["State"]["Name"] in {"terminated", "shutting-down"}
+    assert over == (box.ended <= world.wall()), (instance["State"], box)

@@ -1,4 +1,4 @@
-"""One run on a faulty EC2, from its first call until nobody is left, and what must hold then."""
+"""One run on a faulty EC2, from its first call until no instance is left, and what must hold then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from elastune.journal.writer import MemoryJournal
 from elastune.model.billing import BILLING_RULES
 from elastune.model.limits import Limit
 from elastune.providers.ec2.calls import CloudError, Ec2Calls, Market, Offering
-from elastune.providers.ec2.fleet import LEASE_S, PARTING_S
+from elastune.providers.ec2.fleet import LEASE_S, SHUTDOWN_S
 from elastune.providers.ec2.inventory import wait_until_gone
 from elastune.runs.simulation import Driver, Simulation, belief_of, unnamed
 from elastune.setup.run_setup import RunSetup, prepare
@@ -41,7 +41,7 @@ MakeCloud = Callable[[VirtualEc2], Ec2Calls]
 
 
 class GivenUpError(Exception):
-    """The driver died, and nobody started another one."""
+    """The driver died, and no other was started."""
 
 
 class CloudRun(Simulation):
@@ -85,7 +85,7 @@ class CloudRun(Simulation):
             return True
 
     def _come_back(self) -> None:
-        """The world goes on while nobody is there; then a new driver, which knows only the journal."""
+        """Time passes without a driver; then a new driver, which knows only the journal."""
         self.returning = True
         cloud, before = self.body.cloud, self.body.cloud.down_s
         while True:
@@ -173,7 +173,7 @@ def make_setup(luck: random.Random) -> RunSetup:
         cluster = replace(
             setup.terms.cluster,
             most_price_per_hour=ON_DEMAND_USD,
-            shutdown_s=PARTING_S,
+            shutdown_s=SHUTDOWN_S,
             least_life_s=BILLING_RULES["ec2"].least_life_s,
         )
         return replace(setup, terms=replace(setup.terms, cluster=cluster))

@@ -9,7 +9,7 @@ import pytest
 from tests.clouds.moto_world import moto_cloud, through_moto
 from tests.clouds.runs import MakeCloud, put_on_cloud
 
-# Seeds that once broke: a node that ended unseen and was billed for a minute; one that nobody remembered; a
+# Seeds that once broke: a node that ended unseen and was billed for a minute; one that was not remembered; a
 # watchdog that needs its time; a fleet that no lease was long enough for.
 ONCE_BROKEN = (22, 27, 135, 138, 383, 428, 529, 569)
 

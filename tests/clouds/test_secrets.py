@@ -57,7 +57,7 @@ def assert_no_secret(project: Project, **said: str) -> None:
         assert not [each for each in secrets_of(project) if each.encode() in data], f"a secret is in {name}"
 
 
-@pytest.mark.slow  # by default `test_a_run_from_quote_to_farewell` looks for them, in a run with --json
+@pytest.mark.slow  # by default `test_a_run_from_quote_to_final_check` looks for them, in a run with --json
 def test_a_run_keeps_and_tells_no_secret(project: Project) -> None:
     project.write_job()
     run = project.say("run", "job.yaml", "--yes", "--plain")
@@ -99,7 +99,7 @@ def test_a_key_in_the_job_is_refused_and_not_repeated(tmp_path: Path, command: s
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
     for options in ([], ["--json"]):
         said = elastune(command, "job.yaml", *options, cwd=tmp_path)
-        told = said.stdout + said.stderr
+        shown = said.stdout + said.stderr
         assert said.returncode == 2
-        assert "cluster.options.aws_secret_access_key is no option of ec2" in " ".join(told.split())
-        assert KEY not in told
+        assert "cluster.options.aws_secret_access_key is no option of ec2" in " ".join(shown.split())
+        assert KEY not in shown

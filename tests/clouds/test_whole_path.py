@@ -44,7 +44,7 @@ def assert_all_gone(project: Project, result: Mapping[str, Any]) -> None:
     project.land.hypervisor.wait_for_logs(each["InstanceId"] for each in instances)
 
 
-def test_a_run_from_quote_to_farewell(project: Project) -> None:
+def test_a_run_from_quote_to_final_check(project: Project) -> None:
     land = project.land
     project.write_job(waits=2)
     driver = project.start("run", "job.yaml", "--yes", "--json")
@@ -87,9 +87,9 @@ def test_a_run_from_quote_to_farewell(project: Project) -> None:
     assert not list(project.run_folder.rglob("*.ckpt"))
 
     # What opens doors is nowhere.
-    told = {name: elastune(name, "last", cwd=project.folder) for name in ("report", "status")}
-    assert all(each.returncode == 0 for each in told.values()), told
-    shown = {name: each.stdout + each.stderr for name, each in told.items()}
+    done = {name: elastune(name, "last", cwd=project.folder) for name in ("report", "status")}
+    assert all(each.returncode == 0 for each in done.values()), done
+    shown = {name: each.stdout + each.stderr for name, each in done.items()}
     assert_no_secret(project, run=said.all, nodes=list_nodes(project).all, **shown)
 
 

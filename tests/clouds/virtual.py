@@ -57,7 +57,7 @@ class Box:
     launched: float
     ready: float
     ends: float
-    """By itself or by somebody, but for its expiry."""
+    """By itself or by a call, its expiry aside."""
     noticed: float
     tags: list[tuple[float, dict[str, str]]] = field(default_factory=list)
     """As they were from when on."""
@@ -85,7 +85,7 @@ class Box:
         seconds = max(MINIMUM_S, min(at, self.ended) - self.launched)
         return seconds * self.launch.offering.usd_per_hour / 3600.0
 
-    def told(self, at: float) -> Instance:
+    def listed(self, at: float) -> Instance:
         """As a listing of that moment shows it."""
         tags = next((tags for since, tags in reversed(self.tags) if since <= at), self.tags[0][1])
         ended = self.ended
@@ -130,22 +130,22 @@ class VirtualEc2:
         if before is not None:
             if before[0] != launch:
                 raise ec2.AlreadyLaunchedError("IdempotentParameterMismatch")
-            return self.answer(effect, tuple(self.boxes[id_].told(self.wall()) for id_ in before[1]))
+            return self.answer(effect, tuple(self.boxes[id_].listed(self.wall()) for id_ in before[1]))
         count = self.grants({"MaxCount": str(launch.count)})
         if not count:
             self.answer(effect, None)
             raise ec2.NoCapacityError("InsufficientInstanceCapacity")
         boxes = [self.start(launch, f"i-{next(self._ids):04d}") for _ in range(count)]
         self.heard[launch.client_token] = (launch, tuple(box.id for box in boxes))
-        return self.answer(effect, tuple(box.told(self.wall()) for box in boxes))
+        return self.answer(effect, tuple(box.listed(self.wall()) for box in boxes))
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
         effect = self.call()
         now = self.wall()
         as_of = self.listing_as_of()
         shown = (box for box in self.boxes.values() if box.launched <= as_of)
-        told = (box.told(as_of) for box in shown if now < box.ended + 3600.0)
-        return self.answer(effect, tuple(each for each in told if run in {None, each.tags[ec2.RUN]}))
+        found = (box.listed(as_of) for box in shown if now < box.ended + 3600.0)
+        return self.answer(effect, tuple(each for each in found if run in {None, each.tags[ec2.RUN]}))
 
     def terminate(self, instances: Collection[str]) -> None:
         effect = self.call()

@@ -1,4 +1,4 @@
-"""The contract is no test module by name; its assertions shall tell as much as those of one."""
+"""The contract is no test module by name; its assertions shall show as much as those of one."""
 
 import pytest
 

@@ -20,7 +20,7 @@ class Stage(Protocol):
     """Where a provider is put to the test. No test asks for more than four nodes at a time."""
 
     def provider(self, *, room: int = 4) -> Provider:
-        """One for a new run, with room for so many nodes. It is told of no other run."""
+        """One for a new run, with room for this many nodes. It knows no other run."""
         ...
 
     def reopen(self, provider: Provider) -> Provider:

@@ -134,10 +134,11 @@ def test_it_disconnects_only_what_it_connected(cluster: LocalProvider) -> None:
 import time
 import ray
 from elastune.model.cluster import ClusterTerms
-from elastune.providers.protocol import ProviderSetting as Setting
+from elastune.providers.protocol import ProviderSetting
 from elastune.providers.attached import AttachedProvider
 terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
-with AttachedProvider(Setting(run="r", terms=terms, clock=time.monotonic), {cluster.address!r}) as provider:
+setting = ProviderSetting(run="r", terms=terms, clock=time.monotonic)
+with AttachedProvider(setting, {cluster.address!r}) as provider:
     provider.request("a", 1)
     print(len(provider.survey().machines), ray.is_initialized())
 print(ray.is_initialized())
@@ -153,8 +154,8 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
     assert_refused(address, "cannot be used, expected host:port")
 
 
-def test_an_address_where_nobody_answers_is_refused() -> None:
-    with socket.socket() as taken:  # bound, but nobody listens
+def test_an_address_where_nothing_answers_is_refused() -> None:
+    with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         assert_refused(f"127.0.0.1:{taken.getsockname()[1]}", "nothing answers at")
 

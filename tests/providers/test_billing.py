@@ -49,7 +49,7 @@ def test_a_bill_of_the_future_is_not_known() -> None:
         cloud().provider.bill_usd(1.0)
 
 
-def test_a_lost_node_is_billed_until_its_loss_though_nobody_looked_then() -> None:
+def test_a_lost_node_is_billed_until_its_loss_without_a_survey_at_that_time() -> None:
     observed, unobserved = (
         cloud(terms(queue=0.0), seed=4, faults=NodeFaults(lost_per_hour=10.0)) for _ in range(2)
     )

@@ -98,7 +98,7 @@ def test_a_drained_node_is_under_notice_and_not_granted_again(
     assert isinstance(noticed, NodeNoticed)
     assert noticed.node == taken
     assert before_s + 100 <= noticed.until_s + 0.1 <= time.monotonic() + 101.1
-    assert watcher.observe(provider.survey()) == ()  # what was told stays
+    assert watcher.observe(provider.survey()) == ()  # the first reading stays
 
     provider.release([taken, kept])
     provider.request("b", 2)

@@ -1,4 +1,4 @@
-"""What is alive, whoever started it: on this machine, and in a cloud that is a list here."""
+"""Inventories: what is alive on this machine, and in a cloud that is a list here."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def instance(name: str, phase: InstancePhase = InstancePhase.RUNNING, **tags: st
 
 def test_an_instance_is_told_with_all_that_its_tags_say() -> None:
     tags = {RUN: "3fa2c1", JOB: "digits", OWNER: "me", PRICE: "0.25", EXPIRY: "5000"}
-    estate = Ec2Inventory(VirtualCloud(replace(instance("i-1"), tags=tags)))
-    assert estate.instances() == (
+    inventory = Ec2Inventory(VirtualCloud(replace(instance("i-1"), tags=tags)))
+    assert inventory.instances() == (
         LiveInstance(
             provider="ec2",
             node="i-1",
@@ -96,22 +96,27 @@ def test_an_instance_is_told_with_all_that_its_tags_say() -> None:
 
 def test_only_what_is_alive_is_told_and_exactly_that_is_ended() -> None:
     cloud = VirtualCloud(*(instance(f"i-{phase.value}", phase) for phase in InstancePhase))
-    estate = Ec2Inventory(cloud)
-    assert [each.node for each in estate.instances()] == ["i-ending", "i-pending", "i-running", "i-stopped"]
-    estate.end(["i-pending", "i-never-was"])
-    assert [each.node for each in estate.instances()] == ["i-ending", "i-running", "i-stopped"]
+    inventory = Ec2Inventory(cloud)
+    assert [each.node for each in inventory.instances()] == [
+        "i-ending",
+        "i-pending",
+        "i-running",
+        "i-stopped",
+    ]
+    inventory.end(["i-pending", "i-never-was"])
+    assert [each.node for each in inventory.instances()] == ["i-ending", "i-running", "i-stopped"]
 
 
 def test_what_ec2_refuses_is_unseen_and_a_bug_is_a_bug() -> None:
     cloud = VirtualCloud()
-    estate = Ec2Inventory(cloud)
+    inventory = Ec2Inventory(cloud)
     cloud.error = BusyError("too many calls")
     with pytest.raises(UnseenError, match="too many calls") as caught:
-        estate.instances()
+        inventory.instances()
     assert not caught.value.is_absent
     cloud.error = ZeroDivisionError("ours")
     with pytest.raises(ZeroDivisionError):
-        estate.instances()
+        inventory.instances()
 
 
 def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -129,20 +134,20 @@ def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert caught.value.is_absent
 
 
-def test_estates_are_known_by_name() -> None:
+def test_inventories_are_known_by_name() -> None:
     assert {"ec2", "local"} <= set(known_inventories())
-    with pytest.raises(JobError, match="nobody knows how to list the nodes of 'moon', expected ec2, local"):
+    with pytest.raises(JobError, match="there is no inventory 'moon', expected one of ec2, local"):
         load_inventory("moon")
 
 
 DRIVER = """
 import time
 from elastune.model.cluster import ClusterTerms
-from elastune.providers.protocol import ProviderSetting as Setting
+from elastune.providers.protocol import ProviderSetting
 from elastune.providers.local.provider import LocalProvider
 
 terms = ClusterTerms(slots_per_node=1, max_nodes=2, price_per_hour=1.0)
-fleet = LocalProvider(Setting(run="def456", terms=terms, clock=time.monotonic))
+fleet = LocalProvider(ProviderSetting(run="def456", terms=terms, clock=time.monotonic))
 fleet.open()
 fleet.request("a", 1)
 while not any(machine.ready_s is not None for machine in fleet.survey().machines):

@@ -179,7 +179,7 @@ def test_a_node_offers_its_slots_whatever_the_machine_has(provider: LocalProvide
     assert "GPU" not in found["Resources"]
 
 
-def test_only_gpus_have_to_be_taken_of_nodes_that_are_nobody_elses() -> None:
+def test_only_gpus_have_to_be_taken_of_nodes_that_are_ours_alone() -> None:
     assert LocalProvider(setting(slots_per_node=4), slot_gpus=1, slot_cpus=2).resources() == (0.0, 4.0)
 
 
@@ -203,7 +203,7 @@ def test_a_node_that_is_gone_makes_room(provider: LocalProvider) -> None:
     assert len(nodes(settle(provider))) == 4
 
 
-def test_nobody_listens_where_the_network_could_reach(provider: LocalProvider) -> None:
+def test_nothing_listens_where_the_network_could_reach(provider: LocalProvider) -> None:
     provider.request("a", 1)
     (node,) = nodes(settle(provider))
     where_am_i(provider, node)
@@ -301,7 +301,7 @@ def test_its_options_are_checked(options: dict[str, object], complaint: str) -> 
 
 
 def test_to_know_it_takes_no_ray() -> None:
-    imports = "import sys, elastune.job, elastune.providers.local, elastune.providers.attached"
+    imports = "import sys, elastune.job, elastune.providers.local.provider, elastune.providers.attached"
     script = f"{imports}; assert 'ray' not in sys.modules"
     assert _run(script, dict(os.environ)) == ""
 
@@ -309,11 +309,11 @@ def test_to_know_it_takes_no_ray() -> None:
 PREAMBLE = """
 import os, signal, sys, time
 from elastune.model.cluster import ClusterTerms
-from elastune.providers.protocol import ProviderSetting as Setting
+from elastune.providers.protocol import ProviderSetting
 from elastune.providers.local.provider import LocalProvider
 
 terms = ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0)
-setting = Setting(run="r", terms=terms, clock=time.monotonic, expires_s={expires_s})
+setting = ProviderSetting(run="r", terms=terms, clock=time.monotonic, expires_s={expires_s})
 
 def await_ready(provider, count):
     while sum(machine.ready_s is not None for machine in provider.survey().machines) < count:
@@ -358,14 +358,14 @@ def drive(
     return done.stdout
 
 
-def told(printed: str) -> tuple[tuple[int, ...], Path]:
+def read_pids(printed: str) -> tuple[tuple[int, ...], Path]:
     """What `print_all` printed."""
     pids, folder = re.findall(r"^(?:pids|folder) (.+)$", printed, re.MULTILINE)
     return tuple(map(int, pids.split())), Path(folder)
 
 
 def assert_vanished(printed: str) -> None:
-    pids, folder = told(printed)
+    pids, folder = read_pids(printed)
     assert len(pids) > 6
     wait_until(lambda: alive(pids) == [])
     wait_until(lambda: not folder.exists())
@@ -407,7 +407,7 @@ class TestFleetsOfTheirOwn:
         assert_vanished(drive(f"print_all(); {end}"))
 
     @SLOW
-    def test_the_keeper_ends_all_when_it_is_asked_to(self) -> None:
+    def test_the_supervisor_ends_all_when_it_is_asked_to(self) -> None:
         assert_vanished(
             drive(
                 """
@@ -419,7 +419,7 @@ class TestFleetsOfTheirOwn:
             )
         )
 
-    def test_a_keeper_that_is_killed_takes_all_nodes_with_it(self) -> None:
+    def test_a_supervisor_that_is_killed_takes_all_nodes_with_it(self) -> None:
         printed = drive(
             """
             print_all()
@@ -431,15 +431,15 @@ class TestFleetsOfTheirOwn:
             provider.close()
             """
         )
-        assert "refused=1, reason='the keeper of the local nodes ended" in printed
+        assert "refused=1, reason='the supervisor of the local nodes ended" in printed
         assert_vanished(printed)
 
     @SLOW
-    def test_processes_end_even_if_driver_and_keeper_are_killed_at_once(self) -> None:
+    def test_processes_end_even_if_driver_and_supervisor_are_killed_at_once(self) -> None:
         printed = drive(
             "print_all(); os.kill(provider.pids[0], signal.SIGKILL); os.kill(os.getpid(), signal.SIGKILL)"
         )
-        pids, folder = told(printed)
+        pids, folder = read_pids(printed)
         wait_until(lambda: alive(pids) == [])
         sweep()
         assert not folder.exists()

@@ -14,7 +14,7 @@ from tests.providers.clouds import Clock, terms
 
 
 def install(folder: Path, entry: str) -> None:
-    """A package of somebody else with this entry point."""
+    """Another package with this entry point."""
     info = folder / "acme-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n", encoding="utf-8")
@@ -62,7 +62,7 @@ def test_a_provider_that_cannot_be_imported_says_why(site: Path, broken: str) ->
 
 def test_a_provider_has_to_be_a_function(site: Path) -> None:
     install(site, "acme = elastune.providers.registry:GROUP")
-    with pytest.raises(JobError, match="is no function from Setting to Provider"):
+    with pytest.raises(JobError, match="is no function from ProviderSetting to Provider"):
         load_provider("acme")
 
 

@@ -133,10 +133,10 @@ def test_nodes_are_lost_at_the_rate_asked_for() -> None:
 def test_a_noticed_node_vanishes_when_its_notice_ends() -> None:
     here = cloud(faults=NodeFaults(noticed_per_hour=2.0, notice_s=50.0))
     here.provider.request("a", 1)
-    told = []
+    changes = []
     while (change_s := here.provider.next_change_s()) is not None:
-        told.append((change_s, here.at(change_s).survey().machines))
-    (noticed_s, (machine,)), (end_s, nothing) = told[-2:]
+        changes.append((change_s, here.at(change_s).survey().machines))
+    (noticed_s, (machine,)), (end_s, nothing) = changes[-2:]
     assert machine.until_s == end_s == noticed_s + 50.0
     assert nothing == ()
 

@@ -1,4 +1,4 @@
-"""Random requests, releases, waits and crashes: events tell all there is, and the bill is right.
+"""Random requests, releases, waits and crashes: events show all there is, and the bill is right.
 
 Two clouds of the same seed are driven alike. One is surveyed at every change that it announces, the other
 only now and then; what happens must not depend on that.
@@ -148,7 +148,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def look_at_the_unwatched(self) -> None:
-        """Times of loss are told late here; everything else is as it is for whoever looks all the time."""
+        """Losses are reported late here; everything else is as with a survey at every instant."""
         survey = self.unwatched.provider.survey()
         assert survey == self.watched.provider.survey()
         self.lazy.observe(survey)

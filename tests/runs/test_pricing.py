@@ -129,7 +129,7 @@ def test_without_aws_there_is_still_a_quote(monkeypatch: pytest.MonkeyPatch) -> 
     without_aws(monkeypatch)
     quote = elastune.plan(ec2_job())
     assert quote.problem.cluster.price_per_hour == 12.24
-    assert "built-in list of 26 Aug 2026; AWS told none: there are no AWS credentials" in shown(quote)
+    assert "built-in list of 26 Aug 2026; AWS gave none: there are no AWS credentials" in shown(quote)
 
 
 def test_an_installed_provider_may_know_its_prices(site: Path) -> None:

@@ -1,7 +1,6 @@
-"""What all adapters have in common: the factory's result, the checks of what the user gave.
+"""Shared by adapters: the class of a trainable, checks of what the user's function returns, torch's options.
 
-torch's optimizers keep in one dict what was configured and what was learned; a config may have changed.
-
+torch's optimizers keep options and learned state in one dict, and the config may have changed since a save.
 So a state also has the options with which its optimizers began. Where those of the present config differ, the
 present ones count; a learning rate that a schedule has changed since is changed in proportion.
 """
@@ -29,17 +28,15 @@ class Adapter(Trainable):
 
     @staticmethod
     def make(config: Mapping[str, Any]) -> Any:  # noqa: ARG004
-        """What the user wrote, in the class that `adapt` makes."""
-        raise InvariantError(
-            "an adapter was used as it is; its factory makes a class with the user's function"
-        )
+        """The user's function, in the class that `adapt` makes."""
+        raise InvariantError("an adapter has no make(config); expected the class that its factory returns")
 
 
 A = TypeVar("A", bound=Adapter)
 
 
 def adapt(base: type[A], make: Make, **options: Any) -> type[A]:
-    """A class of its own for this function: what runs trials makes its objects without arguments."""
+    """A new class for this function, because trainables are made without arguments."""
     if not callable(make) or isinstance(make, type):
         raise JobError(f"{base.__name__} got {seen(make)}; expected a function make(config)")
     name = getattr(make, "__name__", base.__name__)
@@ -48,7 +45,7 @@ def adapt(base: type[A], make: Make, **options: Any) -> type[A]:
 
 
 def require(library: str, *, extra: str) -> None:
-    """Whether it is there, without the seconds that importing it may take."""
+    """Check that it is installed, without the seconds that importing it may take."""
     if importlib.util.find_spec(library) is None:
         raise JobError(
             f"the adapter needs {library}, which is not installed: pip install 'elastune[{extra}]'"
@@ -56,7 +53,7 @@ def require(library: str, *, extra: str) -> None:
 
 
 def pieces(made: object, *, least: int, most: int, expected: str) -> list[Any]:
-    """What `make` returned, taken apart; missing ones at the end are None."""
+    """The items of the tuple that `make` returned; missing ones at the end are None."""
     if not isinstance(made, tuple) or not least <= len(made) <= most:
         what = f"a {type(made).__name__}"
         if isinstance(made, tuple):
@@ -66,16 +63,23 @@ def pieces(made: object, *, least: int, most: int, expected: str) -> list[Any]:
 
 
 def piece(value: object, is_right: bool, *, expected: str) -> None:
-    """One of them, looked at."""
+    """Check one of them."""
     if not is_right:
         raise JobError(f"make(config) gave a {type(value).__name__}; expected {expected}")
 
 
 def checked_count(value: object, name: str) -> int:
-    """An option that says how many of something are an iteration."""
+    """An option such as batches or rounds per iteration."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise JobError(f"{name} is {seen(value)}; expected a whole number from 1")
     return value
+
+
+def plain(value: Any) -> Any:
+    """Subclasses of dict become dicts, as a checkpoint requires."""
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list) else value
 
 
 Options: TypeAlias = list[dict[str, Any]]
@@ -83,7 +87,7 @@ Options: TypeAlias = list[dict[str, Any]]
 
 
 def options_of(optimizers: Iterable[Any]) -> list[Options]:
-    """As configured: taken before anything is loaded. A schedule may already have changed the rate."""
+    """As configured: call it before a state is loaded. A schedule may already have changed the rate."""
     return [[_options(group) for group in each.param_groups] for each in optimizers]
 
 
@@ -98,7 +102,7 @@ def renew(
     began: Sequence[Options],
     present: Sequence[Options],
 ) -> None:
-    """Bring the hyperparameters of the present config into saved states of optimizers and schedules."""
+    """Put the hyperparameters of the present config into saved states of optimizers and schedules."""
     for number, (state, before, now) in enumerate(zip(saved, began, present, strict=True)):
         ratios = []
         for group, old, new in zip(state["param_groups"], before, now, strict=True):
@@ -114,6 +118,5 @@ def renew(
 def _rescale(schedule: dict[str, Any], ratios: Sequence[float]) -> None:
     for name in ("base_lrs", "_last_lr"):
         if len(values := schedule.get(name) or []) == len(ratios):
-            schedule[name] = [
-                value * ratio if ratio != 1.0 else value for value, ratio in zip(values, ratios, strict=True)
-            ]
+            pairs = zip(values, ratios, strict=True)
+            schedule[name] = [value * ratio if ratio != 1.0 else value for value, ratio in pairs]

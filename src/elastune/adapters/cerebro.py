@@ -1,13 +1,13 @@
-"""Cerebro's way to write a training: functions (Cerebro, VLDB 2020, section 4.1 and appendix A).
+"""A training written as functions, as in Cerebro (VLDB 2020, section 4.1 and appendix A).
 
-`model_fn(config)` builds, `train_fn(data, model, optimizer, config)` trains on one partition and gives its
+`model_fn(config)` builds, `train_fn(data, model, optimizer, config)` trains on one partition and returns its
 metrics. Checkpoints are made and restored around them. It is for runs with `execution: hopper`, where the
 data of a visit are `worker.data`.
 
 The paper evaluates with `train_fn` too, with the parameters marked as non-trainable. Here that means: the
-optimizer is None, no gradient is computed, and the model is in its mode of evaluation, whatever `train_fn`
-tells it. So dropout is off and batch norm learns nothing from validation data. With `evaluate_fn`, there is
-no need to ask for the optimizer.
+optimizer is None, no gradient is computed, and the model is in evaluation mode, even if `train_fn` calls
+`model.train()`. So dropout is off and batch norm learns nothing from validation data. With `evaluate_fn`,
+`train_fn` need not check for the optimizer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from elastune.adapters.adapting import Adapter, Make, adapt, options_of, renew
+from elastune.adapters.adapting import Adapter, Make, adapt, options_of, plain, renew
 from elastune.errors import JobError
 from elastune.training.trainable import State, Trainable
 from elastune.training.worker import Worker
@@ -43,18 +43,18 @@ def from_functions(
 ) -> type[Trainable]:
     """A trainable from Cerebro's functions.
 
-    `model_fn(config)` returns `model, optimizer`, or a model alone, or more things with a state, which
+    `model_fn(config)` returns `model, optimizer`, or a model alone, or more objects with a state, which
     `train_fn(data, model, optimizer, config)` gets as a tuple in place of the optimizer. A function with an
-    argument called `worker` gets that as well. `evaluate_fn(data, model, config)` gives the metrics of a
-    validation partition. `input_fn(path)` belongs to reading: it is kept in the class for whoever registers
-    the data with it, as the `reader` of `elastune.data.register`.
+    argument called `worker` gets that as well. `evaluate_fn(data, model, config)` returns the metrics of a
+    validation partition. `input_fn(path)` is only kept in the class, for use as the `reader` of
+    `elastune.data.register`.
     """
-    _check(model_fn, "model_fn", ("config",))
-    _check(train_fn, "train_fn", ("data", "model", "optimizer", "config"))
+    _check(model_fn, "model_fn", "config")
+    _check(train_fn, "train_fn", "data", "model", "optimizer", "config")
     if evaluate_fn is not None:
-        _check(evaluate_fn, "evaluate_fn", ("data", "model", "config"))
+        _check(evaluate_fn, "evaluate_fn", "data", "model", "config")
     if input_fn is not None:
-        _check(input_fn, "input_fn", ("path",))
+        _check(input_fn, "input_fn", "path")
     made = adapt(Functions, model_fn, train=train_fn, evaluate=evaluate_fn)
     made.input_fn = None if input_fn is None else staticmethod(input_fn)
     if name is not None:
@@ -63,7 +63,7 @@ def from_functions(
 
 
 class Functions(Adapter):
-    """One model that visits partitions. What `model_fn` gave, in its order, is `parts`."""
+    """One model that visits partitions. `parts` is what `model_fn` returned, in its order."""
 
     input_fn: Any = None
 
@@ -76,7 +76,7 @@ class Functions(Adapter):
             raise JobError(f"model_fn(config) returned {kinds}; expected {_MODEL}")
         self.model = self.parts[0]
         if hasattr(self.model, "to"):
-            self.model.to(worker.device)  # in place: the optimizer still has the right parameters
+            self.model.to(worker.device)  # in place: the optimizer keeps its parameters
         self.began = options_of(filter(_is_optimizer, self.parts))
 
     def step(self) -> Metrics:
@@ -85,7 +85,7 @@ class Functions(Adapter):
         return self._call("train_fn", self.options["train"], self.model, optimizer, self.config)
 
     def evaluate(self) -> Metrics:
-        """The metrics of `worker.data`; the model stays as it is."""
+        """The metrics of `worker.data`; the model does not change."""
         with _frozen(self.model):
             if self.options["evaluate"] is not None:
                 return self._call("evaluate_fn", self.options["evaluate"], self.model, self.config)
@@ -94,15 +94,14 @@ class Functions(Adapter):
             except JobError:
                 raise
             except Exception as error:
-                words = f"{type(error).__name__}: {error}"
-                raise JobError(f"train_fn failed in evaluation with {words}; {_IN_EVALUATION}") from error
+                what = f"{type(error).__name__}: {error}"
+                raise JobError(f"train_fn failed in evaluation with {what}; {_IN_EVALUATION}") from error
 
     def save(self) -> State:
-        return {"parts": [_plain(part.state_dict()) for part in self.parts], "began": self.began}
+        return {"parts": [plain(part.state_dict()) for part in self.parts], "began": self.began}
 
     def load(self, state: State) -> None:
-        saved = state["parts"]
-        pairs = list(zip(self.parts, saved, strict=True))
+        pairs = list(zip(self.parts, state["parts"], strict=True))
         optimizers = [each for part, each in pairs if _is_optimizer(part)]
         schedules = [each for _, each in pairs if "base_lrs" in each]
         renew(optimizers, schedules, state["began"], self.began)
@@ -117,16 +116,15 @@ class Functions(Adapter):
                 "job with `execution: hopper` and `data`"
             )
         extra = {"worker": self.worker} if _takes_worker(function) else {}
-        metrics = function(data, *arguments, **extra)
+        metrics: Metrics | None = function(data, *arguments, **extra)
         if metrics is None:
             raise JobError(f"{name} returned nothing; expected its metrics, such as {{'loss': 0.3}}")
-        given: Metrics = metrics
-        return given
+        return metrics
 
 
 @contextmanager
 def _frozen(model: Any) -> Iterator[None]:
-    """Non-trainable: a call of `model.train()`, with which most training functions begin, changes nothing."""
+    """Non-trainable; `model.train()`, with which most training functions begin, has no effect."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         yield
@@ -148,19 +146,17 @@ def _frozen(model: Any) -> Iterator[None]:
             module.training = mode
 
 
-def _check(function: object, name: str, arguments: tuple[str, ...]) -> None:
-    expected = f"a function {name}({', '.join(arguments)})"
+def _check(function: object, name: str, *arguments: str) -> None:
+    expected = f"{name}({', '.join(arguments)})"
     if not callable(function) or isinstance(function, type):
-        raise JobError(f"{name} is {seen(function)}; expected {expected}")
+        raise JobError(f"{name} is {seen(function)}; expected a function {expected}")
     extra = {"worker": None} if _takes_worker(function) and name != "model_fn" else {}
     try:
         inspect.signature(function).bind(*arguments, **extra)
     except TypeError as error:
-        raise JobError(
-            f"{name} cannot be called as {expected.removeprefix('a function ')}: {error}"
-        ) from None
+        raise JobError(f"{name} cannot be called as {expected}: {error}") from None
     except ValueError:
-        pass  # functions written in C may have no signature to look at
+        pass  # functions written in C may have no signature
 
 
 def _takes_worker(function: Callable[..., Any]) -> bool:
@@ -176,10 +172,3 @@ def _has_state(part: object) -> bool:
 
 def _is_optimizer(part: object) -> bool:
     return hasattr(part, "param_groups")
-
-
-def _plain(value: Any) -> Any:
-    """Kinds of dicts become dicts, which is all that a checkpoint needs to be."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value

@@ -1,6 +1,6 @@
 """Keras 3: an iteration is one epoch of `fit`. Weights and the optimizer's variables are saved as arrays.
 
-Keras spreads a model over devices by itself or not at all, so a trial has one slot.
+Keras distributes a model over devices itself or not at all, so a trial has one slot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def keras_trainable(make: Make, *, backend: str | None = None, **fit: Any) -> ty
 
     `train` and `test` are pairs (x, y), or datasets. Metrics are those of `fit`: `loss`, `val_loss`, and what
     the model was compiled with. `fit` are its options, such as `batch_size=32`. `backend`, such as "torch",
-    is what Keras computes with, if nothing has decided it yet; then `make` has to import keras itself.
+    applies if keras was not imported yet; then `make` has to import keras itself.
     """
     require("keras", extra="keras")
     return adapt(KerasTraining, make, backend=backend, fit=fit)
@@ -45,7 +45,7 @@ class KerasTraining(Adapter):
         piece(self.model, isinstance(self.model, keras.Model), expected=_EXPECTED)
         piece(self.model, self.model.compiled, expected="a model that was compiled: model.compile(...)")
         self.train = train if isinstance(train, tuple) else (train,)
-        # Callbacks remember what they saw: each trial has its own.
+        # Callbacks have state: each trial has its own.
         self.fit = {"verbose": 0, **copy.deepcopy(self.options["fit"])}
         self.callbacks = self.fit.pop("callbacks", [])
 
@@ -83,10 +83,10 @@ class KerasTraining(Adapter):
                 variable.assign(value)
 
     def _variables(self) -> list[Any]:
-        """Weights, and the seeds of layers such as Dropout; not the metrics, which begin anew each epoch."""
+        """Weights, and the seeds of layers such as Dropout; not the metrics, which are reset each epoch."""
         metrics = {id(each) for each in self.model.metrics_variables}
         return [each for each in self.model.variables if id(each) not in metrics]
 
     def _learned(self) -> list[Any]:
-        """The learning rate is a variable too, but the config decides it."""
+        """All but the learning rate, which the config decides."""
         return [each for each in self.model.optimizer.variables if each.name != "learning_rate"]

@@ -1,8 +1,8 @@
 """PyTorch Lightning: an iteration is one epoch of its Trainer.
 
-The Trainer stops after every epoch and goes on from its own checkpoint, a dict that stays in memory. So a
-pause is nothing special, and models, optimizers, schedules, loops and callbacks are restored by the framework
-that knows them. It forms its process groups itself, so a trial has one slot.
+The Trainer stops after every epoch and continues from its own checkpoint, a dict that stays in memory. So a
+pause needs nothing special, and Lightning itself restores models, optimizers, schedules, loops and callbacks.
+It forms its process groups itself, so a trial has one slot.
 """
 
 from __future__ import annotations
@@ -13,17 +13,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from elastune.adapters.adapting import (
-    Adapter,
-    Make,
-    Options,
-    adapt,
-    options_of,
-    piece,
-    pieces,
-    renew,
-    require,
-)
+from elastune.adapters import adapting
+from elastune.adapters.adapting import Adapter, Make, adapt, options_of, piece, pieces, plain, require
 from elastune.errors import JobError
 from elastune.training.trainable import State, Trainable
 from elastune.training.worker import Worker
@@ -31,9 +22,7 @@ from elastune.training.worker import Worker
 _EXPECTED = "module, train[, val]: a LightningModule, then data loaders, or one LightningDataModule"
 _MEMORY = "memory"
 _QUIET = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-_OF_THE_CONFIG = tuple(
-    f"{prefix}{name}" for prefix in ("", "datamodule_") for name in ("hparams_name", "hyper_parameters")
-)
+_CONFIGURED = ("hparams_name", "hyper_parameters", "datamodule_hparams_name", "datamodule_hyper_parameters")
 
 
 def lightning_trainable(make: Make, **trainer: Any) -> type[Trainable]:
@@ -41,7 +30,7 @@ def lightning_trainable(make: Make, **trainer: Any) -> type[Trainable]:
 
     `train` and `val` are data loaders; or `train` is a LightningDataModule. Metrics are what the module logs.
     `trainer` are options of the Trainer: `limit_train_batches=100` makes an epoch, and so an iteration,
-    100 batches long; with `max_epochs` a trial is finished after so many.
+    100 batches long; with `max_epochs` a trial is finished after that many.
     """
     require("pytorch_lightning", extra="lightning")
     return adapt(LightningTraining, make, trainer=trainer)
@@ -54,7 +43,7 @@ class LightningTraining(Adapter):
         self.module, self.train, self.val = pieces(self.make(config), least=2, most=3, expected=_EXPECTED)
         lightning = _library_of(self.module)
         logging.getLogger(lightning.__name__).setLevel(logging.WARNING)
-        # Callbacks remember what they saw: each trial has its own.
+        # Callbacks have state: each trial has its own.
         given = {**dict.fromkeys(_QUIET, False), "max_epochs": -1, **copy.deepcopy(self.options["trainer"])}
         self.hook, self.box = _connect(lightning)
         self.last = given["max_epochs"]
@@ -84,8 +73,8 @@ class LightningTraining(Adapter):
     def save(self) -> State:
         if not self.box.checkpoint:
             raise JobError("a Lightning training can be saved after its first epoch, not before")
-        kept = {name: value for name, value in self.box.checkpoint.items() if name not in _OF_THE_CONFIG}
-        return {"lightning": _plain(kept), "began": self.hook.began, "finished": self.finished}
+        kept = {name: value for name, value in self.box.checkpoint.items() if name not in _CONFIGURED}
+        return {"lightning": plain(kept), "began": self.hook.began, "finished": self.finished}
 
     def load(self, state: State) -> None:
         self.box.checkpoint = state["lightning"]
@@ -94,7 +83,7 @@ class LightningTraining(Adapter):
 
 
 def _library_of(module: Any) -> Any:
-    """There are two that are the same: `lightning.pytorch` and `pytorch_lightning`; they do not mix."""
+    """`lightning.pytorch` and `pytorch_lightning` are the same library twice; they do not mix."""
     for name in ("pytorch_lightning", "lightning.pytorch"):
         if any(each.__module__.startswith(f"{name}.") for each in type(module).__mro__):
             return importlib.import_module(name)
@@ -103,24 +92,25 @@ def _library_of(module: Any) -> Any:
 
 
 def _connect(lightning: Any) -> tuple[Any, Any]:
-    """What stops the Trainer after an epoch, and what holds its checkpoint."""
+    """The callback that stops the Trainer after an epoch, and the plugin that holds its checkpoint."""
 
     class OneEpoch(lightning.Callback):  # type: ignore[misc]
-        """`began`: the optimizers' options as configured; `saved`: a state that is not in them yet."""
+        """`began`: the optimizers' options as configured; `saved`: a state that is not loaded yet."""
 
         def __init__(self) -> None:
-            self.began: list[Options] = []
+            self.began: list[adapting.Options] = []
             self.saved: Any = None
 
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
             """The optimizers are new, and nothing is loaded yet."""
             present = options_of(trainer.optimizers)
             if self.saved is not None:
-                renew(self.saved["optimizer_states"], self.saved["lr_schedulers"], self.began, present)
+                states, schedules = self.saved["optimizer_states"], self.saved["lr_schedulers"]
+                adapting.renew(states, schedules, self.began, present)
             self.saved, self.began = None, present
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-            """Not by `should_stop`, which tells that another callback has had enough."""
+            """Not by `should_stop`, by which another callback ends the training."""
             trainer.fit_loop.max_epochs = trainer.current_epoch + 1
 
     class Box(lightning.plugins.CheckpointIO):  # type: ignore[misc]
@@ -137,10 +127,3 @@ def _connect(lightning: Any) -> tuple[Any, Any]:
             self.checkpoint = {}
 
     return OneEpoch(), Box()
-
-
-def _plain(value: Any) -> Any:
-    """Kinds of dicts become dicts, which is all that a checkpoint needs to be."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value

@@ -1,12 +1,8 @@
-"""What an estimator of scikit-learn has learned, as plain data, and back.
+"""scikit-learn: an iteration is one pass over the training data with `partial_fit`, batch by batch.
 
-Reading a state must run no code, so the state has values only. Their places are in a template: the same
-estimator after a first `partial_fit`, whose objects are filled with the values. What is a hyperparameter, of
-the estimator or of an object inside it, stays as the template has it.
-
-scikit-learn: an iteration is one pass over the training data with `partial_fit`, batch by batch.
-
-One estimator cannot be shared among workers, so gangs do not help.
+Workers cannot share one estimator, so a trial has one slot. Reading a state must run no code, so it has plain
+values only. They are filled into a template: the same estimator after a first `partial_fit`. Hyperparameters,
+of the estimator or of an object inside it, stay those of the template.
 """
 
 from __future__ import annotations
@@ -26,21 +22,13 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.ndarray, np.gene
 _ALIAS = "same as"
 _RANDOM = "random"
 _COLUMNS = "columns first"
-_GLOBAL: Any = np.random.mtrand._rand  # noqa: SLF001  what scikit-learn uses where no random_state is given
-
-
-def learned(estimator: Any) -> dict[str, Any]:
-    """Attribute by attribute; raises `JobError` where plain data do not suffice."""
-    return _Reader().attributes(estimator, type(estimator).__name__)
-
-
-def fill(template: Any, values: Mapping[str, Any]) -> None:
-    """Give a template what `learned` read from another estimator of its kind."""
-    _Writer().attributes(template, values, "")
+_GLOBAL: Any = np.random.mtrand._rand  # noqa: SLF001  scikit-learn's default for random_state
 
 
 class _Reader:
-    """`_places` has where each array was seen first: some attributes are the same array twice, by intent."""
+    """`_places` has the first path of each array: some estimators have the same array in two attributes.
+
+    Raises `JobError` where plain data do not suffice."""
 
     def __init__(self) -> None:
         self._places: dict[int, str] = {}
@@ -55,7 +43,7 @@ class _Reader:
             first = self._places.setdefault(id(value), path)
             if first != path:
                 return {_ALIAS: first}
-            # Sums are added in the order of the memory, so the last digits depend on it.
+            # Sums are added in memory order, so the last digits depend on it.
             return {_COLUMNS: value.T} if value.flags.fnc else value
         if isinstance(value, _PLAIN):
             return value
@@ -73,10 +61,9 @@ class _Writer:
         self._arrays: dict[str, Any] = {}
 
     def attributes(self, thing: Any, values: Mapping[str, Any], path: str) -> None:
-        path = path or type(thing).__name__
         for name, value in values.items():
             if name == "learning_rate" and getattr(thing, "lr_schedule", "") == "constant":
-                continue  # an optimizer inside a network: nothing was learned about it
+                continue  # of an optimizer inside a network: a hyperparameter
             made = self.value(getattr(thing, name, None), value, f"{path}.{name}")
             if made is not None or hasattr(thing, name):
                 setattr(thing, name, made)
@@ -84,8 +71,7 @@ class _Writer:
     def value(self, old: Any, value: Any, path: str) -> Any:
         if isinstance(value, list | tuple):
             known = old if isinstance(old, list | tuple) and len(old) == len(value) else [None] * len(value)
-            pairs = zip(known, value, strict=True)
-            return type(value)(self.value(was, each, f"{path}[{n}]") for n, (was, each) in enumerate(pairs))
+            return type(value)(self.value(known[n], each, f"{path}[{n}]") for n, each in enumerate(value))
         if not isinstance(value, Mapping):
             if isinstance(value, np.ndarray):
                 self._arrays[path] = value = value.copy()
@@ -105,10 +91,10 @@ class _Writer:
 
 
 def _state(thing: Any) -> Iterator[tuple[str, Any]]:
-    """All that is no hyperparameter. Objects of C have no attributes: the template's are as good."""
+    """All that is no hyperparameter. Objects written in C have no attributes, and stay the template's."""
     given = inspect.signature(type(thing)).parameters if hasattr(thing, "__dict__") else {}
     for name, value in getattr(thing, "__dict__", {}).items():
-        if name not in given and value is not _GLOBAL:  # that one is seeded for each iteration
+        if name not in given and value is not _GLOBAL:  # the global one is seeded for each iteration
             yield name, value
 
 
@@ -130,26 +116,25 @@ def sklearn_trainable(
     """A trainable from `make(config)`, which returns `estimator, train, test`.
 
     `train` and `test` are pairs (x, y), or x alone. The metric is `score`, that of the estimator on `test`;
-    or what `score(estimator, test)` gives, a number or several by name. With `pickled` the estimator is saved
-    as it is, and the job has to say `pickles: true`; otherwise what it has learned is saved as plain data.
+    or the result of `score(estimator, test)`, a number or several by name. With `pickled` the estimator
+    itself is saved, and the job needs `pickles: true`; otherwise its learned values are saved as plain data.
     """
     require("sklearn", extra="sklearn")
     return adapt(PartialFit, make, batch=checked_count(batch, "batch"), score=score, pickled=pickled)
 
 
 class PartialFit(Adapter):
-    """One estimator that learns in pieces."""
+    """One estimator with `partial_fit`."""
 
     def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
         from sklearn.base import is_classifier  # noqa: PLC0415
 
         self.worker = worker
-        made = pieces(self.make(config), least=3, most=3, expected=_EXPECTED)
-        self.estimator, train, self.test = made
+        self.estimator, train, self.test = pieces(self.make(config), least=3, most=3, expected=_EXPECTED)
         piece(self.estimator, hasattr(self.estimator, "partial_fit"), expected=_EXPECTED)
         self.train = train if isinstance(train, tuple) else (train,)
         piece(train, len(self.train) in (1, 2), expected=_EXPECTED)
-        # The first batch need not have all classes; scikit-learn wants to know them at once.
+        # The first batch may not have all classes; scikit-learn needs them at the first call.
         self.classes = np.unique(self.train[1]) if is_classifier(self.estimator) else None
 
     def step(self) -> Mapping[str, Any] | float:
@@ -162,7 +147,9 @@ class PartialFit(Adapter):
         return {"score": self.estimator.score(*test)}
 
     def save(self) -> State:
-        return {"estimator": self.estimator if self.options["pickled"] else learned(self.estimator)}
+        if self.options["pickled"]:
+            return {"estimator": self.estimator}
+        return {"estimator": _Reader().attributes(self.estimator, type(self.estimator).__name__)}
 
     def load(self, state: State) -> None:
         saved = state["estimator"]
@@ -170,10 +157,8 @@ class PartialFit(Adapter):
             self.estimator = saved.set_params(**self.estimator.get_params(deep=False))
             return
         self._fit(tuple(column[: self.options["batch"]] for column in self.train))
-        fill(self.estimator, saved)
+        _Writer().attributes(self.estimator, saved, type(self.estimator).__name__)
 
     def _fit(self, rows: tuple[Any, ...]) -> None:
-        if self.classes is None:
-            self.estimator.partial_fit(*rows)
-        else:
-            self.estimator.partial_fit(*rows, classes=self.classes)
+        extra = {} if self.classes is None else {"classes": self.classes}
+        self.estimator.partial_fit(*rows, **extra)

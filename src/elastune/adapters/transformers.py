@@ -1,7 +1,7 @@
 """Hugging Face Trainer: an iteration is one epoch, or some steps, and an evaluation after it.
 
-Each iteration is a call of `train`, with one optimizer and one schedule for all of them. The Trainer forms
-its process groups itself, so a trial has one slot.
+Each iteration is a call of `train`; all share one optimizer and one schedule. The Trainer forms its process
+groups itself, so a trial has one slot.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _NO_METRICS = ("_runtime", "_per_second", "_time", "epoch", "total_flos")
 def transformers_trainable(make: Make, *, steps: int | None = None) -> type[Trainable]:
     """A trainable from `make(config)`, which returns a `transformers.Trainer`.
 
-    An iteration is an epoch, or so many `steps` of the optimizer. The Trainer's own `num_train_epochs` or
-    `max_steps` say how long the learning rate's schedule is; after it a trial is finished. Metrics are
-    `train_loss` and, where there is an `eval_dataset`, what `evaluate` gives, such as `eval_loss`.
+    An iteration is an epoch, or this many `steps` of the optimizer. The Trainer's own `num_train_epochs` or
+    `max_steps` are the length of the learning rate's schedule; after it a trial is finished. Metrics are
+    `train_loss` and, where there is an `eval_dataset`, those of `evaluate`, such as `eval_loss`.
     """
     require("transformers", extra="transformers")
     return adapt(TrainerTraining, make, steps=None if steps is None else checked_count(steps, "steps"))
 
 
 class TrainerTraining(Adapter):
-    """One Trainer, called again and again."""
+    """One Trainer, called once per iteration."""
 
     def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
         import transformers  # noqa: PLC0415
@@ -38,7 +38,7 @@ class TrainerTraining(Adapter):
         self.trainer = trainer = self.make(config)
         expected = "a transformers.Trainer, with its model, arguments and datasets"
         piece(trainer, isinstance(trainer, transformers.Trainer), expected=expected)
-        # Each iteration begins anew: what cannot be shuffled would always give the same samples.
+        # Each iteration reads from the start: without shuffling it would always get the same samples.
         data = trainer.train_dataset
         piece(data, hasattr(data, "__len__"), expected="a Trainer whose train_dataset has a length")
         for each in (transformers.ProgressCallback, transformers.PrinterCallback):
@@ -50,7 +50,7 @@ class TrainerTraining(Adapter):
         self.each = self.options["steps"] or epoch
         self.done = 0
         trainer.create_optimizer_and_scheduler(num_training_steps=self.total)
-        trainer._created_lr_scheduler = False  # noqa: SLF001  else each `train` would begin the schedule anew
+        trainer._created_lr_scheduler = False  # noqa: SLF001  else each `train` would restart the schedule
         self.began = options_of([trainer.optimizer])
 
     def step(self) -> Mapping[str, float] | None:
@@ -59,7 +59,7 @@ class TrainerTraining(Adapter):
             return None
         trainer = self.trainer
         trainer.args.max_steps = steps
-        # Each call is the first epoch of a training: without another seed, always in the same order.
+        # Each call is the first epoch of a training: with the same seed it would have the same order.
         trainer.args.data_seed = trainer.args.seed = self.worker.seed + self.worker.iteration
         row = dict(trainer.train().metrics)
         self.done += steps

@@ -1,7 +1,7 @@
-"""XGBoost: an iteration is some boosting rounds. Workers cannot share one model, so gangs do not help.
+"""XGBoost: an iteration is some boosting rounds. Workers cannot share one model, so a trial has one slot.
 
-A booster does not save its random numbers. So where rows or columns are drawn, every iteration begins with a
-booster that was read from its saved form, with a seed of its own: a pause changes nothing then.
+A booster does not save its random state. So where rows or columns are drawn, every iteration begins with a
+booster that was read from its saved form, with its own seed: then a pause changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BoostedTrees(Adapter):
         params, train, test = pieces(self.make(config), least=3, most=3, expected=_EXPECTED)
         piece(params, isinstance(params, Mapping), expected=_EXPECTED)
         defaults = {"seed": worker.seed, "verbosity": 1}
-        if threads := os.environ.get("OMP_NUM_THREADS"):  # what a worker may use
+        if threads := os.environ.get("OMP_NUM_THREADS"):  # the limit of a worker
             defaults["nthread"] = int(threads)
         self.params = {**defaults, **params}
         self.train = _matrix(train)
@@ -51,8 +51,7 @@ class BoostedTrees(Adapter):
         row = {}
         for prefix, data in self.tests.items():
             # "[9]\ttest-logloss:0.31\ttest-auc:0.97": what xgboost.train reads as well.
-            _, *told = self.booster.eval_set([(data, "test")], number).split("\t")
-            for each in told:
+            for each in self.booster.eval_set([(data, "test")], number).split("\t")[1:]:
                 name, _, value = each.removeprefix("test-").rpartition(":")
                 row[prefix + name] = float(value)
         return row
@@ -85,9 +84,8 @@ def _matrix(data: Any) -> Any:
 
 
 def _pairs(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """As a booster that exists takes them: several metrics one by one."""
-    pairs: list[tuple[str, Any]] = []
-    for name, value in params.items():
-        several = name == "eval_metric" and isinstance(value, list | tuple)
-        pairs += [(name, each) for each in value] if several else [(name, value)]
-    return pairs
+    """The form that `set_param` takes: several metrics one by one."""
+    several = {"eval_metric"} if isinstance(params.get("eval_metric"), list | tuple) else set()
+    return [
+        (name, each) for name, value in params.items() for each in (value if name in several else [value])
+    ]

@@ -1,61 +1,47 @@
-"""An existing Ray cluster as a fixed pool of nodes: no machine is started or ended, only lent to the run."""
+"""An existing Ray cluster as a fixed pool of nodes: machines are lent to the run, not started or ended."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from elastune.errors import InvariantError
 from elastune.model.ids import NodeId
 from elastune.providers.local.roster import Roster
-from elastune.providers.protocol import Price, ProviderSetting, Survey
-from elastune.providers.ray_cluster import FinalCheck, RayMembership, noticed_nodes
+from elastune.providers.protocol import ProviderSetting, Survey
+from elastune.providers.ray_cluster import FinalCheck, RayMembership, RayProviderBase, noticed_nodes
 
 _FRESH_S = 0.5
-"""For so long the last look at the cluster is good enough for a survey."""
+"""A survey reuses a listing of the cluster that is younger than this."""
 
 
-class AttachedProvider:
+class AttachedProvider(RayProviderBase):
     """Grants the Ray nodes that have what a node of the job needs, and takes them back.
 
-    Only totals count: what others run on the cluster meanwhile is not seen, nor are the nodes that another
-    run was granted. A Ray node that is granted again gets a new name. One that is drained, be it by the
-    watchdog of a spot machine or by hand, is under notice, and not granted any more.
+    Only totals count: other work on the cluster is not seen, nor are the nodes granted to another run. A Ray
+    node that is granted again gets a new name. A drained one, by the watchdog of a spot machine or by hand,
+    is under notice and not granted any more.
     """
 
     def __init__(
         self, setting: ProviderSetting, address: str, *, slot_gpus: int = 0, slot_cpus: int = 1
     ) -> None:
-        self._setting = setting
+        super().__init__(setting, slot_cpus, slot_gpus)
         self._address = address
-        self._slot_gpus = slot_gpus
-        self._slot_cpus = slot_cpus
         self._roster = Roster()
         self._fitting: tuple[str, ...] = ()
         self._noticed_s: dict[str, float] = {}
         self._looked_s: float | None = None
-        self._joining: RayMembership | None = None
+        self._membership: RayMembership | None = None
 
     def open(self) -> None:
-        """Connect to the cluster, unless this process is connected already."""
-        self._joining = RayMembership(self._address)
+        self._membership = RayMembership(self._address)
 
     def close(self) -> None:
-        """Disconnect, if `open` connected. May be repeated."""
-        if self._joining is not None:
-            self._joining.leave()
-        self._joining = None
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        if self._membership is not None:
+            self._membership.leave()
+        self._membership = None
 
     def request(self, token: str, count: int) -> None:
         now_s = self._look()
@@ -81,32 +67,17 @@ class AttachedProvider:
     def release(self, nodes: Collection[NodeId]) -> None:
         self._roster.drop(nodes)
 
-    def price(self) -> Price:
-        return Price.of(self._setting.terms)
-
     @property
     def broken(self) -> str | None:
         """Nodes may join the cluster again at any time."""
         return None
 
     def ray_node(self, node: NodeId) -> str | None:
-        """How Ray calls a node, for `NodeAffinitySchedulingStrategy`."""
         return self._roster.ray_node(node)
-
-    def billed_s(self, node: NodeId) -> float | None:
-        return None
-
-    def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
-        return 0.0
-
-    def resources(self) -> tuple[float, float]:
-        """The CPUs and GPUs of a Ray node that we use."""
-        slots = self._setting.terms.slots_per_node
-        return float(slots * self._slot_cpus), float(slots * self._slot_gpus)
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether a node that fits is on another machine than the one that this process talks to."""
+        """Whether a node that fits is on another machine than the Ray node this process is connected to."""
         import ray  # noqa: PLC0415
 
         self._look()
@@ -136,19 +107,20 @@ class AttachedProvider:
         yield free, f"the Ray cluster has {fitting} nodes of at least {need}, {fitting - free} of them taken"
 
     def _look(self) -> float:
-        """At the cluster itself. Nodes that are dead or no longer fit are gone."""
-        if self._joining is None:
+        """List the cluster's nodes. Those that are dead or no longer fit are gone."""
+        if self._membership is None:
             raise InvariantError(
                 "the attached provider is not open: call open() before, nothing after close()"
             )
         import ray  # noqa: PLC0415
 
         needed = dict(zip(("CPU", "GPU"), self.resources(), strict=True))
-        self._fitting = tuple(sorted(_fitting(ray.nodes(), needed)))
+        fitting = (node["NodeID"] for node in ray.nodes() if node["Alive"] and _fits(node, needed))
+        self._fitting = tuple(sorted(fitting))
         lost = [name for name in self._roster.ray_nodes if name not in self._fitting]
         self._roster.drop([node for name in lost if (node := self._roster.node_of(name)) is not None])
         self._looked_s = self._setting.clock()
-        # What was told stays: the same deadline, seen twice, differs by the clocks' rounding.
+        # The first reading stays: the same deadline, read twice, differs by the clocks' rounding.
         self._noticed_s = noticed_nodes(self._looked_s) | self._noticed_s
         return self._looked_s
 
@@ -159,8 +131,5 @@ def _spreads(nodes: Iterable[Mapping[str, Any]]) -> bool:
     return len(machines) > 1
 
 
-def _fitting(nodes: Iterable[Mapping[str, Any]], needed: Mapping[str, float]) -> Iterable[str]:
-    for node in nodes:
-        has = node["Resources"]
-        if node["Alive"] and all(has.get(kind, 0.0) >= amount for kind, amount in needed.items()):
-            yield node["NodeID"]
+def _fits(node: Mapping[str, Any], needed: Mapping[str, float]) -> bool:
+    return all(node["Resources"].get(kind, 0.0) >= amount for kind, amount in needed.items())

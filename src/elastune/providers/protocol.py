@@ -1,16 +1,11 @@
-"""The seam between a run and whoever rents machines to it: four verbs and the values they exchange.
+"""The contract between a run and its provider of nodes: four methods and the values they exchange.
 
-A provider decides nothing about tuning or money. It is asked for nodes, tells what there is, and lets exact
-nodes go. Answers may take their time: a request is answered in a later survey, in one piece or in several.
-All times are seconds of the run's clock. What every implementation owes is in `docs/providers.md`, and
-`tests/providers/contract.py` checks it.
+A provider decides nothing about tuning or money. A request is answered in a later survey, at once or in
+parts. All times are seconds of the run's clock. The requirements are in `docs/providers.md`, and
+`tests/providers/contract.py` checks them.
 
-What is alive at a provider, across all runs, and how to end it: for people who fear a bill.
-
-A run knows its own nodes by the four verbs. An estate knows no run: it lists whatever of Elastune there is,
-also what a driver left behind that is long gone. Who is an orphan is decided elsewhere.
-
-A package offers one as an entry point of the group `elastune.estates`: a function from `Outlook` to `Estate`.
+An `Inventory` is independent of runs: it lists every node of Elastune that is alive at a provider, and ends
+nodes. `runs/orphans.py` decides which of them are orphans.
 """
 
 from __future__ import annotations
@@ -21,12 +16,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from elastune.errors import InvariantError
 from elastune.model.cluster import Billing, ClusterTerms
 from elastune.model.ids import NodeId
 
 
 class MachineState(enum.Enum):
-    """Of a machine that is listed. A boot that failed is BOOTING for good, or gone if that is sure."""
+    """A failed boot stays BOOTING, or is gone if the provider knows that it failed."""
 
     BOOTING = "booting"
     READY = "ready"
@@ -34,7 +30,7 @@ class MachineState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A node that costs money. Its times, once told, do not change."""
+    """A node that costs money. Its times do not change once reported."""
 
     node: NodeId
     token: str
@@ -43,9 +39,9 @@ class Machine:
     """The start of INIT, and of billing."""
     ready_s: float | None = None
     until_s: float | None = None
-    """The instant at which the provider will take it away, if it gave notice of that."""
+    """When the provider will take it away, if it gave notice."""
     usd_per_hour: float | None = None
-    """What it costs, if not what `price` says: it is of another kind, or from another market."""
+    """Its price where it differs from `price`: another instance type, or another market."""
 
     @property
     def state(self) -> MachineState:
@@ -54,11 +50,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStatus:
-    """What became of a request, as far as it is answered.
-
-    `granted` names every node that it ever got, so that one which came and went between two surveys is not
-    awaited for ever.
-    """
+    """The answer to a request so far. `granted` names every node it ever got, also those that are gone."""
 
     token: str
     asked: int
@@ -67,7 +59,7 @@ class RequestStatus:
     reason: str = ""
     """Why not all were granted, for people."""
     prices: Mapping[NodeId, float] = field(default_factory=dict)
-    """Dollars per hour of those nodes that do not cost what `price` says."""
+    """Dollars per hour of the nodes whose price differs from `price`."""
 
     @property
     def open(self) -> int:
@@ -77,10 +69,10 @@ class RequestStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Every machine of this run that is not gone, oldest first, and the fates of its answered requests.
+    """Every machine of this run that is not gone, oldest first, and the status of its answered requests.
 
-    It agrees with itself: a machine that is listed is granted by the fate of its token, and a granted node
-    that is not listed is gone.
+    It is consistent: a listed machine is granted by the status of its token, and a granted node that is not
+    listed is gone.
     """
 
     at_s: float
@@ -102,7 +94,6 @@ class Price:
 
     @classmethod
     def of(cls, terms: ClusterTerms, source: str = "job file") -> Price:
-        """As the job's cluster has it."""
         return cls(
             usd_per_hour=terms.price_per_hour,
             billing=terms.billing,
@@ -116,30 +107,33 @@ class Provider(Protocol):
     """Rents nodes of one kind to one run."""
 
     def request(self, token: str, count: int) -> None:
-        """Ask for nodes. The same token again asks for nothing new, also after a crash of the caller.
-
-        A token that comes back with another count is an `InvariantError`. There is no way to take a request
-        back: nodes that come too late are released.
-        """
-        ...
+        """Ask for nodes. A repeated token asks for nothing new, also after a crash of the caller; with
+        another count it is an `InvariantError`. A request cannot be withdrawn: late nodes are released."""
 
     def survey(self) -> Survey:
-        """List what this run has, whoever of its drivers asked for it."""
-        ...
+        """List what this run has, including what its earlier drivers requested."""
 
     def release(self, nodes: Collection[NodeId]) -> None:
-        """Let exactly these go, whatever they are doing; later surveys do not list them and billing ends.
-
-        Nodes that are unknown or gone are ignored, so that repeating a release is harmless.
-        """
-        ...
+        """Release exactly these, whatever they are doing: later surveys omit them and billing ends. Unknown
+        and gone nodes are ignored, so a release can be repeated."""
 
     def price(self) -> Price: ...
 
 
+def check_request(token: str, count: int, asked: int | None) -> None:
+    """`asked`: the count of an earlier request with the same token, if there was one."""
+    if count < 1:
+        raise InvariantError(f"request {token!r} asks for {count} nodes, expected at least 1")
+    if asked is not None and asked != count:
+        raise InvariantError(
+            f"request {token!r} asked for {asked} nodes and now for {count}: "
+            "a token stands for one request, take a new one"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveInstance:
-    """A node that is alive. Times are seconds since 1970; None: nobody has said."""
+    """A node that is alive. Times are seconds since 1970; None: not known."""
 
     provider: str
     node: str
@@ -147,19 +141,19 @@ class LiveInstance:
     job: str | None = None
     owner: str | None = None
     kind: str
-    """Of machine, and on which market it was bought."""
+    """The instance type and its market, for people."""
     state: str
     since: float
     usd_per_hour: float | None = None
-    """None: nobody sends a bill."""
+    """None: not billed."""
     expires: float | None = None
-    """The end of its lease, which a living driver puts off."""
+    """The end of its lease, which a living driver extends."""
     is_kept: bool | None = None
     """Whether its driver lives, where the provider can see that without a lease; None: it cannot."""
 
 
 class UnseenError(Exception):
-    """It was not possible to look. `is_absent`: this provider is simply not set up here."""
+    """The listing failed. `is_absent`: this provider is not set up on this machine."""
 
     def __init__(self, reason: str, *, is_absent: bool = False) -> None:
         super().__init__(reason)
@@ -167,45 +161,41 @@ class UnseenError(Exception):
 
 
 class Inventory(Protocol):
-    """Both raise `UnseenError`."""
+    """Both methods raise `UnseenError`."""
 
     def instances(self) -> tuple[LiveInstance, ...]:
         """All that is alive, of every run and owner that this account can see."""
-        ...
 
     def end(self, nodes: Collection[str]) -> None:
-        """Whatever they are doing; those that are gone are no error. Some may take a while to be gone."""
-        ...
+        """Whatever they are doing. Nodes that are gone are ignored; others may take a while to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InventoryScope:
-    """Where to look."""
-
     region: str | None = None
-    """Of a cloud; None: as this machine is set up."""
+    """Of a cloud; None: the one configured on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSetting:
-    """All that a provider is told about the run it works for."""
+    """What a provider knows about its run."""
 
     run: str
-    """Its id. Machines carry it as a tag, so that the run finds them again after a crash."""
+    """Its id. Machines carry it as a tag, so the run finds them after a crash."""
     terms: ClusterTerms
     clock: Callable[[], float]
     seed: int = 0
     expires_s: float | None = None
     """Time-to-live of every node, counted from its start."""
     lease: Callable[[], float | None] = lambda: math.inf
-    """Until when, by the run's clock, nodes may live if nobody watches them; None: not known yet. Where nodes
-    outlive their driver, each carries this and ends itself then, unless a living driver has put it off."""
+    """Until when, by the run's clock, nodes may live without a driver; None: not known yet. Nodes that can
+    outlive their driver carry this and end themselves then, unless a living driver extends it."""
     down_s: float | None = None
-    """How long ago the driver before this one went down; None: this is the first."""
+    """How long ago the previous driver went down; None: this is the first."""
     job: str = ""
     """Its name, for people."""
     options: Mapping[str, object] = field(default_factory=dict)
-    """Of this provider alone (region, image, ...). It checks them, and raises JobError."""
+    """Of this provider alone (region, image, ...). It checks them and raises `JobError`."""
 
 
 ProviderFactory = Callable[[ProviderSetting], Provider]

@@ -1,11 +1,7 @@
-"""This process as a driver of a Ray cluster that somebody else started.
+"""Providers whose machines are nodes of a Ray cluster: their contract, and this process as Ray's driver.
 
-Which nodes of a Ray cluster are about to be taken away, and which is which instance.
-
-A node's watchdog tells Ray of a spot notice by draining the node; this is how a driver hears of it. A drained
-Ray node takes no new work and keeps what it has; one without any work leaves the cluster at once.
-
-A provider whose machines are nodes of a Ray cluster.
+The watchdog of a node passes a spot notice on by draining its Ray node, and `noticed_nodes` reads that. A
+drained Ray node takes no new work and keeps what it has; one without any work leaves the cluster at once.
 """
 
 from __future__ import annotations
@@ -14,18 +10,22 @@ import os
 import socket
 import time
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol, Self, TypeGuard
 
 from elastune.errors import ExecutionError
 from elastune.model.ids import NodeId
 from elastune.providers.local.link import connect_quietly
-from elastune.providers.protocol import Provider
+from elastune.providers.protocol import Price, Provider, ProviderSetting
 
 _REACH_S = 5.0
+INSTANCE_LABEL = "elastune-instance"
+"""Label of a Ray node: the EC2 instance on which it runs."""
 
 
 class RayMembership:
-    """Connects, unless this process is connected already; leaves only what it has joined."""
+    """Connects, unless this process is connected already; `leave` disconnects only what it connected."""
 
     def __init__(self, address: str) -> None:
         import ray  # noqa: PLC0415 - heavy
@@ -63,7 +63,7 @@ class RayMembership:
 
 
 def _token_hint() -> str:
-    """The usual reason, which Ray does not tell."""
+    """The most frequent reason, which Ray's message omits."""
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
         return "; is the token in RAY_AUTH_TOKEN_PATH, or ~/.ray/auth_token, the cluster's own?"
     return "; if it asks for a token, set RAY_AUTH_MODE=token and put it into ~/.ray/auth_token"
@@ -83,15 +83,11 @@ def refuse_unreachable(address: str) -> None:
         raise ExecutionError(f"nothing answers at {address!r} ({error}), {expected}") from error
 
 
-INSTANCE_LABEL = "elastune-instance"
-"""Of a Ray node: the EC2 instance on which it runs."""
-
-
 def draining_nodes() -> dict[str, float]:
-    """By Ray's id, the time (seconds since 1970) until which a node is there; 0.0: none was told.
+    """By Ray's id, the time (seconds since 1970) until which a node is there; 0.0: no time was given.
 
-    For a process that is connected to Ray. Ray promises no way to ask this; the one taken here is that of
-    its own libraries (Ray 2.52 to 2.60).
+    This process must be connected. Ray has no public call for this; the one used here is that of its own
+    libraries (Ray 2.52 to 2.60).
     """
     from ray._private.state import state  # noqa: PLC0415 - heavy
 
@@ -117,63 +113,95 @@ def ray_nodes_by_instance() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalCheck:
-    """What a last look found, after everything was given back."""
+    """What a last listing found after everything was released."""
 
     left: tuple[str, ...] = ()
     """Nodes that are still alive, or may be."""
     at: str
-    """In UTC, as ISO 8601 has it."""
+    """UTC, ISO 8601."""
     how: str
-    """Who was asked and when, for people: "listing of EC2 at 12:03:11 UTC"."""
+    """The source and the time, for people: "listing of EC2 at 12:03:11 UTC"."""
+
+    @classmethod
+    def now(cls, left: tuple[str, ...], source: str) -> Self:
+        at = datetime.now(UTC)
+        return cls(left=left, at=at.isoformat(timespec="seconds"), how=f"{source} at {at:%H:%M:%S} UTC")
 
 
 class RayProvider(Provider, Protocol):
-    """`open` before anything else, `close` at the end of the run."""
+    """`open` comes before everything else, `close` at the end of the run."""
 
     def open(self) -> None:
-        """Connect this process to the cluster. Raises `ExecutionError` with the reason if that fails."""
-        ...
+        """Connect this process to the cluster, or raise `ExecutionError` with the reason."""
 
     def close(self) -> None:
-        """Let go of everything that is left. Doing so twice is harmless."""
-        ...
+        """Release everything that is left. May be repeated."""
 
     @property
     def broken(self) -> str | None:
-        """Why no node will ever come again; None: all is well."""
-        ...
+        """Why no node can ever come again; None: nothing is wrong."""
 
     def ray_node(self, node: NodeId) -> str | None:
-        """The id by which Ray knows a node that is up."""
-        ...
+        """Ray's id of a node that is up, for `NodeAffinitySchedulingStrategy`."""
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether nodes are on other machines, which have neither the user's code nor the run's folder. May
-        be asked only while the provider is open."""
-        ...
+        """Whether nodes are on other machines, which have neither the user's code nor the run's folder. Known
+        only while the provider is open."""
 
     def final_check(self) -> FinalCheck | None:
-        """After `close`: is anything of this run still alive? None: nothing was started, or nobody can tell.
+        """After `close`: what of this run is still alive? None: nothing was started, or it cannot be listed.
 
-        Never raises. Where the look itself fails, `how` says so and `left` has what was not seen to end.
+        Never raises. Where the listing fails, `how` says so and `left` has what was not seen to end.
         """
-        ...
 
     def billed_s(self, node: NodeId) -> float | None:
-        """For how long a node, there or gone, was billed; None: for as long as it was there."""
-        ...
+        """For how long a node, there or gone, was billed; None: for as long as it was listed."""
 
     def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
-        """For how long a node that was `age_s` old when its driver went down, `down_s` ago, went on costing
+        """For how long a node that was `age_s` old when its driver went down, `down_s` ago, kept costing
         money since."""
-        ...
 
     def resources(self) -> tuple[float, float]:
-        """The CPUs and GPUs that a run has to take of each node, so that nobody else does."""
-        ...
+        """The CPUs and GPUs that a run reserves on each node, so that no other work gets them."""
+
+
+class RayProviderBase:
+    """What Ray providers share, with the defaults of nodes that end with their driver and are not billed."""
+
+    def __init__(self, setting: ProviderSetting, slot_cpus: int, slot_gpus: int) -> None:
+        self._setting = setting
+        slots = setting.terms.slots_per_node
+        self._node_cpus, self._node_gpus = slots * slot_cpus, slots * slot_gpus
+
+    def open(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def price(self) -> Price:
+        return Price.of(self._setting.terms)
+
+    def billed_s(self, node: NodeId) -> float | None:
+        return None
+
+    def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
+        return 0.0
+
+    def resources(self) -> tuple[float, float]:
+        return float(self._node_cpus), float(self._node_gpus)
 
 
 def is_for_ray(provider: Provider) -> TypeGuard[RayProvider]:
-    """Whether training can run on its machines; those of a simulation exist only in the mind."""
+    """Whether training can run on its machines; those of the simulated provider cannot train."""
     return hasattr(provider, "ray_node")

@@ -1,12 +1,8 @@
-"""What a simulated provider charges.
+"""A simulated cloud: nodes queue, boot, straggle, are noticed and vanish, on a clock that is passed in.
 
-It counts by itself, from what the provider knows, and shares no code with planner or ledger: it is the bill
-that they are checked against.
-
-A virtual cloud: nodes that queue, boot, straggle, are noticed and vanish, on a clock that is passed in.
-
-It catches up with the clock whenever it is called, and what happens does not depend on how often that is. It
-knows nothing of its driver: a new one that calls `survey` finds what the old one left behind.
+It catches up with the clock at every call; what happens does not depend on how often it is called. A new
+driver that calls `survey` finds what the old one left behind. Its meter shares no code with planner or
+ledger: it is the bill that they are checked against.
 """
 
 from __future__ import annotations
@@ -20,12 +16,12 @@ from dataclasses import dataclass, replace
 from elastune.errors import InvariantError, JobError
 from elastune.model.cluster import SECONDS_PER_HOUR, Billing, ClusterTerms
 from elastune.model.ids import NodeId
-from elastune.providers.protocol import Machine, Price, RequestStatus, Survey
+from elastune.providers.protocol import Machine, Price, RequestStatus, Survey, check_request
 from elastune.providers.simulated_faults import Luck, NodeFaults
 
 
 class SimulatedMeter:
-    """Runs for every node from the start of its INIT until it is released or lost."""
+    """Counts every node from the start of its INIT until it is released or lost."""
 
     def __init__(self, terms: ClusterTerms) -> None:
         self._terms = terms
@@ -42,21 +38,21 @@ class SimulatedMeter:
         self._stop_s[node] = at_s
 
     def billed_s(self, node: NodeId, at_s: float) -> float:
-        """How long it has run, without a minimum charge."""
+        """Without a minimum charge."""
         return self._stop_s.get(node, at_s) - self._start_s[node]
 
     def stopped_s(self, node: NodeId) -> float | None:
         return self._stop_s.get(node)
 
     def usd_per_hour(self, node: NodeId) -> float | None:
-        """None: as all nodes."""
+        """None: the usual price."""
         return self._usd_per_hour.get(node)
 
     def usd(self, at_s: float) -> float:
-        """Owed at this instant. The minimum charge is owed as soon as a node is granted, whoever ends it.
+        """Owed at this instant. The minimum charge is owed as soon as a node is granted, however it ends.
 
-        Under per-function billing machine time is free here: slots are charged by use, which a provider of
-        nodes does not see. Data ingress is owed under both.
+        Under per-function billing machine time is free here: a provider of nodes does not see the use of
+        slots. Data ingress is owed under both.
         """
         started = {node: start_s for node, start_s in self._start_s.items() if start_s <= at_s}
         ingress_usd = len(started) * self._terms.data_usd_per_node
@@ -76,37 +72,18 @@ _NO_FAULTS = NodeFaults()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """A request; `number` picks its luck."""
+    """A request; `number` selects its random draws."""
 
     token: str
     count: int
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Boot:
-    node: NodeId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Notice:
-    node: NodeId
-    until_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _End:
-    node: NodeId
-
-
-_Due = _Order | _Boot | _Notice | _End
-
-
 class SimulatedProvider:
-    """A provider whose machines exist only here. Nodes are named n0, n1, ... in order of grant.
+    """Nodes are named n0, n1, ... in order of grant.
 
-    `expires_s` is the time-to-live that real nodes carry against leaks: so long after the start of its INIT a
-    node shuts itself down, which looks like a loss.
+    `expires_s` is the time-to-live that real nodes carry against leaks: counted from the start of its INIT;
+    then the node shuts itself down, which looks like a loss.
     """
 
     def __init__(
@@ -127,7 +104,8 @@ class SimulatedProvider:
         self._now_s = clock()
         self._luck = Luck(terms, faults, seed=seed)
         self._meter = SimulatedMeter(terms)
-        self._agenda: list[tuple[float, int, _Due]] = []
+        self._agenda: list[tuple[float, int, NodeId | None, Callable[[float], None]]] = []
+        """Time, order of entry, the node concerned (the entry is void once that is gone), what happens."""
         self._entries = itertools.count()
         self._orders: dict[str, _Order] = {}
         self._requests: dict[str, RequestStatus] = {}
@@ -137,18 +115,11 @@ class SimulatedProvider:
 
     def request(self, token: str, count: int) -> None:
         now_s = self._catch_up()
-        if count < 1:
-            raise InvariantError(f"request {token!r} asks for {count} nodes, expected at least 1")
         order = self._orders.get(token)
+        check_request(token, count, None if order is None else order.count)
         if order is None:
-            order = _Order(token=token, count=count, number=len(self._orders))
-            self._orders[token] = order
-            self._enter(now_s + self._luck.queue_s(order.number), order)
-        elif order.count != count:
-            raise InvariantError(
-                f"request {token!r} asked for {order.count} nodes and now for {count}: "
-                "a token stands for one request, take a new one"
-            )
+            new = self._orders[token] = _Order(token=token, count=count, number=len(self._orders))
+            self._enter(now_s + self._luck.queue_s(new.number), None, lambda at_s: self._answer(new, at_s))
 
     def survey(self) -> Survey:
         now_s = self._catch_up()
@@ -171,15 +142,14 @@ class SimulatedProvider:
         return tuple(self._live)
 
     def slowdown(self, node: NodeId) -> float:
-        """How many times as long everything takes there."""
+        """How many times as long everything takes on this node."""
         return self._slowdowns.get(node, 1.0)
 
     def usd_per_hour(self, node: NodeId) -> float | None:
-        """What it costs or did, if not what all nodes do."""
+        """Its price, also of a node that is gone; None: the usual one."""
         return self._meter.usd_per_hour(node)
 
     def billed_s(self, node: NodeId) -> float:
-        """For how long the node was, or has been, billed."""
         return self._meter.billed_s(node, self._catch_up())
 
     def ended_s(self, node: NodeId) -> float | None:
@@ -188,16 +158,13 @@ class SimulatedProvider:
         return self._meter.stopped_s(node)
 
     def bill_usd(self, at_s: float) -> float:
-        """What is owed at an instant that is not in the future."""
+        """Owed at an instant that is not in the future."""
         if at_s > self._catch_up():
             raise InvariantError(f"the bill at {at_s} s is not known at {self._now_s} s")
         return self._meter.usd(at_s)
 
     def next_change_s(self) -> float | None:
-        """The next instant at which a survey tells news; now, if the last one is already out of date.
-
-        The caller's own releases are no news to it.
-        """
+        """When a survey next shows a change, other than own releases; now, if the last one is outdated."""
         now_s = self._catch_up()
         if self._unseen:
             return now_s
@@ -205,35 +172,24 @@ class SimulatedProvider:
             heapq.heappop(self._agenda)
         return self._agenda[0][0] if self._agenda else None
 
-    def _enter(self, at_s: float, due: _Due) -> None:
+    def _enter(self, at_s: float, node: NodeId | None, happen: Callable[[float], None]) -> None:
         if at_s < math.inf:
-            heapq.heappush(self._agenda, (at_s, next(self._entries), due))
+            heapq.heappush(self._agenda, (at_s, next(self._entries), node, happen))
 
-    def _is_void(self, due: _Due) -> bool:
-        return not isinstance(due, _Order) and due.node not in self._live
+    def _is_void(self, node: NodeId | None) -> bool:
+        return node is not None and node not in self._live
 
     def _catch_up(self) -> float:
         now_s = self._clock()
         if now_s < self._now_s:
             raise InvariantError(f"the clock went back from {self._now_s} s to {now_s} s")
         while self._agenda and self._agenda[0][0] <= now_s:
-            at_s, _, due = heapq.heappop(self._agenda)
-            if not self._is_void(due):
+            at_s, _, node, happen = heapq.heappop(self._agenda)
+            if not self._is_void(node):
                 self._unseen = True
-                self._happen(due, at_s)
+                happen(at_s)
         self._now_s = now_s
         return now_s
-
-    def _happen(self, due: _Due, at_s: float) -> None:
-        match due:
-            case _Order():
-                self._answer(due, at_s)
-            case _Boot(node=node):
-                self._live[node] = replace(self._live[node], ready_s=at_s)
-            case _Notice(node=node, until_s=until_s):
-                self._live[node] = replace(self._live[node], until_s=until_s)
-            case _End(node=node):
-                self._end(node, at_s)
 
     def _answer(self, order: _Order, at_s: float) -> None:
         count, reason = min(self._ceilings(order), key=lambda ceiling: ceiling[0])
@@ -248,10 +204,9 @@ class SimulatedProvider:
         )
 
     def _ceilings(self, order: _Order) -> list[tuple[int, str]]:
-        """How many nodes each limit lets through, and the limit's name. The first of the lowest decides."""
-        live, capacity = len(self._live), self._faults.capacity
-        ceilings = [(order.count, "")]
-        ceilings.append((self._terms.max_nodes - live, f"at most {self._terms.max_nodes} nodes"))
+        """How many nodes each limit allows, and the limit's name. The first of the lowest decides."""
+        live, capacity, most = len(self._live), self._faults.capacity, self._terms.max_nodes
+        ceilings = [(order.count, ""), (most - live, f"at most {most} nodes")]
         if capacity is not None:
             ceilings.append((capacity - live, f"the provider has no more than {capacity} nodes"))
         ceilings.append((self._luck.granted(order.number, order.count), "the provider is short of nodes now"))
@@ -267,10 +222,13 @@ class SimulatedProvider:
         notice_s = at_s + self._luck.noticed_after_s(number)
         until_s = notice_s + self._faults.notice_s
         loss_s = at_s + min(self._luck.lost_after_s(number), self._expires_s)
-        self._enter(at_s + self._luck.boot_s(number), _Boot(node=node))
-        self._enter(notice_s, _Notice(node=node, until_s=until_s))
-        self._enter(min(loss_s, until_s), _End(node=node))
+        self._enter(at_s + self._luck.boot_s(number), node, lambda at_s: self._change(node, ready_s=at_s))
+        self._enter(notice_s, node, lambda _: self._change(node, until_s=until_s))
+        self._enter(min(loss_s, until_s), node, lambda at_s: self._end(node, at_s))
         return node
+
+    def _change(self, node: NodeId, **times: float) -> None:
+        self._live[node] = replace(self._live[node], **times)  # type: ignore[arg-type]
 
     def _end(self, node: NodeId, at_s: float) -> None:
         del self._live[node]

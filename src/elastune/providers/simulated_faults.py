@@ -1,8 +1,8 @@
-"""What may go wrong in a simulated cloud, and the luck that decides when it does.
+"""Faults of a simulated cloud, and the random draws that decide when they happen.
 
-Every draw is numbered: the queueing of request 3, the boot of node 17. It depends on the seed, its kind and
-that number alone, not on who asked first. So the same run meets the same world, and a run that differs late
-meets the same world until then.
+Every draw is numbered: the queueing of request 3, the boot of node 17. It depends only on the seed, its kind
+and that number, not on the order of calls. So the same run gets the same faults, and a run that differs late
+gets the same faults until then.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _BLOCK = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFaults:
-    """How unkind the provider is. By default not at all."""
+    """The rates of faults; by default there are none."""
 
     lost_per_hour: float = 0.0
     """Rate at which a node vanishes without notice, from the start of its INIT on."""
     noticed_per_hour: float = 0.0
-    """Rate at which a node is noticed; it vanishes `notice_s` later."""
+    """Rate at which a node gets a notice; it vanishes `notice_s` later."""
     notice_s: float = 120.0
     refused: float = 0.0
     """Probability that a request is not granted in full: half of these are refused wholly, the other half get
-    some of their nodes, at least one and each number as likely as the other. One node is all or nothing."""
+    some of their nodes, at least one, each number equally likely. One node is all or nothing."""
     boot_failure: float = 0.0
     """Probability that a node never becomes ready. It boots, and is billed, until it is released."""
     straggler: float = 0.0
@@ -41,10 +41,9 @@ class NodeFaults:
     straggler_factor: float = 3.0
     """How many times as long a slow node takes. Its boot is not affected."""
     dearer: float = 0.0
-    """Probability that a node comes at `most_price_per_hour`, where the cluster has one: from another market,
-    say."""
+    """Probability that a node costs `most_price_per_hour`, where the cluster has one (another market)."""
     capacity: int | None = None
-    """The provider never has more nodes for us at a time; the rest of a request is refused."""
+    """The most nodes that the provider has for us at a time; the rest of a request is refused."""
 
     def __post_init__(self) -> None:
         for name in ("refused", "boot_failure", "straggler", "dearer"):
@@ -60,7 +59,7 @@ class NodeFaults:
 
 
 class _Kind(enum.IntEnum):
-    """Names the independent random streams. Numbers are part of the seed: never reuse one."""
+    """The independent random streams. Numbers are part of the seed: never reuse one."""
 
     QUEUE = 1
     INIT = 2
@@ -74,7 +73,7 @@ class _Kind(enum.IntEnum):
 
 
 class Luck:
-    """The numbered draws of one simulated cloud. What is certain is not drawn."""
+    """The numbered draws of one simulated cloud. Certain outcomes are not drawn."""
 
     def __init__(self, terms: ClusterTerms, faults: NodeFaults, *, seed: int) -> None:
         self._terms = terms
@@ -86,13 +85,13 @@ class Luck:
         return self._latency(self._terms.queue, _Kind.QUEUE, request)
 
     def boot_s(self, node: int) -> float:
-        """Infinite if it never comes up."""
+        """Infinite if the boot fails."""
         if self._happens(self._faults.boot_failure, _Kind.BOOT_FAILURE, node):
             return math.inf
         return self._latency(self._terms.init, _Kind.INIT, node)
 
     def granted(self, request: int, asked: int) -> int:
-        """How many of the nodes asked for are not refused by chance."""
+        """How many of the nodes asked for are not refused at random."""
         if not self._happens(self._faults.refused, _Kind.REFUSAL, request):
             return asked
         part = 2.0 * self._uniform(_Kind.PART, request) - 1.0
@@ -109,12 +108,9 @@ class Luck:
         return self._faults.straggler_factor if slow else 1.0
 
     def usd_per_hour(self, node: int) -> float | None:
-        """None: as all nodes."""
-        return (
-            self._terms.most_price_per_hour
-            if self._happens(self._faults.dearer, _Kind.DEARER, node)
-            else None
-        )
+        """None: the usual price."""
+        dearer = self._happens(self._faults.dearer, _Kind.DEARER, node)
+        return self._terms.most_price_per_hour if dearer else None
 
     def _latency(self, latency: Distribution, kind: _Kind, number: int) -> float:
         return latency.mean if is_constant(latency) else self._draw(latency.draw, kind, number)

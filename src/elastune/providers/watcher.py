@@ -1,8 +1,8 @@
-"""What a provider's surveys mean to a run, as events of the core. Both runtimes ask here.
+"""Turns a provider's surveys into events of the core, for both runtimes.
 
-The watcher knows what it was told, requests (`expect`) and releases (`release`), and what surveys showed. All
-of that is in the journal, too. So a driver that resumes a run starts from the `Belief` that its journal
-amounts to, and the first survey tells what has become of everything meanwhile.
+The watcher knows the requests (`expect`), the releases (`release`) and what surveys showed. The journal has
+all of that, too: a driver that resumes a run starts from the `Belief` that its journal amounts to, and the
+first survey shows what happened in the meantime.
 """
 
 from __future__ import annotations
@@ -20,31 +20,30 @@ _AT_ONE_INSTANT = (NodesGranted, NodesRefused, NodesReady, NodeNoticed, NodeLost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
-    """What a run takes for true about its machines."""
+    """What a run knows about its machines."""
 
     machines: tuple[Machine, ...] = ()
     """Held, oldest first."""
     requests: frozenset[int] = frozenset()
-    """All that were ever made, answered or not. The token of a request is its number."""
+    """All ever made, answered or not. The token of a request is its number."""
     refused: Mapping[int, int] = field(default_factory=dict)
     """Nodes refused so far, by request."""
     gone: frozenset[NodeId] = frozenset()
     """Once held, then released or lost: never held again."""
 
 
-def _unknown(node: NodeId) -> float | None:  # noqa: ARG001
-    return None
-
-
 class Watcher:
-    """Knows what the run believes, and tells how a survey differs from that.
+    """Compares surveys with the run's belief.
 
-    `billed_s` tells for how long a node, there or gone, was billed, where the provider knows: it may see an
-    end later than it came. None: for as long as it was listed.
+    `billed_s` returns for how long a node, there or gone, was billed, where the provider knows: it may see
+    the end of a node late. None: for as long as it was listed.
     """
 
     def __init__(
-        self, belief: Belief | None = None, *, billed_s: Callable[[NodeId], float | None] = _unknown
+        self,
+        belief: Belief | None = None,
+        *,
+        billed_s: Callable[[NodeId], float | None] = lambda node: None,  # noqa: ARG005
     ) -> None:
         belief = belief or Belief()
         self._held = {machine.node: machine for machine in belief.machines}
@@ -65,20 +64,20 @@ class Watcher:
         )
 
     def expect(self, request: int) -> str:
-        """Machines of this request are ours. To be told before the provider is asked, with this token."""
+        """Machines of this request are ours. Call this before `request`, which takes the returned token."""
         self._requests[str(request)] = request
         return str(request)
 
     def release(self, nodes: Collection[NodeId]) -> None:
-        """These go because the run wants it: no loss. Should they stay, they are found again."""
+        """The run releases these, so they are not lost. Those that stay listed are found again."""
         for node in nodes:
             self._held.pop(node, None)
         self._gone.update(nodes)
 
     def observe(self, survey: Survey, now_s: float | None = None) -> tuple[NodeEvent, ...]:
-        """What the survey tells beyond what is believed, in order of time; `now_s`: when it is told."""
+        """How the survey differs from the belief, in order of time; `now_s`: the time of the events."""
         now_s = survey.at_s if now_s is None else now_s
-        if self._orphans:  # one that was gone in between is told again
+        if self._orphans:  # one that was gone in between is reported again
             self._orphans &= {machine.node for machine in survey.machines}
         news = [*self._read_machines(survey, now_s), *self._read_requests(survey, now_s)]
         return tuple(event for _, event in sorted(news, key=_chronology))
@@ -131,7 +130,7 @@ class Watcher:
             yield from self._lose(missed, survey.at_s, now_s)
 
     def _miss(self, status: RequestStatus, nodes: list[NodeId], now_s: float) -> Iterator[NodeEvent]:
-        """Nodes that came and went between two surveys. They are told, because they were paid for."""
+        """Nodes that came and went between two surveys. They are granted, because they were paid for."""
         for usd, alike in _grouped(nodes, status.prices.get).items():
             for billed_s, some in _grouped(alike, self._billed_s).items():
                 yield self._grant(status.token, some, billed_s or 0.0, usd, now_s)
@@ -139,13 +138,8 @@ class Watcher:
     def _grant(
         self, token: str, nodes: Iterable[NodeId], billed_s: float, usd: float | None, now_s: float
     ) -> NodesGranted:
-        return NodesGranted(
-            at_s=now_s,
-            request=self._requests[token],
-            nodes=tuple(nodes),
-            billed_s=billed_s,
-            usd_per_hour=usd,
-        )
+        request, granted = self._requests[token], tuple(nodes)
+        return NodesGranted(at_s=now_s, request=request, nodes=granted, billed_s=billed_s, usd_per_hour=usd)
 
     def _lose(self, nodes: list[NodeId], at_s: float, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
         for node in nodes:
@@ -154,17 +148,12 @@ class Watcher:
             yield at_s, NodeLost(at_s=now_s, node=node, billed_s=self._billed_s(node))
 
     def _find(self, machine: Machine, at_s: float, now_s: float) -> Iterator[tuple[float, NodeEvent]]:
-        """A machine that the run does not hold: of a request it does not know, or given up and still listed.
-
-        It costs money and does nothing. The answer is to release it (again).
-        """
+        """A machine that the run does not hold: of an unknown request, or given up and still listed. It costs
+        money and does nothing, so the core releases it (again)."""
         if machine.node not in self._orphans:
             self._orphans.add(machine.node)
             billed_s, usd = self._billed(machine, now_s), machine.usd_per_hour
-            yield (
-                at_s,
-                NodeFound(at_s=now_s, node=machine.node, billed_s=billed_s, usd_per_hour=usd),
-            )
+            yield at_s, NodeFound(at_s=now_s, node=machine.node, billed_s=billed_s, usd_per_hour=usd)
 
     def _billed(self, machine: Machine, now_s: float) -> float:
         billed_s = self._billed_s(machine.node)
@@ -181,6 +170,6 @@ def _grouped(
 
 
 def _chronology(news: tuple[float, NodeEvent]) -> tuple[float, int]:
-    """By time and, within an instant, as a node lives: granted, ready, noticed, lost."""
+    """By time and, within an instant, in the order of a node's life: granted, ready, noticed, lost."""
     came_about_s, event = news
     return came_about_s, _AT_ONE_INSTANT.index(type(event))

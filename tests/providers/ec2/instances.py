@@ -91,7 +91,7 @@ class FakeInstance:
 
     @property
     def switched(self) -> list[str]:
-        """How the machine was told to shut down, so far."""
+        """The shutdown commands of the machine so far."""
         return self._notes.read_text().splitlines() if self._notes.exists() else []
 
     @property

@@ -128,7 +128,7 @@ def test_every_failure_is_of_a_kind(edge: Edge, status: int, code: str, kind: ty
     assert len(edge.sent) == 1, "boto3 tries nothing again by itself"
 
 
-def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     with pytest.raises(ec2.UnsureError, match="did not answer"):
         Ec2Api("us-east-1").instances()
@@ -160,7 +160,7 @@ def test_the_lease_is_put_off_and_instances_end(edge: Edge) -> None:
         cloud.terminate([ids[0], "i-0123456789abcdef0"])
     phases = {each.id: each.phase for each in cloud.instances("leased")}
     assert phases[ids[0]] in {InstancePhase.ENDING, InstancePhase.ENDED}, (
-        "one that nobody knows does not keep the others alive"
+        "one that EC2 does not know does not keep the others alive"
     )
     assert phases[ids[1]] is InstancePhase.RUNNING
     cloud.terminate(ids)
@@ -179,7 +179,7 @@ def test_long_listings_are_read_to_the_end(edge: Edge, monkeypatch: pytest.Monke
 
 
 def test_who_only_looks_cannot_launch() -> None:
-    with pytest.raises(JobError, match="for looking only"):
+    with pytest.raises(JobError, match="options of a job"):
         Ec2Api("us-east-1").launch(launch("never"))
 
 

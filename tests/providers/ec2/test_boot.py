@@ -62,8 +62,8 @@ def test_all_commands_arrive_as_they_were_written(commands: list[str]) -> None:
 def arrived(setup: tuple[str, ...]) -> tuple[str, ...]:
     header, _, _ = render(a_boot(setup=setup)).partition("\n# ---- Both roles")
     script = header + '\nprintf "%s\\0" "${SETUP[@]}"'
-    told = subprocess.run(["bash"], input=script.encode(), capture_output=True, check=True)
-    return tuple(told.stdout.decode().split("\0")[:-1])
+    done = subprocess.run(["bash"], input=script.encode(), capture_output=True, check=True)
+    return tuple(done.stdout.decode().split("\0")[:-1])
 
 
 def test_a_setup_that_is_too_long_is_refused_and_told_by_how_much() -> None:
@@ -129,7 +129,7 @@ def test_a_reboot_ends_the_machine(instance: FakeInstance) -> None:
 def test_without_the_metadata_service_the_node_is_of_no_use(instance: FakeInstance) -> None:
     instance.imds.silent = True
     done = instance.boot(a_boot())
-    assert "failed: join: the metadata service does not tell instance-id" in done.stdout
+    assert "failed: join: the metadata service has no answer for instance-id" in done.stdout
     assert instance.ended
 
 
@@ -248,10 +248,10 @@ def test_a_node_joins_by_its_token_works_and_hands_on_a_notice(instance: FakeIns
         instance.pass_time(time.time() - instance.began)
         taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
         instance.imds.data["spot/instance-action"] = json.dumps({"action": "terminate", "time": taken})
-    told, complaint = driver.communicate(timeout=PATIENCE_S)
-    assert told, complaint
+    printed, complaint = driver.communicate(timeout=PATIENCE_S)
+    assert printed, complaint
     assert json.loads(first) == [{INSTANCE: node}, node, {}]
-    seen, draining, at = json.loads(told)
+    seen, draining, at = json.loads(printed)
     assert at == node
     assert list(draining) == [node]
     assert 0 < draining[node] - seen <= 3601
@@ -272,7 +272,7 @@ def test_a_node_with_another_token_is_refused_by_the_head_and_ends(
 
 
 def assert_kept_secret(instance: FakeInstance, token: str, said: str) -> None:
-    """It is in one file, which nobody else can read."""
+    """It is in one file, which no other user can read."""
     holders = [path for path in instance.folder.rglob("*") if path.is_file() and holds(path, token)]
     assert holders == [instance.state / "token"]
     assert stat.S_IMODE(holders[0].stat().st_mode) == 0o600

@@ -27,7 +27,7 @@ DEMAND = replace(SPOT, market=Market.ON_DEMAND, usd_per_hour=12.0)
 
 
 class Moody(VirtualEc2):
-    """Fails a call, or says nothing about it, if it is told to."""
+    """Fails a call, or does not answer it, on request."""
 
     def __init__(self, wall: Callable[[], float], misfortune: Misfortune) -> None:
         super().__init__(wall, misfortune, seed=1)
@@ -40,10 +40,10 @@ class Moody(VirtualEc2):
         return super().launch(launch)
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
-        told = () if self.is_blind else super().instances(run)
+        listed = () if self.is_blind else super().instances(run)
         running = InstancePhase.STOPPED if self.are_stopped else InstancePhase.RUNNING
         return tuple(
-            replace(each, phase=running) if each.phase is InstancePhase.RUNNING else each for each in told
+            replace(each, phase=running) if each.phase is InstancePhase.RUNNING else each for each in listed
         )
 
     def terminate(self, instances: Collection[str]) -> None:
@@ -68,7 +68,7 @@ def failing(error: CloudError) -> Callable[[], None]:
 
 
 class Stage:
-    """Time stands still unless it is told to pass."""
+    """Time passes only on request."""
 
     def __init__(self, misfortune: Misfortune | None = None) -> None:
         self.now_s = 0.0
@@ -109,7 +109,7 @@ class Stage:
             self.now_s = due_s
 
     def fail(self, error: CloudError, *, of: Callable[[Launch], bool] = lambda _: True) -> None:
-        """From now on launches of some wares."""
+        """From now on launches of some offerings."""
         honest = self.ec2.launch
 
         def launch(launch: Launch) -> tuple[Instance, ...]:
@@ -160,7 +160,7 @@ class TestLaunches:
         assert len(status.granted) + status.refused == 4
         assert len({box.launch.client_token for box in stage.boxes}) > 1
 
-    def test_what_nobody_has_is_refused_with_the_reasons(self) -> None:
+    def test_what_no_offering_has_is_refused_with_the_reasons(self) -> None:
         stage = Stage()
         stage.fail(ec2.NoCapacityError("InsufficientInstanceCapacity"))
         stage.broker.request("1", 2)
@@ -329,7 +329,7 @@ class TestEndings:
         assert stage.ec2.alive(EPOCH + stage.now_s) == [first, third]
 
     def test_what_cannot_be_ended_is_told_again_and_again(self) -> None:
-        """It costs money: whoever counts it has to know. And nothing else is launched meanwhile."""
+        """It costs money, so the run has to see it. And nothing else is launched meanwhile."""
         stage = Stage()
         stage.broker.request("1", 1)
         stage.work(60.0)
@@ -353,7 +353,7 @@ class TestEndings:
         assert node not in stage.nodes()
         assert stage.broker.fleet.alive() == tuple(stage.nodes())
 
-    def test_a_lagging_listing_loses_nobody(self) -> None:
+    def test_a_lagging_listing_loses_nothing(self) -> None:
         stage = Stage(Misfortune(lag_s=25.0))
         stage.broker.request("1", 2)
         seen = []
@@ -417,7 +417,7 @@ class TestTakingOver:
         assert sorted(stage.nodes()) == sorted(stage.ec2.boxes)
 
     def test_a_part_that_is_known_is_no_reason_to_presume_another(self) -> None:
-        """Asked for two, the first ware had one, and the driver died: the rest was never launched."""
+        """Asked for two, the first offering had one, and the driver died: the rest was never launched."""
         stage = Stage(Misfortune(partial=1.0))
         stage.broker.request("1", 2)
         while not stage.boxes:

@@ -14,7 +14,7 @@ from elastune.model.cluster import ClusterTerms
 from elastune.providers.ec2 import broker as broking
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.calls import Ec2Options, InstancePhase
-from elastune.providers.ec2.provider import Ec2Provider
+from elastune.providers.ec2.provider import Ec2Provider, RayLink
 from elastune.providers.protocol import Provider, ProviderSetting, Survey
 from tests.providers.contract import ProviderContract
 from tests.providers.ec2.moto_edge import Edge, moto_server
@@ -25,7 +25,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "hush-h
 _runs = itertools.count()
 
 
-class Joins:
+class Joins(RayLink):
     """Every instance that runs has its Ray node at once."""
 
     def __init__(self, api: Ec2Api) -> None:
@@ -56,7 +56,7 @@ class MotoStage:
             run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", down_s=down_s
         )
         api = self.api()
-        made = Ec2Provider(setting, cloud=api, crossing=Joins(api))
+        made = Ec2Provider(setting, cloud=api, ray_link=Joins(api))
         made.open()
         self.open.append(made)
         return made
@@ -66,7 +66,7 @@ class MotoStage:
 
     def reopen(self, provider: Provider) -> Provider:
         assert isinstance(provider, Ec2Provider)
-        provider._ends = True  # as if it had been killed: nothing is ended, nobody says goodbye
+        provider._ends = True  # as if it had been killed: nothing is ended
         provider._wake.set()
         self.open.remove(provider)
         return self._make(provider._setting.run, provider._setting.terms.max_nodes, down_s=1.0)

@@ -70,7 +70,7 @@ def test_without_a_spot_price_it_is_at_most_the_one_on_demand(aws: Prices) -> No
     quotation = quoted(market="spot")
     assert quotation.usd_per_hour == 12.5
     assert str(quotation) == (
-        "the most that spot costs: EC2 on demand, us-east-1, price list of 13 Nov 2026; AWS told none: "
+        "the most that spot costs: EC2 on demand, us-east-1, price list of 13 Nov 2026; AWS gave none: "
         "no spot price of p3.8xlarge in us-east-1"
     )
 
@@ -79,28 +79,28 @@ def test_without_aws_it_is_the_built_in_list(alone: None) -> None:
     quotation = quoted()
     assert quotation.usd_per_hour == 12.24
     assert str(quotation) == (
-        "EC2 on demand, us-east-1, built-in list of 26 Aug 2026; AWS told none: there are no AWS credentials"
+        "EC2 on demand, us-east-1, built-in list of 26 Aug 2026; AWS gave none: there are no AWS credentials"
     )
 
 
 def test_the_list_of_another_region_is_told_as_such(alone: None) -> None:
     assert "us-east-1 (in eu-west-1 it may differ), built-in list" in str(quoted(region="eu-west-1"))
-    assert "AWS told none: no region is configured" in str(quoted(region=None))
+    assert "AWS gave none: no region is configured" in str(quoted(region=None))
 
 
 def test_who_may_not_ask_gets_the_list_and_no_words_of_others(aws: Prices) -> None:
     aws.denied = True
-    told = str(quoted())
-    assert told.endswith("AWS told none: it answered AccessDeniedException")
-    assert "secret" not in told
+    text = str(quoted())
+    assert text.endswith("AWS gave none: it answered AccessDeniedException")
+    assert "secret" not in text
 
 
-def test_nobody_there_is_no_error(monkeypatch: pytest.MonkeyPatch, aws: Prices) -> None:
+def test_no_answer_is_no_error(monkeypatch: pytest.MonkeyPatch, aws: Prices) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    assert str(quoted()).endswith("AWS told none: it cannot be reached")
+    assert str(quoted()).endswith("AWS gave none: it cannot be reached")
 
 
-def test_a_type_that_nobody_knows_needs_a_price(alone: None) -> None:
+def test_an_unknown_type_needs_a_price(alone: None) -> None:
     with pytest.raises(JobError, match=r"price of p3\.8xlrge is not known.*did you mean 'p3\.8xlarge'"):
         quoted(instance_type="p3.8xlrge")
 

@@ -1,4 +1,4 @@
-"""The ways to get a node, in their order, and never at a price that nobody reckoned with."""
+"""Offerings in their order, and none above the highest price of the quote."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def terms(*, source: str = "EC2", **prices: float) -> ClusterTerms:
 @pytest.mark.usefixtures("aws")
 def test_spot_in_every_zone_comes_before_on_demand() -> None:
     offerings = list_offerings(OPTIONS, terms(price_per_hour=4.0, most_price_per_hour=12.24))
-    told = [(offering.market.value, offering.subnet, offering.usd_per_hour) for offering in offerings]
-    assert told == [
+    listed = [(offering.market.value, offering.subnet, offering.usd_per_hour) for offering in offerings]
+    assert listed == [
         ("spot", "subnet-a", 4.0),
         ("spot", "subnet-b", 4.0),
         ("on-demand", "subnet-a", 12.24),

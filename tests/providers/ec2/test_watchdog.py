@@ -104,9 +104,9 @@ def test_xen_is_not_believed_where_ec2_says_otherwise(instance: FakeInstance, he
     assert [minutes(command) for command in instance.switched] == [29]
 
 
-@pytest.mark.parametrize("told", ["soon", "", "-5", "1e300", "99999999999999", "0x7fffffff", "$(false)"])
-def test_a_tag_that_is_no_time_is_not_heard(instance: FakeInstance, head: str, told: str) -> None:
-    instance.imds.data[LEASE] = told
+@pytest.mark.parametrize("tag", ["soon", "", "-5", "1e300", "99999999999999", "0x7fffffff", "$(false)"])
+def test_a_tag_that_is_no_time_is_ignored(instance: FakeInstance, head: str, tag: str) -> None:
+    instance.imds.data[LEASE] = tag
     instance.watch(a_boot(head=head))
     instance.ticks(2)
     assert instance.switched == []
@@ -174,9 +174,9 @@ def test_a_spot_notice_is_told_to_ray_once(instance: FakeInstance, head: str) ->
     instance.imds.data["spot/instance-action"] = f'{{"action": "terminate", "time": "{taken}"}}'
     wait_until((instance.state / "drained").exists)
     instance.ticks()
-    (told,) = notes.read_text().splitlines()
-    assert told.startswith(f"-m ray.scripts.scripts drain-node --address={head} --node-id=c0ffee")
-    assert told.endswith("=120")
+    (command,) = notes.read_text().splitlines()
+    assert command.startswith(f"-m ray.scripts.scripts drain-node --address={head} --node-id=c0ffee")
+    assert command.endswith("=120")
     assert f"elastune: noticed: taken away at {taken}" in instance.log("watch")
     assert instance.switched == []
 

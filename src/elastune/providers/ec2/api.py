@@ -1,4 +1,4 @@
-"""EC2 itself, through boto3. Every answer is turned into a value or into one of the errors of `cloud.py`."""
+"""Calls EC2 through boto3. Every answer becomes a value or one of the errors of `calls.py`."""
 
 from __future__ import annotations
 
@@ -8,58 +8,33 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from elastune.errors import JobError
 from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.calls import CloudError, Ec2Options, Instance, InstancePhase, Launch, Market
 
-T = TypeVar("T")
-
-_ELSEWHERE = {
-    "InsufficientCapacity",
-    "InsufficientFreeAddressesInSubnet",
-    "InsufficientCapacityOnHost",
-    "InsufficientHostCapacity",
-    "InsufficientInstanceCapacity",
-    "InsufficientReservedInstanceCapacity",
-    "InstanceLimitExceeded",
-    "MaxSpotInstanceCountExceeded",
-    "NetworkInterfaceLimitExceeded",
-    "SpotMaxPriceTooLow",
-    "Unsupported",
-    "UnsupportedOperation",
-    "VcpuLimitExceeded",
-    "VolumeLimitExceeded",
-}
-"""Not here, not now, or not of this kind."""
+_NO_CAPACITY = {
+    "InsufficientCapacity", "InsufficientFreeAddressesInSubnet", "InsufficientCapacityOnHost",
+    "InsufficientHostCapacity", "InsufficientInstanceCapacity", "InsufficientReservedInstanceCapacity",
+    "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "NetworkInterfaceLimitExceeded",
+    "SpotMaxPriceTooLow", "Unsupported", "UnsupportedOperation", "VcpuLimitExceeded", "VolumeLimitExceeded",
+}  # fmt: skip
+"""In this zone, at this time, or of this type."""
 _BUSY = {
-    "EC2ThrottledException",
-    "RequestLimitExceeded",
-    "RequestThrottled",
-    "RequestThrottledException",
-    "SlowDown",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
-}
+    "EC2ThrottledException", "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
+    "SlowDown", "Throttling", "ThrottlingException", "TooManyRequestsException",
+}  # fmt: skip
 _ALREADY = {"IdempotentParameterMismatch", "IdempotentInstanceTerminated"}
 _UNSURE = {
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InternalError",
-    "InternalFailure",
-    "PendingVerification",
-    "RequestExpired",
-    "RequestTimeout",
-    "ServiceUnavailable",
-    "Unavailable",
-}
-"""Nothing may have been done, or everything. Expired credentials are renewed by somebody, mostly."""
+    "ExpiredToken", "ExpiredTokenException", "InternalError", "InternalFailure", "PendingVerification",
+    "RequestExpired", "RequestTimeout", "ServiceUnavailable", "Unavailable",
+}  # fmt: skip
+"""The call may or may not have been executed. Expired credentials are usually renewed."""
 _UNKNOWN = {"InvalidID", "InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound"}
 _PERMITTED = "DryRunOperation"
 _ENCODED = re.compile(r"Encoded authorization failure message: \S+")
-"""A thousand characters for the account's administrator, who finds them in CloudTrail."""
+"""A thousand characters for the account's administrator, also found in CloudTrail."""
 _PHASES = {
     "pending": InstancePhase.PENDING,
     "running": InstancePhase.RUNNING,
@@ -74,11 +49,11 @@ _MOST_PER_CALL = 500
 
 
 class Ec2Api:
-    """`options` are for launching; who only lists and ends instances needs none."""
+    """`options` are for launching; listing and ending instances needs none."""
 
     def __init__(self, region: str | None = None, options: Ec2Options | None = None) -> None:
         self.skew_s = 0.0
-        """By how much this machine's clock is ahead of EC2's, as of the last answer."""
+        """How far this machine's clock is ahead of EC2's, as of the last answer."""
         self._client = make_client("ec2", region)
         self._options = options
 
@@ -87,30 +62,30 @@ class Ec2Api:
         return str(self._client.meta.region_name)
 
     def check(self, launch: Launch) -> None:
-        """Would EC2 launch this? Nothing is. Raises `RefusedError` if a right or a thing is missing."""
+        """A dry run. Raises `RefusedError` if a right, or what an option names, is missing."""
         try:
-            self._call("run_instances", **self._wording(launch), DryRun=True)
+            self._call("run_instances", **self._arguments(launch), DryRun=True)
         except CloudError as error:
             if _PERMITTED not in str(error):
                 raise
 
     def console(self, instance: str) -> str:
-        """What an instance wrote to its console, as far as EC2 has it; that may take minutes."""
+        """The console output of an instance; EC2 shows it some minutes late."""
         answer = self._call("get_console_output", InstanceId=instance)
         return str(answer.get("Output") or "")
 
     def launch(self, launch: Launch) -> tuple[Instance, ...]:
-        answer = self._call("run_instances", **self._wording(launch))
+        answer = self._call("run_instances", **self._arguments(launch))
         return tuple(_read(each) for each in answer["Instances"])
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
-        of = {"Name": "tag-key", "Values": [ec2.RUN]}
+        wanted = {"Name": "tag-key", "Values": [ec2.RUN]}
         if run is not None:
-            of = {"Name": f"tag:{ec2.RUN}", "Values": [run]}
+            wanted = {"Name": f"tag:{ec2.RUN}", "Values": [run]}
         found: list[Instance] = []
         more: dict[str, Any] = {}
         while True:
-            answer = self._call("describe_instances", Filters=[of], MaxResults=_MOST_PER_CALL, **more)
+            answer = self._call("describe_instances", Filters=[wanted], MaxResults=_MOST_PER_CALL, **more)
             found += [_read(each) for group in answer["Reservations"] for each in group["Instances"]]
             if not answer.get("NextToken"):
                 return tuple(found)
@@ -124,9 +99,9 @@ class Ec2Api:
         self._one_by_one(instances, lambda ids: self._call("create_tags", Resources=ids, Tags=tags))
 
     def _one_by_one(self, instances: Collection[str], call: Callable[[list[str]], object]) -> None:
-        """All at once; if EC2 does not know one of them, it does nothing for all, so then each by itself.
+        """One call for all. EC2 refuses it if one of them is unknown; then one call for each.
 
-        `BusyError`: some are not known, or not yet. All others were served.
+        Raises `BusyError` if some are unknown, or not known yet. The call was made for all others.
         """
         ids = list(instances)
         if not ids:
@@ -134,23 +109,23 @@ class Ec2Api:
         try:
             call(ids)
         except _UnknownError as unknown:
-            error: _UnknownError | None = unknown
+            message = str(unknown)
         else:
             return
         for id_ in ids if len(ids) > 1 else ():
             try:
                 call([id_])
             except _UnknownError as unknown:
-                error = unknown
-        raise ec2.BusyError(str(error))
+                message = str(unknown)
+        raise ec2.BusyError(message)
 
-    def _wording(self, launch: Launch) -> dict[str, Any]:
-        """The same launch is always worded in the same way, as its client token demands."""
+    def _arguments(self, launch: Launch) -> dict[str, Any]:
+        """Always the same for the same launch, as its client token requires."""
         options, offering = self._options, launch.offering
         if options is None:
-            raise JobError("instances are launched with the options of a job; this is for looking only")
+            raise JobError("instances are launched with the options of a job, which were not given here")
         tags = [{"Key": key, "Value": value} for key, value in sorted(launch.tags.items())]
-        wording: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "ClientToken": launch.client_token,
             "MinCount": 1,
             "MaxCount": launch.count,
@@ -162,26 +137,23 @@ class Ec2Api:
             "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume")],
         }
         if offering.market is Market.SPOT:
-            wording["InstanceMarketOptions"] = {
-                "MarketType": "spot",
-                "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
-            }
+            spot = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
             if offering.most_usd_per_hour is not None:
-                most = f"{offering.most_usd_per_hour:.6f}"
-                wording["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] = most
+                spot["MaxPrice"] = f"{offering.most_usd_per_hour:.6f}"
+            arguments["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": spot}
         if offering.subnet is not None:
-            wording["SubnetId"] = offering.subnet
+            arguments["SubnetId"] = offering.subnet
         if options.security_group:
-            wording["SecurityGroupIds"] = list(options.security_group)
+            arguments["SecurityGroupIds"] = list(options.security_group)
         if options.key is not None:
-            wording["KeyName"] = options.key
+            arguments["KeyName"] = options.key
         if options.instance_profile is not None:
             kind = "Arn" if options.instance_profile.startswith("arn:") else "Name"
-            wording["IamInstanceProfile"] = {kind: options.instance_profile}
+            arguments["IamInstanceProfile"] = {kind: options.instance_profile}
         if options.disk_gb is not None:
             disk = {"VolumeSize": options.disk_gb, "VolumeType": "gp3", "DeleteOnTermination": True}
-            wording["BlockDeviceMappings"] = [{"DeviceName": self._root_device(), "Ebs": disk}]
-        return wording
+            arguments["BlockDeviceMappings"] = [{"DeviceName": self._root_device(), "Ebs": disk}]
+        return arguments
 
     def _root_device(self) -> str:
         assert self._options is not None
@@ -191,44 +163,36 @@ class Ec2Api:
         return str(images[0]["RootDeviceName"])
 
     def _compare_clocks(self, answer: Mapping[str, Any]) -> None:
-        told = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         with contextlib.suppress(TypeError, ValueError):
-            self.skew_s = time.time() - parsedate_to_datetime(told).timestamp()
+            self.skew_s = time.time() - parsedate_to_datetime(date).timestamp()
 
     def _call(self, verb: str, **arguments: Any) -> Any:
-        from botocore.exceptions import (  # noqa: PLC0415  heavy
-            BotoCoreError,
-            ClientError,
-            NoCredentialsError,
-            ParamValidationError,
-            PartialCredentialsError,
-        )
+        from botocore import exceptions as boto  # noqa: PLC0415  heavy
         from botocore.parsers import ResponseParserError  # noqa: PLC0415
 
         try:
             answer = getattr(self._client, verb)(**arguments)
-        except ClientError as error:
+        except boto.ClientError as error:
             raise _translated(error.response) from None
-        except (NoCredentialsError, PartialCredentialsError) as error:
+        except (boto.NoCredentialsError, boto.PartialCredentialsError) as error:
             raise ec2.RefusedError(
                 f"EC2 cannot be asked: {error}; give this machine a role, or run `aws configure`"
             ) from None
-        except ParamValidationError as error:
+        except boto.ParamValidationError as error:
             raise ec2.RefusedError(f"EC2 cannot be asked: {error}") from None
-        except BotoCoreError as error:
+        except boto.BotoCoreError as error:
             raise ec2.UnsureError(f"EC2 did not answer: {error}") from None
-        except ResponseParserError:  # which is no error of botocore's family
-            raise ec2.UnsureError(
-                "EC2 did not answer: somebody else did, in words that are not its"
-            ) from None
-        except Exception as error:  # noqa: BLE001  botocore raises RuntimeErrors, too, for credentials say
+        except ResponseParserError:  # not a BotoCoreError
+            raise ec2.UnsureError("EC2 did not answer: the answer is not EC2's, a proxy's perhaps") from None
+        except Exception as error:  # noqa: BLE001  botocore also raises RuntimeError, for credentials say
             raise ec2.UnsureError(f"EC2 could not be asked: {error!r}") from None
         self._compare_clocks(answer)
         return answer
 
 
 def make_client(service: str, region: str | None) -> Any:
-    """Calls are repeated by whoever makes them, who knows what is safe to repeat."""
+    """Without retries: the broker repeats a call where that is safe."""
     try:
         import boto3  # noqa: PLC0415
         from botocore.config import Config  # noqa: PLC0415
@@ -253,39 +217,40 @@ def make_client(service: str, region: str | None) -> Any:
 
 
 class _UnknownError(ec2.RefusedError):
-    """EC2 knows no such instance (any more, or yet)."""
+    """EC2 does not know this instance (any more, or yet)."""
+
+
+_ERRORS = (
+    (_NO_CAPACITY, ec2.NoCapacityError),
+    (_BUSY, ec2.BusyError),
+    (_ALREADY, ec2.AlreadyLaunchedError),
+    (_UNKNOWN, _UnknownError),
+    (_UNSURE, ec2.UnsureError),
+)
 
 
 def _translated(response: Mapping[str, Any]) -> CloudError:
-    told = response.get("Error", {})
-    code, message = str(told.get("Code", "")), _ENCODED.sub("", str(told.get("Message", ""))).strip()
+    error = response.get("Error", {})
+    code, message = str(error.get("Code", "")), _ENCODED.sub("", str(error.get("Message", ""))).strip()
     text = f"{code}: {message}" if message else code
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code in _ELSEWHERE:
-        return ec2.NoCapacityError(text)
-    if code in _BUSY:
-        return ec2.BusyError(text)
-    if code in _ALREADY:
-        return ec2.AlreadyLaunchedError(text)
-    if code in _UNKNOWN:
-        return _UnknownError(text)
-    if code in _UNSURE or status >= 500:
-        return ec2.UnsureError(text)
-    return ec2.RefusedError(f"EC2 refuses: {text}")
+    default = ec2.UnsureError if status >= 500 else ec2.RefusedError
+    kind: type[CloudError] = next((kind for codes, kind in _ERRORS if code in codes), default)
+    return kind(f"EC2 refuses: {text}" if kind is ec2.RefusedError else text)
 
 
-def _read(told: Mapping[str, Any]) -> Instance:
-    launched: datetime = told["LaunchTime"]
-    reason = told.get("StateReason", {}).get("Message") or told.get("StateTransitionReason") or ""
+def _read(listed: Mapping[str, Any]) -> Instance:
+    launched: datetime = listed["LaunchTime"]
+    reason = listed.get("StateReason", {}).get("Message") or listed.get("StateTransitionReason") or ""
     return Instance(
-        id=told["InstanceId"],
-        phase=_PHASES.get(told["State"]["Name"], InstancePhase.RUNNING),
+        id=listed["InstanceId"],
+        phase=_PHASES.get(listed["State"]["Name"], InstancePhase.RUNNING),
         launched=launched.timestamp(),
-        instance_type=told.get("InstanceType", ""),
-        market=Market.SPOT if told.get("InstanceLifecycle") == "spot" else Market.ON_DEMAND,
-        tags={tag["Key"]: tag["Value"] for tag in told.get("Tags", ())},
-        zone=told.get("Placement", {}).get("AvailabilityZone", ""),
-        private_ip=told.get("PrivateIpAddress"),
-        client_token=told.get("ClientToken", ""),
+        instance_type=listed.get("InstanceType", ""),
+        market=Market.SPOT if listed.get("InstanceLifecycle") == "spot" else Market.ON_DEMAND,
+        tags={tag["Key"]: tag["Value"] for tag in listed.get("Tags", ())},
+        zone=listed.get("Placement", {}).get("AvailabilityZone", ""),
+        private_ip=listed.get("PrivateIpAddress"),
+        client_token=listed.get("ClientToken", ""),
         reason=str(reason),
     )

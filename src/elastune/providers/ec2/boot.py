@@ -1,8 +1,8 @@
-"""The user data of a node: a script that makes an EC2 instance a Ray node, and ends it when nobody wants it.
+"""The user data of a node: a script that makes an EC2 instance a Ray node, and ends it when its lease passes.
 
-What the script does is in `scripts/`; here its pieces are put together and the job's values are quoted. User
-data is no place for secrets: whoever may describe an instance reads it. The token of the Ray cluster is
-therefore only named, and read on the instance by its role.
+The pieces of the script are in `scripts/`; they are joined here, and the job's values are quoted. User data
+must hold no secrets: all who may describe an instance can read it. It only names the token of the Ray
+cluster, which the instance reads by its role.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from elastune.providers.ec2.calls import EXPIRY
 from elastune.providers.ray_cluster import INSTANCE_LABEL
 
 USER_DATA_BYTES = 16 * 1024
-"""What EC2 takes, before it is encoded."""
+"""EC2's limit, before encoding."""
 
 _SHELL = ("common.sh", "watchdog.sh", "boot.sh")
 _PYTHON = {"READ_TOKEN": "read_token.py", "READ_LEASE": "read_lease.py", "FIND_NODE": "find_node.py"}
@@ -28,20 +28,18 @@ _CREDENTIALS = re.compile(r"https?://[^/@\s]+@|[a-zA-Z][\w+.-]*://[^/@\s:]+:[^/@
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootScript:
-    """What a node has to know."""
-
     head: str
     """host:port of the Ray cluster, as a node reaches it."""
     cpus: int
     gpus: int
-    """What the Ray node offers."""
+    """Of the Ray node."""
     region: str
     expires: float
     """The first lease, in seconds since 1970: the machine ends then, unless its tag says later."""
     ray: str
-    """The version, exactly as the head's: Ray refuses others."""
+    """The head's exact version: Ray refuses others."""
     elastune: str
-    """In the wording of pip, such as `elastune[aws]==0.1.0`."""
+    """A requirement for pip, such as `elastune[aws]==0.1.0`."""
     token_secret: str | None = None
     """In Secrets Manager; None: the cluster asks for no token."""
     python: str = "python3"
@@ -53,10 +51,9 @@ class BootScript:
 
 
 def render(boot: BootScript) -> str:
-    """The script. Raises `JobError` where it would be too long, or tell a secret."""
-    _refuse_credentials("elastune", (boot.elastune,))
-    _refuse_credentials("packages", boot.packages)
-    _refuse_credentials("setup", boot.setup)
+    """The script. Raises `JobError` if it would be too long or hold credentials."""
+    for option, words in (("elastune", (boot.elastune,)), ("packages", boot.packages), ("setup", boot.setup)):
+        _refuse_credentials(option, words)
     script = "\n".join(("#!/bin/bash", _header(boot), *(_piece(name) for name in _SHELL)))
     excess = len(script.encode()) - USER_DATA_BYTES
     if excess > 0:
@@ -99,9 +96,9 @@ def _piece(name: str) -> str:
 def _refuse_credentials(option: str, words: Iterable[str]) -> None:
     for word in words:
         if "\0" in word:
-            raise JobError(f"cluster.options.{option} holds a zero byte, which no shell takes: remove it")
+            raise JobError(f"cluster.options.{option} holds a zero byte, which a shell refuses: remove it")
         if _CREDENTIALS.search(word):
             raise JobError(
                 f"cluster.options.{option} holds an address with a user or password before its @, which all "
-                "who may describe the instance would read; let setup fetch it from Secrets Manager"
+                "who may describe the instance can read; let setup fetch it from Secrets Manager"
             )

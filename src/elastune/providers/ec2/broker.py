@@ -1,14 +1,14 @@
-"""What to ask of EC2 next. No thread, no boto3, no clock of its own: `work` makes one round of calls.
+"""Decides what to ask of EC2 next. No thread, no boto3, no clock of its own: `work` makes one round of calls.
 
 Safe whatever happens between any two calls:
 
-- A launch is known by its client token, made of run, request and position in the list of wares. A call that
-  got no answer is repeated with the same token, and launches nothing twice.
-- An instance carries run, request and expiry from its first moment on. So a new driver finds it, and nobody
-  has to: it ends itself unless a living driver puts its expiry off (`leases.py`).
-- Listings lag behind, and are believed accordingly (`fleet.py`).
-- An instance that cannot be ended goes on costing money, so it is told as one that nobody holds, time and
-  again; meanwhile nothing is launched and no expiry is put off.
+- A launch is known by its client token, made of run, request and position in the list of offerings. A call
+  without an answer is repeated with the same token, and launches nothing twice.
+- An instance has run, request and expiry as tags from its launch on. So a new driver finds it, and without
+  one it ends itself at its expiry, which a living driver extends (`Leases`).
+- Listings lag behind (`InstanceFleet`).
+- An instance that cannot be ended goes on costing money, so it is listed again as a machine of the run;
+  meanwhile nothing is launched and no expiry is extended.
 """
 
 from __future__ import annotations
@@ -19,41 +19,24 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from elastune.errors import InvariantError
 from elastune.model.billing import BILLING_RULES
 from elastune.model.ids import NodeId
 from elastune.providers.ec2 import calls as ec2
-from elastune.providers.ec2.calls import (
-    CloudError,
-    Ec2Calls,
-    Instance,
-    InstancePhase,
-    Launch,
-    Market,
-    Offering,
-)
-from elastune.providers.ec2.fleet import (
-    LAG_S,
-    LEASE_S,
-    PARTING_S,
-    TOLD_AGAIN_S,
-    Clocks,
-    InstanceFleet,
-    Leases,
-)
+from elastune.providers.ec2.calls import CloudError, Ec2Calls, Launch, Market, Offering
+from elastune.providers.ec2.fleet import LAG_S, LEASE_S, RETRY_S, SHUTDOWN_S, Clocks, InstanceFleet, Leases
 from elastune.providers.ec2.offerings import LaunchOrder
-from elastune.providers.protocol import RequestStatus, Survey
+from elastune.providers.protocol import RequestStatus, Survey, check_request
 
 _LEAST_LEASE_S = BILLING_RULES["ec2"].least_life_s / 2
-"""An instance is not launched with less than this, whatever happened since it was asked for."""
+"""An instance is not launched with a shorter lease."""
 _MOST_CHARACTERS = 256
 _NO_CAPACITY = ("Server.Insufficient", "Server.SpotInstance", "Server.InternalError")
-"""So begins the reason of an instance that EC2 could not start after all."""
+"""Reasons of an instance that EC2 accepted and then could not start begin with these."""
 _SHUN_S = 300.0
 _REMEMBERED_S = 3000.0
 """EC2 lists what has ended for about an hour."""
 SETTLE_S = 30.0
-"""A driver that takes over waits so long before it launches: what the last one did must be seen first."""
+"""After a restart, wait until the previous driver's launches are listed."""
 BUSY_LOOK_S = 3.0
 _QUIET_LOOK_S = 15.0
 _ERROR_LOOK_S = 5.0
@@ -61,13 +44,13 @@ _ERROR_LOOK_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPurpose:
-    """Whom instances are for, as their tags say; what they may be, and what they are told."""
+    """The run, for the tags of its instances; the offerings, and the user data."""
 
     run: str
     offerings: Sequence[Offering]
     max_nodes: int
     usd_per_hour: float
-    """What a node is expected to cost."""
+    """The expected price of a node."""
     user_data: Callable[[float], str]
     """From an expiry."""
     job: str = ""
@@ -87,13 +70,13 @@ class CallPurpose:
 
 
 def _as_tag(value: str) -> str:
-    """What EC2 takes as the value of a tag."""
+    """EC2 allows only these characters in the value of a tag."""
     return re.sub(r"[^\w +=.:/@-]", "_", value)[:_MOST_CHARACTERS]
 
 
 class Broker:
-    """`lease` tells until when, by the run's clock, instances may live if nobody watches them; None: that is
-    not known yet, so nothing is launched and no expiry is changed."""
+    """`lease` returns until when, by the run's clock, instances may live without a driver; None: not known
+    yet, so nothing is launched and no expiry is changed."""
 
     def __init__(
         self,
@@ -105,7 +88,7 @@ class Broker:
         luck: Random,
         down_s: float | None = None,
     ) -> None:
-        """`down_s`: how long ago the driver before this one went down; None: this is the first."""
+        """`down_s`: how long ago the previous driver went down; None: this is the first."""
         self._cloud = cloud
         self._purpose = purpose
         self._clocks = clocks
@@ -118,37 +101,34 @@ class Broker:
         self._closing = False
         self._trouble: str | None = None
         self._shunned: dict[tuple[str, Market], float] = {}
-        """Wares that turned out not to be there, and until when they are not tried again."""
-        self._broken_promises: set[str] = set()
+        """Offerings without capacity, and until when they are not tried again."""
+        self._unstarted: set[str] = set()
+        """Instances that were counted in `_shunned`."""
         self.fleet = InstanceFleet(clocks, purpose.usd_per_hour)
         self.leases = Leases(cloud, self.fleet, clocks, lease)
         self._broken: str | None = None
 
     @property
     def broken(self) -> str | None:
-        """Why no instance will ever come, or live."""
+        """Why no instance can ever be launched, or get a longer lease."""
         return self._broken or self.leases.broken
 
     @property
     def trouble(self) -> str | None:
-        """What went wrong in the last round, and is tried again."""
+        """The error of the last round, which is tried again."""
         return self._trouble or self.leases.trouble
 
-    # What the run wants.
+    # The run's calls.
 
     def request(self, token: str, count: int) -> None:
         order = self._orders.get(token)
-        if order is not None and order.asked != count:
-            raise InvariantError(
-                f"request {token!r} asked for {order.asked} nodes and now for {count}: "
-                "a token stands for one request, take a new one"
-            )
         if order is not None:
+            check_request(token, count, order.asked)
             return
         order = self._orders[token] = LaunchOrder(token, count)
         for id_ in self.fleet.by_token().get(token, ()):
             order.grant(id_)
-        if self._is_forgotten and not order.granted:  # what the last driver got for it EC2 lists no more
+        if self._is_forgotten and not order.granted:  # EC2 no longer lists the previous driver's instances
             self._presume_gone(order)
         open_ = sum(each.left for each in self._orders.values() if each is not order)
         room = self._purpose.max_nodes - len(self.fleet.machines()) - open_
@@ -162,18 +142,11 @@ class Broker:
             self._end_due = -math.inf
 
     def survey(self) -> Survey:
-        requests = [
-            self._request_status(order) for order in self._orders.values() if order.granted or order.refused
-        ]
-        requests += [
-            RequestStatus(
-                token=token, asked=len(ids), granted=tuple(map(NodeId, ids)), prices=self.fleet.prices(ids)
-            )
-            for token, ids in self.fleet.by_token().items()
-            if token not in self._orders
-        ]
-        machines = tuple(self.fleet.machines())
-        return Survey(at_s=self._clocks.run(), machines=machines, requests=tuple(requests))
+        orders = [order for order in self._orders.values() if order.granted or order.refused]
+        others = {token: ids for token, ids in self.fleet.by_token().items() if token not in self._orders}
+        orders += [LaunchOrder(token, len(ids), granted=ids) for token, ids in others.items()]
+        requests, machines = tuple(map(self._request_status, orders)), tuple(self.fleet.machines())
+        return Survey(at_s=self._clocks.run(), machines=machines, requests=requests)
 
     def _request_status(self, order: LaunchOrder) -> RequestStatus:
         return RequestStatus(
@@ -187,36 +160,39 @@ class Broker:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every request is answered and every released instance was heard to end."""
+        """Whether every request is answered and EC2 has accepted the end of every released instance."""
         return not any(order.left for order in self._orders.values()) and not self.fleet.to_end()
 
     def wind_up(self) -> None:
-        """Everything goes, nothing new is launched; what came of calls without an answer is waited for."""
+        """Release everything, launch nothing new, wait for the result of calls without an answer."""
         self._closing = True
         self.release([NodeId(id_) for id_ in self.fleet])
         for order in self._orders.values():
             if order.under_way is None:
                 order.refuse(order.left, "the run is over")
-            else:  # asking again might launch what nobody wants: see whether the listing shows something
+            else:  # a repetition might launch instances: wait whether the listing shows some
                 order.under_way = None
                 order.awaited_until = self._clocks.wall() + LAG_S
         self._end_due = -math.inf
 
     def specimen(self) -> Launch:
-        """A launch such as there will be, to be checked before anything is paid for."""
-        offering, expiry = self._purpose.offerings[0], self._clocks.wall() + LEASE_S
+        """A typical launch, for a dry run before anything is paid for."""
+        token, expiry = f"elastune-{self._purpose.run}-check", self._clocks.wall() + LEASE_S
+        return self._launch(token, LaunchOrder("0", 1), self._purpose.offerings[0], expiry)
+
+    def _launch(self, token: str, order: LaunchOrder, offering: Offering, expiry: float) -> Launch:
         return Launch(
-            client_token=f"elastune-{self._purpose.run}-check",
-            count=1,
+            client_token=token,
+            count=order.left,
             offering=offering,
-            tags=self._purpose.tags(LaunchOrder("0", 1), offering, expiry),
+            tags=self._purpose.tags(order, offering, expiry),
             user_data=self._purpose.user_data(expiry),
         )
 
     # A round of calls.
 
     def work(self) -> float:
-        """Do all that is due; returns when the next thing is, by the wall clock."""
+        """Make all calls that are due; returns when the next is, by the wall clock."""
         self._trouble = None
         self._look()
         self.leases.renew()
@@ -230,25 +206,25 @@ class Broker:
         return max(self._clocks.wall() + 0.05, min(dues))
 
     def look_afresh(self) -> None:
-        """List now, whatever was listed before. Raises `CloudError`."""
+        """List now. Raises `CloudError`."""
         now = self._clocks.wall()
         new = self.fleet.take_in(self._cloud.instances(self._purpose.run), now)
         for id_ in new:
             order = self._orders.get(self.fleet[id_].machine.token)
             if order is not None:
-                order.grant(id_)  # be it one too many: who is told of it gives it back
+                order.grant(id_)  # even one too many: the run then releases it
         if self._closing:
             self.release([NodeId(id_) for id_ in new])
-        self._shun_empty_promises(now)
+        self._shun_unstarted(now)
         booting = any(machine.ready_s is None for machine in self.fleet.machines())
         self._look_due = now + (BUSY_LOOK_S if booting or not self.is_settled else _QUIET_LOOK_S)
 
-    def _shun_empty_promises(self, now: float) -> None:
-        """A launch may be answered, and its instances never run: there was no capacity after all."""
-        for id_ in self.fleet.stillborn():
+    def _shun_unstarted(self, now: float) -> None:
+        """EC2 may accept a launch and then lack the capacity to run its instances."""
+        for id_ in self.fleet.failed_starts():
             instance = self.fleet[id_].instance
-            if instance.reason.startswith(_NO_CAPACITY) and id_ not in self._broken_promises:
-                self._broken_promises.add(id_)
+            if instance.reason.startswith(_NO_CAPACITY) and id_ not in self._unstarted:
+                self._unstarted.add(id_)
                 self._shunned[instance.instance_type, instance.market] = now + _SHUN_S
 
     def _look(self) -> None:
@@ -298,7 +274,7 @@ class Broker:
         order.advance(f"only {len(instances)} of {launch.offering}" if order.left else "")
 
     def _still_holds(self, launch: Launch | None) -> bool:
-        """Whether a call can be repeated as it was. If not, and it was heard, EC2 says so of its token."""
+        """Whether a call can be repeated unchanged. If not, EC2's answer shows whether it was executed."""
         if launch is None:
             return False
         expires, most = float(launch.tags[ec2.EXPIRY]), self.leases.expiry()
@@ -306,25 +282,17 @@ class Broker:
         return lasts and most is not None and expires <= most + 1.0
 
     def _draft(self, order: LaunchOrder) -> Launch | None:
-        """The next call, if there is anything left to try and the budget lasts for it."""
-        while (offering := order.offering(self._purpose.offerings)) is not None and self._is_shunned(
-            offering
-        ):
+        """The next call, if there is an offering left and the budget lasts for it."""
+        offerings, expiry = self._purpose.offerings, self.leases.expiry()
+        while (offering := order.offering(offerings)) is not None and self._is_shunned(offering):
             order.advance(f"{offering}: had none a moment ago")
-        expiry = self.leases.expiry()
         if self._closing or offering is None:
             order.refuse(order.left, "the run is over" if self._closing else "nothing else to try")
             return None
         if expiry is None or expiry - self._clocks.wall() < _LEAST_LEASE_S:
             order.refuse(order.left, "what the budget has left would not last until they are up")
             return None
-        return Launch(
-            client_token=self._client_token(order),
-            count=order.left,
-            offering=offering,
-            tags=self._purpose.tags(order, offering, expiry),
-            user_data=self._purpose.user_data(expiry),
-        )
+        return self._launch(self._client_token(order), order, offering, expiry)
 
     def _is_shunned(self, offering: Offering) -> bool:
         until = self._shunned.get((offering.instance_type, offering.market), -math.inf)
@@ -342,35 +310,28 @@ class Broker:
                 self._broken = str(error)
                 order.under_way = None
                 order.refuse(order.left, str(error))
-            case _:  # try again: too many calls or, with the same words, no answer
+            case _:  # try again: too many calls, or no answer (then with the same token)
                 order.wait(now, self._luck.random())
                 self._trouble = str(error)
 
     def _presume_gone(self, order: LaunchOrder) -> None:
-        """EC2 says that somebody launched it, and shows nothing: they lived and died while nobody looked.
+        """EC2 knows the client token and lists no instance: they ended while no driver was running.
 
-        They are told as nodes that came and went, and billed for as long as they may have lived, at the
-        dearest price: some of them may have come from another ware.
+        They are reported as nodes that came and went, and billed for as long as they may have lived, at the
+        highest price: some may have come from another offering.
         """
-        expiry = self.leases.expiry()
-        life_s = LEASE_S if expiry is None else max(0.0, expiry - self._clocks.wall())
-        offering, now, token = (
-            order.offering(self._purpose.offerings),
-            self._clocks.wall(),
-            self._client_token(order),
-        )
-        if (
-            self._closing
-            or offering is None
-            or any(self.fleet[i].instance.client_token == token for i in self.fleet)
-        ):
-            return  # or a part of it is known, and there was no more
+        now, expiry, token = self._clocks.wall(), self.leases.expiry(), self._client_token(order)
+        life_s = LEASE_S if expiry is None else max(0.0, expiry - now)
+        if self._closing or order.offering(self._purpose.offerings) is None:
+            return
+        if any(self.fleet[id_].instance.client_token == token for id_ in self.fleet):
+            return  # a part of it is known, and there was no more
         offering = max(self._purpose.offerings, key=lambda each: each.usd_per_hour)
         for number in range(order.left):
-            gone = Instance(
+            gone = ec2.Instance(
                 id=f"{token}-{number}",
-                phase=InstancePhase.ENDED,
-                launched=now - life_s - PARTING_S,
+                phase=ec2.InstancePhase.ENDED,
+                launched=now - life_s - SHUTDOWN_S,
                 instance_type=offering.instance_type,
                 market=offering.market,
                 tags=self._purpose.tags(order, offering, now),
@@ -388,7 +349,7 @@ class Broker:
         now, ending = self._clocks.wall(), self.fleet.to_end()
         if not ending or now < self._end_due:
             return
-        self._end_due = now + TOLD_AGAIN_S
+        self._end_due = now + RETRY_S
         try:
             self._cloud.terminate(ending)
         except ec2.RefusedError as error:
@@ -398,17 +359,17 @@ class Broker:
         else:
             self.fleet.has_ended(ending)
 
-    def flee(self) -> tuple[str, ...]:
-        """One call to end all, without looking back. Returns whom it was about."""
+    def terminate_all(self) -> tuple[str, ...]:
+        """One call to end all, without a check. Returns the instances of the call."""
         left = self.fleet.alive()
         if left:
             self._cloud.terminate(left)
         return left
 
-    # For those who look at single nodes.
+    # News of single nodes.
 
     def join(self, node: str, at_s: float | None = None) -> None:
-        """Its Ray node is there."""
+        """Its Ray node is up."""
         self.fleet.join(node, self._clocks.run() if at_s is None else at_s)
 
     def notice(self, until: Mapping[str, float]) -> None:

@@ -1,10 +1,7 @@
-"""What Elastune asks of EC2: four calls, the values they exchange, and the ways in which they fail.
+"""The four calls to EC2, their values and errors, and `cluster.options` of a job with `provider: ec2`.
 
-Everything that decides (what to ask for next, when to try again, what to end) is above this line and knows
-no boto3; `api.py` is the real thing below it, and tests put a virtual one there. Times are seconds since
-1970.
-
-What a job says about its EC2 nodes: `cluster.options` of a job with `provider: ec2`.
+The broker, which decides what to call and when to try again, knows no boto3; `api.py` makes the real calls,
+and tests replace it. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ JOB = "elastune:job"
 OWNER = "elastune:owner"
 PRICE = "elastune:usd-per-hour"
 EXPIRY = "elastune:expiry"
-"""Seconds since 1970 after which the instance ends itself. A living driver puts it off."""
+"""Seconds since 1970 after which the instance ends itself. A living driver extends it."""
 
 
 class Market(enum.StrEnum):
@@ -35,19 +32,17 @@ class Market(enum.StrEnum):
 
 
 class InstancePhase(enum.Enum):
-    """Of an instance, as far as it matters here."""
-
     PENDING = "pending"
     RUNNING = "running"
     STOPPED = "stopped"
-    """By somebody: no longer of use, but its disk costs money. It has to be ended."""
+    """By hand: no longer of use, but its disk costs money. It has to be ended."""
     ENDING = "ending"
     ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offering:
-    """One way to get a node, and what it costs there."""
+    """One way to get a node, and its price."""
 
     instance_type: str
     market: Market
@@ -55,7 +50,7 @@ class Offering:
     """Decides the zone; None: the default of the account."""
     usd_per_hour: float
     most_usd_per_hour: float | None = None
-    """Spot prices move: above this EC2 shall not give it, or take it back."""
+    """Spot prices move: above this EC2 does not launch it, or takes it back."""
 
     def __str__(self) -> str:
         where = "" if self.subnet is None else f" in {self.subnet}"
@@ -64,7 +59,7 @@ class Offering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """`client_token` makes it safe to repeat: EC2 launches nothing twice for the same one."""
+    """EC2 launches nothing twice for the same `client_token`, so a launch can be repeated."""
 
     client_token: str
     count: int
@@ -75,7 +70,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """As EC2 lists it, which may be a while behind the truth."""
+    """As EC2 lists it, with some lag."""
 
     id: str
     phase: InstancePhase
@@ -87,7 +82,7 @@ class Instance:
     private_ip: str | None = None
     client_token: str = ""
     reason: str = ""
-    """Why it ended, in EC2's words."""
+    """EC2's text on why it ended."""
 
     @property
     def is_alive(self) -> bool:
@@ -95,26 +90,26 @@ class Instance:
 
     @property
     def expires(self) -> float | None:
-        """None: no driver of ours has said."""
-        try:
-            return float(self.tags[EXPIRY])
-        except (KeyError, ValueError):
-            return None
+        return self._number(EXPIRY)
 
     @property
     def usd_per_hour(self) -> float | None:
+        return self._number(PRICE)
+
+    def _number(self, tag: str) -> float | None:
+        """None: the tag is missing, or was changed by hand."""
         try:
-            return float(self.tags[PRICE])
+            return float(self.tags[tag])
         except (KeyError, ValueError):
             return None
 
 
 class CloudError(Exception):
-    """EC2 said no, or nothing."""
+    """EC2 refused, or did not answer."""
 
 
 class NoCapacityError(CloudError):
-    """Not of this kind, or not here, or not now; another ware may do."""
+    """Not of this type, in this zone, or at this time; another offering may work."""
 
 
 class BusyError(CloudError):
@@ -122,46 +117,42 @@ class BusyError(CloudError):
 
 
 class UnsureError(CloudError):
-    """No answer: it may have been done or not. Only a repetition can tell."""
+    """No answer: only repeating the call shows whether it was executed."""
 
 
 class AlreadyLaunchedError(CloudError):
-    """The client token was used before, with another wording: its instances are there, or on their way."""
+    """The client token was used before, with other arguments: its instances exist, or will soon."""
 
 
 class RefusedError(CloudError):
-    """It will never work like this: a right is missing, or an option names what does not exist."""
+    """It can never work: a right is missing, or an option names what does not exist."""
 
 
 class Ec2Calls(Protocol):
     def launch(self, launch: Launch) -> tuple[Instance, ...]:
         """At least one and at most `count`, or an error."""
-        ...
 
     def instances(self, run: str | None = None) -> tuple[Instance, ...]:
-        """Those of a run, or of all runs; also those that ended not long ago."""
-        ...
+        """Those of a run, or of all runs; also those that ended recently."""
 
     def terminate(self, instances: Collection[str]) -> None:
-        """Ended ones are no error. One that EC2 does not know is: it may be too young, so try again later."""
-        ...
+        """Ended ones are no error. Unknown ones are, because they may be too young: try again later."""
 
     def put_off(self, instances: Collection[str], expires: float) -> None:
-        """Set their expiry; likewise."""
-        ...
+        """Set their expiry; errors as with `terminate`."""
 
 
 class Buying(enum.StrEnum):
-    """On which market nodes are bought."""
+    """The option `market`."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
     SPOT_WITH_FALLBACK = "spot-with-fallback"
-    """Spot first; what cannot be had there, on demand."""
+    """Spot first, then on demand for the rest."""
 
 
 def markets_of(buying: Buying) -> tuple[Market, ...]:
-    """By preference."""
+    """In order of preference."""
     return {
         Buying.ON_DEMAND: (Market.ON_DEMAND,),
         Buying.SPOT: (Market.SPOT,),
@@ -169,13 +160,10 @@ def markets_of(buying: Buying) -> tuple[Market, ...]:
     }[buying]
 
 
-def _several(value: object) -> object:
-    """One is a list of one."""
-    return (value,) if isinstance(value, str) else value
-
-
 Text = Annotated[str, Field(min_length=1)]
-Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_several)]
+# A text is a list of one.
+_several = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+Names = Annotated[tuple[Text, ...], _several]
 
 
 class Ec2Options(BaseModel):
@@ -184,13 +172,13 @@ class Ec2Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
     instance_type: Annotated[Names, Field(min_length=1)]
-    """One, or several by preference: the next is asked for when the one before cannot be had."""
+    """One, or several by preference: the next is requested when the one before has no capacity."""
     image: Text
     """The AMI: any Linux with systemd, Python 3.11 or newer and, for GPUs, their driver."""
     token_secret: Text | None = None
     """Name or ARN in Secrets Manager of the Ray cluster's token; None: the cluster has none."""
     region: Text | None = None
-    """None: as the AWS configuration of this machine says."""
+    """None: the one in the AWS configuration of this machine."""
     subnet: Names = ()
     """One, or several by preference, each in a zone of its own."""
     security_group: Names = ()
@@ -199,25 +187,25 @@ class Ec2Options(BaseModel):
     """Name or ARN: the role under which a node reads the token and, where `storage` says so, writes to S3."""
     market: Buying = Buying.ON_DEMAND
     interruptions_per_hour: Annotated[float, Field(ge=0.0, le=60.0)] = 0.05
-    """How often a spot node is expected to be taken away."""
+    """The expected rate at which a spot node is taken away."""
     setup: Names = ()
     """Shell commands run as root on a new node, before Ray starts."""
     packages: Names = ()
-    """What pip installs on a new node besides Elastune and Ray, in the wording of pip."""
+    """Requirements that pip installs on a new node besides Elastune and Ray."""
     preinstalled: bool = False
-    """The image has Elastune, Ray and all packages already: a node calls no pip."""
+    """The image has Elastune, Ray and all packages already: pip is not called."""
     elastune: Text | None = None
-    """Where pip finds Elastune; None: this version, from the index that the image's pip knows."""
+    """Where pip finds Elastune; None: this version, from the index of the image's pip."""
     python: Text = "python3"
     """The interpreter on the image whose environment Ray and the training use."""
     disk_gb: Annotated[int, Field(ge=1)] | None = None
-    """Of the root volume; None: as the image has it."""
+    """Of the root volume; None: that of the image."""
     owner: Text | None = None
-    """Who pays, for people who look at tags; None: the user who runs the driver."""
+    """A tag: who pays; None: the user who runs the driver."""
     head: Text = "auto"
     """host:port of the Ray cluster; auto: the one on this machine."""
     lost_head_after: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 300.0
-    """A node that cannot reach the head for so many seconds ends itself."""
+    """A node that cannot reach the head for this many seconds ends itself."""
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Ec2Options:
@@ -225,10 +213,10 @@ class Ec2Options(BaseModel):
         try:
             return cls(**options)
         except ValidationError as error:
-            raise JobError("\n".join(_tell(each) for each in error.errors())) from None
+            raise JobError("\n".join(_describe(each) for each in error.errors())) from None
 
 
-_SUCH_AS = {
+_EXAMPLES = {
     "instance_type": "p3.8xlarge, or several by preference",
     "image": "ami-0123456789abcdef0",
     "disk_gb": "200",
@@ -242,17 +230,17 @@ _SUCH_AS = {
 }
 
 
-def _tell(wrong: Any) -> str:
+def _describe(wrong: Any) -> str:
     name = str(wrong["loc"][0])
-    such_as = f"; expected {_SUCH_AS[name]}" if name in _SUCH_AS else f"; {wrong['msg'].lower()}"
+    expected = f"; expected {_EXAMPLES[name]}" if name in _EXAMPLES else f"; {wrong['msg'].lower()}"
     match wrong["type"]:
         case "missing":
-            said = f"is missing{such_as}"
+            text = f"is missing{expected}"
         case "extra_forbidden":
             hint = did_you_mean(name, Ec2Options.model_fields)
-            said = f"is no option of ec2; expected one of {', '.join(Ec2Options.model_fields)}{hint}"
+            text = f"is no option of ec2; expected one of {', '.join(Ec2Options.model_fields)}{hint}"
         case "enum":
-            said = f"is {seen(wrong['input'])}; expected {', '.join(Buying)}"
+            text = f"is {seen(wrong['input'])}; expected {', '.join(Buying)}"
         case _:
-            said = f"is {seen(wrong['input'])}{such_as}"
-    return f"cluster.options.{name} {said}"
+            text = f"is {seen(wrong['input'])}{expected}"
+    return f"cluster.options.{name} {text}"

@@ -1,12 +1,10 @@
-"""The instances of one run, as far as launches and listings have told of them.
+"""The instances of one run, as launches and listings show them, and their leases.
 
-Listings lag behind. What a launch has answered is believed before the listing shows it; what was ended is
-ended again if it is still listed a minute later; and who is not listed for a minute is gone.
+Listings lag behind. The answer of a launch counts before the listing shows it; what was ended is ended again
+if it is still listed a minute later; what is not listed for a minute is gone.
 
-Until when instances may live unwatched: all of a run have the same expiry, which a living driver puts off.
-
-No expiry lies beyond what the budget pays for. So it may also have to be cut short: before more instances are
-launched, those that are there get the earlier expiry that follows from it.
+All instances of a run have the same expiry, which a living driver extends, but not beyond what the budget
+pays for: before more instances are launched, the others get the earlier expiry that follows from it.
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ from elastune.model.ids import NodeId
 from elastune.providers.ec2.calls import REQUEST, CloudError, Ec2Calls, Instance, InstancePhase, RefusedError
 from elastune.providers.protocol import Machine
 
-PARTING_S = BILLING_RULES["ec2"].shutdown_s
+SHUTDOWN_S = BILLING_RULES["ec2"].shutdown_s
 LAG_S = 60.0
-"""For so long a listing may not show what is there."""
+"""The longest time for which a listing may omit what is there."""
 _LATE_S = 0.5
-TOLD_AGAIN_S = 5.0
-"""A released instance that EC2 was not heard to end is told again after so long."""
+RETRY_S = 5.0
+"""After this, a released instance whose end EC2 has not accepted is listed, and ended, again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """`wall` counts seconds since 1970, as EC2 does; `run` is the clock of the run."""
+    """`wall` has seconds since 1970, as EC2 does; `run` is the clock of the run."""
 
     wall: Callable[[], float]
     run: Callable[[], float]
@@ -45,22 +43,22 @@ class FleetMember:
 
     instance: Instance
     machine: Machine
-    heard: float
-    """When a listing, or the answer to its launch, told of it last."""
+    listed: float
+    """When a listing, or the answer to its launch, showed it last."""
     expires: float
-    """Not before this, unless somebody ends it."""
+    """Its earliest expiry."""
     expires_most: float
-    """Nor later than this: a call that changed it may have got no answer."""
+    """Its latest: a call that changed it may have got no answer."""
     is_ours: bool = True
-    """Launched by this driver, and not by one before it."""
+    """Launched by this driver, not by an earlier one."""
     released: float | None = None
     ended: float | None = None
     is_late: bool = False
-    """It ended some time after it was given back, and whoever counts money has not been told."""
+    """It ended some time after its release, and the run has not seen that yet."""
 
 
 class InstanceFleet:
-    """`usd_per_hour` is what nodes cost; those that do not say so themselves."""
+    """`usd_per_hour` is the price of nodes without a tag for it."""
 
     def __init__(self, clocks: Clocks, usd_per_hour: float) -> None:
         self._clocks = clocks
@@ -81,11 +79,11 @@ class InstanceFleet:
     # News.
 
     def take_in(self, instances: Sequence[Instance], asked: float) -> list[str]:
-        """What a listing shows that was asked for at this time; returns whom nobody knew."""
+        """Update from a listing that was requested at time `asked`; returns the instances that are new."""
         new = [instance.id for instance in instances if instance.id not in self._members]
         for instance in instances:
             member = self._members.get(instance.id) or self.adopt(instance)
-            member.heard = max(asked, member.heard)
+            member.listed = max(asked, member.listed)
             if instance.phase in {InstancePhase.ENDING, InstancePhase.ENDED}:
                 self._end(member, instance)
             elif instance.phase is InstancePhase.STOPPED and member.released is None:
@@ -94,18 +92,16 @@ class InstanceFleet:
                 member.instance = instance
             elif asked - member.ended > LAG_S:  # it did not end after all
                 member.ended, member.released = None, asked
-        alive = (
-            each.id for each in instances if each.phase in {InstancePhase.PENDING, InstancePhase.RUNNING}
-        )
-        self._listed_alive = frozenset(alive)
-        listed = {instance.id for instance in instances}
+        phases = {instance.id: instance.phase for instance in instances}
+        running = {InstancePhase.PENDING, InstancePhase.RUNNING}
+        self._listed_alive = frozenset(id_ for id_, phase in phases.items() if phase in running)
         for id_, member in self._members.items():
-            if id_ not in listed and member.ended is None and asked - member.heard > LAG_S:
+            if id_ not in phases and member.ended is None and asked - member.listed > LAG_S:
                 self._end(member, member.instance)
         return new
 
     def adopt(self, instance: Instance, *, began_s: float | None = None) -> FleetMember:
-        """`began_s`: when we asked for it, by the run's clock; None: somebody else did."""
+        """`began_s`: when we asked for it, by the run's clock; None: an earlier driver did."""
         since_s = min(self._clocks.run(), self._clocks.to_run(instance.launched))
         usd, expires = instance.usd_per_hour, instance.expires or 0.0
         member = self._members[instance.id] = FleetMember(
@@ -116,7 +112,7 @@ class InstanceFleet:
                 since_s=since_s if began_s is None else max(began_s, since_s),
                 usd_per_hour=None if usd is None or usd == self._usd_per_hour else usd,
             ),
-            heard=self._clocks.wall(),
+            listed=self._clocks.wall(),
             expires=expires,
             expires_most=math.inf if began_s is None else expires,
             is_ours=began_s is not None,
@@ -128,13 +124,13 @@ class InstanceFleet:
     def _end(self, member: FleetMember, instance: Instance) -> None:
         if member.ended is None:
             latest = member.expires if instance.expires is None else instance.expires
-            member.ended = min(self._clocks.wall(), max(latest, member.expires) + PARTING_S)
+            member.ended = min(self._clocks.wall(), max(latest, member.expires) + SHUTDOWN_S)
             member.instance = instance
 
     def join(self, id_: str, at_s: float) -> None:
-        """Its Ray node is there, since `at_s` of the run."""
+        """Its Ray node is up since `at_s` of the run."""
         member = self._members.get(id_)
-        if member is None:  # its launch was not answered, and no listing has shown it yet
+        if member is None:  # its launch got no answer, and no listing has shown it yet
             self._joined[id_] = at_s
         elif member.machine.ready_s is None:
             member.machine = replace(member.machine, ready_s=max(at_s, member.machine.since_s))
@@ -154,31 +150,29 @@ class InstanceFleet:
             member.expires, member.expires_most = least, most
 
     def release(self, ids: Collection[str]) -> bool:
-        """They are to go; whether that was news."""
+        """Returns whether one of them was not released before."""
         news, now = False, self._clocks.wall()
-        for id_ in ids:
-            member = self._members.get(id_)
-            if member is not None:
-                member.is_late = False
-            if member is not None and member.ended is None:
+        for member in (self._members[id_] for id_ in ids if id_ in self._members):
+            member.is_late = False
+            if member.ended is None:
                 news = news or member.released is None
                 member.released = now
         return news
 
     def has_ended(self, ids: Collection[str]) -> None:
-        """EC2 was heard to end them."""
+        """EC2 has accepted their end."""
         for id_ in ids:
             member, now = self._members[id_], self._clocks.wall()
             member.is_late = member.released is not None and now - member.released > _LATE_S
             member.ended = now
 
-    # What is so.
+    # Queries.
 
     def is_there(self, member: FleetMember) -> bool:
-        """A released one is there again if EC2 was not heard to end it."""
+        """A released one is there again if EC2 does not accept its end."""
         if member.ended is not None:
             return member.is_late
-        return member.released is None or self._clocks.wall() - member.released >= TOLD_AGAIN_S
+        return member.released is None or self._clocks.wall() - member.released >= RETRY_S
 
     def machines(self) -> list[Machine]:
         """Oldest first."""
@@ -186,18 +180,18 @@ class InstanceFleet:
         return sorted(there, key=lambda machine: machine.since_s)
 
     def by_token(self) -> dict[str, list[str]]:
-        """All that ever were."""
+        """All instances, also those that ended."""
         found: dict[str, list[str]] = {}
         for id_, member in self._members.items():
             found.setdefault(member.machine.token, []).append(id_)
         return found
 
     def leased(self) -> list[str]:
-        """Those that are wanted."""
+        """Those that are neither released nor ended."""
         return [id_ for id_, each in self._members.items() if each.ended is None and each.released is None]
 
-    def stillborn(self) -> list[str]:
-        """Those of this driver that ended before they were ready, and not because it wanted that."""
+    def failed_starts(self) -> list[str]:
+        """Those of this driver that ended before they were ready, without having been released."""
         return [
             id_
             for id_, each in self._members.items()
@@ -206,19 +200,17 @@ class InstanceFleet:
         ]
 
     def to_end(self) -> list[str]:
-        """Those that are released and were not heard to end."""
-        return [
-            id_ for id_, each in self._members.items() if each.ended is None and each.released is not None
-        ]
+        """Those that are released and whose end EC2 has not accepted."""
+        members = self._members.items()
+        return [id_ for id_, each in members if each.ended is None and each.released is not None]
 
     def alive(self) -> tuple[str, ...]:
-        """All that may still cost money: not known to have ended, or listed as if it had not."""
-        return tuple(
-            id_ for id_, each in self._members.items() if each.ended is None or id_ in self._listed_alive
-        )
+        """All that may still cost money: not known to have ended, or still listed as alive."""
+        members = self._members.items()
+        return tuple(id_ for id_, each in members if each.ended is None or id_ in self._listed_alive)
 
     def billed_s(self, id_: str) -> float | None:
-        """For how long it has been billed or was; None: nobody knows it."""
+        """For how long it was billed so far; None: not known."""
         member = self._members.get(id_)
         if member is None:
             return None
@@ -226,21 +218,21 @@ class InstanceFleet:
         return max(0.0, until - member.instance.launched)
 
     def prices(self, ids: Collection[str]) -> Mapping[NodeId, float]:
-        """Of those that do not cost what nodes do."""
+        """Of those whose price is not the usual one."""
         prices = {NodeId(id_): self._members[id_].machine.usd_per_hour for id_ in ids}
         return {node: usd for node, usd in prices.items() if usd is not None}
 
 
 LEASE_S = 600.0
-"""So long instances live without a driver, if the budget lasts."""
+"""How long instances live without a driver, if the budget lasts."""
 _RENEW_BELOW_S = LEASE_S * 2 / 3
 _LOOK_S = 50.0
-_RETRY_S = 5.0
+_RETRY_LEASE_S = 5.0
 _CLOSE_S = 1.0
 
 
 class Leases:
-    """`until_s` tells until when, by the run's clock, the budget lasts; None: nobody knows yet."""
+    """`until_s` returns until when, by the run's clock, the budget lasts; None: not known yet."""
 
     def __init__(
         self, cloud: Ec2Calls, fleet: InstanceFleet, clocks: Clocks, until_s: Callable[[], float | None]
@@ -252,17 +244,17 @@ class Leases:
         self.due = -math.inf
         self.trouble: str | None = None
         self.broken: str | None = None
-        """Why no lease can ever be put off."""
+        """Why no lease can ever be extended."""
 
     def expiry(self) -> float | None:
-        """For all, from now on, by the wall clock."""
+        """The new expiry for all instances, by the wall clock."""
         until_s = self._until_s()
         return None if until_s is None else self._clocks.wall() + min(LEASE_S, until_s - self._clocks.run())
 
     def renew(self) -> bool:
-        """Put the expiry off where it is due, cut it short where it must be.
+        """Extend the expiry where it is due, shorten it where the budget requires it.
 
-        Returns whether no instance may live longer than it should: else nothing must be launched.
+        Returns false if an instance may live longer than the budget lasts: then nothing may be launched.
         """
         now, expiry, leased = self._clocks.wall(), self.expiry(), self._fleet.leased()
         self.due, self.trouble = now + _LOOK_S, None
@@ -270,7 +262,7 @@ class Leases:
             return True
         soonest = min(self._fleet[id_].expires for id_ in leased)
         latest = max(self._fleet[id_].expires_most for id_ in leased)
-        if self._fleet.to_end():  # they may go on costing money: nobody gets more
+        if self._fleet.to_end():  # they may go on costing money: extend no lease
             expiry = min(expiry, soonest)
         is_long = latest > expiry + _CLOSE_S
         is_short = soonest < now + _RENEW_BELOW_S and expiry > soonest + _CLOSE_S
@@ -282,7 +274,7 @@ class Leases:
             self.broken = str(error)
             return False
         except CloudError as error:
-            self.due, self.trouble = now + _RETRY_S, str(error)
+            self.due, self.trouble = now + _RETRY_LEASE_S, str(error)
             self._fleet.lease(leased, expiry, is_sure=False)
             return not is_long
         self._fleet.lease(leased, expiry, is_sure=True)

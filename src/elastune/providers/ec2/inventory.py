@@ -1,14 +1,10 @@
-"""All instances of Elastune in one region, of every run and owner.
-
-The end of a run on EC2: everything goes, and a fresh listing says whether it did.
-"""
+"""Lists and ends instances in one region: those of every run and owner, and those of one run at its end."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime
 
 from elastune.errors import JobError
 from elastune.providers.ec2.broker import Broker
@@ -17,11 +13,10 @@ from elastune.providers.protocol import Inventory, LiveInstance, UnseenError
 from elastune.providers.ray_cluster import FinalCheck
 from elastune.wording import format_duration, without_secrets
 
-# Errors of botocore that mean: nobody has set up AWS on this machine.
 _NOT_SET_UP = ("NoCredentialsError", "PartialCredentialsError")
-
-
+"""Errors of botocore that mean: AWS is not set up on this machine."""
 _MOST_SKEW_S = 60.0
+_LAST_ROUNDS = 60
 
 
 class Ec2Inventory:
@@ -36,11 +31,13 @@ class Ec2Inventory:
         skew_s = getattr(self._cloud, "skew_s", 0.0)
         if abs(skew_s) > _MOST_SKEW_S:
             raise UnseenError(
-                f"the clock of this machine is wrong by {format_duration(abs(skew_s))}, so it cannot be told "
+                f"the clock of this machine is wrong by {format_duration(abs(skew_s))}, so it is not known "
                 "which leases are over; set it right"
             )
         alive = (instance for instance in found if instance.is_alive)
-        return tuple(_sighting(each) for each in sorted(alive, key=lambda each: (each.launched, each.id)))
+        return tuple(
+            _live_instance(each) for each in sorted(alive, key=lambda each: (each.launched, each.id))
+        )
 
     def end(self, nodes: Collection[str]) -> None:
         try:
@@ -50,7 +47,7 @@ class Ec2Inventory:
 
 
 def open_inventory(region: str | None) -> Inventory:
-    """Through boto3. Raises `UnseenError` where that, or the configuration of AWS, is missing."""
+    """Raises `UnseenError` where boto3 or the configuration of AWS is missing."""
     from elastune.providers.ec2.api import Ec2Api  # noqa: PLC0415
 
     try:
@@ -59,7 +56,7 @@ def open_inventory(region: str | None) -> Inventory:
         raise UnseenError(_one_line(error), is_absent=True) from error
 
 
-def _sighting(instance: Instance) -> LiveInstance:
+def _live_instance(instance: Instance) -> LiveInstance:
     tags = instance.tags
     return LiveInstance(
         provider="ec2",
@@ -84,11 +81,8 @@ def _one_line(error: Exception) -> str:
     return " ".join(without_secrets(str(error)).split()) or type(error).__name__
 
 
-_LAST_ROUNDS = 60
-
-
-def take_leave(broker: Broker) -> FinalCheck:
-    """End what is left, and look until it is gone."""
+def end_and_check(broker: Broker) -> FinalCheck:
+    """End what is left, and list until it is gone."""
     left: tuple[str, ...]
     try:
         left = wait_until_gone(broker, rounds=_LAST_ROUNDS, pause=time.sleep)
@@ -96,26 +90,23 @@ def take_leave(broker: Broker) -> FinalCheck:
         if left and broker.broken is not None:
             how = f"EC2 does not end them: {broker.broken}; {how}"
     except CloudError as error:
-        left, how = broker.fleet.alive(), f"EC2 could not be asked ({error}); looked in vain"
-    now = datetime.now(UTC)
-    return FinalCheck(left=left, at=now.isoformat(timespec="seconds"), how=f"{how} at {now:%H:%M:%S} UTC")
+        left, how = broker.fleet.alive(), f"EC2 could not be asked ({error}); listing failed"
+    return FinalCheck.now(left, how)
 
 
-def flee(broker: Broker) -> FinalCheck:
-    """For those in a hurry: EC2 is told, and nobody looks."""
-    told = "EC2 could not be told to end them"
+def end_unchecked(broker: Broker) -> FinalCheck:
+    """After an interrupt: one call to end everything, without a listing."""
     left: tuple[str, ...] = ()
-    with contextlib.suppress(Exception):  # whatever it is, it must not hide why
-        left = broker.flee()
-        told = "EC2 was told to end them, and nobody looked whether it did"
-    now = datetime.now(UTC)
-    return FinalCheck(left=left, at=now.isoformat(timespec="seconds"), how=f"{told}, at {now:%H:%M:%S} UTC")
+    how = "EC2 could not be asked to end them"
+    with contextlib.suppress(Exception):  # the interrupt is what gets raised
+        left, how = broker.terminate_all(), "EC2 was asked to end them, result not checked,"
+    return FinalCheck.now(left, how)
 
 
 def wait_until_gone(broker: Broker, *, rounds: int, pause: Callable[[float], None]) -> tuple[str, ...]:
-    """End all that is left and look until a fresh listing shows nothing of the run; returns what it shows.
+    """End all that is left and list until nothing of the run is shown; returns what the last listing shows.
 
-    `CloudError`: nobody could look.
+    Raises `CloudError` if the last listing fails.
     """
     broker.wind_up()
     for _ in range(rounds):

@@ -1,24 +1,22 @@
-"""The ways to get a node that a job's options allow, in the order in which they are tried.
-
-One request for nodes on its way through the wares: what was tried, what came of it, what is left.
-"""
+"""The offerings (ways to get a node) that a job allows, in order, and one request's way through them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from elastune.errors import InvariantError, JobError
+from elastune.errors import JobError
 from elastune.model.cluster import SECONDS_PER_HOUR, ClusterTerms
 from elastune.providers.ec2.calls import Ec2Options, Launch, Offering, markets_of
 from elastune.providers.ec2.prices import price_of
+from elastune.providers.protocol import check_request
 
 _ROUNDING = 1 + 1e-9
 
 
 def list_offerings(options: Ec2Options, terms: ClusterTerms) -> tuple[Offering, ...]:
     """First every type in every zone on the first market, then on the next. A price that the job names is
-    that of all of them. What has become dearer than was reckoned with is left out: the quote did not know."""
+    that of all of them. Offerings above the highest price of the quote are left out."""
     offerings: list[Offering] = []
     dearer: list[str] = []
     most = terms.dearest_usd_per_s * SECONDS_PER_HOUR
@@ -42,47 +40,46 @@ def list_offerings(options: Ec2Options, terms: ClusterTerms) -> tuple[Offering, 
             ]
     if not offerings:
         raise JobError(
-            f"prices have risen since the quote, which reckoned with ${most:g} per hour at most: "
+            f"prices have risen since the quote, which expected ${most:g} per hour at most: "
             f"{', '.join(dearer)}; ask for another quote, or set cluster.price_per_hour"
         )
     return tuple(offerings)
 
 
-# Tries of the same call are this far apart at first, and at most; by chance up to half as much again.
+# Between tries of the same call, first and at most; a random part of up to half is added.
 FIRST_WAIT_S = 1.0
 MOST_WAIT_S = 30.0
 
 
 @dataclass(slots=True)
 class LaunchOrder:
-    """Each ware is tried once, in order of preference; what none of them yields is refused."""
+    """Each offering is tried once, in order of preference; nodes that none of them delivers are refused."""
 
     token: str
     asked: int
     position: int = 0
-    """In the list of wares."""
+    """In the list of offerings."""
     granted: list[str] = field(default_factory=list)
     refused: int = 0
     reasons: list[str] = field(default_factory=list)
     due: float = 0.0
-    """Not to be tried again before."""
+    """The time of the next try."""
     tries: int = 0
     """Of the present call."""
     under_way: Launch | None = None
-    """A call without an answer. Whether it was heard only its repetition can tell."""
+    """A call without an answer. Only repeating it shows whether it was executed."""
     awaited_until: float | None = None
-    """Somebody has launched it before us: so long we wait until the listing shows what came of it."""
+    """It was launched before: until then we wait for the listing to show its instances."""
 
     def __post_init__(self) -> None:
-        if self.asked < 1:
-            raise InvariantError(f"request {self.token!r} asks for {self.asked} nodes, expected at least 1")
+        check_request(self.token, self.asked, None)
 
     @property
     def left(self) -> int:
         return max(0, self.asked - len(self.granted) - self.refused)
 
     def offering(self, offerings: Sequence[Offering]) -> Offering | None:
-        """What to try next; None: all were tried."""
+        """The next to try; None: all were tried."""
         return offerings[self.position] if self.position < len(offerings) else None
 
     def grant(self, instance: str) -> None:
@@ -90,7 +87,7 @@ class LaunchOrder:
             self.granted.append(instance)
 
     def advance(self, why: str = "") -> None:
-        """The rest has to come from the next ware."""
+        """The rest has to come from the next offering."""
         if why:
             self.reasons.append(why)
         self.position += 1
@@ -102,7 +99,7 @@ class LaunchOrder:
         self.reasons.append(why)
 
     def wait(self, now: float, chance: float) -> None:
-        """Try the same again later; `chance` from 0 to 1 keeps many drivers out of step."""
+        """Try the same again later; `chance`, from 0 to 1, keeps drivers from trying at the same time."""
         pause = min(MOST_WAIT_S, FIRST_WAIT_S * 2 ** min(self.tries, 10))
         self.tries += 1
         self.due = now + pause * (1.0 + chance / 2)

@@ -1,18 +1,12 @@
-"""What AWS says a node costs: its price list, and the history of the spot market.
+"""The price of an EC2 node with its source: AWS (price list, spot history), or a built-in dated list.
 
-Whoever cannot ask (no boto3, no credentials, no network, no right) gets `UntoldError` with the reason, soon.
+Where AWS cannot be asked (no boto3, no credentials, no network, no right), the price list of common types
+below is used. Spot prices move; without one, the price on demand is used, which is the most that spot costs.
 
-List prices of common instance types, for when AWS cannot be asked. They go out of date, and say of when
-they are.
-
-P3, P4d, P5, G5, G6 and Trn1 are as instances.vantage.sh had them on that day (P4d and P5 are cheaper since
-June 2025). G4dn and the CPU families are older knowledge, which other lists of 2025 and 2026 agree with.
-Within a CPU family every size costs the same per vCPU, so one price and the vCPUs say it all. Other regions
-cost the same (us-east-2, us-west-2) or up to 1.7 times as much (sa-east-1).
-
-What an EC2 node costs: as AWS says or, where it cannot be asked, by a dated list; always with its source.
-
-Spot prices move. Where none is told, the price on demand stands in for it: nobody pays more than that.
+P3, P4d, P5, G5, G6 and Trn1 are from instances.vantage.sh of `AS_OF` (P4d and P5 are cheaper since June
+2025). G4dn and the CPU families are older, and agree with other lists of 2025 and 2026. Within a CPU family
+every size costs the same per vCPU. Other regions cost the same (us-east-2, us-west-2) or up to 1.7 times as
+much (sa-east-1).
 """
 
 from __future__ import annotations
@@ -32,38 +26,38 @@ from elastune.wording import did_you_mean
 # The price list of all regions is served there.
 _HOME = "us-east-1"
 _CONNECT_S, _READ_S = 3, 10
-_NOWHERE = "no region is configured"
+_NO_REGION = "no region is configured"
 _LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
-class UntoldError(Exception):
-    """AWS told no price; the message says why, in a few words."""
+class NoPriceError(Exception):
+    """AWS gave no price; the message is the reason, in a few words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class AwsPrice:
     usd_per_hour: float
     as_of: str
     zone: str = ""
 
 
 def region_of(given: str | None) -> str | None:
-    """The region that the AWS configuration of this machine names, unless one is given."""
+    """The given region, or the one in the AWS configuration of this machine."""
     if given is not None:
         return given
     try:
-        with _told():
+        with _aws_errors():
             import boto3  # noqa: PLC0415
 
             return boto3.Session().region_name  # type: ignore[no-any-return]
-    except UntoldError:
+    except NoPriceError:
         return None
 
 
-def list_price(instance_type: str, region: str | None) -> Told:
-    """On demand: Linux, shared tenancy, nothing installed beside it."""
+def list_price(instance_type: str, region: str | None) -> AwsPrice:
+    """On demand: Linux, shared tenancy, no preinstalled software."""
     if region is None:
-        raise UntoldError(_NOWHERE)
+        raise NoPriceError(_NO_REGION)
     wanted = {
         "instanceType": instance_type,
         "regionCode": region,
@@ -73,22 +67,23 @@ def list_price(instance_type: str, region: str | None) -> Told:
         "capacitystatus": "Used",
     }
     filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()]
-    with _told():
+    with _aws_errors():
         answer = _client("pricing", _HOME).get_products(ServiceCode="AmazonEC2", Filters=filters)
-        told = [price for each in answer["PriceList"] if (price := _read_product(json.loads(each)))]
-    if not told:
-        raise UntoldError(f"its price list has no {instance_type} in {region}")
-    return max(told, key=lambda each: each.usd_per_hour)
+        prices = [price for each in answer["PriceList"] if (price := _read_product(json.loads(each)))]
+    if not prices:
+        raise NoPriceError(f"its price list has no {instance_type} in {region}")
+    return max(prices, key=lambda each: each.usd_per_hour)
 
 
-def spot_price(instance_type: str, region: str | None, subnets: Collection[str] = ()) -> Told:
-    """Of now, in the dearest of the zones of these subnets, or of all."""
+def spot_price(instance_type: str, region: str | None, subnets: Collection[str] = ()) -> AwsPrice:
+    """The present price in the dearest of the zones of these subnets, or of all zones."""
     if region is None:
-        raise UntoldError(_NOWHERE)
+        raise NoPriceError(_NO_REGION)
     now = datetime.now(UTC)
-    with _told():
+    with _aws_errors():
         client = _client("ec2", region)
-        zones = _zones(client, subnets)
+        in_subnets = client.describe_subnets(SubnetIds=sorted(subnets))["Subnets"] if subnets else ()
+        zones = {each["AvailabilityZone"] for each in in_subnets}
         pages = client.get_paginator("describe_spot_price_history").paginate(
             InstanceTypes=[instance_type], ProductDescriptions=[*_LINUX], StartTime=now, EndTime=now
         )
@@ -97,32 +92,25 @@ def spot_price(instance_type: str, region: str | None, subnets: Collection[str] 
             zone = each["AvailabilityZone"]
             if zone not in newest or newest[zone]["Timestamp"] < each["Timestamp"]:
                 newest[zone] = each
-        told = [
-            Told(usd_per_hour=float(each["SpotPrice"]), as_of=_day(each["Timestamp"]), zone=zone)
+        prices = [
+            AwsPrice(usd_per_hour=float(each["SpotPrice"]), as_of=_day(each["Timestamp"]), zone=zone)
             for zone, each in newest.items()
             if not zones or zone in zones
         ]
-    if not told:
-        raise UntoldError(f"no spot price of {instance_type} in {', '.join(sorted(zones)) or region}")
-    return max(told, key=lambda each: each.usd_per_hour)
+    if not prices:
+        raise NoPriceError(f"no spot price of {instance_type} in {', '.join(sorted(zones)) or region}")
+    return max(prices, key=lambda each: each.usd_per_hour)
 
 
-def _zones(client: Any, subnets: Collection[str]) -> set[str]:
-    if not subnets:
-        return set()
-    answer = client.describe_subnets(SubnetIds=sorted(subnets))
-    return {each["AvailabilityZone"] for each in answer["Subnets"]}
-
-
-def _read_product(product: Any) -> Told | None:
-    """The document has prices by offer term and by dimension, each under a name of its own."""
+def _read_product(product: Any) -> AwsPrice | None:
+    """The document has prices by offer term and by dimension, each under its own name."""
     day = product.get("publicationDate", "")[:10]
     for term in product["terms"].get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             usd = float(dimension["pricePerUnit"].get("USD", 0.0))
             if usd > 0.0 and dimension.get("unit", "Hrs") == "Hrs":
                 as_of = datetime.fromisoformat(day or term["effectiveDate"][:10]).replace(tzinfo=UTC)
-                return Told(usd_per_hour=usd, as_of=_day(as_of))
+                return AwsPrice(usd_per_hour=usd, as_of=_day(as_of))
     return None
 
 
@@ -134,35 +122,32 @@ def _client(service: str, region: str) -> Any:
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    config = Config(
-        connect_timeout=_CONNECT_S,
-        read_timeout=_READ_S,
-        retries={"total_max_attempts": 2, "mode": "standard"},
-    )
+    retries = {"total_max_attempts": 2, "mode": "standard"}
+    config = Config(connect_timeout=_CONNECT_S, read_timeout=_READ_S, retries=retries)
     return boto3.Session().client(service, region_name=region, config=config)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What goes wrong on the way to AWS, in a few words. Messages of others may quote what is secret."""
+def _aws_errors() -> Iterator[None]:
+    """Turn all errors into `NoPriceError`, without their messages, which may quote secrets."""
     try:
         from botocore import exceptions as boto  # noqa: PLC0415
     except ImportError:
-        raise UntoldError("boto3 is not installed") from None
+        raise NoPriceError("boto3 is not installed") from None
     try:
         yield
     except ImportError:
-        raise UntoldError("boto3 is not installed") from None
+        raise NoPriceError("boto3 is not installed") from None
     except (boto.NoCredentialsError, boto.PartialCredentialsError):
-        raise UntoldError("there are no AWS credentials") from None
+        raise NoPriceError("there are no AWS credentials") from None
     except boto.ClientError as error:
-        raise UntoldError(f"it answered {error.response.get('Error', {}).get('Code', 'an error')}") from None
+        raise NoPriceError(f"it answered {error.response.get('Error', {}).get('Code', 'an error')}") from None
     except (boto.HTTPClientError, boto.ConnectionError):
-        raise UntoldError("it cannot be reached") from None
+        raise NoPriceError("it cannot be reached") from None
     except boto.BotoCoreError as error:
-        raise UntoldError(f"boto3 raised {type(error).__name__}") from None
+        raise NoPriceError(f"boto3 raised {type(error).__name__}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UntoldError("its answer cannot be read") from None
+        raise NoPriceError("its answer cannot be read") from None
 
 
 REGION = "us-east-1"
@@ -203,7 +188,7 @@ USD_PER_HOUR = _ACCELERATED | {
 
 
 def quote_price(options: Mapping[str, Any]) -> Quotation:
-    """Of the first type on the first market of the options, and of the dearest that may come instead."""
+    """The price of the first type on the first market, and of the dearest that may come instead."""
     parsed = Ec2Options.parse(options)
     found = [
         price_of(parsed, instance_type, market)
@@ -215,40 +200,40 @@ def quote_price(options: Mapping[str, Any]) -> Quotation:
 
 
 def interruptions_per_hour(options: Mapping[str, Any]) -> float:
-    """Nobody takes a node away that was bought on demand."""
+    """0 on demand: those nodes are not taken away."""
     parsed = Ec2Options.parse(options)
     return 0.0 if parsed.market is Buying.ON_DEMAND else parsed.interruptions_per_hour
 
 
 def price_of(options: Ec2Options, instance_type: str, market: Market) -> Quotation:
-    """Of one type on one market. Raises `JobError` where nobody knows a price."""
+    """Of one type on one market. Raises `JobError` where no price is known."""
     region = region_of(options.region)
     if market is Market.ON_DEMAND:
         return _on_demand(instance_type, region)
     try:
-        told = spot_price(instance_type, region, options.subnet)
-    except UntoldError as untold:
-        bound = _on_demand(instance_type, region)
-        return replace(
-            bound, source=f"the most that spot costs: {bound.source}", remark=_remark(bound.remark, untold)
-        )
-    return Quotation(usd_per_hour=told.usd_per_hour, source=f"EC2 spot, {told.zone}, price", as_of=told.as_of)
+        spot = spot_price(instance_type, region, options.subnet)
+    except NoPriceError as reason:
+        most = _on_demand(instance_type, region)
+        # The reason for spot is mostly that for the price list, too, and then given only once.
+        remark = most.remark or f"AWS gave none: {reason}"
+        return replace(most, source=f"the most that spot costs: {most.source}", remark=remark)
+    return Quotation(usd_per_hour=spot.usd_per_hour, source=f"EC2 spot, {spot.zone}, price", as_of=spot.as_of)
 
 
 def _on_demand(instance_type: str, region: str | None) -> Quotation:
     try:
-        told = list_price(instance_type, region)
-    except UntoldError as untold:
-        return _by_table(instance_type, region, untold)
+        price = list_price(instance_type, region)
+    except NoPriceError as reason:
+        return _by_table(instance_type, region, reason)
     source = f"EC2 on demand, {region}, price list"
-    return Quotation(usd_per_hour=told.usd_per_hour, source=source, as_of=told.as_of)
+    return Quotation(usd_per_hour=price.usd_per_hour, source=source, as_of=price.as_of)
 
 
-def _by_table(instance_type: str, region: str | None, untold: UntoldError) -> Quotation:
+def _by_table(instance_type: str, region: str | None, reason: NoPriceError) -> Quotation:
     if instance_type not in USD_PER_HOUR:
         raise JobError(
-            f"cluster.price_per_hour is missing, and the price of {instance_type} is not known: AWS told "
-            f"none ({untold}), and it is not in the built-in list; expected the price, or a common type"
+            f"cluster.price_per_hour is missing, and the price of {instance_type} is not known: AWS gave "
+            f"none ({reason}), and it is not in the built-in list; expected the price, or a common type"
             f"{did_you_mean(instance_type, USD_PER_HOUR)}"
         ) from None
     elsewhere = f" (in {region} it may differ)" if region not in {None, REGION} else ""
@@ -256,10 +241,5 @@ def _by_table(instance_type: str, region: str | None, untold: UntoldError) -> Qu
         usd_per_hour=USD_PER_HOUR[instance_type],
         source=f"EC2 on demand, {REGION}{elsewhere}, built-in list",
         as_of=AS_OF,
-        remark=f"AWS told none: {untold}",
+        remark=f"AWS gave none: {reason}",
     )
-
-
-def _remark(said: str, untold: UntoldError) -> str:
-    """What is true of spot is mostly true of the price list, too; then it is told once."""
-    return said or f"AWS told none: {untold}"

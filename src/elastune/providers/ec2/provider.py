@@ -1,4 +1,4 @@
-"""Rents EC2 instances to a run: the broker in a thread of its own, and a front that never waits for AWS."""
+"""Rents EC2 instances to a run: the broker works in its own thread, and no method waits for AWS."""
 
 from __future__ import annotations
 
@@ -9,65 +9,53 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from random import Random
-from types import TracebackType
-from typing import Protocol, Self
 
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.model.ids import NodeId
+from elastune.providers import ray_cluster
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.boot import BootScript, render
 from elastune.providers.ec2.broker import Broker, CallPurpose
 from elastune.providers.ec2.calls import CloudError, Ec2Calls, Ec2Options, RefusedError
-from elastune.providers.ec2.fleet import LEASE_S, PARTING_S, Clocks
-from elastune.providers.ec2.inventory import flee, take_leave
+from elastune.providers.ec2.fleet import LEASE_S, SHUTDOWN_S, Clocks
+from elastune.providers.ec2.inventory import end_and_check, end_unchecked
 from elastune.providers.ec2.offerings import list_offerings
-from elastune.providers.protocol import Price, ProviderSetting, Survey
-from elastune.providers.ray_cluster import FinalCheck, RayMembership, draining_nodes, ray_nodes_by_instance
+from elastune.providers.local.link import ray_output_logged
+from elastune.providers.protocol import Price, ProviderSetting, Survey, check_request
+from elastune.providers.ray_cluster import FinalCheck, RayMembership, RayProviderBase
 from elastune.wording import seen
 
 _log = logging.getLogger("elastune")
-_ray_log = logging.getLogger("elastune.ray")
 
 _FIRST_LOOK_TRIES = 8
 _FRESH_S = 0.5
-"""For so long the last look at Ray is good enough for a survey."""
+"""A survey reuses a listing of Ray's nodes that is younger than this."""
 _RAY_MODE = "RAY_AUTH_MODE"
-_MOST_STILLBORN = 4
+_MOST_FAILED_STARTS = 4
 _MOST_SILENCE_S = 1800.0
-"""So long before its end a driver may have had nothing to write into its journal."""
+"""The longest time before its end in which a driver may have written nothing into its journal."""
 _BY_EC2 = "Server."
-"""So begins the reason of an instance that did not end by itself."""
+"""The reason of an instance that did not end by itself begins with this."""
 
 
-class RayLink(Protocol):
-    """From instances to Ray nodes, as the head sees them."""
+class RayLink:
+    """From instances to Ray nodes, as the head lists them; tests replace it."""
 
     def joined(self) -> Mapping[str, str]:
         """Ray's ids of instances whose Ray node is up."""
-        ...
+        return ray_cluster.ray_nodes_by_instance()
 
     def leaving(self) -> Mapping[str, float]:
-        """By Ray's id, until when a node that was given notice is there; seconds since 1970."""
-        ...
+        """By Ray's id, until when a node under notice is there; seconds since 1970."""
+        now = time.time()  # a node that was drained without a time may go at once
+        return {node: max(now, until) for node, until in ray_cluster.draining_nodes().items()}
 
 
-class OpenRayLink:
-    def joined(self) -> Mapping[str, str]:
-        return ray_nodes_by_instance()
-
-    def leaving(self) -> Mapping[str, float]:
-        now = time.time()  # one that was drained without a time may go at once
-        return {node: max(now, until) for node, until in draining_nodes().items()}
-
-
-class Ec2Provider:
-    """Runs on the head of the Ray cluster that its instances join.
-
-    `cloud` and `crossing` are EC2 and Ray themselves unless others are given.
-    """
+class Ec2Provider(RayProviderBase):
+    """Runs on the head of the Ray cluster that its instances join. `cloud` and `ray_link` are for tests."""
 
     def __init__(
         self,
@@ -76,16 +64,14 @@ class Ec2Provider:
         slot_gpus: int = 0,
         slot_cpus: int = 1,
         cloud: Ec2Calls | None = None,
-        crossing: RayLink | None = None,
+        ray_link: RayLink | None = None,
     ) -> None:
-        self._setting = setting
+        super().__init__(setting, slot_cpus, slot_gpus)
         self._options = Ec2Options.parse(setting.options)
-        self._slot_gpus = slot_gpus
-        self._slot_cpus = slot_cpus
         self._cloud = cloud
         self._api: Ec2Api | None = None
-        self._crossing = crossing
-        self._joining: RayMembership | None = None
+        self._ray_link = ray_link
+        self._membership: RayMembership | None = None
         self._broker: Broker | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -94,42 +80,42 @@ class Ec2Provider:
         self._asked: dict[str, int] = {}
         self._inbox: list[Callable[[Broker], None]] = []
         self._released: set[NodeId] = set()
-        """Given back, and not yet known to the broker."""
+        """Released, and not yet known to the broker."""
         self._until_s: float | None = None
-        """The lease as it was when the inbox was emptied last: what the two say belongs together."""
+        """The lease as it was when the inbox was last emptied, so that both are of the same instant."""
         self._survey = Survey(at_s=0.0)
         self._broken: str | None = None
         self._ray_nodes: Mapping[str, str] = {}
         self._looked_s: float | None = None
         self._final_check: FinalCheck | None = None
-        self._told: dict[str, str] = {}
+        self._failures: dict[str, str] = {}
         """Why nodes ended before they were up."""
         self._undo = contextlib.ExitStack()
 
-    # Life.
+    # Open and close.
 
     def open(self) -> None:
-        """Connect to Ray and to EC2, and see what an earlier driver of this run has left."""
+        """Connect to Ray and to EC2, and list what an earlier driver of this run has left."""
         if self._broker is not None or self._ends:
             raise InvariantError("the EC2 provider is open already, or was; make a new one")
-        if self._crossing is None:
+        if self._ray_link is None:
             _refuse_missing_token(self._options)
-            self._joining = RayMembership(self._options.head)
-            self._undo.enter_context(_ray_does_not_print())
-            self._crossing = OpenRayLink()
+            self._membership = RayMembership(self._options.head)
+            self._undo.enter_context(ray_output_logged())
+            self._ray_link = RayLink()
         try:
-            self._broker = self._hire()
+            self._broker = self._make_broker()
             self._first_look(self._broker)
-            self._rehearse(self._broker)
+            self._dry_run(self._broker)
         except BaseException:
-            self._broker = None  # which has launched nothing that somebody would have to end
+            self._broker = None  # it has launched nothing
             self._leave_ray()
             raise
         self._thread = threading.Thread(target=self._serve, name="elastune-ec2", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End every instance of the run, and look whether they are gone. May be repeated."""
+        """End every instance of the run, and check that they are gone. May be repeated."""
         broker, thread = self._broker, self._thread
         self._ends = True
         self._wake.set()
@@ -137,10 +123,10 @@ class Ec2Provider:
             if thread is not None:
                 thread.join()
             if broker is not None:
-                self._final_check = take_leave(broker)
-        except BaseException:  # somebody is in a hurry: at least EC2 is told
+                self._final_check = end_and_check(broker)
+        except BaseException:  # interrupted: one call to end everything, unchecked
             if broker is not None:
-                self._final_check = flee(broker)
+                self._final_check = end_unchecked(broker)
             raise
         finally:
             self._broker = self._thread = None
@@ -149,36 +135,21 @@ class Ec2Provider:
     def final_check(self) -> FinalCheck | None:
         return self._final_check
 
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    # The four verbs.
+    # The four methods of a provider.
 
     def request(self, token: str, count: int) -> None:
         self._opened()
-        if count < 1:
-            raise InvariantError(f"request {token!r} asks for {count} nodes, expected at least 1")
-        asked = self._asked.setdefault(token, count)
-        if asked != count:
-            raise InvariantError(
-                f"request {token!r} asked for {asked} nodes and now for {count}: "
-                "a token stands for one request, take a new one"
-            )
+        check_request(token, count, self._asked.get(token))
+        self._asked[token] = count
         self._post(lambda broker: broker.request(token, count))
 
     def survey(self) -> Survey:
         self._opened()
         self._look_at_ray()
         with self._lock:
-            told = self._survey
-            machines = tuple(each for each in told.machines if each.node not in self._released)
-        return replace(told, at_s=max(told.at_s, self._setting.clock()), machines=machines)
+            last = self._survey
+            machines = tuple(each for each in last.machines if each.node not in self._released)
+        return replace(last, at_s=max(last.at_s, self._setting.clock()), machines=machines)
 
     def release(self, nodes: Collection[NodeId]) -> None:
         self._opened()
@@ -191,11 +162,11 @@ class Ec2Provider:
         terms = self._setting.terms
         return Price.of(terms, terms.price_source)
 
-    # What a run on Ray asks beside.
+    # The additional methods for Ray. A drained node without work leaves Ray at once, so `resources` are all.
 
     @property
     def broken(self) -> str | None:
-        """EC2 refuses for good: a right is missing, or an option is wrong."""
+        """EC2 refuses permanently: a right is missing, or an option is wrong."""
         return self._broken
 
     @property
@@ -205,22 +176,16 @@ class Ec2Provider:
     def ray_node(self, node: NodeId) -> str | None:
         return self._ray_nodes.get(node)
 
-    def resources(self) -> tuple[float, float]:
-        """A drained node that has no work leaves Ray at once, so all of it is taken."""
-        slots = self._setting.terms.slots_per_node
-        return float(slots * self._slot_cpus), float(slots * self._slot_gpus)
-
     def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
-        """For how long a node of `age_s` went on costing money while nobody was there for `down_s`."""
         known = self.billed_s(node)
         if known is not None:
             return max(0.0, known - age_s)
-        return min(down_s, _MOST_SILENCE_S + LEASE_S + PARTING_S)
+        return min(down_s, _MOST_SILENCE_S + LEASE_S + SHUTDOWN_S)
 
     def billed_s(self, node: NodeId) -> float | None:
         return self._opened().fleet.billed_s(node)
 
-    # Behind.
+    # Private.
 
     def _opened(self) -> Broker:
         if self._broker is None:
@@ -234,10 +199,10 @@ class Ec2Provider:
 
     def _look_at_ray(self) -> None:
         now_s = self._setting.clock()
-        if self._crossing is None or (self._looked_s is not None and 0 <= now_s - self._looked_s < _FRESH_S):
+        if self._ray_link is None or (self._looked_s is not None and 0 <= now_s - self._looked_s < _FRESH_S):
             return
         self._looked_s = now_s
-        joined, leaving = self._crossing.joined(), self._crossing.leaving()
+        joined, leaving = self._ray_link.joined(), self._ray_link.leaving()
         new = [instance for instance in joined if instance not in self._ray_nodes]
         noticed = {id_: leaving[node] for id_, node in joined.items() if node in leaving}
         self._ray_nodes = {**self._ray_nodes, **joined}
@@ -247,7 +212,7 @@ class Ec2Provider:
             self._post(lambda broker: broker.notice(noticed))
 
     def _serve(self) -> None:
-        """Until the end: what the run wants is handed on, what is due is done, what is known is told."""
+        """The thread: pass the run's calls to the broker, make the calls that are due, update the survey."""
         trouble: str | None = None
         while not self._ends:
             broker = self._broker
@@ -263,8 +228,8 @@ class Ec2Provider:
                     order(broker)
                 due = broker.work()
                 survey = broker.survey()
-                self._report_failed_start(broker)
-            except Exception as error:  # noqa: BLE001  our bug: better a run that rests than one that waits
+                self._report_failed_starts(broker)
+            except Exception as error:  # noqa: BLE001  our bug: better a suspended run than one that waits
                 _log.exception("the EC2 provider broke")
                 self._broken = f"the EC2 provider broke: {error!r}"
                 return
@@ -277,7 +242,7 @@ class Ec2Provider:
                 self._broken = broker.broken or self._hopeless_boot(broker)
             self._wake.wait(max(0.0, min(due - time.time(), 5.0)))
 
-    def _hire(self) -> Broker:
+    def _make_broker(self) -> Broker:
         setting, options = self._setting, self._options
         cloud = self._cloud or Ec2Api(options.region, options)
         self._api = cloud if isinstance(cloud, Ec2Api) else None
@@ -294,19 +259,18 @@ class Ec2Provider:
             ),
             clocks=Clocks(wall=time.time, run=setting.clock),
             lease=lambda: self._until_s,
-            luck=Random(setting.seed),  # noqa: S311  only to keep drivers out of step
+            luck=Random(setting.seed),  # noqa: S311  only to spread retries of several drivers
             down_s=setting.down_s,
         )
 
     def _user_data(self, cloud: Ec2Calls) -> Callable[[float], str]:
-        if self._joining is None:
+        if self._membership is None:
             return lambda expires: f"#!/bin/bash\n# until {int(expires)}\n"
-        options, setting = self._options, self._setting
-        slots = setting.terms.slots_per_node
+        options = self._options
         boot = BootScript(
-            head=self._joining.head,
-            cpus=slots * self._slot_cpus,
-            gpus=slots * self._slot_gpus,
+            head=self._membership.head,
+            cpus=self._node_cpus,
+            gpus=self._node_gpus,
             region=cloud.region if isinstance(cloud, Ec2Api) else options.region or "",
             expires=time.time() + LEASE_S,
             ray=importlib.metadata.version("ray"),
@@ -318,7 +282,7 @@ class Ec2Provider:
             preinstalled=options.preinstalled,
             lost_head_after=options.lost_head_after,
         )
-        render(boot)  # what is wrong with it is told before anything is launched
+        render(boot)  # its errors are raised before anything is launched
         return lambda expires: render(replace(boot, expires=expires))
 
     def _first_look(self, broker: Broker) -> None:
@@ -333,8 +297,8 @@ class Ec2Provider:
                 break
         self._survey = broker.survey()
 
-    def _rehearse(self, broker: Broker) -> None:
-        """Whether EC2 would launch what will be asked for: rights, image and the rest, at no cost."""
+    def _dry_run(self, broker: Broker) -> None:
+        """Whether EC2 would launch the job's instances (rights, image and the rest), at no cost."""
         if self._api is None:
             return
         try:
@@ -342,50 +306,47 @@ class Ec2Provider:
         except RefusedError as error:
             raise ExecutionError(f"no instance could be launched. {error}") from None
         except CloudError:
-            return  # no capacity now, or too many calls: that may be otherwise later
+            return  # no capacity now, or too many calls: that may change
 
-    def _report_failed_start(self, broker: Broker) -> None:
-        """Why a node ended while it booted is on its console, as soon as EC2 shows that."""
-        for id_ in broker.fleet.stillborn():
-            if id_ in self._told or self._api is None:
+    def _report_failed_starts(self, broker: Broker) -> None:
+        """A node writes to its console why it ended while it booted; EC2 shows that after a while."""
+        for id_ in broker.fleet.failed_starts():
+            if id_ in self._failures or self._api is None:
                 continue
-            said = ""
+            why = f"{broker.fleet[id_].instance.reason or 'no reason given'}; see its console in EC2"
             with contextlib.suppress(CloudError):
-                lines = self._api.console(id_).splitlines()
-                said = next((line.strip() for line in reversed(lines) if "elastune: failed" in line), "")
-            why = (
-                said or f"{broker.fleet[id_].instance.reason or 'no reason was told'}; see its console in EC2"
-            )
-            self._told[id_] = f"{id_} ended before it was up: {why}"
-            _log.warning("%s", self._told[id_])
+                lines = reversed(self._api.console(id_).splitlines())
+                why = next((line.strip() for line in lines if "elastune: failed" in line), why)
+            self._failures[id_] = f"{id_} ended before it was up: {why}"
+            _log.warning("%s", self._failures[id_])
 
     def _hopeless_boot(self, broker: Broker) -> str | None:
-        """Nodes that end themselves as they boot, one after the other, would do so until the money is gone.
+        """Nodes that end themselves while they boot, one after the other, would use up the budget.
 
-        Those that EC2 took away say nothing about the next ones.
+        Those that EC2 took away do not count.
         """
         in_a_row: dict[str, str] = {}
-        stillborn = frozenset(broker.fleet.stillborn())
+        failed = frozenset(broker.fleet.failed_starts())
         for id_ in broker.fleet:
             if broker.fleet[id_].machine.ready_s is not None:
                 in_a_row.clear()
-            elif id_ in stillborn and not broker.fleet[id_].instance.reason.startswith(_BY_EC2):
+            elif id_ in failed and not broker.fleet[id_].instance.reason.startswith(_BY_EC2):
                 in_a_row[id_] = broker.fleet[id_].machine.token
-        if len(in_a_row) < _MOST_STILLBORN or len(set(in_a_row.values())) < 2:
-            return None  # those of one request fail together: the package index was away, say
+        if len(in_a_row) < _MOST_FAILED_STARTS or len(set(in_a_row.values())) < 2:
+            return None  # those of one request fail together, for example without a package index
         latest = list(in_a_row)[-1]
-        last = self._told.get(latest, latest)
+        last = self._failures.get(latest, latest)
         return f"{len(in_a_row)} nodes in a row ended while they booted, and more would; the last: {last}"
 
     def _leave_ray(self) -> None:
         self._undo.close()
-        if self._joining is not None:
-            self._joining.leave()
-            self._joining = None
+        if self._membership is not None:
+            self._membership.leave()
+            self._membership = None
 
 
 def _refuse_missing_token(options: Ec2Options) -> None:
-    """Ray would try for a long time, and nodes would come and go in vain."""
+    """Without this, Ray would try for a long time, and no node could join."""
     has_token = os.environ.get(_RAY_MODE, "").lower() == "token"
     if options.token_secret is not None and not has_token:
         raise JobError(
@@ -398,19 +359,6 @@ def _refuse_missing_token(options: Ec2Options) -> None:
             f"{_RAY_MODE} is token, so the Ray cluster asks for one, but nodes would have none; expected "
             "cluster.options.token_secret with the name of the secret in Secrets Manager that holds it"
         )
-
-
-@contextlib.contextmanager
-def _ray_does_not_print() -> Iterator[None]:
-    """It would tell of every node that goes, on standard output, where the run's own output goes."""
-    from ray._private import worker  # noqa: PLC0415 - heavy
-
-    printing = worker.print_to_stdstream
-    worker.print_to_stdstream = lambda data, **_: _ray_log.info("%s", "\n".join(data.get("lines", ())))
-    try:
-        yield
-    finally:
-        worker.print_to_stdstream = printing
 
 
 def _who() -> str:

@@ -1,12 +1,11 @@
-"""Ray's head and the raylets of the nodes: the one place that touches what Ray does not promise to keep.
+"""Ray's head and the raylets of the nodes: the only module that uses Ray's private process API.
 
-The head is the global control store and a raylet without slots, which the driver talks to. Ray composes that
-raylet's command line; the command of a node is the head's with other names and resources. That saves more
-than code. As Ray would start it, a node has two Python agents (metrics, environments) and starts a worker per
-CPU in advance: 1-2 s and 200 MB. Here both are a `cat`, which ends with the raylet's pipe, and all nodes
-share one agent for environments: 0.1-0.3 s (with several at once often 1.2 s) and 30 MB.
-
-Measured with Ray 2.60. A Ray that has other flags fails to start, and says so.
+The head is the global control store and a raylet without slots, to which the driver connects. Ray composes
+that raylet's command line; the command of a node is the head's with other names and resources. Started by
+Ray, a node has two Python agents (metrics, environments) and one prestarted worker per CPU: 1-2 s and 200 MB.
+Here both agents are a `cat`, which ends with the raylet's pipe, and all nodes share one agent for
+environments: 0.1-0.3 s (with several at once often 1.2 s) and 30 MB.
+Measured with Ray 2.60. A Ray with other flags fails to start with an error.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -31,11 +29,11 @@ from elastune.model.ids import NodeId
 from elastune.providers.local.processes import NODE, FleetFolder, dying_with_parent
 
 _STORE_BYTES = 256 * 2**20
-"""Of every node's object store: room in shared memory that is taken only when used."""
+"""Of every node's object store: shared memory, taken only when used."""
 _SESSION = "session"
 _SYSTEM: Mapping[str, object] = {
-    # A raylet that was killed refuses the connection at once: dead after 5 checks, 2.5 s. One that is merely
-    # starved on a busy machine has 5 x 5 s to answer. The keeper sees a death at once anyway.
+    # A raylet that was killed refuses the connection at once: dead after 5 checks, 2.5 s. One that only lacks
+    # CPU time has 5 x 5 s to answer. The supervisor sees the end of a process at once in any case.
     "health_check_initial_delay_ms": 2000,
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 5000,
@@ -45,7 +43,7 @@ _ALIVE = 0
 
 
 class _QuietNode(ray_node.Node):  # type: ignore[misc]
-    """A head without the web server, which Ray would start even where the dashboard is off."""
+    """A head without the web server, which Ray starts even without a dashboard."""
 
     def start_api_server(self, **_: Any) -> None:
         self._webui_url = None
@@ -55,7 +53,7 @@ class RayHead:
     """A running head."""
 
     def __init__(self, folder: FleetFolder) -> None:
-        # A folder in the folder: Ray lets everybody write to the one that it is given.
+        # A folder in the folder: Ray makes its own writable for all users.
         home = folder.path / "ray"
         self._sockets = home / _SESSION / "sockets"
         self._logs = home / _SESSION / "logs"
@@ -67,7 +65,7 @@ class RayHead:
             min_worker_port=0,
             max_worker_port=0,
             node_manager_port=0,
-            # Known beforehand, so that no raylet has to wait for the agent to come up and tell.
+            # Chosen beforehand, so no raylet waits for the agent to report its port.
             runtime_env_agent_port=_free_port(),
             temp_dir=str(home),
             session_name=_SESSION,
@@ -77,22 +75,21 @@ class RayHead:
             _system_config=dict(_SYSTEM),
         )
         with _captured_raylet() as captured:
-            # Its children are bound to our life by Ray itself.
+            # Ray itself makes its children end with us.
             self._node = _QuietNode(parameters, head=True, shutdown_at_exit=False, spawn_reaper=True)
-        (self._command,) = captured.raylets
+        ((self._command, agent),) = captured
         self.address: str = self._node.gcs_address
         raylet = self._node.all_processes["raylet"][0].process.pid
-        self._agent = self._start_agent(captured.agents[0], raylet)
+        self._agent = self._start_agent(agent, raylet)
         started = {info.process.pid for infos in self._node.all_processes.values() for info in infos}
         self.pids = frozenset({*started, self._agent.pid})
 
     def start_node(self, node: NodeId, *, cpus: float, gpus: float) -> tuple[int, str]:
-        """Its process, and how Ray will call it."""
+        """Its process, and Ray's id for it."""
         name: str = ray.NodeID.from_random().hex()
-        environment = {**os.environ, NODE: node}
         process = subprocess.Popen(  # noqa: S603
             self._command_of(node, name, cpus=cpus, gpus=gpus),
-            env=environment,
+            env={**os.environ, NODE: node},
             preexec_fn=self._bind,  # noqa: PLW1509 - as Ray does it
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -101,7 +98,7 @@ class RayHead:
         return process.pid, name
 
     def alive(self) -> frozenset[str]:
-        """The nodes on which Ray answers, as it calls them; none while the head is too busy to tell."""
+        """Ray's ids of the nodes on which it answers; none while the head is too busy to list them."""
         try:
             found = self._node.get_gcs_client().get_all_node_info(timeout=5.0)
         except (ray.exceptions.RayError, RuntimeError):
@@ -109,7 +106,7 @@ class RayHead:
         return frozenset(name.hex() for name, info in found.items() if info.state == _ALIVE)
 
     def _start_agent(self, command: str, raylet: int) -> subprocess.Popen[bytes]:
-        """The one agent for environments. As a child of a raylet it would survive us by a minute."""
+        """The one agent for environments. As a child of a raylet it would outlive us by a minute."""
         with (self._logs / "agent.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603
                 shlex.split(command),
@@ -126,10 +123,9 @@ class RayHead:
             self._node.raylet_socket_name: str(self._sockets / f"{node}.r"),
             self._node.plasma_store_socket_name: str(self._sockets / f"{node}.p"),
         }
+        resources = _flag(self._command, "static_resource_list")
         flags = {
-            "static_resource_list": _resources(
-                _flag(self._command, "static_resource_list"), cpus=cpus, gpus=gpus
-            ),
+            "static_resource_list": _resources(resources, cpus=cpus, gpus=gpus),
             "maximum_startup_concurrency": str(max(1, min(os.cpu_count() or 1, int(cpus)))),
             "stdout_filepath": str(self._logs / f"raylet-{node}.out"),
             "stderr_filepath": str(self._logs / f"raylet-{node}.err"),
@@ -138,22 +134,17 @@ class RayHead:
         return _with_flags(command, flags)
 
 
-@dataclass(slots=True)
-class _Captured:
-    raylets: list[list[str]] = field(default_factory=list)
-    agents: list[str] = field(default_factory=list)
-
-
 @contextmanager
-def _captured_raylet() -> Iterator[_Captured]:
-    """Makes the raylet that Ray starts meanwhile a light one, and tells its command and that of its agent."""
-    start, captured = services.start_ray_process, _Captured()
+def _captured_raylet() -> Iterator[list[tuple[list[str], str]]]:
+    """Make the raylet that Ray starts meanwhile a light one; capture its command and that of its agent."""
+    start = services.start_ray_process
+    captured: list[tuple[list[str], str]] = []
 
     def start_light(command: list[str], process_type: str, *rest: Any, **options: Any) -> Any:
         if process_type == "raylet":
-            captured.agents.append(_flag(command, "runtime_env_agent_command"))
+            agent = _flag(command, "runtime_env_agent_command")
             command = _with_flags(command, _light())
-            captured.raylets.append(command)
+            captured.append((command, agent))
         return start(command, process_type, *rest, **options)
 
     services.start_ray_process = start_light
@@ -170,7 +161,7 @@ def _light() -> dict[str, str]:
         "num_prestart_python_workers": "0",
         "dashboard_agent_command": idler,
         "runtime_env_agent_command": idler,
-        # Not in use. With 0 the raylet would wait for the agent to tell.
+        # Not in use. With 0 the raylet would wait for the agent to report its port.
         "metrics-agent-port": "-1",
         "metrics_export_port": "-1",
         "dashboard_agent_listen_port": "-1",
@@ -193,7 +184,7 @@ def _renamed(part: str, names: Mapping[str, str]) -> str:
 
 
 def _resources(of_head: str, *, cpus: float, gpus: float) -> str:
-    """`name,amount,name,amount`, logical whatever the machine really has."""
+    """`name,amount,name,amount`: logical resources, whatever the machine has."""
     words = of_head.split(",")
     amounts = dict(zip(words[::2], words[1::2], strict=True))
     amounts.pop("node:__internal_head__", None)

@@ -1,8 +1,7 @@
-"""What driver and keeper say to each other: one JSON object per line, named by its kind.
+"""The driver's links: messages to and from its supervisor, and the connection of this process to Ray.
 
-This process as a driver of Ray: how to get into a guarded cluster, and to leave without a trace.
-
-The driver's end of the line to its keeper.
+A message is one JSON object per line, named by its kind. `Connection` joins a cluster that requires a token,
+and restores on `close` everything that it changed in this process.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from types import ModuleType
-from typing import Any
 
 from elastune.errors import InvariantError
 from elastune.providers.local.processes import FLEET, KEEP_READABLE, FleetFolder, kill_all
@@ -26,27 +23,20 @@ from elastune.providers.local.processes import FLEET, KEEP_READABLE, FleetFolder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorTask:
-    """All that a keeper is told when it starts."""
+    """The argument of a supervisor process, as JSON."""
 
     folder: str
     driver: int
     """The process that the fleet must not outlive."""
     cpus: float
     gpus: float
-    """What every node offers to Ray."""
+    """Of every node."""
     expires_s: float | None
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> SupervisorTask:
-        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartNode:
-    """To the supervisor: start these nodes. One `NodeStarted` answers, so no request is ever half known."""
+    """To the supervisor: start these nodes. One `NodeStarted` answers for all of them."""
 
     token: str
     nodes: tuple[str, ...]
@@ -54,7 +44,7 @@ class StartNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndNode:
-    """To the keeper: end exactly these."""
+    """To the supervisor: end exactly these."""
 
     nodes: tuple[str, ...]
 
@@ -68,14 +58,14 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The head did not come up, or broke. It is the last that a keeper says."""
+    """The head did not come up, or broke. No message follows."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The nodes of this request are being started, from now on."""
+    """The nodes of this request are being started from now on."""
 
     token: str
 
@@ -91,7 +81,7 @@ class NodeStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Up:
-    """Ray answers on this node, which it calls `ray_node`."""
+    """Ray answers on this node; `ray_node` is Ray's id."""
 
     node: str
     ray_node: str
@@ -118,7 +108,7 @@ def decode(line: bytes | str) -> Order | News:
     fields = json.loads(line)
     kind = _KINDS.get(fields.pop("kind", ""))
     if kind is None:
-        raise InvariantError(f"driver and keeper do not understand each other: {line!r}")
+        raise InvariantError(f"between driver and supervisor: {line!r}, expected one of {', '.join(_KINDS)}")
     return kind(
         **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     )
@@ -128,20 +118,20 @@ _LOGGER = logging.getLogger("elastune.ray")
 _MISLEADING = frozenset(
     {"RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_GCS_SERVER_PORT", "RAY_REDIS_ADDRESS", "RAY_RUNTIME_ENV_HOOK"}
 )
-"""Settings for some other cluster of the user's, which would win over ours."""
+"""Settings for another cluster of the user, which would override ours."""
 
 _PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
-"""For the driver alone: when the head is gone Ray ends the process, after a minute by default. That is for
-the run to decide, which sees its nodes lost at once."""
+"""For the driver alone: when the head is gone Ray ends the process, after a minute by default. The run
+decides instead, which sees its nodes lost at once."""
 
 
 def ray_environment(folder: FleetFolder, base: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which every process of a fleet runs, and the driver while it is connected."""
+    """The environment of every process of a fleet, and of the driver while it is connected."""
     kept = {name: value for name, value in base.items() if name not in _MISLEADING}
     return kept | {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(folder.token),
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # which means, of all things: stay on 127.0.0.1
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # despite its name: stay on 127.0.0.1
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # a head that is gone does not come back
         "RAY_enable_pipe_based_agent_to_parent_health_check": "1",
@@ -149,19 +139,19 @@ def ray_environment(folder: FleetFolder, base: Mapping[str, str]) -> dict[str, s
 
 
 class Connection:
-    """Connects on creation. `close` puts back all that was changed for it."""
+    """Connects on creation. `close` restores all that was changed for it."""
 
     def __init__(self, folder: FleetFolder, address: str) -> None:
-        from ray._private import ray_constants, worker  # noqa: PLC0415 - heavy
+        from ray._private import ray_constants  # noqa: PLC0415 - heavy
 
         self._undo = contextlib.ExitStack()
         self._undo.callback(_forget_token)
         self._undo.callback(_replace_environment, dict(os.environ))
         _replace_environment(ray_environment(folder, os.environ) | _PATIENT)
-        # Ray prints what its nodes complain about on standard output, where the run's own output goes.
-        self._set(worker, "print_to_stdstream", _log)
-        # Ray may have been imported before the environment said so: 127.0.0.1 is meant as it stands.
-        self._set(ray_constants, "ENABLE_RAY_CLUSTER", False)
+        self._undo.enter_context(ray_output_logged())
+        # Ray may have been imported before the environment was set; without this it replaces 127.0.0.1.
+        self._undo.callback(setattr, ray_constants, "ENABLE_RAY_CLUSTER", ray_constants.ENABLE_RAY_CLUSTER)
+        ray_constants.ENABLE_RAY_CLUSTER = False
         try:
             _forget_token()
             connect_quietly(address)
@@ -175,13 +165,22 @@ class Connection:
         ray.shutdown()
         self._undo.close()
 
-    def _set(self, where: ModuleType, name: str, value: object) -> None:
-        self._undo.callback(setattr, where, name, getattr(where, name))
-        setattr(where, name, value)
+
+@contextlib.contextmanager
+def ray_output_logged() -> Iterator[None]:
+    """Ray prints messages of its nodes on standard output, where the run's own output goes: log them."""
+    from ray._private import worker  # noqa: PLC0415 - heavy
+
+    printing = worker.print_to_stdstream
+    worker.print_to_stdstream = lambda data, **_: _LOGGER.info("%s", "\n".join(data.get("lines", ())))
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = printing
 
 
 def connect_quietly(address: str) -> None:
-    """`ray.init` without its output, and without its handler for SIGTERM, which is not its to take."""
+    """`ray.init` without its output, and without its handler for SIGTERM: that signal is the run's."""
     import ray  # noqa: PLC0415
 
     in_main = threading.current_thread() is threading.main_thread()
@@ -199,10 +198,6 @@ def connect_quietly(address: str) -> None:
             signal.signal(signal.SIGTERM, handler)
 
 
-def _log(data: Mapping[str, Any], **_: Any) -> None:
-    _LOGGER.info("%s", "\n".join(data.get("lines", ())))
-
-
 def _replace_environment(wanted: Mapping[str, str]) -> None:
     for name in os.environ.keys() - wanted.keys():
         del os.environ[name]
@@ -210,7 +205,7 @@ def _replace_environment(wanted: Mapping[str, str]) -> None:
 
 
 def _forget_token() -> None:
-    """Ray remembers mode and token for the life of the process; the next fleet has another one."""
+    """Ray keeps mode and token for the life of the process; the next fleet has another token."""
     from ray._raylet import AuthenticationTokenLoader, Config  # noqa: PLC0415
 
     Config.initialize("")
@@ -221,9 +216,10 @@ _PATIENCE_S = 10.0
 
 
 class SupervisorLink:
-    """A keeper process; what it says is handed on as it comes, by a thread of its own.
+    """A supervisor process; a thread passes its messages to `on_news`.
 
-    `on_end` is called once, when it says no more, with the end of its log. By then all it owned is dead.
+    `on_end` is called once, after its last message, with the last line of its log. By then all it owned has
+    ended.
     """
 
     def __init__(
@@ -239,14 +235,14 @@ class SupervisorLink:
         self._on_end = on_end
         with folder.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-m", "elastune.providers.local.supervisor", task.to_json()],
+                [sys.executable, "-P", "-m", "elastune.providers.local.supervisor", json.dumps(asdict(task))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=ray_environment(folder, os.environ) | KEEP_READABLE | {FLEET: task.folder},
                 start_new_session=True,
             )
-        self._listener = threading.Thread(target=self._listen, name="elastune-keeper", daemon=True)
+        self._listener = threading.Thread(target=self._listen, name="elastune-supervisor", daemon=True)
         self._listener.start()
 
     @property
@@ -255,12 +251,12 @@ class SupervisorLink:
 
     def send(self, order: Order) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError):  # it is gone, as `on_end` tells
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it is gone: `on_end` reports that
             self._process.stdin.write(encode(order))
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """End the keeper and with it the fleet."""
+        """End the supervisor and with it the fleet."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -278,16 +274,16 @@ class SupervisorLink:
             for line in lines:
                 match decode(line):
                     case StartNode() | EndNode():
-                        raise InvariantError(f"the keeper sent an order: {line!r}")
+                        raise InvariantError(f"the supervisor sent an order: {line!r}")
                     case news:
                         self._on_news(news)
-        last_words = self._last_words()
-        # If it was killed, those that it owned die with it; what does not is ended here.
+        last_line = self._last_log_line()
+        # If it was killed, what it owned ends with it; the rest is ended here.
         self._process.wait()
         kill_all(FLEET, str(self._folder.path))
-        self._on_end(last_words)
+        self._on_end(last_line)
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         try:
             lines = self._folder.log.read_text(errors="replace").split("\n")
         except OSError:

@@ -1,17 +1,12 @@
-"""Finding and ending every process of a fleet, whoever started it.
+"""The processes and the private folder of a local fleet, and the inventory of all fleets of this machine.
 
-Raylets start workers, workers start whatever user code likes. All inherit the environment, so they are found
-by what it says: which fleet, and which node. A process id that is stale, or was given to somebody else
-meanwhile, can therefore not be hit. Without /proc (macOS) nothing is found, and Ray's own clean-up has to do.
+Raylets, workers and what user code starts all inherit the environment, which names fleet and node. Processes
+are found by it, so a stale or reused process id is never hit. Without /proc (macOS) nothing is found, and
+only Ray's own clean-up works.
 
-The private folder of one fleet: Ray's sockets and logs, and the token without which nobody gets in.
-
-It lies in /tmp whatever TMPDIR says, because the path of a Unix socket must not exceed about 100 characters.
-Whoever uses it holds a shared lock on it; the kernel drops that with the process, however it ends. So a
-folder that nobody has locked was left behind by a driver and a keeper that were killed together, and is swept
-by the next fleet.
-
-The nodes of this machine, whoever started them: fleets of processes, found by their environment.
+The folder has Ray's sockets and logs and the token. It is in /tmp whatever TMPDIR is, because the path of a
+Unix socket is limited to about 100 characters. Driver and supervisor hold a shared lock on it, which the
+kernel drops when they end. A folder without a lock was left by both being killed; the next fleet removes it.
 """
 
 from __future__ import annotations
@@ -39,14 +34,14 @@ FLEET = "ELASTUNE_FLEET"
 NODE = "ELASTUNE_NODE"
 """In that of every process of a node: its name."""
 KEEP_READABLE = {"SPT_NOENV": "1"}
-"""Ray gives its processes titles, and would write them over the environment."""
+"""Ray gives its processes titles, which would overwrite the environment in /proc."""
 
 _PROC = Path("/proc")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def tagged(tag: str, value: str) -> tuple[int, ...]:
-    """All living processes that have this in their environment."""
+    """All processes that have this in their environment."""
     wanted = os.fsencode(f"{tag}={value}")
     return tuple(pid for pid in _pids() if wanted in _read(pid, "environ").split(b"\0"))
 
@@ -61,9 +56,9 @@ def fleets() -> dict[str, dict[int, str | None]]:
     found: dict[str, dict[int, str | None]] = {}
     for pid in _pids():
         words = (word.partition(b"=") for word in _read(pid, "environ").split(b"\0"))
-        said = {os.fsdecode(name): os.fsdecode(value) for name, _, value in words}
-        if FLEET in said:
-            found.setdefault(said[FLEET], {})[pid] = said.get(NODE)
+        variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in words}
+        if FLEET in variables:
+            found.setdefault(variables[FLEET], {})[pid] = variables.get(NODE)
     return found
 
 
@@ -79,7 +74,7 @@ def started(pid: int) -> float | None:
 
 
 def kill_all(tag: str, value: str, *, patience_s: float = 5.0) -> None:
-    """End them all at once, but not the caller, and do not come back before they are gone."""
+    """End them all at once, except the caller, and wait until they are gone."""
     until_s = time.monotonic() + patience_s
     while found := [pid for pid in tagged(tag, value) if pid != os.getpid()]:
         for pid in found:
@@ -105,15 +100,15 @@ def reap() -> set[int]:
 
 
 def adopt_orphans() -> None:
-    """What a dead raylet leaves behind becomes our child, so that no zombie stays where nobody reaps."""
+    """Children of a dead raylet become ours, so that `reap` removes them and no zombie stays."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def dying_with_parent() -> Callable[[], None]:
-    """To be called in a new child: the kernel kills it when its parent dies, be it by `kill -9`.
+    """To be called in a new child: the kernel kills it when its parent ends, even by `kill -9`.
 
-    More exactly, when the *thread* that started it ends: only the keeper's main thread may start nodes.
+    More exactly, when the *thread* that started it ends: only the supervisor's main thread may start nodes.
     """
     parent = os.getpid()
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -122,7 +117,7 @@ def dying_with_parent() -> Callable[[], None]:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         if libc is not None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before we could say so
+        if os.getppid() != parent:  # it ended before the call above
             os._exit(1)
 
     return bind
@@ -134,33 +129,33 @@ def _pids() -> Iterator[int]:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """Nothing for a process that is gone, a zombie, or not ours to look into."""
+    """Empty for a process that is gone, a zombie, or not readable for this user."""
     try:
         return (_PROC / str(pid) / name).read_bytes()
     except OSError:
         return b""
 
 
-_HOME = Path("/tmp")  # noqa: S108 - see above; mkdtemp makes it ours alone
+_HOME = Path("/tmp")  # noqa: S108 - see above; mkdtemp makes a private folder
 _PREFIX = "elastune-ray-"
 _RUN = "run"
 
 
 class FleetFolder:
-    """One that this process has locked."""
+    """Locked by this process."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self.token = path / "token"
-        self.log = path / "keeper.log"
+        self.log = path / "supervisor.log"
         self._lock: int | None = lock
 
     @classmethod
     def make(cls, run: str = "") -> Self:
-        """`run`: whose nodes will be kept here, for people who look."""
+        """`run`: the owner of the nodes, for `run_of`."""
         sweep()
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_HOME))
-        # Locked before it has the name that a sweep looks for.
+        # Locked before the lock file gets the name that `sweep` opens.
         lock = os.open(path / "new", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(lock, fcntl.LOCK_SH)
         (path / "new").rename(path / "lock")
@@ -173,13 +168,13 @@ class FleetFolder:
 
     @classmethod
     def join(cls, path: Path) -> Self:
-        """For the keeper: the folder that its driver made."""
+        """For the supervisor: the folder that its driver made."""
         lock = os.open(path / "lock", os.O_RDWR)
         fcntl.flock(lock, fcntl.LOCK_SH)
         return cls(path, lock)
 
     def remove(self) -> None:
-        """Also if another has removed it already."""
+        """May be repeated, also by the other process."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
@@ -187,30 +182,34 @@ class FleetFolder:
 
 
 def sweep() -> None:
-    """Remove the folders of this user that nobody uses, and end what may still run out of them."""
+    """Remove the unlocked folders of this user, and end their processes."""
     for path in _HOME.glob(f"{_PREFIX}*"):
-        try:
-            lock = os.open(path / "lock", os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:  # of somebody else, just being made, or just gone
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue
-        else:
-            kill_all(FLEET, str(path))
-            shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(lock)
+        with _try_lock(path) as is_ours:
+            if is_ours:
+                kill_all(FLEET, str(path))
+                shutil.rmtree(path, ignore_errors=True)
 
 
-def folders() -> tuple[Path, ...]:
-    """Of all fleets of this user that have one."""
-    return tuple(path for path in sorted(_HOME.glob(f"{_PREFIX}*")) if os.access(path, os.R_OK | os.X_OK))
+@contextlib.contextmanager
+def _try_lock(path: Path) -> Iterator[bool | None]:
+    """Lock a folder exclusively. False: in use; None: another user's, just being made, or gone."""
+    try:
+        lock = os.open(path / "lock", os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        yield None
+        return
+    is_ours = False
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_ours = True
+    try:
+        yield is_ours
+    finally:
+        os.close(lock)
 
 
 def run_of(path: Path) -> str | None:
-    """Whose nodes are kept there."""
+    """The run that owns the fleet in this folder."""
     try:
         return (path / _RUN).read_text(encoding="utf-8") or None
     except OSError:
@@ -218,56 +217,46 @@ def run_of(path: Path) -> str | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a driver or a keeper lives that looks after the fleet in this folder."""
-    try:
-        lock = os.open(path / "lock", os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:  # just being made, or gone
-        return path.exists()
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    """Whether the driver or the supervisor of the fleet in this folder lives."""
+    with _try_lock(path) as is_ours:
+        return path.exists() if is_ours is None else not is_ours
 
 
 _HEAD = "head"
 
 
 class LocalInventory:
-    """A node is a group of processes. The head of a fleet, with whatever belongs to no node, is one, too."""
+    """A node is a group of processes. The head of a fleet, with all that belongs to no node, is one, too."""
 
     def instances(self) -> tuple[LiveInstance, ...]:
         if not can_look():
-            raise UnseenError("processes cannot be looked into on this system", is_absent=True)
+            raise UnseenError("this system has no /proc, so processes cannot be listed", is_absent=True)
         return tuple(
-            self._sighting(folder, node, pids)
+            _live_instance(folder, node, pids)
             for folder, processes in sorted(fleets().items())
             for node, pids in _by_node(processes).items()
         )
 
     def end(self, nodes: Collection[str]) -> None:
-        """The head of a fleet takes all its nodes along."""
+        """With the head of a fleet, all its nodes end."""
         for name in nodes:
             fleet, _, node = name.rpartition("/")
-            if node == _HEAD:
-                kill_all(FLEET, fleet)
-            else:
-                kill_all(NODE, node)
+            tag = (FLEET, fleet) if node == _HEAD else (NODE, node)
+            kill_all(*tag)
 
-    def _sighting(self, folder: str, node: str, pids: Collection[int]) -> LiveInstance:
-        path = Path(folder)
-        return LiveInstance(
-            provider="local",
-            node=f"{folder}/{node}",
-            run=run_of(path),
-            owner=getpass.getuser(),
-            kind=plural(len(pids), "process").replace("processs", "processes"),
-            state="running",
-            since=min((at for pid in pids if (at := started(pid)) is not None), default=time.time()),
-            is_kept=path.exists() and is_held(path),
-        )
+
+def _live_instance(folder: str, node: str, pids: Collection[int]) -> LiveInstance:
+    path = Path(folder)
+    return LiveInstance(
+        provider="local",
+        node=f"{folder}/{node}",
+        run=run_of(path),
+        owner=getpass.getuser(),
+        kind=plural(len(pids), "process").replace("processs", "processes"),
+        state="running",
+        since=min((at for pid in pids if (at := started(pid)) is not None), default=time.time()),
+        is_kept=path.exists() and is_held(path),
+    )
 
 
 def _by_node(processes: dict[int, str | None]) -> dict[str, list[int]]:

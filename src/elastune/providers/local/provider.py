@@ -1,4 +1,4 @@
-"""The local provider: a roster in the driver, and a keeper that makes it come true."""
+"""The local provider: a roster in the driver, and a supervisor process that starts and ends the nodes."""
 
 from __future__ import annotations
 
@@ -6,40 +6,25 @@ import os
 import sys
 import threading
 from collections.abc import Collection
-from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
 
 from elastune.errors import ElastuneError, ExecutionError, InvariantError, JobError
 from elastune.model.ids import NodeId
-from elastune.providers.local.link import (
-    Begun,
-    Connection,
-    EndNode,
-    Failed,
-    Gone,
-    News,
-    NodeStarted,
-    Opened,
-    StartNode,
-    SupervisorLink,
-    SupervisorTask,
-    Up,
-)
+from elastune.providers.local import link
+from elastune.providers.local.link import Connection, SupervisorLink, SupervisorTask
 from elastune.providers.local.processes import FLEET, FleetFolder, can_look, tagged
 from elastune.providers.local.roster import Roster
-from elastune.providers.protocol import Price, ProviderSetting, Survey
-from elastune.providers.ray_cluster import FinalCheck
+from elastune.providers.protocol import ProviderSetting, Survey
+from elastune.providers.ray_cluster import FinalCheck, RayProviderBase
 
 _PATIENCE_S = 60.0
 """For the head to come up. It takes about a second, or several on a busy machine."""
 
 
-class LocalProvider:
-    """Rents Ray nodes on this machine. Their slots are logical: Ray believes whatever we say a node has.
+class LocalProvider(RayProviderBase):
+    """Rents Ray nodes on this machine. Their slots are logical: Ray accepts any CPUs and GPUs for a node.
 
-    The fleet lives and dies with its driver. So a new driver of a resumed run finds nothing, all nodes of the
-    old one are lost, and a token that was not answered is simply a new request.
+    The fleet ends with its driver. So a new driver of a resumed run finds nothing, all nodes of the old one
+    are lost, and a token that was not answered is a new request.
     """
 
     def __init__(self, setting: ProviderSetting, *, slot_gpus: int = 0, slot_cpus: int = 1) -> None:
@@ -47,9 +32,7 @@ class LocalProvider:
             raise JobError(
                 f"nodes expire after {setting.expires_s} s, expected more than 0, or none for never"
             )
-        self._setting = setting
-        self._slot_gpus = slot_gpus
-        self._slot_cpus = slot_cpus
+        super().__init__(setting, slot_cpus, slot_gpus)
         self._roster = Roster()
         self._lock = threading.Lock()
         self._answered = threading.Event()
@@ -60,14 +43,14 @@ class LocalProvider:
         self._connection: Connection | None = None
 
     def open(self) -> None:
-        """Start keeper and head, and connect this process to it."""
+        """Start supervisor and head, and connect this process to the head."""
         if self._folder is not None:
             raise InvariantError("the local provider is open already, or was; make a new one")
         _refuse_if_connected()
         self._folder = FleetFolder.make(self._setting.run)
         try:
             self._link = self._start_supervisor(self._folder)
-            _import_ray()  # while the keeper does the same
+            _import_ray()  # while the supervisor does the same
             address = self._await_head()
             self._connection = Connection(self._folder, address)
         except BaseException as error:
@@ -77,8 +60,8 @@ class LocalProvider:
             raise
 
     def close(self) -> None:
-        """Disconnect from Ray, end all nodes, remove every trace. May be repeated."""
-        connection, link, folder = self._connection, self._link, self._folder
+        """Disconnect from Ray, end all nodes, remove the folder. May be repeated."""
+        connection, supervisor, folder = self._connection, self._link, self._folder
         self._connection = self._link = None
         with self._lock:
             self._end_reason = self._end_reason or "the local cluster is closed"
@@ -86,27 +69,18 @@ class LocalProvider:
             if connection is not None:
                 connection.close()
         finally:
-            if link is not None:
-                link.close()
+            if supervisor is not None:
+                supervisor.close()
             if folder is not None:
                 folder.remove()
 
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def request(self, token: str, count: int) -> None:
-        link = self._opened()
+        supervisor = self._opened()
         with self._lock:
             room, reason = self._room()
             nodes = self._roster.order(token, count, room=room, reason=reason)
         if nodes:
-            link.send(StartNode(token=token, nodes=nodes))
+            supervisor.send(link.StartNode(token=token, nodes=nodes))
 
     def survey(self) -> Survey:
         self._opened()
@@ -114,34 +88,24 @@ class LocalProvider:
             return self._roster.survey(self._setting.clock())
 
     def release(self, nodes: Collection[NodeId]) -> None:
-        link = self._opened()
+        supervisor = self._opened()
         with self._lock:
             known = self._roster.drop(nodes)
         if known:
-            link.send(EndNode(nodes=known))
-
-    def price(self) -> Price:
-        return Price.of(self._setting.terms)
+            supervisor.send(link.EndNode(nodes=known))
 
     def ray_node(self, node: NodeId) -> str | None:
-        """How Ray calls a node that is up, for `NodeAffinitySchedulingStrategy`."""
         with self._lock:
             return self._roster.ray_node(node)
 
-    def billed_s(self, node: NodeId) -> float | None:
-        return None
-
-    def outlived_s(self, node: NodeId, age_s: float, down_s: float) -> float:
-        return 0.0
-
     def resources(self) -> tuple[float, float]:
-        """The nodes are nobody else's, so CPUs need not be taken; Ray would take half a second longer to put
-        a worker where no CPU is left. GPUs are numbered for whoever takes them."""
-        return 0.0, float(self._setting.terms.slots_per_node * self._slot_gpus)
+        """The nodes are ours alone, so no CPUs are reserved: Ray takes half a second longer to place a worker
+        where no CPU is left. GPUs are reserved, because Ray numbers them for the task that reserves them."""
+        return 0.0, float(self._node_gpus)
 
     @property
     def broken(self) -> str | None:
-        """Why no node will ever come again: the keeper or the head is gone."""
+        """Set when the supervisor or the head is gone."""
         with self._lock:
             return self._end_reason
 
@@ -152,12 +116,7 @@ class LocalProvider:
     def final_check(self) -> FinalCheck | None:
         if self._folder is None or not can_look():
             return None
-        now = datetime.now(UTC)
-        return FinalCheck(
-            left=tuple(f"process {pid}" for pid in self.pids),
-            at=now.isoformat(timespec="seconds"),
-            how=f"processes of this machine at {now:%H:%M:%S} UTC",
-        )
+        return FinalCheck.now(tuple(f"process {pid}" for pid in self.pids), "processes of this machine")
 
     @property
     def address(self) -> str | None:
@@ -166,7 +125,7 @@ class LocalProvider:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Every process that belongs to the fleet, the keeper's first."""
+        """Every process of the fleet, the supervisor's first."""
         if self._folder is None:
             return ()
         found = tagged(FLEET, str(self._folder.path))
@@ -187,12 +146,11 @@ class LocalProvider:
         return most - self._roster.held, f"at most {most} nodes"
 
     def _start_supervisor(self, folder: FleetFolder) -> SupervisorLink:
-        slots = self._setting.terms.slots_per_node
         task = SupervisorTask(
             folder=str(folder.path),
             driver=os.getpid(),
-            cpus=float(slots * self._slot_cpus),
-            gpus=float(slots * self._slot_gpus),
+            cpus=float(self._node_cpus),
+            gpus=float(self._node_gpus),
             expires_s=self._setting.expires_s,
         )
         return SupervisorLink(task, folder, on_news=self._learn, on_end=self._break_off)
@@ -208,30 +166,30 @@ class LocalProvider:
                 raise ExecutionError(f"the local Ray cluster did not come up: {self._end_reason}")
             return self._address
 
-    def _learn(self, news: News) -> None:
-        """In the thread that listens to the keeper. Things happen when they are heard of."""
+    def _learn(self, news: link.News) -> None:
+        """Called in the thread that reads from the supervisor. Events get the time of their arrival."""
         with self._lock:
             now_s = self._setting.clock()
             match news:
-                case Opened(address=address):
+                case link.Opened(address=address):
                     self._address = address
                     self._answered.set()
-                case Failed(reason=reason):
+                case link.Failed(reason=reason):
                     self._end_reason = reason
-                case Begun(token=token):
+                case link.Begun(token=token):
                     self._roster.begin(token, now_s)
-                case NodeStarted(token=token, nodes=nodes, reason=reason):
+                case link.NodeStarted(token=token, nodes=nodes, reason=reason):
                     self._roster.start(token, [NodeId(node) for node in nodes], reason=reason)
-                case Up(node=node, ray_node=ray_node):
+                case link.Up(node=node, ray_node=ray_node):
                     self._roster.come_up(NodeId(node), ray_node, now_s)
-                case Gone(node=node):
+                case link.Gone(node=node):
                     self._roster.drop([NodeId(node)])
 
-    def _break_off(self, last_words: str) -> None:
-        """The keeper says no more, and nothing is left of what it kept."""
+    def _break_off(self, last_line: str) -> None:
+        """The supervisor has ended, and all its nodes with it; `last_line`: of its log."""
         with self._lock:
-            heard = f": {last_words}" if last_words else ""
-            self._end_reason = self._end_reason or f"the keeper of the local nodes ended{heard}"
+            why = f": {last_line}" if last_line else ""
+            self._end_reason = self._end_reason or f"the supervisor of the local nodes ended{why}"
             self._roster.break_off(self._end_reason)
             self._answered.set()
 

@@ -1,4 +1,4 @@
-"""Who was asked for, who came, who is there: the state behind a survey. How nodes come is left to others."""
+"""The state behind a survey: requests, and nodes that boot or are up. Starting nodes is left to others."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ import secrets
 from collections.abc import Collection
 from dataclasses import replace
 
-from elastune.errors import InvariantError
 from elastune.model.ids import NodeId
-from elastune.providers.protocol import Machine, RequestStatus, Survey
+from elastune.providers.protocol import Machine, RequestStatus, Survey, check_request
 
 
 class Roster:
-    """The nodes of one driver.
-
-    Their names end in a mark that differs from driver to driver: a run that is resumed must not meet the name
-    of a node that died with its first driver.
-    """
+    """The nodes of one driver. Their names end in a random mark, so that a resumed run does not reuse the
+    name of a node that ended with an earlier driver."""
 
     def __init__(self) -> None:
         self._mark = secrets.token_hex(3)
@@ -32,30 +28,23 @@ class Roster:
 
     @property
     def held(self) -> int:
-        """Nodes that are there or about to be."""
+        """The number of nodes that are there or being started."""
         return len(self._live) + sum(len(nodes) for nodes in self._starting.values())
 
     @property
     def ray_nodes(self) -> Collection[str]:
-        """Of all nodes that are up, as Ray calls them."""
+        """Ray's ids of all nodes that are up."""
         return self._ray_nodes.values()
 
     def order(self, token: str, count: int, *, room: int, reason: str) -> tuple[NodeId, ...]:
-        """Note a request. To start are these nodes, none if the token is known; what exceeds the room is
-        refused for the reason given."""
-        if count < 1:
-            raise InvariantError(f"request {token!r} asks for {count} nodes, expected at least 1")
-        asked = self._asked.setdefault(token, count)
-        if asked != count:
-            raise InvariantError(
-                f"request {token!r} asked for {asked} nodes and now for {count}: "
-                "a token stands for one request, take a new one"
-            )
+        """Note a request. Returns the nodes to start, none if the token is known; what exceeds the room is
+        refused for this reason."""
+        check_request(token, count, self._asked.get(token))
+        self._asked[token] = count
         if token in self._starting or token in self._requests:
             return ()
         granted = max(0, min(count, room))
-        refused = count - granted
-        if refused:
+        if refused := count - granted:
             self._requests[token] = RequestStatus(token=token, asked=count, refused=refused, reason=reason)
         if not granted:
             return ()
@@ -64,11 +53,11 @@ class Roster:
         return self._starting[token]
 
     def begin(self, token: str, at_s: float) -> None:
-        """The nodes of this request boot from now on, those that do."""
+        """The nodes of this request boot from now on."""
         self._begun_s[token] = at_s
 
     def start(self, token: str, nodes: Collection[NodeId], *, reason: str = "") -> None:
-        """These of the nodes ordered boot; the rest of them will not come, for this reason."""
+        """Of the ordered nodes, these boot; the rest will not come, for this reason."""
         missing = len(self._starting.pop(token)) - len(nodes)
         status = self._requests.get(token) or RequestStatus(token=token, asked=self._asked[token])
         reasons = [status.reason, reason] if missing else [status.reason]
@@ -87,14 +76,14 @@ class Roster:
             self._ray_nodes[node] = ray_node
 
     def drop(self, nodes: Collection[NodeId]) -> tuple[NodeId, ...]:
-        """These are released or lost. Told are those that were there."""
+        """These are released or lost. Returns those that were there."""
         known = tuple(node for node in nodes if self._live.pop(node, None) is not None)
         for node in known:
             self._ray_nodes.pop(node, None)
         return known
 
     def break_off(self, reason: str) -> None:
-        """All nodes are lost, and what is being started will not come."""
+        """All nodes are lost, and those being started will not come."""
         for token in tuple(self._starting):
             self.start(token, (), reason=reason)
         self.drop(tuple(self._live))

@@ -1,15 +1,15 @@
-"""The process that owns a fleet: it starts and ends exact nodes, and lets none of them outlive the driver.
+"""The process that owns a fleet: it starts and ends exact nodes, and none of them outlives the driver.
 
-It ends everything when its standard input closes (the driver is gone, be it by `kill -9`), when its parent
-has changed, on SIGTERM, or when the head breaks. It lives in a session of its own, so a Ctrl-C in the
-terminal does not reach it. Should it be killed itself, the kernel kills the head and the raylets with it, and
-those end what they started.
+It ends everything when its standard input closes (the driver is gone, even by `kill -9`), when its parent
+has changed, on SIGTERM, or when the head breaks. It has its own session, so a Ctrl-C in the terminal does not
+reach it. If it is killed itself, the kernel kills the head and the raylets, and those end what they started.
 
-All of it happens in the main thread: the kernel binds a raylet to the life of the thread that started it.
+Everything runs in the main thread: the kernel binds a raylet to the life of the thread that started it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -19,36 +19,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.model.ids import NodeId
+from elastune.providers.local import link
 from elastune.providers.local.head import RayHead
-from elastune.providers.local.link import (
-    Begun,
-    EndNode,
-    Failed,
-    Gone,
-    News,
-    NodeStarted,
-    Opened,
-    StartNode,
-    SupervisorTask,
-    Up,
-    decode,
-    encode,
-)
 from elastune.providers.local.processes import FLEET, NODE, FleetFolder, adopt_orphans, kill, kill_all, reap
 
 HANGING_BOOTS = "ELASTUNE_HANGING_BOOTS"
-"""For tests, in the environment: so many of the first nodes never come up."""
+"""For tests, in the environment: this many of the first nodes never come up."""
 
 _LINGER_S = 2.0
-"""Between asking a raylet to end and killing it."""
+"""Between SIGTERM and SIGKILL for a raylet."""
 _IDLE_S, _BOOTING_S = 0.5, 0.02
-"""How long to sleep when nothing is reported."""
+"""The longest sleep, without and with booting nodes."""
 _BOOT_S = 10.0
-"""After so long a node is not awaited impatiently any more."""
+"""A node that boots for longer no longer shortens the sleep."""
 
 
 class DriverGoneError(Exception):
-    """Nobody is left to work for."""
+    """The fleet has to end."""
 
 
 @dataclass(slots=True)
@@ -63,7 +50,7 @@ class _Node:
 class Supervisor:
     """The nodes of one fleet."""
 
-    def __init__(self, task: SupervisorTask, head: RayHead, news: int) -> None:
+    def __init__(self, task: link.SupervisorTask, head: RayHead, news: int) -> None:
         self._task = task
         self._head = head
         self._news = news
@@ -72,7 +59,7 @@ class Supervisor:
 
     @property
     def pause_s(self) -> float:
-        """Until the next look at what nobody reports: readiness, time-to-live, nodes that linger."""
+        """Until the next check of what sends no event: readiness, time-to-live, nodes that linger."""
         soon_s = time.monotonic() - _BOOT_S
         soon_up = any(not node.up and node.since_s > soon_s for node in self._nodes.values())
         return _BOOTING_S if soon_up else _IDLE_S
@@ -82,27 +69,27 @@ class Supervisor:
         return {*self._head.pids, *(node.pid for node in self._nodes.values())}
 
     def obey(self, line: bytes) -> None:
-        match decode(line):
-            case StartNode(token=token, nodes=nodes):
+        match link.decode(line):
+            case link.StartNode(token=token, nodes=nodes):
                 self._start(token, [NodeId(node) for node in nodes])
-            case EndNode(nodes=nodes):
+            case link.EndNode(nodes=nodes):
                 self._end([NodeId(node) for node in nodes])
 
-    def look_round(self) -> str | None:
-        """Tell what has changed. An answer is the reason why the fleet cannot go on."""
+    def check(self) -> str | None:
+        """Report what has changed. Returns the reason why the fleet cannot go on, if any."""
         ended = reap()
         for name in [name for name, node in self._nodes.items() if node.pid in ended]:
             del self._nodes[name]
             kill_all(NODE, name)
-            tell(self._news, Gone(node=name))
+            send(self._news, link.Gone(node=name))
         if broken := ended & self._head.pids:
             return f"Ray's head ended by itself (process {min(broken)}); the machine may be short of memory"
-        self._enforce()
-        self._greet()
+        self._enforce_ends()
+        self._report_ready()
         return None
 
     def _start(self, token: str, names: list[NodeId]) -> None:
-        tell(self._news, Begun(token=token))
+        send(self._news, link.Begun(token=token))
         started, reason = [], ""
         for name in names:
             try:
@@ -115,7 +102,7 @@ class Supervisor:
                 kill(pid, signal.SIGSTOP)
             self._nodes[name] = _Node(pid=pid, ray_node=ray_node, since_s=time.monotonic())
             started.append(name)
-        tell(self._news, NodeStarted(token=token, nodes=tuple(started), reason=reason))
+        send(self._news, link.NodeStarted(token=token, nodes=tuple(started), reason=reason))
 
     def _end(self, names: list[NodeId]) -> None:
         for node in (self._nodes[name] for name in names if name in self._nodes):
@@ -123,7 +110,7 @@ class Supervisor:
                 node.asked_to_end_s = time.monotonic()
                 kill(node.pid, signal.SIGTERM)
 
-    def _enforce(self) -> None:
+    def _enforce_ends(self) -> None:
         now_s = time.monotonic()
         expires_s = self._task.expires_s
         if expires_s is not None:
@@ -132,7 +119,7 @@ class Supervisor:
             if node.asked_to_end_s is not None and now_s - node.asked_to_end_s > _LINGER_S:
                 kill(node.pid)
 
-    def _greet(self) -> None:
+    def _report_ready(self) -> None:
         booting = {name: node for name, node in self._nodes.items() if not node.up}
         if not booting:
             return
@@ -140,31 +127,30 @@ class Supervisor:
         for name, node in booting.items():
             if node.ray_node in alive:
                 node.up = True
-                tell(self._news, Up(node=name, ray_node=node.ray_node))
+                send(self._news, link.Up(node=name, ray_node=node.ray_node))
 
 
-class _Ears:
-    """Hears the driver, signals and the end of children, whichever comes first."""
+class _OrderReader:
+    """Waits for the driver, signals and the end of children, whichever comes first."""
 
     def __init__(self, orders: int, driver: int) -> None:
         self._orders = orders
         self._driver = driver
-        self._heard = b""
+        self._unread = b""
         self._selector = selectors.DefaultSelector()
-        wake, self._waker = os.pipe()
-        for end in (orders, wake, self._waker):
+        self._wake, self._waker = os.pipe()
+        for end in (orders, self._wake, self._waker):
             os.set_blocking(end, False)
-        self._wake = wake
-        self._selector.register(orders, selectors.EVENT_READ)
-        self._selector.register(wake, selectors.EVENT_READ)
+        for end in (orders, self._wake):
+            self._selector.register(end, selectors.EVENT_READ)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for woken in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(woken, lambda *_: None)
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(ignored, signal.SIG_IGN)
 
-    def listen(self, most_s: float) -> list[bytes]:
-        """The lines that have come in."""
+    def lines(self, most_s: float) -> list[bytes]:
+        """Those that have arrived, after at most that time."""
         ready = {key.fd for key, _ in self._selector.select(most_s)}
         if self._wake in ready and signal.SIGTERM in os.read(self._wake, 4096):
             raise DriverGoneError
@@ -172,38 +158,37 @@ class _Ears:
             read = os.read(self._orders, 65536)
             if not read:
                 raise DriverGoneError
-            self._heard += read
+            self._unread += read
         elif os.getppid() != self._driver:
             # A fork of the driver may hold the pipe open for longer than the driver lives.
             raise DriverGoneError
-        *lines, self._heard = self._heard.split(b"\n")
+        *lines, self._unread = self._unread.split(b"\n")
         return lines
 
 
-def tell(news: int, message: News) -> None:
-    """A driver that no longer listens is found out by `_Ears`."""
+def send(news: int, message: link.News) -> None:
     try:
-        os.write(news, encode(message))
+        os.write(news, link.encode(message))
     except BrokenPipeError as error:
         raise DriverGoneError from error
 
 
-def keep(task: SupervisorTask, folder: FleetFolder, orders: int, news: int) -> None:
-    """Until the driver is gone, or Ray is."""
-    ears = _Ears(orders, task.driver)
+def supervise(task: link.SupervisorTask, folder: FleetFolder, orders: int, news: int) -> None:
+    """Until the driver or Ray is gone."""
+    reader = _OrderReader(orders, task.driver)
     try:
         head = RayHead(folder)
-    except Exception as error:  # noqa: BLE001 - whatever Ray's private parts raise is for the driver to tell
-        tell(news, Failed(reason=f"{type(error).__name__}: {error}"))
+    except Exception as error:  # noqa: BLE001 - the driver reports whatever Ray's private parts raise
+        send(news, link.Failed(reason=f"{type(error).__name__}: {error}"))
         return
-    tell(news, Opened(address=head.address))
+    send(news, link.Opened(address=head.address))
     supervisor = Supervisor(task, head, news)
     try:
         while True:
-            for line in ears.listen(supervisor.pause_s):
+            for line in reader.lines(supervisor.pause_s):
                 supervisor.obey(line)
-            if reason := supervisor.look_round():
-                tell(news, Failed(reason=reason))
+            if reason := supervisor.check():
+                send(news, link.Failed(reason=reason))
                 return
     finally:
         for pid in supervisor.pids:
@@ -211,25 +196,25 @@ def keep(task: SupervisorTask, folder: FleetFolder, orders: int, news: int) -> N
 
 
 def main() -> None:
-    task = SupervisorTask.from_json(sys.argv[1])
+    task = link.SupervisorTask(**json.loads(sys.argv[1]))
     folder = FleetFolder.join(Path(task.folder))
     adopt_orphans()
-    # Whatever Ray prints must not mix with what we tell, and no child shall hold the driver's pipes.
+    # Ray's output must not mix with our messages, and no child may hold the driver's pipes open.
     orders, news = os.dup(0), os.dup(1)
     nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(folder.log, os.O_WRONLY | os.O_CREAT, 0o600)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     try:
-        keep(task, folder, orders, news)
+        supervise(task, folder, orders, news)
     except DriverGoneError:
         pass
     except Exception as error:
-        tell(news, Failed(reason=f"the keeper broke: {type(error).__name__}: {error}"))
+        send(news, link.Failed(reason=f"the supervisor broke: {type(error).__name__}: {error}"))
         raise
     finally:
         kill_all(FLEET, task.folder)
         folder.remove()
-    os._exit(0)  # Ray's threads would take half a second to say goodbye to what is dead
+    os._exit(0)  # Ray's threads would take half a second to disconnect from dead processes
 
 
 if __name__ == "__main__":

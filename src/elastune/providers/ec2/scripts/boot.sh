@@ -1,4 +1,4 @@
-# ---- The boot: arms the switch before anything can go wrong, then makes the machine a node of the cluster.
+# ---- The boot: schedules the shutdown before anything can go wrong, then joins the cluster.
 
 boot() {
   if ! on_ec2; then
@@ -18,7 +18,7 @@ boot() {
   say ready
 }
 
-# A step that fails is told, and ends the machine: it is of no use, and costs money.
+# A failed step is reported and ends the machine, which would only cost money.
 step() {
   local name=$1 log=$STATE/$1.log
   shift
@@ -35,7 +35,7 @@ on_ec2() {
     cat "$firmware"/{sys_vendor,bios_version} 2>/dev/null | grep -qi amazon || imds instance-id >/dev/null
 }
 
-# A reboot forgets both switch and watchdog, and cloud-init runs this script only once.
+# A reboot drops both shutdown and watchdog, and cloud-init runs this script only once.
 end_after_reboot() {
   local scripts=${ELASTUNE_PER_BOOT:-/var/lib/cloud/scripts/per-boot}
   [[ -d $scripts ]] || return 0
@@ -91,11 +91,11 @@ imds_patiently() {
     imds "$1" && return
     sleep "$TICK"
   done
-  echo "the metadata service does not tell $1" >&2
+  echo "the metadata service has no answer for $1" >&2
   return 1
 }
 
-# bash reads a script as it goes: nothing may follow, also where the file is changed meanwhile.
+# bash reads a script while it runs: nothing may follow, in case the file is changed.
 case ${1:-boot} in
   watch) watch ;;
   *) boot ;;

@@ -1,9 +1,9 @@
-# ---- Both roles: words for people, the metadata service, the switch.
+# ---- Both roles: messages, the metadata service, the shutdown.
 
 STATE=${ELASTUNE_STATE:-/run/elastune}
 IMDS=${ELASTUNE_IMDS:-http://169.254.169.254}
 SHUTDOWN=${ELASTUNE_SHUTDOWN:-shutdown}
-TICK=${ELASTUNE_TICK:-5} # seconds; AWS wants spot notices to be looked for so often
+TICK=${ELASTUNE_TICK:-5} # seconds; AWS recommends this interval for spot notices
 
 say() { echo "elastune: $*"; }
 
@@ -15,13 +15,13 @@ imds() {
   curl -sf -m 2 --noproxy '*' -H "X-aws-ec2-metadata-token: $token" "$IMDS/latest/meta-data/$1"
 }
 
-# From now on the machine ends at this time, whatever becomes of our processes: systemd keeps the appointment.
+# systemd ends the machine at this time, whatever happens to our processes.
 arm() {
   local minutes=$((($1 - $(date +%s)) / 60))
   "$SHUTDOWN" --no-wall -P "+$((minutes > 0 ? minutes : 1))"
 }
 
-# What hangs while the machine shuts down is not waited for: every second costs money.
+# Do not wait for what hangs in the shutdown: every second costs money.
 end_now() {
   "$SHUTDOWN" --no-wall -P now
   [[ -n ${ELASTUNE_SHUTDOWN:-} ]] || (sleep 20 && systemctl poweroff --force --force) &

@@ -1,4 +1,4 @@
-"""Prints a secret to a file that only root can read. Errors of botocore tell names, never values."""
+"""Prints a secret to a file that only root can read. Errors of botocore have names, never values."""
 
 import sys
 

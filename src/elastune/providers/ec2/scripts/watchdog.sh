@@ -1,7 +1,7 @@
-# ---- The watchdog: ends the machine when its lease has passed or the head is lost; hands on spot notices.
-# It needs bash, curl and coreutils; Python and Ray only where they can help.
+# ---- The watchdog: ends the machine when its lease has passed or the head is lost; passes on spot notices.
+# It needs bash, curl and coreutils; Python and Ray only for some steps.
 
-MARGIN=${ELASTUNE_MARGIN:-120} # seconds before its end at which a lease is looked up in EC2 itself
+MARGIN=${ELASTUNE_MARGIN:-120} # seconds before its end at which a lease is read from EC2 itself
 MOST_LEASE=${ELASTUNE_MOST_LEASE:-3600}
 HYPERVISOR=${ELASTUNE_HYPERVISOR:-$(cat /sys/hypervisor/type 2>/dev/null)}
 
@@ -16,13 +16,13 @@ watch() {
       end_now
     fi
     until=$lease
-    # A driver that needs the money elsewhere may also cut a lease short; only what is new counts.
+    # A driver may also shorten a lease; only a changed tag counts.
     if told=$(seconds "$(imds "tags/instance/$LEASE_TAG")") && [[ $told != "$heard" ]]; then
-      # What Xen tells a watchdog that was started anew may be the tag of the launch.
+      # On Xen, a restarted watchdog may read the tag of the launch.
       [[ $HYPERVISOR == xen && -z $heard ]] && ((told < lease)) || until=$(bounded "$told")
       heard=$told
     fi
-    # Xen instances see the tags of their start for ever.
+    # Xen instances only see the tags of their start.
     if ((until - $(date +%s) < MARGIN)) || [[ $HYPERVISOR == xen && $(($(uptime_s) - asked)) -ge 60 ]]; then
       asked=$(uptime_s)
       if told=$(seconds "$(ask_ec2 2>/dev/null)") && [[ $told != "$answered" ]]; then
@@ -46,7 +46,7 @@ watch() {
   done
 }
 
-# A time, from a text that may be one. What is no count of seconds since 1970 (milliseconds, say) is not heard.
+# A time in seconds since 1970. Other text (milliseconds, say) is ignored.
 seconds() { [[ $1 =~ ^([1-9][0-9]{8,9})(\.[0-9]*)?$ ]] && echo "${BASH_REMATCH[1]}"; }
 
 # The clock of a driver may be wrong.
@@ -75,7 +75,7 @@ spot_notice() {
   said=$(grep -oE -m1 '[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z' <<<"$said") && date -d "$said" +%s
 }
 
-# Ray tells its driver. A node that has not joined yet has nobody to tell.
+# Ray informs the driver. A node that has not joined yet cannot be drained.
 drain() {
   local node left=$(($1 - $(date +%s)))
   node=$(cat "$STATE/ray-node" 2>/dev/null) && [[ -n $node ]] || return 1
