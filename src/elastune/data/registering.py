@@ -1,6 +1,6 @@
-"""From files to a dataset: which of them make which partition, how many rows they have, who has them.
+"""From files to a dataset: which files make which partition, how many rows it has, which machines have it.
 
-Nothing but headers is read, save for CSV, whose rows have to be counted.
+Only headers are read, except for CSV, whose rows have to be counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from elastune.wording import plural, seen, several, without_secrets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listed:
-    """A file, and its rows where they are known already."""
+    """A file, and its rows if they are known already."""
 
     file: File
     rows: int | None = None
@@ -45,9 +45,9 @@ def register(
 ) -> Dataset:
     """The files of a folder, a pattern, a URL or a list as a dataset, `partitions` of them or one per file.
 
-    With `reader(path)`, or the name of such a function, files may be of any format. `hosts` says which
-    machines have a partition, by its number; of the others all have. Listed files that only their hosts
-    have are taken on trust.
+    With `reader(path)`, or the name of such a function, files may be of any format. `hosts` names the
+    machines that have a partition, by its number; all machines have the others. Listed files that only their
+    hosts have are not checked.
     """
     packed = pack(reader)
     found = _list(path, trusted=hosts is not None)
@@ -58,10 +58,15 @@ def register(
             raise JobError(
                 f"data: validation is {validation}, a folder of split data, and has files for training, too; "
                 "expected only those for validation (such as its validation-*.npz), or nothing: the "
-                "validation data of a split are used by themselves"
+                "validation data of a split are used automatically"
             )
         evaluated = apart.training
-    trained, evaluated = (_counted if reader is None else _uncounted)(found.training, evaluated)
+    if reader is None:
+        trained, evaluated = _counted(found.training, evaluated)
+    else:  # which may leave rows out, so their number is not known
+        trained, evaluated = (
+            tuple(_Listed(file=each.file) for each in files) for files in (found.training, evaluated)
+        )
     return Dataset(
         training=_group(trained, partitions, hosts, prefix=""),
         validation=_group(evaluated, validation_partitions, validation_hosts, prefix="validation_"),
@@ -107,7 +112,7 @@ def _look(path: str) -> File:
 def _counted(
     training: Sequence[_Listed], validation: Sequence[_Listed]
 ) -> tuple[tuple[_Listed, ...], tuple[_Listed, ...]]:
-    """With the rows of every file that is here; all of them must have the same columns."""
+    """With the rows of every file on this machine; all must have the same columns."""
     kinds = sorted({formats.suffix_of(each.file.path) for each in (*training, *validation)})
     if len(kinds) > 1:
         raise JobError(
@@ -128,14 +133,6 @@ def _counted(
     return tuple(map(count, training)), tuple(map(count, validation))
 
 
-def _uncounted(
-    training: Sequence[_Listed], validation: Sequence[_Listed]
-) -> tuple[tuple[_Listed, ...], tuple[_Listed, ...]]:
-    """What a reader makes of a file only it can tell: it may leave rows out."""
-    first, second = (tuple(_Listed(file=each.file) for each in files) for files in (training, validation))
-    return first, second
-
-
 def _group(
     listed: Sequence[_Listed], count: int | None, hosts: Hosts | None, *, prefix: str
 ) -> tuple[Partition, ...]:
@@ -150,7 +147,7 @@ def _group(
     if not all(sizes) and count < len(listed):
         absent = several(each.file.path for each in listed if not each.file.size)
         raise JobError(
-            f"{name} is {count}, but how large these files are is not known on this machine: {absent}; "
+            f"{name} is {count}, but the sizes of these files are not known on this machine: {absent}; "
             "expected a partition for each file"
         )
     return tuple(
