@@ -12,7 +12,9 @@ from tests.waiting import PATIENCE_S
 
 SCRIPT = """
 import os, sys, traceback
-from elastune.training import Solo, join, make_worker, open_rendezvous, open_recipe, warm_up
+from elastune.training import Solo, make_worker, open_recipe
+from elastune.training.groups import open_rendezvous
+from elastune.training.running import join, warm_up
 
 warm_up()
 status = open("/proc/self/status").read() if os.path.exists("/proc/self/status") else "Threads: 0"

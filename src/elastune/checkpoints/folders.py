@@ -197,23 +197,19 @@ class StoreFolder(Protocol):
 
     def write(self, name: str, data: bytes) -> None:
         """When this returns, the file is durable; until then, its previous content is."""
-        ...
 
     def read(self, name: str) -> bytes: ...
 
     def delete(self, name: str) -> None:
         """A missing file is not an error."""
-        ...
 
     def names(self) -> Iterator[str]: ...
 
     def sweep(self) -> None:
         """Remove files that were half written when their writer died. Only while no process writes."""
-        ...
 
     def check_reach(self) -> None:
         """Raises if this machine cannot reach the folder. Cheap: writes nothing, asks no server."""
-        ...
 
 
 def open_folder(where: str | Path) -> StoreFolder:

@@ -179,7 +179,7 @@ class Manifest:
     validation: tuple[Piece, ...] = ()
 
 
-def write(folder: str, manifest: Manifest) -> None:
+def write_manifest(folder: str, manifest: Manifest) -> None:
     text = json.dumps({_MARK: _VERSION, **asdict(manifest)}, indent=1)
     path = f"{folder}/{NAME}"
     with file_errors(path, "written"):
@@ -200,14 +200,6 @@ def find_manifest(folder: str) -> Manifest | None:
             f"{without_secrets(path)}: it cannot be read ({type(error).__name__}: {error}); expected what "
             "elastune.data.split wrote: delete the file and split the data again"
         ) from None
-
-
-def check_whole(folder: str, manifest: Manifest) -> None:
-    if not manifest.is_whole:
-        raise JobError(
-            f"{without_secrets(folder)}: a split of data was interrupted here; call elastune.data.split "
-            "again, which writes all files again"
-        )
 
 
 def check_file(folder: str, piece: Piece) -> File:

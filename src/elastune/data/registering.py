@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from elastune.data import dataset as manifest
-from elastune.data import formats
-from elastune.data.dataset import Dataset, Hosts, Partition, group, read_hosts
+from elastune.data import dataset, formats
+from elastune.data.dataset import Dataset, Hosts, Partition
 from elastune.data.files import File, Where, find, is_here, look
 from elastune.data.formats import FileContents, check_alike
 from elastune.data.reading import Reader, pack
@@ -78,7 +77,7 @@ def register(
 
 def _list(where: Where, *, trusted: bool) -> _Listing:
     found = find(where)
-    if found.folder is not None and (split := manifest.find_manifest(found.folder)) is not None:
+    if found.folder is not None and (split := dataset.find_manifest(found.folder)) is not None:
         return _as_split(found.folder, split)
     if not found.paths:
         raise JobError(
@@ -93,10 +92,14 @@ def _list(where: Where, *, trusted: bool) -> _Listing:
     return _Listing(training=files)
 
 
-def _as_split(folder: str, split: manifest.Manifest) -> _Listing:
-    manifest.check_whole(folder, split)
+def _as_split(folder: str, split: dataset.Manifest) -> _Listing:
+    if not split.is_whole:
+        raise JobError(
+            f"{without_secrets(folder)}: a split of data was interrupted here; call elastune.data.split "
+            "again, which writes all files again"
+        )
     training, validation = (
-        tuple(_Listed(file=manifest.check_file(folder, piece), rows=piece.rows) for piece in pieces)
+        tuple(_Listed(file=dataset.check_file(folder, piece), rows=piece.rows) for piece in pieces)
         for pieces in (split.training, split.validation)
     )
     return _Listing(training=training, validation=validation, seed=split.recipe.seed)
@@ -140,7 +143,7 @@ def _group(
     if count is not None:
         _check_count(count, len(listed), name)
     count = len(listed) if count is None else count
-    holders = read_hosts(hosts, count, f"{prefix}hosts")
+    holders = dataset.read_hosts(hosts, count, f"{prefix}hosts")
     if not listed:
         return ()
     sizes = [each.file.size for each in listed]
@@ -152,7 +155,7 @@ def _group(
         )
     return tuple(
         _partition(number, [listed[index] for index in members], holders)
-        for number, members in enumerate(group(sizes, count))
+        for number, members in enumerate(dataset.group(sizes, count))
     )
 
 

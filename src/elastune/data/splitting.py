@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from elastune.data import dataset as manifest
-from elastune.data.dataset import Dataset, Manifest, Piece, SplitRecipe
+from elastune.data.dataset import Dataset, Manifest, Piece, SplitRecipe, find_manifest, write_manifest
 from elastune.data.files import absolute, file_errors, look, make_folder, open_file
 from elastune.data.formats import SINGLE, is_unnamed, numbered, write_npz
 from elastune.data.registering import register
@@ -109,7 +107,7 @@ def split(
     """
     columns = to_columns(data)
     count = len(next(iter(columns.values())))
-    cut = _cut(count, partitions, validation, validation_partitions)
+    held_out, evaluated = _hold_out(count, partitions, validation, validation_partitions)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise JobError(f"seed is {seen(seed)}; expected a whole number from 0")
     recipe = SplitRecipe(
@@ -117,25 +115,18 @@ def split(
         seed=seed,
         partitions=partitions,
         validation=float(validation),
-        validation_partitions=cut.validation_partitions,
+        validation_partitions=evaluated,
     )
     place = absolute(folder)
     if not _is_there(place, recipe):
-        _write_all(place, columns, recipe, cut)
+        _write_all(place, columns, recipe, shuffled(count, seed), count - held_out)
     return register(place)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut:
-    """How many rows and partitions there are of each kind."""
-
-    training: int
-    partitions: int
-    validation: int
-    validation_partitions: int
-
-
-def _cut(count: int, partitions: int, share: float, validation_partitions: int | None) -> _Cut:
+def _hold_out(
+    count: int, partitions: int, share: float, validation_partitions: int | None
+) -> tuple[int, int]:
+    """The number of rows for validation, and of their partitions."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share < 1.0:
         raise JobError(
             f"validation is {seen(share)}; expected a share of rows from 0 to below 1, such as 0.1"
@@ -145,16 +136,11 @@ def _cut(count: int, partitions: int, share: float, validation_partitions: int |
     if not held_out:
         if validation_partitions:
             raise JobError("validation_partitions is given, but validation is 0; give its share of rows")
-        return _Cut(training=count, partitions=partitions, validation=0, validation_partitions=0)
+        return 0, 0
     if validation_partitions is None:
         validation_partitions = min(partitions, held_out)
     _check_parts(validation_partitions, held_out, "validation_partitions")
-    return _Cut(
-        training=count - held_out,
-        partitions=partitions,
-        validation=held_out,
-        validation_partitions=validation_partitions,
-    )
+    return held_out, validation_partitions
 
 
 def _check_parts(partitions: object, rows: int, name: str) -> None:
@@ -165,7 +151,7 @@ def _check_parts(partitions: object, rows: int, name: str) -> None:
 
 
 def _is_there(folder: str, recipe: SplitRecipe) -> bool:
-    found = manifest.find_manifest(folder)
+    found = find_manifest(folder)
     if found is None or not found.is_whole:
         return False
     if different := recipe.differences(found.recipe):
@@ -176,19 +162,14 @@ def _is_there(folder: str, recipe: SplitRecipe) -> bool:
     return True
 
 
-def _write_all(folder: str, columns: Columns, recipe: SplitRecipe, cut: _Cut) -> None:
+def _write_all(folder: str, columns: Columns, recipe: SplitRecipe, order: Rows, trained: int) -> None:
+    """The first `trained` rows of `order` are for training, the others for validation."""
     with file_errors(folder, "written"):
         make_folder(folder)
-    manifest.write(folder, Manifest(is_whole=False, recipe=recipe))
-    order = shuffled(cut.training + cut.validation, recipe.seed)
-    training, validation = order[: cut.training], order[cut.training :]
-    written = Manifest(
-        is_whole=True,
-        recipe=recipe,
-        training=_write(folder, "training", columns, training, cut.partitions),
-        validation=_write(folder, "validation", columns, validation, cut.validation_partitions),
-    )
-    manifest.write(folder, written)
+    write_manifest(folder, Manifest(is_whole=False, recipe=recipe))
+    training = _write(folder, "training", columns, order[:trained], recipe.partitions)
+    validation = _write(folder, "validation", columns, order[trained:], recipe.validation_partitions)
+    write_manifest(folder, Manifest(is_whole=True, recipe=recipe, training=training, validation=validation))
 
 
 def _write(folder: str, kind: str, columns: Columns, order: Rows, count: int) -> tuple[Piece, ...]:

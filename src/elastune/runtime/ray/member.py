@@ -81,20 +81,14 @@ class GangMember:
             return Solo()
         backend = "cpu:gloo,cuda:nccl" if self.slot.device.startswith("cuda") else "gloo"
         if not form.rank:
-            rendezvous = open_rendezvous(self.slot.worker_spec.host or _LOOPBACK)
-            self.slot.reporter.send(Listening(gang=form.gang, meeting=(rendezvous.host, rendezvous.port)))
-            host, port = rendezvous.host, rendezvous.port
+            own = open_rendezvous(self.slot.worker_spec.host or _LOOPBACK)
+            host, port = own.host, own.port
+            self.slot.reporter.send(Listening(gang=form.gang, meeting=(host, port)))
         else:
-            rendezvous = None
+            own = None
             host, port = self._wait_for_meeting()
         return join(
-            host,
-            port,
-            rank=form.rank,
-            size=form.size,
-            timeout_s=_FORMING_S,
-            rendezvous=rendezvous,
-            backend=backend,
+            host, port, rank=form.rank, size=form.size, timeout_s=_FORMING_S, rendezvous=own, backend=backend
         )
 
     def _wait_for_meeting(self) -> tuple[str, int]:

@@ -161,8 +161,6 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Connect to rank 0 at this address."""
-
     gang: GangId
     meeting: tuple[str, int]
 

@@ -55,11 +55,9 @@ class NodeConnection(Protocol):
 
     def listen(self) -> None:
         """Continue after an outcome was taken from the inbox."""
-        ...
 
     def stop(self) -> None:
         """End all its processes."""
-        ...
 
 
 class Inbox:
@@ -81,8 +79,6 @@ class Inbox:
 
 
 class RemoteConnection:
-    """An agent on exactly this node of Ray."""
-
     def __init__(self, node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 

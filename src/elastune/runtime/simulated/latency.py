@@ -73,51 +73,43 @@ class GangPace:
         return self._rng
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
     """`slowdown` is the factor of a node; a gang is as slow as its slowest node."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        *,
-        seed: int,
-        slots_per_node: int,
-        scattered_factor: float,
-        slowdown: Callable[[str], float],
-    ) -> None:
-        self._profile = profile
-        self._seed = seed
-        self._slots_per_node = slots_per_node
-        self._scattered_factor = scattered_factor
-        self._slowdown = slowdown
+    profile: Profile
+    seed: int
+    slots_per_node: int
+    scattered_factor: float
+    slowdown: Callable[[str], float]
 
     def gang(self, trial: TrialId, generation: int, gang: Gang) -> GangPace:
         nodes = {slot.node for slot in gang}
-        factor = max(self._slowdown(node) for node in nodes) / self._profile.speedup.at(len(gang))
-        if len(nodes) > -(-len(gang) // self._slots_per_node):
-            factor *= self._scattered_factor
-        return GangPace(self._profile, (self._seed, _Kind.GANG, trial, generation), factor)
+        factor = max(self.slowdown(node) for node in nodes) / self.profile.speedup.at(len(gang))
+        if len(nodes) > -(-len(gang) // self.slots_per_node):
+            factor *= self.scattered_factor
+        return GangPace(self.profile, (self.seed, _Kind.GANG, trial, generation), factor)
 
     def barrier_s(self, pool: int, stage: int) -> float:
-        if is_constant(self._profile.sync):
-            return self._profile.sync.mean
-        return _draw(self._profile.sync, np.random.default_rng((self._seed, _Kind.BARRIER, pool, stage)))
+        if is_constant(self.profile.sync):
+            return self.profile.sync.mean
+        return _draw(self.profile.sync, np.random.default_rng((self.seed, _Kind.BARRIER, pool, stage)))
 
 
+@dataclass(frozen=True, slots=True)
 class GangLuck:
     """Drawn per gang, so a retried trial may be spared. `kind` is part of the seed."""
 
-    def __init__(self, probability: float, seed: int, kind: int) -> None:
-        self._probability = probability
-        self._seed = seed
-        self._kind = kind
+    probability: float
+    seed: int
+    kind: int
 
     def after(self, trial: TrialId, lease: Train) -> int | None:
         """The iteration after which this gang meets the fault; None: it does not."""
-        if not self._probability:
+        if not self.probability:
             return None
-        rng = np.random.default_rng((self._seed, self._kind, trial, lease.generation))
-        if rng.random() >= self._probability:
+        rng = np.random.default_rng((self.seed, self.kind, trial, lease.generation))
+        if rng.random() >= self.probability:
             return None
         return int(rng.integers(lease.after_iteration, max(lease.after_iteration + 1, lease.until_iteration)))
 

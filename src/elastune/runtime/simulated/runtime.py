@@ -10,7 +10,7 @@ import heapq
 import itertools
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from elastune.core import commands as do
 from elastune.core import events as ev
@@ -31,10 +31,8 @@ from elastune.space.sampler import Sampler
 SCATTERED_FACTOR = 1.77
 
 
-class Brain(Protocol):
-    """Takes an event, returns the commands to carry out."""
-
-    def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]: ...
+Brain = Callable[[AnyEvent], Sequence[AnyCommand]]
+"""Takes an event, returns the commands to carry out."""
 
 
 class SimulatedRuntime:
@@ -71,7 +69,7 @@ class SimulatedRuntime:
         if terms.data is not None:
             self._visits = Visits(terms.profile, terms.data, seed=seed, rule=self._rule)
         self._latencies = Latencies(
-            terms.profile,
+            profile=terms.profile,
             seed=seed,
             slots_per_node=terms.cluster.slots_per_node,
             scattered_factor=SCATTERED_FACTOR,
@@ -116,9 +114,9 @@ class SimulatedRuntime:
         self._watch()
         return resumed
 
-    def _event(self, kind: Callable[..., AnyEvent], lease: do.Train, **facts: Any) -> AnyEvent:
-        """An event about the gang of this lease, now."""
-        return kind(at_s=self.now_s, trial=lease.trial, generation=lease.generation, **facts)
+    def _event(self, kind: Callable[..., AnyEvent], cause: do.Train | do.Stow, **facts: Any) -> AnyEvent:
+        """An event about the gang of this command, now."""
+        return kind(at_s=self.now_s, trial=cause.trial, generation=cause.generation, **facts)
 
     # Commands.
 
@@ -140,8 +138,9 @@ class SimulatedRuntime:
                 if trial in self.visits and self.visits[trial].lease.generation == generation:
                     del self.visits[trial]
             case do.Stow():
+                saved = {"iteration": command.iteration, "visits": command.visits}
                 saved_s = self.now_s + self._rule.save_s
-                self._at(saved_s, lambda: [_model_saved(command, self.now_s)])
+                self._at(saved_s, lambda: [self._event(ev.ModelStowed, command, **saved)])
             case do.Sample(trials=trials):
                 self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
             case do.Fork(trial=trial, parent=parent):
@@ -365,13 +364,3 @@ class SimulatedRuntime:
         for trial, times in tuple(self.visits.items()):
             if times.lease.gang[0].node == node:
                 del self.visits[trial]
-
-
-def _model_saved(command: do.Stow, now_s: float) -> AnyEvent:
-    return ev.ModelStowed(
-        at_s=now_s,
-        trial=command.trial,
-        generation=command.generation,
-        iteration=command.iteration,
-        visits=command.visits,
-    )
