@@ -33,7 +33,6 @@ _ALIGNED = 64
 
 
 def pack(description: object, buffers: Sequence[Buffer]) -> bytes:
-    """Copies the buffers once."""
     content = {"tree": description, "sizes": [len(buffer) for buffer in buffers]}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
     parts: list[Buffer] = [text]

@@ -66,14 +66,11 @@ class _Writer:
             np.bytes_: lambda value: ["numpy bytes", self._buffer(bytes(value))],
         }
         if (torch := sys.modules.get("torch")) is not None:
-            self._rules[torch.Tensor] = self._tensor
-            self._rules[torch.nn.Parameter] = self._tensor
+            self._rules |= dict.fromkeys((torch.Tensor, torch.nn.Parameter), self._tensor)
 
     def write(self, value: Any) -> object:
-        rule = self._rules.get(type(value))
-        if rule is None:
-            rule = self._scalar if isinstance(value, np.generic) else self._other
-        return rule(value)
+        other = self._scalar if isinstance(value, np.generic) else self._other
+        return self._rules.get(type(value), other)(value)
 
     def _inside(self, items: Iterable[tuple[object, Any]]) -> Iterator[object]:
         """One after the other; when one is refused, the path leads to it."""
@@ -93,10 +90,8 @@ class _Writer:
     def _dict(self, value: dict[Any, Any]) -> object:
         for key in value:
             if type(key) not in (str, int):
-                raise JobError(
-                    f"{self._where()} has the key {seen(key)}, a {_name_of(key)}; "
-                    "expected keys that are texts or whole numbers"
-                )
+                found = f"{self._where()} has the key {seen(key)}, a {_name_of(key)}"
+                raise JobError(f"{found}; expected keys that are texts or whole numbers")
         keys = [self.write(key) for key in value]
         return ["dict", *map(list, zip(keys, self._inside(value.items()), strict=True))]
 

@@ -168,10 +168,8 @@ class RemoteFolder:
         except ImportError as error:
             raise JobError(f"{scheme}:// needs another package on every machine: {error}") from None
         except ValueError:
-            raise JobError(
-                f"{scheme}:// is no storage that fsspec knows; expected a local folder, s3://bucket/folder, "
-                "gs://bucket/folder, ..."
-            ) from None
+            known = "a local folder, s3://bucket/folder, gs://bucket/folder, ..."
+            raise JobError(f"{scheme}:// is no storage that fsspec knows; expected {known}") from None
 
     def _open(self, name: str) -> tuple[Any, str]:
         """The file system, which fsspec caches per process, and the path in it."""

@@ -44,7 +44,6 @@ class Store:
         return self.folder.read(_name(trial, iteration))
 
     def delete(self, trial: int, iteration: int) -> None:
-        """A missing one is not an error."""
         self.folder.delete(_name(trial, iteration))
 
     # Amid an iteration, where models hop: after `visits` visits of `iteration`.

@@ -83,18 +83,15 @@ def read_hosts(hosts: Hosts | None, partitions: int, name: str) -> dict[int, tup
     if hosts is None:
         return {}
     if not isinstance(hosts, Mapping):
-        raise JobError(
-            f"{name} is {seen(hosts)}; expected hosts by the number of a partition: {{0: ['node-a']}}"
-        )
+        raise JobError(f"{name} is {seen(hosts)}; expected hosts by partition number: {{0: ['node-a']}}")
     if hosts and not partitions:
         raise JobError(f"{name} is given, but there are no partitions")
     read = {}
     for number, names in hosts.items():
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < partitions:
-            raise JobError(
-                f"{name} has partition {seen(number)}; there {'is' if partitions == 1 else 'are'} "
-                f"{plural(partitions, 'partition')}, expected numbers from 0 to {partitions - 1}"
-            )
+            there = f"there {'is' if partitions == 1 else 'are'} {plural(partitions, 'partition')}"
+            expected = f"expected numbers from 0 to {partitions - 1}"
+            raise JobError(f"{name} has partition {seen(number)}; {there}, {expected}")
         listed = (names,) if isinstance(names, str) else tuple(names)
         if not listed or not all(isinstance(each, str) and each for each in listed):
             raise JobError(
@@ -158,10 +155,8 @@ class SplitRecipe:
 
     def differences(self, other: SplitRecipe) -> list[str]:
         mine, theirs = asdict(self), asdict(other)
-        names = [name for name, value in mine.items() if theirs[name] != value]
-        return [
-            name if name == "data" else f"{name} {theirs[name]} instead of {mine[name]}" for name in names
-        ]
+        names = [name for name in mine if theirs[name] != mine[name]]
+        return [n if n == "data" else f"{n} {theirs[n]} instead of {mine[n]}" for n in names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,6 @@ def absolute(where: str | os.PathLike[str]) -> str:
 
 
 def look(path: str) -> File:
-    """Its size and when it was changed."""
     with file_errors(path, "read"):
         if not _is_url(path):
             status = Path(path).stat()
@@ -111,7 +110,6 @@ def is_here(path: str) -> bool:
 
 
 def open_file(path: str, mode: str = "rb") -> IO[bytes]:
-    """A seekable file."""
     if not _is_url(path):
         return cast("IO[bytes]", Path(path).open(mode))
     system, inside = _connect(path)

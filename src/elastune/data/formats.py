@@ -10,6 +10,7 @@ unpickling runs code. All partitions must have the same columns.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -51,24 +52,25 @@ def check_alike(path: str, found: FileContents, first_path: str, first: FileCont
 
 def outline_csv(path: str) -> FileContents:
     """Counted by the parser that reads the file later: a quoted newline is no row. One column is enough."""
-    pa, csv, parsing = _csv()
+    csv, parsing = _csv()
+    text = _pyarrow("pyarrow", "CSV").binary()
     with open_file(path) as file:
         names = csv.open_csv(file, parse_options=parsing).schema.names
     with open_file(path) as file:
-        only = csv.ConvertOptions(include_columns=names[:1], column_types={names[0]: pa.binary()})
+        only = csv.ConvertOptions(include_columns=names[:1], column_types={names[0]: text})
         batches = csv.open_csv(file, parse_options=parsing, convert_options=only)
         rows = sum(batch.num_rows for batch in batches)
     return FileContents(rows=rows, columns=dict.fromkeys(names, ""))
 
 
 def read_csv(path: str) -> dict[str, npt.NDArray[Any]]:
-    _, csv, parsing = _csv()
+    csv, parsing = _csv()
     with open_file(path) as file:
         return _columns(csv.read_csv(file, parse_options=parsing))
 
 
 def outline_parquet(path: str) -> FileContents:
-    parquet = _parquet()
+    parquet = _pyarrow("pyarrow.parquet", "Parquet")
     with open_file(path) as file:
         opened = parquet.ParquetFile(file)
         kinds = {field.name: str(field.type) for field in opened.schema_arrow}
@@ -76,7 +78,7 @@ def outline_parquet(path: str) -> FileContents:
 
 
 def read_parquet(path: str) -> dict[str, npt.NDArray[Any]]:
-    parquet = _parquet()
+    parquet = _pyarrow("pyarrow.parquet", "Parquet")
     with open_file(path) as file:
         return _columns(parquet.ParquetFile(file).read())
 
@@ -104,21 +106,17 @@ def _array(column: Any) -> npt.NDArray[Any]:
     return np.asarray(column.to_numpy())
 
 
-def _csv() -> tuple[Any, Any, Any]:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  an extra, slow to import
-        from pyarrow import csv  # noqa: PLC0415
-    except ImportError:
-        raise JobError("reading CSV needs pyarrow; pip install 'elastune[parquet]'") from None
-    return pa, csv, csv.ParseOptions(newlines_in_values=True)
+def _csv() -> tuple[Any, Any]:
+    csv = _pyarrow("pyarrow.csv", "CSV")
+    return csv, csv.ParseOptions(newlines_in_values=True)
 
 
-def _parquet() -> Any:
+def _pyarrow(module: str, kind: str) -> Any:
+    """An extra, slow to import."""
     try:
-        from pyarrow import parquet  # noqa: PLC0415
+        return importlib.import_module(module)
     except ImportError:
-        raise JobError("reading Parquet needs pyarrow; pip install 'elastune[parquet]'") from None
-    return parquet
+        raise JobError(f"reading {kind} needs pyarrow; pip install 'elastune[parquet]'") from None
 
 
 SINGLE = "array"

@@ -94,7 +94,6 @@ def pack(reader: str | Reader | None) -> PackedReader:
 
 
 def open_reader(dataset: Dataset) -> Reader | None:
-    """Called in the process that reads."""
     if dataset.reader_pickled is not None:
         reader: Reader = pickle.loads(dataset.reader_pickled)  # noqa: S301  from our own driver
         return reader
@@ -122,10 +121,8 @@ def _pickle(reader: Reader) -> bytes:
     try:
         return dump(reader)
     except Exception as error:
-        raise JobError(
-            f"the reader cannot be sent to other processes ({type(error).__name__}: {error}); "
-            "expected a function of a file: 'file.py:function'"
-        ) from error
+        problem = f"the reader cannot be sent to other processes ({type(error).__name__}: {error})"
+        raise JobError(f"{problem}; expected a function of a file: 'file.py:function'") from error
 
 
 def read_partition(partition: Partition, reader: Reader | None) -> tuple[Any, int]:

@@ -51,7 +51,6 @@ def to_columns(data: Any) -> Columns:
 
 
 def digest(columns: Columns) -> str:
-    """A hash of names, types and values."""
     hashed = hashlib.blake2b(digest_size=16)
     for name, array in columns.items():
         hashed.update(repr((name, array.dtype.str, array.shape)).encode())
@@ -66,10 +65,8 @@ def _named(data: Mapping[Any, Any]) -> Columns:
         if not isinstance(name, str) or not name:
             raise JobError(f"split got a column {seen(name)}; expected a name")
     if is_unnamed(data):
-        raise JobError(
-            f"split got columns {several(data)}, names that stand for arrays without names; "
-            "expected others, or a tuple"
-        )
+        names = f"{several(data)}, names that stand for arrays without names"
+        raise JobError(f"split got columns {names}; expected others, or a tuple")
     return {name: _array(each, repr(name)) for name, each in data.items()}
 
 

@@ -14,11 +14,8 @@ from elastune.errors import ExecutionError
 
 
 class Group(Protocol):
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
+    rank: int
+    size: int
 
     def agree(self, word: int) -> int:
         """Rank 0's number, on every rank. Cheap enough for every iteration."""

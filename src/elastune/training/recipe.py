@@ -51,9 +51,8 @@ class Recipe:
     def start(self, config: Mapping[str, Any], worker: Worker, state: State | None) -> Training:
         """A new training, from the beginning or from `state`. Every rank starts one."""
         if self.most_slots is not None and worker.size > self.most_slots:
-            raise InvariantError(
-                f"{self.name} got a gang of {worker.size}, but its most_slots is {self.most_slots}"
-            )
+            most = f"its most_slots is {self.most_slots}"
+            raise InvariantError(f"{self.name} got a gang of {worker.size}, but {most}")
         results = IterationResult(worker, name=self.name, metric=self.metric)
         worker.enter_setup()
         if not isinstance(self.user, type):

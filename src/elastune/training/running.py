@@ -176,10 +176,8 @@ class FunctionTraining:
         if not isinstance(yielded, tuple):
             return yielded, None
         if len(yielded) != 2 or not (yielded[1] is None or callable(yielded[1])):
-            raise JobError(
-                f"{self._results.name} yielded {seen(yielded)}; expected `yield metrics, save`, "
-                "where save is a function"
-            )
+            expected = "expected `yield metrics, save`, where save is a function"
+            raise JobError(f"{self._results.name} yielded {seen(yielded)}; {expected}")
         return yielded
 
 

@@ -163,10 +163,8 @@ class TorchGroup:
         try:
             yield
         except RuntimeError as error:
-            raise ExecutionError(
-                f"rank {self.rank} of {self.size} lost the connection to a peer of its gang: "
-                f"{_first_line(error)}"
-            ) from error
+            lost = f"rank {self.rank} of {self.size} lost the connection to a peer of its gang"
+            raise ExecutionError(f"{lost}: {_first_line(error)}") from error
 
 
 class GangModel(DistributedDataParallel):  # type: ignore[misc]  # torch is not type-checked

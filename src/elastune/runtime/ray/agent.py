@@ -61,7 +61,6 @@ class Agent:
         self._carrier = ModelCarrier(self._processes, slots, self._take)
 
     def poll(self) -> list[News]:
-        """The news, as soon as there is some."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._news, _POLL_S)
             news = list(self._news)

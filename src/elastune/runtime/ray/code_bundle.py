@@ -205,7 +205,6 @@ class CodeFolder:
         return str(Path(self.folder) / "logs")
 
     def relocate(self, worker_spec: WorkerSpec) -> WorkerSpec:
-        """The worker spec with the paths of this machine."""
         return replace(
             worker_spec,
             script=self._moved_script(worker_spec.script),

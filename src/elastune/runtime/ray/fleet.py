@@ -54,7 +54,6 @@ class NodeFleet:
         self._connections[node] = connect(node, ray_node, sealed, self._share, self._inbox)
 
     def stop(self, node: NodeId) -> None:
-        """End all processes there."""
         self._orders.pop(node, None)
         connection = self._connections.pop(node, None)
         if connection is not None:
@@ -248,14 +247,11 @@ class RunClock:
         return at_s + self.origin
 
 
-class DueTimer(NamedTuple):
-    timer: str
-    fresh: bool
-    """Its reader needs all rows up to now."""
-
-
 class RunTimers:
-    """In the order in which they are due; timers that were moved or cancelled do not fire."""
+    """In the order in which they are due; `fresh` ones fire after all rows up to now are reported.
+
+    Timers that were moved or cancelled do not fire.
+    """
 
     def __init__(self) -> None:
         self._at: dict[str, float] = {}
@@ -274,11 +270,11 @@ class RunTimers:
     def next_s(self) -> float | None:
         return self._queue[0][0] if self._queue else None
 
-    def take(self, now_s: float) -> DueTimer | None:
-        """The next one that is due."""
+    def take(self, now_s: float) -> tuple[str, bool] | None:
+        """The next one that is due, and whether it is fresh."""
         while self._queue and self._queue[0][0] <= now_s:
             at_s, _, timer = heapq.heappop(self._queue)
             if self._at.get(timer) == at_s:
                 del self._at[timer]
-                return DueTimer(timer, timer in self._fresh)
+                return timer, timer in self._fresh
         return None

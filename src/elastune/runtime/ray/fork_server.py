@@ -146,12 +146,6 @@ def prepare(worker_spec: WorkerSpec) -> None:
         warm_up()
 
 
-def _die_with_parent() -> None:
-    """Linux ends us with the fork server, also while a library of the user holds the interpreter's lock."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) -> None:
     pid = os.fork()
     if pid:
@@ -163,7 +157,8 @@ def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) 
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(channel.fileno())
-        _die_with_parent()
+        with contextlib.suppress(OSError, AttributeError):  # Linux: end with the fork server, whatever runs
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         from elastune.runtime.ray import slot as slots  # noqa: PLC0415  imported before the fork
 
         slots.main(Connection(handle), slot, worker_spec)

@@ -59,8 +59,6 @@ class CodeBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpec:
-    """What a slot process needs before its first gang."""
-
     script: CodeReference
     store: Store
     checkpoints: CheckpointRule
@@ -314,8 +312,6 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFailed:
-    """The node cannot run any slot."""
-
     error: str
 
 

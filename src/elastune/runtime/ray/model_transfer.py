@@ -164,7 +164,6 @@ class ModelPlaces:
         self._places = {trial: place for trial, place in self._places.items() if place.slot.node != node}
 
     def forget_others(self, living: Container[TrialId]) -> None:
-        """Drop the models of trials that are over."""
         self._places = {trial: place for trial, place in self._places.items() if trial in living}
 
 

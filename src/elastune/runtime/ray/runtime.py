@@ -98,7 +98,6 @@ class RayRuntime:
         self._pending.append(ev.RestAsked(at_s=self._clock(), reason=reason))
 
     def step(self, brain: Brain) -> None:
-        """Wait for events and pass them to the core."""
         dispatches = list(self.fleet.receive(self._timeout_s()))
         self._tick()
         events = [event for dispatch in dispatches for event in self._receive(dispatch)]
@@ -208,7 +207,6 @@ class RayRuntime:
             self.fleet.order(slot, replace(form, rank=rank, share=shares[rank]))
 
     def _form(self, gang: RealGang, expected_s: float) -> msg.Form:
-        """The order to rank 0."""
         lease = gang.lease
         return msg.Form(
             gang=gang.id,
@@ -440,12 +438,12 @@ class RayRuntime:
         due = self._timers.take(self.now_s)
         if due is None:
             return []
-        events = self._flush() if due.fresh else []
+        timer, fresh = due
+        events = self._flush() if fresh else []
         self._tick()
-        return [*events, ev.TimerFired(at_s=self.now_s, timer=due.timer)]
+        return [*events, ev.TimerFired(at_s=self.now_s, timer=timer)]
 
     def _flush(self) -> list[AnyEvent]:
-        """Every row up to now."""
         number = next(self._flushes)
         self._unflushed = number, self.fleet.order_all(msg.Flush(number=number))
         self.fleet.send()

@@ -127,7 +127,6 @@ def _from_source(home: str, source: str) -> ModuleType:
 
 
 def _train(member: GangMember | Visitor) -> OrderOutcome | None:
-    """None: without an error."""
     try:
         member.run()
     except Dissolved:

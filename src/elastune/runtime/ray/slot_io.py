@@ -115,13 +115,11 @@ class Mailbox:
         threading.Thread(target=self._read, name="orders", daemon=True).start()
 
     def next_form(self) -> msg.Form:
-        """Wait for the next gang."""
         with self._changed:
             self._changed.wait_for(lambda: self._forms)
             return self._forms.popleft()
 
     def wait_for_news(self, pending: PendingOrders, version: int, timeout_s: float) -> bool:
-        """Wait for an order after `version`."""
         with self._changed:
             return self._changed.wait_for(lambda: pending.version != version, timeout_s)
 

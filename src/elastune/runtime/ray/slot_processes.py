@@ -113,7 +113,6 @@ class SlotProcesses:
                 self._amend(process, order)
 
     def close(self) -> None:
-        """Every process ends."""
         with self._lock:
             self._closed = True
             for process in self._slots:

@@ -39,23 +39,18 @@ class SlotPartitions:
         first = self._training
         self._cache.keep([n for n in share if n < first], [n - first for n in share if n >= first])
         number, validation = (partition, False) if partition < first else (partition - first, True)
+        sources = several(self._dataset.partition(number, validation=validation).sources)
+        name = f"{'validation ' if validation else ''}partition {number} ({sources})"
         try:
             loaded = self._cache.take(number, validation)
         except ElastuneError as error:
             raise UnreadableError(f"the data cannot be read: {error}") from error
         except Exception as error:  # the user's own reader may raise anything
-            name = self._name(number, validation=validation)
-            raise UnreadableError(
-                f"the data cannot be read: {name}: {type(error).__name__}: {error}"
-            ) from error
+            problem = f"{name}: {type(error).__name__}: {error}"
+            raise UnreadableError(f"the data cannot be read: {problem}") from error
         if not loaded.rows:
-            name = self._name(number, validation=validation)
             raise UnreadableError(f"{name} has no rows; expected some, leave it out")
         return loaded
-
-    def _name(self, number: int, *, validation: bool) -> str:
-        sources = several(self._dataset.partition(number, validation=validation).sources)
-        return f"{'validation ' if validation else ''}partition {number} ({sources})"
 
     @property
     def evaluates(self) -> bool:

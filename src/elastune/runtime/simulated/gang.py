@@ -174,8 +174,6 @@ class SimulatedGang:
             for i in range(self.reported + 1 - self.first, upto + 1 - self.first)
         )
         self.reported = max(self.reported, upto)
-        if not self.saves:
-            return rows, ()
         durable = []
         while self.saves and self.saves[0][0] <= now_s and self.saves[0][1] <= upto:
             durable.append(self.saves.popleft()[1])

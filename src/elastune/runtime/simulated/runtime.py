@@ -175,10 +175,9 @@ class SimulatedRuntime:
         trial = lease.trial
         gang = self._gang(trial, lease.generation)
         if gang is not None:
+            gang.renew(lease, self.now_s)
             if gang.stop_at.reason is not None or gang.training:
-                self._change_lease(trial, gang, lease)
-            else:
-                gang.renew(lease, self.now_s)
+                self._proceed(trial, gang)
             return
         pace = self._latencies.gang(trial, lease.generation, lease.gang)
         gang = SimulatedGang(
@@ -247,8 +246,7 @@ class SimulatedRuntime:
             hopped=times.hopped,
         )
 
-    def _change_lease(self, trial: TrialId, gang: SimulatedGang, lease: do.Train) -> None:
-        gang.renew(lease, self.now_s)
+    def _proceed(self, trial: TrialId, gang: SimulatedGang) -> None:
         if not gang.training:
             gang.train(self.now_s)
         gang.stop_at = gang.plan(self.now_s)
@@ -292,9 +290,7 @@ class SimulatedRuntime:
             return
         yield self._event(ev.GangStarted, gang.lease)
         if self.gangs.get(trial) is gang and not gang.training:
-            gang.train(self.now_s)
-            gang.stop_at = gang.plan(self.now_s)
-            self._set_alarm(trial, gang)
+            self._proceed(trial, gang)
 
     def _set_alarm(self, trial: TrialId, gang: SimulatedGang) -> None:
         """For the next report of this gang."""
