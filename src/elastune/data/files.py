@@ -70,7 +70,7 @@ def find(where: Where) -> Found:
     """In natural order, `part-2` before `part-10`; a list of files keeps its order."""
     if isinstance(where, str | os.PathLike):
         place = absolute(where)
-        found = _find_elsewhere(place) if _is_url(place) else _find_here(place)
+        found = _find_remote(place) if _is_url(place) else _find_local(place)
     else:
         try:
             listed = tuple(absolute(path) for path in where)
@@ -149,7 +149,7 @@ def natural(text: str) -> list[Any]:
     return [*(int(piece) if number % 2 else piece for number, piece in enumerate(pieces)), text]
 
 
-def _find_here(place: str) -> Found:
+def _find_local(place: str) -> Found:
     path = Path(place)
     if path.is_file():
         return Found(folder=None, paths=(place,))
@@ -169,7 +169,7 @@ def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(files, key=natural))
 
 
-def _find_elsewhere(url: str) -> Found:
+def _find_remote(url: str) -> Found:
     system, inside = _connect(url)
     with file_errors(url, "listed"):
         is_folder = False

@@ -52,25 +52,25 @@ def check_alike(path: str, found: FileContents, first_path: str, first: FileCont
 
 def outline_csv(path: str) -> FileContents:
     """Counted by the parser that reads the file later: a quoted newline is no row. One column is enough."""
-    csv, parsing = _csv()
-    text = _pyarrow("pyarrow", "CSV").binary()
+    pa, csv = _pyarrow("csv", "CSV")
+    parsing = csv.ParseOptions(newlines_in_values=True)
     with open_file(path) as file:
         names = csv.open_csv(file, parse_options=parsing).schema.names
     with open_file(path) as file:
-        only = csv.ConvertOptions(include_columns=names[:1], column_types={names[0]: text})
+        only = csv.ConvertOptions(include_columns=names[:1], column_types={names[0]: pa.binary()})
         batches = csv.open_csv(file, parse_options=parsing, convert_options=only)
         rows = sum(batch.num_rows for batch in batches)
     return FileContents(rows=rows, columns=dict.fromkeys(names, ""))
 
 
 def read_csv(path: str) -> dict[str, npt.NDArray[Any]]:
-    csv, parsing = _csv()
+    _, csv = _pyarrow("csv", "CSV")
     with open_file(path) as file:
-        return _columns(csv.read_csv(file, parse_options=parsing))
+        return _columns(csv.read_csv(file, parse_options=csv.ParseOptions(newlines_in_values=True)))
 
 
 def outline_parquet(path: str) -> FileContents:
-    parquet = _pyarrow("pyarrow.parquet", "Parquet")
+    _, parquet = _pyarrow("parquet", "Parquet")
     with open_file(path) as file:
         opened = parquet.ParquetFile(file)
         kinds = {field.name: str(field.type) for field in opened.schema_arrow}
@@ -78,7 +78,7 @@ def outline_parquet(path: str) -> FileContents:
 
 
 def read_parquet(path: str) -> dict[str, npt.NDArray[Any]]:
-    parquet = _pyarrow("pyarrow.parquet", "Parquet")
+    _, parquet = _pyarrow("parquet", "Parquet")
     with open_file(path) as file:
         return _columns(parquet.ParquetFile(file).read())
 
@@ -106,15 +106,10 @@ def _array(column: Any) -> npt.NDArray[Any]:
     return np.asarray(column.to_numpy())
 
 
-def _csv() -> tuple[Any, Any]:
-    csv = _pyarrow("pyarrow.csv", "CSV")
-    return csv, csv.ParseOptions(newlines_in_values=True)
-
-
-def _pyarrow(module: str, kind: str) -> Any:
-    """An extra, slow to import."""
+def _pyarrow(module: str, kind: str) -> tuple[Any, Any]:
+    """The package and one of its modules: an extra, slow to import."""
     try:
-        return importlib.import_module(module)
+        return importlib.import_module("pyarrow"), importlib.import_module(f"pyarrow.{module}")
     except ImportError:
         raise JobError(f"reading {kind} needs pyarrow; pip install 'elastune[parquet]'") from None
 

@@ -101,7 +101,7 @@ class IterationResult:
 
     def checked(self, state: State) -> State:
         if state is None:
-            raise JobError(f"{self.name}: save gave nothing; expected the state that is needed to go on")
+            raise JobError(f"{self.name}: save gave nothing; expected the state that is needed to continue")
         return state
 
 

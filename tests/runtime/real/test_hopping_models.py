@@ -11,7 +11,17 @@ import pytest
 
 from elastune.core import commands as do
 from elastune.model.ids import NodeId, Slot, TrialId
-from elastune.runtime.ray.messages import Bring, Broken, Form, GangId, Model, News, Order, Visited, VisitOrder
+from elastune.runtime.ray.messages import (
+    Broken,
+    Form,
+    GangId,
+    Model,
+    News,
+    Order,
+    Prefetch,
+    Visited,
+    VisitOrder,
+)
 from elastune.runtime.ray.model_transfer import ModelCarrier, ModelPlaces, put_model
 from elastune.runtime.ray.slot_processes import SlotProcesses
 from tests.runtime.real.crews import form
@@ -72,7 +82,7 @@ def visit(named: Model, generation: int = 1) -> Form:
 
 
 def _bring(node: _Node, named: Model) -> None:
-    node.carrier.order(0, Bring(model=named))
+    node.carrier.order(0, Prefetch(model=named))
     node.carrier._threads.submit(lambda: None).result(PATIENCE_S)  # one thread: what came before is done
 
 

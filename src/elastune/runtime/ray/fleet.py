@@ -20,7 +20,7 @@ from elastune.core.events import NodesReady
 from elastune.model.ids import NodeId, Slot
 from elastune.providers.ray_cluster import RayProvider
 from elastune.providers.watcher import Belief, NodeEvent, Watcher
-from elastune.runtime.ray.messages import Bring, GangId, News, Order, Sealed
+from elastune.runtime.ray.messages import GangId, News, Order, Prefetch, Sealed
 from elastune.runtime.ray.node_connections import Inbox, NodeConnection, Outcome, SlotShare, connect
 
 # Three times what a poll takes at most.
@@ -42,7 +42,7 @@ class NodeFleet:
     def __init__(self, share: SlotShare) -> None:
         self._share = share
         self._connections: dict[NodeId, NodeConnection] = {}
-        self._orders: dict[NodeId, list[tuple[int, Order | Bring]]] = {}
+        self._orders: dict[NodeId, list[tuple[int, Order | Prefetch]]] = {}
         self._inbox = Inbox()
         self._looked = time.monotonic()
 
@@ -65,7 +65,7 @@ class NodeFleet:
             with contextlib.suppress(Exception):
                 self.stop(node)
 
-    def order(self, slot: Slot, order: Order | Bring) -> None:
+    def order(self, slot: Slot, order: Order | Prefetch) -> None:
         """Sent by the next `send`; dropped if the node is gone."""
         if slot.node in self._connections:
             self._orders.setdefault(slot.node, []).append((slot.number, order))

@@ -77,7 +77,7 @@ class ForkServer:
 
 
 def kill(pid: int) -> None:
-    """End a slot process and its process group: whatever the user's code has started."""
+    """End a slot process and its process group: all that the user's code has started."""
     for end in (os.killpg, os.kill):  # a new process may not have its group yet
         with contextlib.suppress(ProcessLookupError, PermissionError):
             end(pid, signal.SIGKILL)
@@ -157,7 +157,8 @@ def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) 
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(channel.fileno())
-        with contextlib.suppress(OSError, AttributeError):  # Linux: end with the fork server, whatever runs
+        # Linux ends us with the fork server, also while a library of the user holds the interpreter's lock.
+        with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         from elastune.runtime.ray import slot as slots  # noqa: PLC0415  imported before the fork
 

@@ -199,8 +199,8 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bring:
-    """To a node: prefetch this model, the next one on this slot."""
+class Prefetch:
+    """To a node: fetch this model now, the next one on this slot."""
 
     model: Model
 
@@ -209,7 +209,7 @@ GangOrder = Join | Extend | Halt | Keep | Dissolve
 """To a gang that was formed."""
 Order = Form | GangOrder | Flush
 """To a slot process."""
-Orders = Sequence[tuple[int, Order | Bring]]
+Orders = Sequence[tuple[int, Order | Prefetch]]
 """To the slots of a node, by their numbers."""
 
 # News.
@@ -284,7 +284,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """The gang cannot go on. `fault`: the user's code is to blame, not the machine."""
+    """The gang cannot continue. `fault`: the user's code is to blame, not the machine."""
 
     gang: GangId
     at: float

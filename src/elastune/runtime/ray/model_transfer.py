@@ -21,7 +21,17 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import ElastuneError
 from elastune.model.ids import NodeId, Slot, TrialId
-from elastune.runtime.ray.messages import Bring, Broken, Dissolve, Form, GangId, Model, News, Order, Visited
+from elastune.runtime.ray.messages import (
+    Broken,
+    Dissolve,
+    Form,
+    GangId,
+    Model,
+    News,
+    Order,
+    Prefetch,
+    Visited,
+)
 from elastune.runtime.ray.slot_processes import SlotProcesses
 
 # Ray itself keeps smaller objects in its messages.
@@ -40,18 +50,18 @@ class ModelCarrier:
         self._report = report
         self._lock = threading.Lock()
         self._awaited: set[GangId] = set()
-        self._brought: dict[int, tuple[Model, Model]] = {}
+        self._prefetched: dict[int, tuple[Model, Model]] = {}
         """By slot: the model by its name in the object store, and with its bytes."""
         self._threads = ThreadPoolExecutor(max_workers=_CARRIERS * max(1, slots), thread_name_prefix="models")
 
-    def order(self, slot: int, order: Order | Bring) -> None:
+    def order(self, slot: int, order: Order | Prefetch) -> None:
         match order:
-            case Bring(model=model):
+            case Prefetch(model=model):
                 if not isinstance(model.data, bytes):
                     self._threads.submit(self._prefetch, slot, model)
             case Form(model=Model() as model) if not isinstance(model.data, bytes):
                 with self._lock:
-                    named, ready = self._brought.pop(slot, (None, None))
+                    named, ready = self._prefetched.pop(slot, (None, None))
                     # By its name in the store: after a loss there may be another model of as many visits.
                     if named is None or named.data != model.data:
                         self._awaited.add(order.gang)
@@ -69,7 +79,7 @@ class ModelCarrier:
     def _fetch_and_order(self, slot: int, form: Form, model: Model) -> None:
         try:
             form = replace(form, model=fetch(model))
-        except Exception as error:  # noqa: BLE001  whatever Ray raises: the node that had it is gone
+        except Exception as error:  # noqa: BLE001  Ray raises many kinds: the node that had it is gone
             if model.visits:
                 self._report_lost(form, error)
                 return
@@ -94,7 +104,7 @@ class ModelCarrier:
         except Exception:  # noqa: BLE001  fetched again, or reported, when it is needed
             return
         with self._lock:
-            self._brought[slot] = model, ready
+            self._prefetched[slot] = model, ready
 
     def _is_awaited(self, gang: GangId) -> bool:
         with self._lock:
@@ -210,6 +220,6 @@ class ModelSaver:
             self._store.write_underway(command.trial, command.iteration, command.visits, written)
         except ElastuneError as failed:
             error = str(failed)
-        except Exception as failed:  # noqa: BLE001  whatever Ray raises: the node that had it is gone
+        except Exception as failed:  # noqa: BLE001  Ray raises many kinds: the node that had it is gone
             error = f"{type(failed).__name__}: {failed}"
         self._over.append((command, error))

@@ -232,7 +232,7 @@ class RayRuntime:
         if lease.then is not None:
             following = self.models.newest(lease.then, elsewhere_than=slot)
             if following is not None:
-                self.fleet.order(slot, msg.Bring(model=following))
+                self.fleet.order(slot, msg.Prefetch(model=following))
 
     def _terms_of(self, lease: do.Train, node: NodeId) -> msg.GangTerms:
         until = None
