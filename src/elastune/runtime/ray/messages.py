@@ -129,14 +129,23 @@ class Model:
     tally: Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangMessage:
+    gang: GangId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangReport(GangMessage):
+    at: float
+
+
 # Orders.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(GangMessage):
     """Join a gang as this rank, load the checkpoint, and train."""
 
-    gang: GangId
     rank: int
     size: int
     config: Config
@@ -158,36 +167,29 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
-    gang: GangId
+class Join(GangMessage):
     meeting: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extend:
-    gang: GangId
+class Extend(GangMessage):
     terms: GangTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halt:
+class Halt(GangMessage):
     """End the lease after the present iteration."""
 
-    gang: GangId
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+class Keep(GangMessage):
     """Save durably, then dissolve."""
 
-    gang: GangId
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dissolve:
+class Dissolve(GangMessage):
     """Leave the gang. A process that has not left after `grace_s`, such as amid an iteration, is replaced."""
 
-    gang: GangId
     grace_s: float = 0.25
 
 
@@ -237,34 +239,28 @@ class SlotIdle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
-    gang: GangId
+class Listening(GangMessage):
     meeting: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GangBegan:
-    gang: GangId
-    at: float
+class GangBegan(GangReport):
+    """Training begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class Trained(GangReport):
     """Rows and durable checkpoints; `reason`: why the gang has stopped training."""
 
-    gang: GangId
-    at: float
     rows: tuple[RowMessage, ...] = ()
     saved: tuple[int, ...] = ()
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visited:
+class Visited(GangReport):
     """A visit is over. The last one of an iteration has its row."""
 
-    gang: GangId
-    at: float
     seconds: float
     load_s: float
     model: Model
@@ -275,19 +271,14 @@ class Visited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(GangReport):
     """The state after the last row is durable."""
-
-    gang: GangId
-    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class Broken(GangReport):
     """The gang cannot continue. `fault`: the user's code is to blame, not the machine."""
 
-    gang: GangId
-    at: float
     error: str
     fault: bool = True
     model_lost: bool = False
