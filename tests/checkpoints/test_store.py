@@ -16,7 +16,7 @@ import pytest
 
 import elastune
 from elastune.checkpoints.encoding import encode
-from elastune.checkpoints.folders import told
+from elastune.checkpoints.folders import storage_errors
 from elastune.checkpoints.store import Store, load_checkpoint
 from elastune.errors import ExecutionError, JobError
 from tests.waiting import PATIENCE_S
@@ -169,7 +169,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_checkpoint_and_no_rubbish(tm
     ],
 )
 def test_every_failure_says_what_where_and_what_to_do(error: Exception, message: str) -> None:
-    with pytest.raises(ExecutionError) as caught, told("write", "/here"):
+    with pytest.raises(ExecutionError) as caught, storage_errors("write", "/here"):
         raise error
     assert message in str(caught.value)
 

@@ -120,7 +120,7 @@ def wait_for_nobody(group: Group) -> tuple[str, int]:
 def test_a_worker_that_does_not_come_is_told_in_time_and_the_process_can_go_on(crew: Crew) -> None:
     message, _ = crew.run(1, wait_for_nobody)[0]
     assert "rank 0 of 2 could not form a gang at 127.0.0.1:" in message
-    assert "within 1 s (nothing was heard of rank 1)" in message
+    assert "within 1 s (no message from rank 1)" in message
     _, leaked = crew.run(1, wait_for_nobody)[0]
     assert not leaked
     assert crew.run(2, talk)[1][0] == 1

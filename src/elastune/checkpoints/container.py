@@ -3,14 +3,14 @@
     ELASTUNE | checksum | version | length of the description | length of all | description | buffers
 
 Checksum and version have 4 bytes, lengths 8, little-endian; buffers start at multiples of 64. The checksum
-(CRC-32) covers all that follows it. What the description means is decided in `encoding` and `decoding`.
-
-Numpy's data types as text and back, if their bytes are their values: no objects, nothing foreign.
+(CRC-32) covers all that follows it. `encoding` decides what the description means. Numpy's data types are
+written as text if their bytes are their values: no objects, no types of other packages.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import struct
 import warnings
@@ -33,11 +33,8 @@ _ALIGNED = 64
 
 
 def pack(description: object, buffers: Sequence[Buffer]) -> bytes:
-    """One copy of the buffers, whatever their size."""
-    text = json.dumps(
-        {"tree": description, "sizes": [len(buffer) for buffer in buffers]},
-        separators=(",", ":"), allow_nan=False,
-    ).encode("ascii")  # fmt: skip
+    content = {"tree": description, "sizes": [len(buffer) for buffer in buffers]}
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
     parts: list[Buffer] = [text]
     end = _START + len(text)
     for buffer in buffers:
@@ -52,7 +49,7 @@ def unpack(data: Buffer) -> tuple[Any, list[memoryview]]:
     """The description, and views into `data`."""
     view = memoryview(data).cast("B")
     if view[: len(MAGIC)] != MAGIC[: len(view)] or not len(view):
-        raise ExecutionError("this is not a checkpoint of Elastune: its first bytes are others")
+        raise ExecutionError("not an Elastune checkpoint (wrong magic bytes)")
     if len(view) < _START:
         raise ExecutionError(f"the checkpoint is cut off: it has only {len(view)} bytes")
     (checksum,) = _CHECKSUM.unpack_from(view, len(MAGIC))
@@ -61,12 +58,12 @@ def unpack(data: Buffer) -> tuple[Any, list[memoryview]]:
     if found != checksum:
         if version == VERSION and len(view) < total:
             raise ExecutionError(f"the checkpoint is cut off: it has {len(view):,} of {total:,} bytes")
-        raise ExecutionError("the checkpoint is damaged: its checksum does not fit its content")
+        raise ExecutionError("the checkpoint is damaged: its checksum does not match its content")
     if version != VERSION:
         raise ExecutionError(
             f"the checkpoint has version {version} of the format; this Elastune reads version {VERSION}"
         )
-    # From here on only a forger can have made a mistake.
+    # The checksum is right, so errors from here on are not accidents.
     try:
         content = json.loads(bytes(view[_START : _START + length]))
         return content["tree"], _buffers(view, _START + length, content["sizes"])
@@ -80,24 +77,21 @@ def _buffers(view: memoryview, end: int, sizes: Iterable[int]) -> list[memoryvie
         start = end + -end % _ALIGNED
         end = start + size
         if size < 0 or end > len(view):
-            raise ValueError(f"a buffer of {size} bytes lies outside")
+            raise ValueError(f"a buffer of {size} bytes is out of bounds")
         buffers.append(view[start:end])
     return buffers
 
 
 def _checksum(parts: Iterable[Buffer]) -> int:
-    value = 0
-    for part in parts:
-        value = zlib.crc32(part, value)
-    return value
+    return functools.reduce(lambda value, part: zlib.crc32(part, value), parts, 0)
 
 
 def dtype_to_text(dtype: np.dtype[Any]) -> str | None:
-    """None: the bytes of this type do not tell its values."""
+    """None: the bytes of this type are not its values."""
     if dtype.hasobject or dtype.kind not in "?biufcSUmMV":
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about metadata of a type, which are not part of its values
+        warnings.simplefilter("ignore")  # about metadata of a type, which is not part of its values
         text = repr(np.lib.format.dtype_to_descr(dtype))
     try:
         return text if text_to_dtype(text) == dtype else None

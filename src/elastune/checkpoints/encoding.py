@@ -1,4 +1,4 @@
-"""From a state to bytes.
+"""From a state to bytes and back. Only pickled objects, if allowed, can run code.
 
 Values that JSON has are written as they are; all others become lists that begin with a word:
 
@@ -8,8 +8,6 @@ Values that JSON has are written as they are; all others become lists that begin
     ["tensor", type, shape, buffer]  ["pickle", buffer]
 
 where `buffer` is the number of a buffer, and a value of a dict or sequence is written by the same rules.
-
-From bytes to a state, by the rules in `encoding`. Only pickled objects, if allowed, can run code.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from elastune.training.trainable import State
 from elastune.wording import seen
 
 _SAFE_INT = 2**53
+_MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, SyntaxError, RecursionError)
 
 
 def encode(state: State, *, pickles: bool = False) -> bytes:
@@ -40,9 +39,8 @@ def encode(state: State, *, pickles: bool = False) -> bytes:
     try:
         return pack(writer.write(state), writer.buffers)
     except RecursionError:
-        raise JobError(
-            "the state is nested too deep, or contains itself; expected some levels of dicts"
-        ) from None
+        error = "the state is nested too deep, or contains itself; expected some levels of dicts"
+        raise JobError(error) from None
 
 
 class _Writer:
@@ -68,17 +66,14 @@ class _Writer:
             np.bytes_: lambda value: ["numpy bytes", self._buffer(bytes(value))],
         }
         if (torch := sys.modules.get("torch")) is not None:
-            self._rules[torch.Tensor] = self._tensor
-            self._rules[torch.nn.Parameter] = self._tensor
+            self._rules |= dict.fromkeys((torch.Tensor, torch.nn.Parameter), self._tensor)
 
     def write(self, value: Any) -> object:
-        rule = self._rules.get(type(value))
-        if rule is None:
-            rule = self._scalar if isinstance(value, np.generic) else self._other
-        return rule(value)
+        other = self._scalar if isinstance(value, np.generic) else self._other
+        return self._rules.get(type(value), other)(value)
 
     def _inside(self, items: Iterable[tuple[object, Any]]) -> Iterator[object]:
-        """Written one after the other; when one is refused, the path leads to it."""
+        """One after the other; when one is refused, the path leads to it."""
         self._path.append(None)
         for key, value in items:
             self._path[-1] = key
@@ -95,10 +90,8 @@ class _Writer:
     def _dict(self, value: dict[Any, Any]) -> object:
         for key in value:
             if type(key) not in (str, int):
-                raise JobError(
-                    f"{self._where()} has the key {seen(key)}, a {_name_of(key)}; "
-                    "expected keys that are texts or whole numbers"
-                )
+                found = f"{self._where()} has the key {seen(key)}, a {_name_of(key)}"
+                raise JobError(f"{found}; expected keys that are texts or whole numbers")
         keys = [self.write(key) for key in value]
         return ["dict", *map(list, zip(keys, self._inside(value.items()), strict=True))]
 
@@ -115,9 +108,8 @@ class _Writer:
 
     def _scalar(self, value: Any) -> object:
         array = np.asarray(value)
-        if (dtype := dtype_to_text(array.dtype)) is None:
-            return self._other(value)
-        return ["scalar", dtype, self._buffer(_raw(array))]
+        dtype = dtype_to_text(array.dtype)
+        return self._other(value) if dtype is None else ["scalar", dtype, self._buffer(_raw(array))]
 
     def _tensor(self, value: Any) -> object:
         torch = sys.modules["torch"]
@@ -144,7 +136,7 @@ class _Writer:
 
 
 def _int(value: int) -> object:
-    """Python refuses to write very long numbers in decimal, and other readers of JSON lose digits."""
+    """Python refuses to write very long numbers in decimal, and other JSON readers lose digits."""
     return value if abs(value) <= _SAFE_INT else ["int", hex(value)]
 
 
@@ -167,24 +159,16 @@ def _name_of(value: object) -> str:
 
 
 def decode(data: Buffer, *, pickles: bool = False) -> State:
-    """Arrays and tensors are new ones that may be written to; tensors are on the CPU.
+    """Arrays and tensors are new and writable; tensors are on the CPU.
 
-    With `pickles`, objects that were pickled are loaded: only for data that you trust.
+    With `pickles`, pickled objects are loaded: only for data that you trust.
     """
     tree, buffers = unpack(data)
     try:
         return _Reader(buffers, pickles=pickles).read(tree)
     except ElastuneError:
         raise
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        SyntaxError,
-        RecursionError,
-    ) as error:
+    except _MALFORMED as error:
         raise ExecutionError(f"the checkpoint's description cannot be read: {error}") from error
 
 
@@ -222,21 +206,19 @@ class _Reader:
         return self._bytes(number).decode("utf-8", "surrogatepass")
 
     def _array(self, text: str, shape: list[int] | tuple[int, ...], number: int) -> Any:
-        dtype = text_to_dtype(text)
-        array = np.empty(shape, dtype)
-        _fill(
-            array.reshape(-1).view(np.uint8) if array.nbytes else array, array.nbytes, self._buffers[number]
-        )
+        array = np.empty(shape, text_to_dtype(text))
+        raw = array.reshape(-1).view(np.uint8) if array.nbytes else array
+        _fill(raw, array.nbytes, self._buffers[number])
         return array
 
     def _tensor(self, name: str, shape: list[int], number: int) -> Any:
         try:
-            import torch  # noqa: PLC0415  only for those who have tensors
+            import torch  # noqa: PLC0415  only for tensors
         except ImportError:
             raise ExecutionError("the checkpoint has tensors; to read them: pip install torch") from None
         dtype = getattr(torch, name)
         if not isinstance(dtype, torch.dtype):
-            raise TypeError(f"there is no type {name!r} of tensors")
+            raise TypeError(f"there is no tensor type {name!r}")
         tensor = torch.empty(shape, dtype=dtype)
         raw = tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else None
         _fill(raw, tensor.numel() * tensor.element_size(), self._buffers[number])
@@ -259,6 +241,6 @@ class _Reader:
 
 def _fill(raw: Any, size: int, buffer: memoryview) -> None:
     if len(buffer) != size:
-        raise ValueError(f"a buffer has {len(buffer)} bytes where {size} are due")
+        raise ValueError(f"a buffer has {len(buffer)} bytes; expected {size}")
     if size:
         raw[:] = np.frombuffer(buffer, np.uint8)

@@ -1,12 +1,6 @@
-"""What a storage that fails means, and what to do about it.
+"""A place for files by name: a local or shared folder, or any storage that fsspec can reach.
 
-A folder of this machine, or one that all machines share: written once, whole, and to stay.
-
-A folder elsewhere: whatever fsspec can reach.
-
-A place for files by name: a local folder, or anything that fsspec can reach.
-
-What the files are called is decided in `store`.
+Files are written whole and durably; a storage that fails is reported with advice. `store` names the files.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 from elastune.errors import ExecutionError, JobError
@@ -38,8 +32,8 @@ _ADVICE = {
 
 
 @contextlib.contextmanager
-def told(verb: str, path: str) -> Iterator[None]:
-    """Drivers raise errors of every kind; all of them mean that the storage did not do what it was told."""
+def storage_errors(verb: str, path: str) -> Iterator[None]:
+    """Turn the errors of a storage driver, which are of many kinds, into `ExecutionError`."""
     try:
         yield
     except ExecutionError:
@@ -56,17 +50,14 @@ def told(verb: str, path: str) -> Iterator[None]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFolder:
     root: str
-
-    @property
-    def is_local(self) -> bool:
-        return True
+    is_local: ClassVar[bool] = True
 
     def path(self, name: str) -> str:
         return str(Path(self.root, name))
 
     def write(self, name: str, data: bytes) -> None:
         path = Path(self.root, name)
-        with told("write", str(path)):
+        with storage_errors("write", str(path)):
             is_new = not path.parent.is_dir()
             path.parent.mkdir(parents=True, exist_ok=True)
             beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -84,26 +75,26 @@ class LocalFolder:
                 _sync(path.parent.parent)
 
     def read(self, name: str) -> bytes:
-        with told("read", self.path(name)):
+        with storage_errors("read", self.path(name)):
             return Path(self.root, name).read_bytes()
 
     def delete(self, name: str) -> None:
-        with told("delete", self.path(name)):
+        with storage_errors("delete", self.path(name)):
             Path(self.root, name).unlink(missing_ok=True)
 
     def names(self) -> Iterator[str]:
-        with told("list", self.root):
+        with storage_errors("list", self.root):
             for folder, _, files in os.walk(self.root):
                 for file in files:
                     yield Path(folder, file).relative_to(self.root).as_posix()
 
     def sweep(self) -> None:
-        with told("delete", self.root):
+        with storage_errors("delete", self.root):
             for path in Path(self.root).rglob(".*.tmp"):
                 path.unlink(missing_ok=True)
 
     def check_reach(self) -> None:
-        """Elsewhere the same path would be another folder, and its checkpoints would be missed later."""
+        """On another machine the same path would be another folder, without these checkpoints."""
         if not Path(self.root).is_dir():
             raise ExecutionError(
                 f"there is no folder {self.root} on this machine ({platform.node()}); expected one that all "
@@ -112,7 +103,7 @@ class LocalFolder:
 
 
 def _sync(folder: Path) -> None:
-    """A rename is durable when its folder is."""
+    """A rename is durable once its folder is."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -120,45 +111,41 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-# Stores of objects have no folders to be made; s3fs would make a bucket of a name that was misspelled.
+# Object stores have no folders to create; s3fs would create a bucket for a misspelled name.
 _FLAT = frozenset({"abfs", "abfss", "az", "gcs", "gs", "s3", "s3a"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFolder:
-    """Object stores replace a file as a whole; elsewhere the checksum tells a half-written one."""
+    """Object stores replace a file as a whole; in others, the checksum reveals a half-written one."""
 
     url: str
-
-    @property
-    def is_local(self) -> bool:
-        return False
+    is_local: ClassVar[bool] = False
 
     def path(self, name: str) -> str:
         return f"{self.url}/{name}"
 
     def write(self, name: str, data: bytes) -> None:
-        with told("write", self._shown(name)):
-            system, root = self._open()
-            path = f"{root}/{name}"
+        with storage_errors("write", self._shown(name)):
+            system, path = self._open(name)
             if self.url.partition("://")[0] not in _FLAT:
                 system.makedirs(path.rpartition("/")[0], exist_ok=True)
             system.pipe_file(path, data)
 
     def read(self, name: str) -> bytes:
-        with told("read", self._shown(name)):
-            system, root = self._open()
-            return bytes(system.cat_file(f"{root}/{name}"))
+        with storage_errors("read", self._shown(name)):
+            system, path = self._open(name)
+            return bytes(system.cat_file(path))
 
     def delete(self, name: str) -> None:
-        with told("delete", self._shown(name)), contextlib.suppress(FileNotFoundError):
-            system, root = self._open()
-            system.rm_file(f"{root}/{name}")
+        with storage_errors("delete", self._shown(name)), contextlib.suppress(FileNotFoundError):
+            system, path = self._open(name)
+            system.rm_file(path)
 
     def names(self) -> Iterator[str]:
-        with told("list", self._shown("")):
-            system, root = self._open()
-            system.invalidate_cache()  # others write there too
+        with storage_errors("list", self._shown("")):
+            system, root = self._open("")
+            system.invalidate_cache()  # other processes write there as well
             try:
                 found = system.find(root)
             except FileNotFoundError:
@@ -167,10 +154,10 @@ class RemoteFolder:
                 yield str(path).removeprefix(root).lstrip("/")
 
     def sweep(self) -> None:
-        """A storage of objects shows none before it is whole."""
+        """Nothing to do: an object store does not show half-written files."""
 
     def check_reach(self) -> None:
-        """The package that knows this kind of storage must be installed."""
+        """The fsspec driver of this storage must be installed."""
         scheme = self.url.partition("://")[0]
         try:
             import fsspec  # noqa: PLC0415  only for remote folders
@@ -181,20 +168,18 @@ class RemoteFolder:
         except ImportError as error:
             raise JobError(f"{scheme}:// needs another package on every machine: {error}") from None
         except ValueError:
-            raise JobError(
-                f"{scheme}:// is no storage that fsspec knows; expected a local folder, s3://bucket/folder, "
-                "gs://bucket/folder, ..."
-            ) from None
+            known = "a local folder, s3://bucket/folder, gs://bucket/folder, ..."
+            raise JobError(f"{scheme}:// is no storage that fsspec knows; expected {known}") from None
 
-    def _open(self) -> tuple[Any, str]:
-        """Anew each time: fsspec keeps what it opened, one for each process."""
+    def _open(self, name: str) -> tuple[Any, str]:
+        """The file system, which fsspec caches per process, and the path in it."""
         import fsspec  # noqa: PLC0415
 
         system, root = fsspec.url_to_fs(self.url)
-        return system, root.rstrip("/")
+        return system, f"{root.rstrip('/')}/{name}".rstrip("/")
 
     def _shown(self, name: str) -> str:
-        """Without what may be a password."""
+        """Without credentials."""
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         return f"{parts.scheme}://{host}{parts.path}/{name}".rstrip("/")
@@ -209,28 +194,24 @@ class StoreFolder(Protocol):
     def path(self, name: str) -> str: ...
 
     def write(self, name: str, data: bytes) -> None:
-        """When this returns, the file is durable; until then, the one that was there before is."""
-        ...
+        """When this returns, the file is durable; until then, its previous content is."""
 
     def read(self, name: str) -> bytes: ...
 
     def delete(self, name: str) -> None:
-        """A file that is not there is fine."""
-        ...
+        """A missing file is not an error."""
 
     def names(self) -> Iterator[str]: ...
 
     def sweep(self) -> None:
-        """Remove files that were half written when their writer died. Nobody writes now."""
-        ...
+        """Remove files that were half written when their writer died. Only while no process writes."""
 
     def check_reach(self) -> None:
-        """Raises if this machine cannot have the folder. Cheap: nothing is written, nobody is asked."""
-        ...
+        """Raises if this machine cannot reach the folder. Cheap: writes nothing, asks no server."""
 
 
 def open_folder(where: str | Path) -> StoreFolder:
-    """Nothing is touched yet. A local path becomes absolute: other processes have other working folders."""
+    """Reads and writes nothing. A local path becomes absolute: processes differ in working folder."""
     text = os.fspath(where)
     if "://" not in text or text.startswith("file://"):
         return LocalFolder(root=str(Path(text.removeprefix("file://")).expanduser().absolute()))

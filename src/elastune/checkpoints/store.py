@@ -1,4 +1,4 @@
-"""The checkpoints of a run: which there are, and what their files are called."""
+"""The checkpoints of a run and the names of their files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.checkpoints.container import Buffer
 from elastune.checkpoints.encoding import decode
 from elastune.checkpoints.folders import StoreFolder, open_folder
 from elastune.errors import ExecutionError
@@ -20,7 +19,7 @@ _UNDERWAY = re.compile(r"trial-[0-9]{5,}/underway-[0-9]{6,}-[0-9]{4,}\.ckpt")
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`trial-00007/iteration-000012.ckpt` in a folder, here or elsewhere; it can be pickled and sent."""
+    """`trial-00007/iteration-000012.ckpt` in a local or remote folder; it can be pickled and sent."""
 
     folder: StoreFolder
 
@@ -31,7 +30,7 @@ class Store:
 
     @property
     def is_local(self) -> bool:
-        """It may be a folder that all machines share, though."""
+        """A local path; all machines may still share it."""
         return self.folder.is_local
 
     def path(self, trial: int, iteration: int) -> str:
@@ -45,10 +44,9 @@ class Store:
         return self.folder.read(_name(trial, iteration))
 
     def delete(self, trial: int, iteration: int) -> None:
-        """One that is not there is fine."""
         self.folder.delete(_name(trial, iteration))
 
-    # Amid an iteration, where models hop: after so many visits of `iteration`.
+    # Amid an iteration, where models hop: after `visits` visits of `iteration`.
 
     def write_underway(self, trial: int, iteration: int, visits: int, data: bytes) -> None:
         self.folder.write(_underway(trial, iteration, visits), data)
@@ -60,41 +58,38 @@ class Store:
         self.folder.delete(_underway(trial, iteration, visits))
 
     def tidy_underway(self) -> None:
-        """All of them, at a good end."""
+        """Delete all of them, when the run has completed."""
         for name in self.folder.names():
             if _UNDERWAY.fullmatch(name):
                 self.folder.delete(name)
 
     def list(self) -> tuple[tuple[int, int], ...]:
-        """Trial and iteration of each, in order. Files of other names are left alone."""
+        """Trial and iteration of each, in order. Files with other names are ignored."""
         found = (_NAME.fullmatch(name) for name in self.folder.names())
         return tuple(sorted((int(match[1]), int(match[2])) for match in found if match))
 
     def check(self) -> None:
-        """Write and delete something, so that a folder that cannot be written is told before the run."""
+        """Write and delete a file, so that a folder that is not writable is reported before the run."""
         name = f".probe-{secrets.token_hex(4)}"
         self.folder.write(name, b"elastune")
         self.folder.delete(name)
 
     def sweep(self) -> None:
-        """Remove what was half written when its writer died; only when nobody writes."""
+        """Remove half-written files of writers that died; only while no process writes."""
         self.folder.sweep()
 
     def check_reach(self) -> None:
-        """On another machine than the one of `check`: is the folder there too, or its driver installed?"""
+        """On other machines than that of `check`: raises if the folder, or its driver, is missing."""
         self.folder.check_reach()
 
 
 def load_checkpoint(path: str | Path, *, pickles: bool = False) -> State:
     """The state in a file that a run has kept, such as that of its best trial; see `docs/trainables.md`.
 
-    With `pickles`, objects that were pickled are loaded, which runs code: only for files that you trust.
+    With `pickles`, pickled objects are loaded, which runs code: only for files that you trust.
     """
     folder, _, name = os.fspath(path).rpartition("/")
-    return _decoded(open_folder(folder or ".").read(name), str(path), pickles=pickles)
-
-
-def _decoded(data: Buffer, path: str, *, pickles: bool) -> State:
+    data = open_folder(folder or ".").read(name)
     try:
         return decode(data, pickles=pickles)
     except ExecutionError as error:

@@ -1,13 +1,9 @@
-"""What is known of partitioned data before any of it is loaded.
+"""Partitioned data as it is known before any of it is loaded.
 
-Which machines have which partition, as the user writes it: the availability map.
-
-Files into partitions: neighbours stay together, and the largest partition is as small as can be.
-
-`data.json`: what `split` made of some data.
-
-It is written twice: as unfinished before the files, as whole after them. So a split
-that was interrupted is never taken for a whole one.
+A dataset lists its partitions and the machines that have them (the availability map of the user). `group`
+puts files into partitions: neighbours stay together, and the largest partition is as small as possible.
+`data.json`, the manifest of `split`, is written twice, as unfinished before the files and as whole after
+them, so an interrupted split is never taken for a whole one.
 """
 
 from __future__ import annotations
@@ -15,23 +11,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from elastune.data.files import File, look, read_if_there, replace_file, told
+from elastune.data.files import File, file_errors, look, read_if_there, replace_file
 from elastune.errors import InvariantError, JobError
 from elastune.wording import plural, seen, without_secrets
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One or several files that are read together, as one piece.
+    """One or several files that are read together.
 
-    `rows` is None, and `bytes` 0, where only loading tells. `hosts` are names or addresses of the machines
-    that have it; empty: all have. `modified` tells when the files were changed, in the storage's own words.
+    `rows` is None, and `bytes` 0, if they are known only after loading. `hosts` are names or addresses of the
+    machines that have it; empty: all have. `modified`: when each file was changed, as the storage writes it.
     """
 
     number: int
@@ -44,9 +40,9 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Travels to the workers, which read their partitions themselves.
+    """Sent to the workers, which read their partitions themselves.
 
-    `reader` names the user's function that reads a file; `reader_pickled` is one that was given as it is.
+    `reader` names the user's function that reads a file; `reader_pickled` is one given as an object.
     `seed` is the one that `split` shuffled with.
     """
 
@@ -57,7 +53,7 @@ class Dataset:
     seed: int | None = None
 
     def partition(self, number: int, *, validation: bool = False) -> Partition:
-        """By its number; training and validation are counted apart."""
+        """By its number; training and validation are numbered separately."""
         parts = self.validation if validation else self.training
         if not 0 <= number < len(parts):
             kind = "validation" if validation else "training"
@@ -65,41 +61,37 @@ class Dataset:
         return parts[number]
 
     def fingerprint(self) -> str:
-        """The same for the same data, also where they lie in another folder or on other hosts."""
+        """The same for the same data, also in another folder or on other hosts."""
         reader = self.reader and re.split(r"[/\\]", self.reader)[-1]
         facts = [_facts(self.training), _facts(self.validation), reader]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _facts(parts: Sequence[Partition]) -> list[object]:
-    return [[_names(part), part.rows, part.bytes, list(part.modified)] for part in parts]
-
-
-def _names(part: Partition) -> list[str]:
-    return [source.rsplit("/", 1)[-1] for source in part.sources]
+    names = [[source.rsplit("/", 1)[-1] for source in part.sources] for part in parts]
+    return [
+        [name, part.rows, part.bytes, list(part.modified)] for name, part in zip(names, parts, strict=True)
+    ]
 
 
 Hosts: TypeAlias = Mapping[int, Iterable[str]]
-"""By the number of the partition; partitions that are left out are everywhere."""
+"""By the number of the partition; all machines have the partitions that are left out."""
 
 
 def read_hosts(hosts: Hosts | None, partitions: int, name: str) -> dict[int, tuple[str, ...]]:
-    """Checked; every partition that is named has at least one."""
+    """Checked: every partition that is named has at least one host."""
     if hosts is None:
         return {}
     if not isinstance(hosts, Mapping):
-        raise JobError(
-            f"{name} is {seen(hosts)}; expected hosts by the number of a partition: {{0: ['node-a']}}"
-        )
+        raise JobError(f"{name} is {seen(hosts)}; expected hosts by partition number: {{0: ['node-a']}}")
     if hosts and not partitions:
-        raise JobError(f"{name} is given, but there are no partitions that it could be about")
+        raise JobError(f"{name} is given, but there are no partitions")
     read = {}
     for number, names in hosts.items():
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < partitions:
-            raise JobError(
-                f"{name} has partition {seen(number)}; there {'is' if partitions == 1 else 'are'} "
-                f"{plural(partitions, 'partition')}, expected numbers from 0 to {partitions - 1}"
-            )
+            there = f"there {'is' if partitions == 1 else 'are'} {plural(partitions, 'partition')}"
+            expected = f"expected numbers from 0 to {partitions - 1}"
+            raise JobError(f"{name} has partition {seen(number)}; {there}, {expected}")
         listed = (names,) if isinstance(names, str) else tuple(names)
         if not listed or not all(isinstance(each, str) and each for each in listed):
             raise JobError(
@@ -111,9 +103,10 @@ def read_hosts(hosts: Hosts | None, partitions: int, name: str) -> dict[int, tup
 
 
 def group(sizes: Sequence[int], count: int) -> list[range]:
-    """`count` runs of numbers, none empty: the largest sum is the least possible, the others much alike."""
+    """`count` ranges, none empty: the largest sum is the least possible, the others about equal."""
     sums = [0, *accumulate(sizes)]
-    largest = _least_largest(sums, max(sizes), count)
+    candidates = range(max(sizes), sums[-1])
+    largest = candidates.start + bisect_left(candidates, True, key=lambda most: _fits(sums, 0, most, count))
     groups: list[range] = []
     start = 0
     for left in range(count, 0, -1):
@@ -126,19 +119,8 @@ def group(sizes: Sequence[int], count: int) -> list[range]:
     return groups
 
 
-def _least_largest(sums: Sequence[int], low: int, count: int) -> int:
-    high = sums[-1]
-    while low < high:
-        middle = (low + high) // 2
-        if _fits(sums, 0, middle, count):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
 def _fits(sums: Sequence[int], start: int, largest: int, count: int) -> bool:
-    """Whether the files from `start` go into so many groups when each takes all it can."""
+    """Whether the files from `start` fit into `count` groups when each takes all it can."""
     end = len(sums) - 1
     while start < end and count:
         start = _reach(sums, start, largest)
@@ -147,7 +129,7 @@ def _fits(sums: Sequence[int], start: int, largest: int, count: int) -> bool:
 
 
 def _reach(sums: Sequence[int], start: int, largest: int) -> int:
-    """Where a group that begins at `start` has to end."""
+    """The latest end of a group that begins at `start`."""
     return bisect_right(sums, sums[start] + largest) - 1
 
 
@@ -163,7 +145,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRecipe:
-    """What decides every byte of a split; `data` is a hash of the arrays."""
+    """What determines every byte of a split; `data` is a hash of the arrays."""
 
     data: str
     seed: int
@@ -173,10 +155,8 @@ class SplitRecipe:
 
     def differences(self, other: SplitRecipe) -> list[str]:
         mine, theirs = asdict(self), asdict(other)
-        names = [name for name, value in mine.items() if theirs[name] != value]
-        return [
-            name if name == "data" else f"{name} {theirs[name]} instead of {mine[name]}" for name in names
-        ]
+        names = [name for name in mine if theirs[name] != mine[name]]
+        return [n if n == "data" else f"{n} {theirs[n]} instead of {mine[n]}" for n in names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,17 +174,17 @@ class Manifest:
     validation: tuple[Piece, ...] = ()
 
 
-def write(folder: str, manifest: Manifest) -> None:
+def write_manifest(folder: str, manifest: Manifest) -> None:
     text = json.dumps({_MARK: _VERSION, **asdict(manifest)}, indent=1)
     path = f"{folder}/{NAME}"
-    with told(path, "written"):
+    with file_errors(path, "written"):
         replace_file(path, f"{text}\n".encode())
 
 
 def find_manifest(folder: str) -> Manifest | None:
-    """That of a folder, if it has one, whole or not. A file of that name may be somebody's data, too."""
+    """The manifest in a folder, whole or not; None also if `data.json` is a file of the user."""
     path = f"{folder}/{NAME}"
-    with told(path, "read"):
+    with file_errors(path, "read"):
         content = read_if_there(path)
     if content is None or f'"{_MARK}"'.encode() not in content:
         return None
@@ -217,16 +197,8 @@ def find_manifest(folder: str) -> Manifest | None:
         ) from None
 
 
-def check_whole(folder: str, manifest: Manifest) -> None:
-    if not manifest.is_whole:
-        raise JobError(
-            f"{without_secrets(folder)}: a split of data was interrupted here; call elastune.data.split "
-            "again, which writes all of it anew"
-        )
-
-
 def check_file(folder: str, piece: Piece) -> File:
-    """A file that is not as it was written makes the rest of the manifest doubtful."""
+    """Raises if the size differs from the manifest, whose other facts are then in doubt as well."""
     found = look(f"{folder}/{piece.file}")
     if found.size != piece.bytes:
         raise JobError(
@@ -239,13 +211,10 @@ def check_file(folder: str, piece: Piece) -> File:
 def _parse(content: Any) -> Manifest:
     if content[_MARK] != _VERSION:
         raise ValueError(f"version {content[_MARK]}")
-    return Manifest(
-        is_whole=bool(content["is_whole"]),
-        recipe=SplitRecipe(**content["recipe"]),
-        training=_pieces(content["training"]),
-        validation=_pieces(content["validation"]),
+    training, validation = (
+        tuple(Piece(**each) for each in content[kind]) for kind in ("training", "validation")
     )
-
-
-def _pieces(written: list[Mapping[str, Any]]) -> tuple[Piece, ...]:
-    return tuple(Piece(**each) for each in written)
+    recipe = SplitRecipe(**content["recipe"])
+    return Manifest(
+        is_whole=bool(content["is_whole"]), recipe=recipe, training=training, validation=validation
+    )

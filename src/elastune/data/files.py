@@ -1,7 +1,4 @@
-"""What it means that a file cannot be read, and what to do about it.
-
-Files of this machine or of a storage that fsspec can reach: found, put in order, opened.
-"""
+"""Files of this machine or of a storage that fsspec can reach: found, ordered, opened, and their errors."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from elastune.wording import seen, several, without_secrets
 
 
 @contextlib.contextmanager
-def told(path: str, verb: str) -> Iterator[None]:
-    """`verb` ends "cannot be ...". Libraries raise errors of every kind for content that is wrong."""
+def file_errors(path: str, verb: str) -> Iterator[None]:
+    """Turn errors into ours; `verb` ends "cannot be ...". Libraries raise any kind for wrong content."""
     shown = without_secrets(path)
     try:
         yield
@@ -35,7 +32,7 @@ def told(path: str, verb: str) -> Iterator[None]:
     except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
         raise JobError(f"{shown}: cannot be {verb}: {error.strerror}") from None
     except OSError as error:
-        if error.errno is None:  # pyarrow's way to say that the content is wrong
+        if error.errno is None:  # pyarrow raises it for wrong content
             raise JobError(f"{shown}: cannot be {verb}: {_first_line(error)}") from error
         raise ExecutionError(f"{shown}: cannot be {verb} now: {_first_line(error)}") from error
     except Exception as error:
@@ -48,7 +45,7 @@ def _first_line(error: Exception) -> str:
 
 
 Where: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
-"""A folder, a file, a pattern such as `data/*.npz`, one of them as a URL; or several files."""
+"""A folder, a file, a pattern such as `data/*.npz`, or one of them as a URL; or several files."""
 
 _CHANGED = ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "created")
 _HIDDEN = (".", "_")
@@ -63,24 +60,23 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """`folder` is None where single files were named, or a pattern."""
+    """`folder` is None if files or a pattern were given."""
 
     folder: str | None
     paths: tuple[str, ...]
 
 
 def find(where: Where) -> Found:
-    """In natural order, `part-2` before `part-10`; files that are listed stay in the order of the list."""
+    """In natural order, `part-2` before `part-10`; a list of files keeps its order."""
     if isinstance(where, str | os.PathLike):
         place = absolute(where)
-        found = _find_elsewhere(place) if _is_url(place) else _find_here(place)
+        found = _find_remote(place) if _is_url(place) else _find_local(place)
     else:
         try:
             listed = tuple(absolute(path) for path in where)
         except TypeError:
-            raise JobError(
-                f"data: {seen(where)}; expected a folder, a pattern, a URL or a list of files"
-            ) from None
+            error = f"data: {seen(where)}; expected a folder, a pattern, a URL or a list of files"
+            raise JobError(error) from None
         found = Found(folder=None, paths=listed)
         if len(set(listed)) < len(listed):
             twice = sorted({path for path in listed if listed.count(path) > 1})
@@ -91,7 +87,7 @@ def find(where: Where) -> Found:
 
 
 def absolute(where: str | os.PathLike[str]) -> str:
-    """Workers have other working folders."""
+    """Workers may have other working folders."""
     text = os.fspath(where)
     if _is_url(text):
         return text.rstrip("/")
@@ -99,8 +95,7 @@ def absolute(where: str | os.PathLike[str]) -> str:
 
 
 def look(path: str) -> File:
-    """How large it is and when it was changed."""
-    with told(path, "read"):
+    with file_errors(path, "read"):
         if not _is_url(path):
             status = Path(path).stat()
             return File(path=path, size=status.st_size, modified=str(status.st_mtime_ns))
@@ -115,7 +110,6 @@ def is_here(path: str) -> bool:
 
 
 def open_file(path: str, mode: str = "rb") -> IO[bytes]:
-    """One that can be read from anywhere in it."""
     if not _is_url(path):
         return cast("IO[bytes]", Path(path).open(mode))
     system, inside = _connect(path)
@@ -139,7 +133,7 @@ def read_if_there(path: str) -> bytes | None:
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Whole or not at all: a storage of objects works like that, a disk needs another name first."""
+    """Whole or not at all: an object store guarantees that, a disk needs a rename."""
     if _is_url(path):
         system, inside = _connect(path)
         system.pipe_file(inside, content)
@@ -150,12 +144,12 @@ def replace_file(path: str, content: bytes) -> None:
 
 
 def natural(text: str) -> list[Any]:
-    """The key of an order in which 2 comes before 10."""
+    """A sort key with 2 before 10."""
     pieces = re.split(r"([0-9]+)", text)
     return [*(int(piece) if number % 2 else piece for number, piece in enumerate(pieces)), text]
 
 
-def _find_here(place: str) -> Found:
+def _find_local(place: str) -> Found:
     path = Path(place)
     if path.is_file():
         return Found(folder=None, paths=(place,))
@@ -166,7 +160,7 @@ def _find_here(place: str) -> Found:
                 "data/*.npz, or a list of files"
             )
         return Found(folder=None, paths=_in_order(glob.glob(place, recursive=True)))  # noqa: PTH207  absolute
-    with told(place, "listed"):
+    with file_errors(place, "listed"):
         return Found(folder=place, paths=_in_order(str(each) for each in path.iterdir()))
 
 
@@ -175,9 +169,9 @@ def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(files, key=natural))
 
 
-def _find_elsewhere(url: str) -> Found:
+def _find_remote(url: str) -> Found:
     system, inside = _connect(url)
-    with told(url, "listed"):
+    with file_errors(url, "listed"):
         is_folder = False
         if glob.has_magic(inside):
             paths = system.glob(inside)
@@ -186,14 +180,14 @@ def _find_elsewhere(url: str) -> Found:
         else:
             paths = [inside]
         paths = [path for path in paths if _is_shown(path) and not system.isdir(path)]
-        # A URL may say more than the path inside: a host, a user.
+        # A URL may have more than the path inside: a host, a user.
         start = url.removesuffix(inside) if url.endswith(inside) else None
         urls = (system.unstrip_protocol(path) if start is None else start + path for path in paths)
         return Found(folder=url if is_folder else None, paths=tuple(sorted(urls, key=natural)))
 
 
 def _is_shown(path: str) -> bool:
-    """`.crc` files, `_SUCCESS` and their like lie beside data."""
+    """`.crc` files, `_SUCCESS` and the like are not data."""
     return not path.rstrip("/").rsplit("/", 1)[-1].startswith(_HIDDEN)
 
 
@@ -202,10 +196,10 @@ def _is_url(text: str) -> bool:
 
 
 def _connect(url: str) -> tuple[Any, str]:
-    """The storage, and the path inside it. fsspec keeps what it opened, one for each process."""
+    """The file system, which fsspec caches per process, and the path in it."""
     scheme = url.partition("://")[0]
     try:
-        import fsspec  # noqa: PLC0415  only for what lies elsewhere
+        import fsspec  # noqa: PLC0415  only for URLs
     except ImportError:
         raise JobError(f"{scheme}:// needs fsspec; pip install fsspec, or give a local folder") from None
     try:

@@ -1,43 +1,39 @@
-"""What a file has in it, told by its headers: columns and rows. All partitions have the same columns.
+"""The file formats that are known, by suffix: how to read a file, and its columns and rows from its headers.
 
-CSV and Parquet, read by pyarrow: a dict with an array for each column.
-
-Missing numbers become NaN, texts are arrays of Python's texts, lists of the same length an array with two
-dimensions. The types of a CSV file are told by its values.
-
-Files of numpy. Objects in them are not read: unpickling runs code.
-
-`np.savez(file, x=..., y=...)` gives a dict of arrays, `np.savez(file, x, y)` a tuple of them; a file with
-nothing but `array` is that array.
-
-The formats that are known, by the ends of the files' names.
+CSV and Parquet are read by pyarrow into a dict with an array for each column. Missing numbers become NaN,
+texts are arrays of Python's texts, lists of the same length an array with two dimensions. The types of a CSV
+file follow from its values. Numpy: `np.savez(file, x=..., y=...)` gives a dict of arrays, `np.savez(file, x,
+y)` a tuple of them; a file with nothing but `array` is that array. Objects in numpy files are not read:
+unpickling runs code. All partitions must have the same columns.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from elastune.data.files import open_file, told
+from elastune.data.files import file_errors, open_file
 from elastune.errors import JobError
 from elastune.wording import several, without_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContents:
-    """`columns` has the kind of each by its name; an empty kind is one that only reading tells."""
+    """`columns` maps names to kinds; an empty kind is known only after reading."""
 
     rows: int
     columns: Mapping[str, str]
 
 
 def check_alike(path: str, found: FileContents, first_path: str, first: FileContents) -> None:
-    """Models trained on one partition meet the columns of all others."""
+    """A model visits all partitions, so all need the same columns."""
     missing = [name for name in first.columns if name not in found.columns]
     added = [name for name in found.columns if name not in first.columns]
     wrong = [f"has no {several(missing)}"] if missing else []
@@ -56,24 +52,25 @@ def check_alike(path: str, found: FileContents, first_path: str, first: FileCont
 
 def outline_csv(path: str) -> FileContents:
     """Counted by the parser that reads the file later: a quoted newline is no row. One column is enough."""
-    pa, csv = _csv()
+    pa, csv = _pyarrow("csv", "CSV")
+    parsing = csv.ParseOptions(newlines_in_values=True)
     with open_file(path) as file:
-        names = csv.open_csv(file, parse_options=_parsing(csv)).schema.names
+        names = csv.open_csv(file, parse_options=parsing).schema.names
     with open_file(path) as file:
         only = csv.ConvertOptions(include_columns=names[:1], column_types={names[0]: pa.binary()})
-        batches = csv.open_csv(file, parse_options=_parsing(csv), convert_options=only)
+        batches = csv.open_csv(file, parse_options=parsing, convert_options=only)
         rows = sum(batch.num_rows for batch in batches)
     return FileContents(rows=rows, columns=dict.fromkeys(names, ""))
 
 
 def read_csv(path: str) -> dict[str, npt.NDArray[Any]]:
-    _, csv = _csv()
+    _, csv = _pyarrow("csv", "CSV")
     with open_file(path) as file:
-        return _columns(csv.read_csv(file, parse_options=_parsing(csv)))
+        return _columns(csv.read_csv(file, parse_options=csv.ParseOptions(newlines_in_values=True)))
 
 
 def outline_parquet(path: str) -> FileContents:
-    parquet = _parquet()
+    _, parquet = _pyarrow("parquet", "Parquet")
     with open_file(path) as file:
         opened = parquet.ParquetFile(file)
         kinds = {field.name: str(field.type) for field in opened.schema_arrow}
@@ -81,7 +78,7 @@ def outline_parquet(path: str) -> FileContents:
 
 
 def read_parquet(path: str) -> dict[str, npt.NDArray[Any]]:
-    parquet = _parquet()
+    _, parquet = _pyarrow("parquet", "Parquet")
     with open_file(path) as file:
         return _columns(parquet.ParquetFile(file).read())
 
@@ -89,10 +86,7 @@ def read_parquet(path: str) -> dict[str, npt.NDArray[Any]]:
 def _columns(table: Any) -> dict[str, npt.NDArray[Any]]:
     if len(set(table.column_names)) < table.num_columns:
         raise JobError("two of its columns have the same name; expected a name for each")
-    arrays = {name: _array(table.column(name)) for name in table.column_names}
-    for array in arrays.values():
-        array.flags.writeable = False  # as in `numpy_files`
-    return arrays
+    return {name: _protected(_array(table.column(name))) for name in table.column_names}
 
 
 def _array(column: Any) -> npt.NDArray[Any]:
@@ -100,7 +94,7 @@ def _array(column: Any) -> npt.NDArray[Any]:
     import pyarrow.compute  # type: ignore[import-untyped]  # noqa: PLC0415
 
     kind = column.type
-    if pa.types.is_null(kind):  # nothing in it, though other files may have numbers there
+    if pa.types.is_null(kind):  # an empty column, which may have numbers in other files
         return np.full(len(column), np.nan)
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -112,25 +106,12 @@ def _array(column: Any) -> npt.NDArray[Any]:
     return np.asarray(column.to_numpy())
 
 
-def _csv() -> tuple[Any, Any]:
+def _pyarrow(module: str, kind: str) -> tuple[Any, Any]:
+    """The package and one of its modules: an extra, slow to import."""
     try:
-        import pyarrow as pa  # noqa: PLC0415  an extra, slow to import
-        from pyarrow import csv  # noqa: PLC0415
+        return importlib.import_module("pyarrow"), importlib.import_module(f"pyarrow.{module}")
     except ImportError:
-        raise JobError("reading CSV needs pyarrow; pip install 'elastune[parquet]'") from None
-    return pa, csv
-
-
-def _parsing(csv: Any) -> Any:
-    return csv.ParseOptions(newlines_in_values=True)
-
-
-def _parquet() -> Any:
-    try:
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise JobError("reading Parquet needs pyarrow; pip install 'elastune[parquet]'") from None
-    return parquet
+        raise JobError(f"reading {kind} needs pyarrow; pip install 'elastune[parquet]'") from None
 
 
 SINGLE = "array"
@@ -138,7 +119,7 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 def numbered(count: int) -> tuple[str, ...]:
-    """The names that numpy gives to arrays without names."""
+    """Numpy's names for arrays without names."""
     return tuple(f"arr_{number}" for number in range(count))
 
 
@@ -164,8 +145,7 @@ def outline_npz(path: str) -> FileContents:
 
 def read_npy(path: str) -> Any:
     with open_file(path) as file:
-        array = np.load(file, allow_pickle=False)
-    return _protected(array)
+        return _protected(np.load(file, allow_pickle=False))
 
 
 def read_npz(path: str) -> Any:
@@ -178,7 +158,7 @@ def read_npz(path: str) -> Any:
 
 
 def write_npz(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """As numpy's `savez`, which cannot have a column called `file`. The same arrays give the same bytes."""
+    """Like numpy's `savez`, which cannot have a column called `file`. The same arrays give the same bytes."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
@@ -186,7 +166,7 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def _protected(array: Any) -> Any:
-    """Trials that visit a partition share it: what one of them changed, the next would see."""
+    """The trials that visit a partition share it, so none may change it."""
     array.flags.writeable = False
     return array
 
@@ -208,9 +188,7 @@ def _outline(headers: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> Fi
             "numbers, or texts as a numpy array of texts (astype(str))"
         )
     if bare := [name for name, (shape, _) in headers.items() if not shape]:
-        raise JobError(
-            f"{several(bare)} has no dimensions; expected arrays whose first dimension counts rows"
-        )
+        raise JobError(f"{several(bare)} has no dimensions; expected arrays: the first dimension counts rows")
     rows = {name: shape[0] for name, (shape, _) in headers.items()}
     if len(set(rows.values())) > 1:
         lengths = several(f"{name}: {count}" for name, count in rows.items())
@@ -220,14 +198,14 @@ def _outline(headers: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> Fi
 
 
 def _kind(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
-    """Texts may be longer in one file than in another."""
+    """Without the length of texts, which may differ between files."""
     name = "texts" if dtype.kind in "US" else str(dtype)
     return name + "".join(f"[{size}]" for size in shape[1:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """`outline` looks at a file without reading its data, `read` gives arrays."""
+    """`outline` reads the headers of a file, `read` its arrays."""
 
     name: str
     outline: Callable[[str], FileContents]
@@ -258,23 +236,24 @@ def format_of(path: str) -> Format:
 
 
 def outline(path: str) -> FileContents:
-    """Every error names the file."""
-    known = format_of(path)
-    with told(path, f"read as {known.name}"):
-        try:
-            found = known.outline(path)
-        except JobError as error:
-            raise JobError(f"{without_secrets(path)}: {error}") from None
+    with _named_errors(path) as known:
+        found = known.outline(path)
     if not found.rows:
         raise JobError(f"{without_secrets(path)}: there are no rows in it; leave the file out")
     return found
 
 
 def read(path: str) -> Any:
-    """Every error names the file."""
+    with _named_errors(path) as known:
+        return known.read(path)
+
+
+@contextlib.contextmanager
+def _named_errors(path: str) -> Iterator[Format]:
+    """The format of a file; errors in the block name the file."""
     known = format_of(path)
-    with told(path, f"read as {known.name}"):
+    with file_errors(path, f"read as {known.name}"):
         try:
-            return known.read(path)
+            yield known
         except JobError as error:
             raise JobError(f"{without_secrets(path)}: {error}") from None

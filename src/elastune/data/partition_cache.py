@@ -1,8 +1,7 @@
-"""Arrays that do not fit into memory, in files that the process maps: the system keeps what is in use.
+"""The partitions that one worker process holds: loaded once, kept while there is room.
 
-How much memory data take, and how that is written for people.
-
-What one worker process holds of a dataset: loaded once, kept while there is room.
+Arrays that do not fit into memory go to files that the process maps: the system keeps what is in use. Also
+here: how much memory data take, and how that is written for people.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from elastune.wording import several
 
 
 def spill(data: Any, folder: str) -> Any:
-    """The same data, on disk. The files have no names, so they end with the process, however it ends."""
+    """The same data, on disk. The files have no names, so they vanish with the process."""
     if isinstance(data, Mapping):
         return {name: spill(each, folder) for name, each in data.items()}
     if isinstance(data, tuple):
@@ -61,7 +60,7 @@ _LOOKED_AT = 1000
 
 
 def format_bytes(count: int) -> str:
-    """`512 bytes`, `1.5 MB`, in powers of ten as the job file has it."""
+    """`512 bytes`, `1.5 MB`: powers of ten, as in the job file."""
     for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if count >= size:
             return f"{count / size:.3g} {unit}"
@@ -71,11 +70,8 @@ def format_bytes(count: int) -> str:
 def measure(data: Any) -> int:
     """Exact for arrays, tensors and data frames; of long lists of objects a part is measured."""
     known: set[int] = set()
-    if isinstance(data, Mapping):
-        return sum(_measure(column, known) for column in data.values())
-    if isinstance(data, tuple):
-        return sum(_measure(column, known) for column in data)
-    return _measure(data, known)
+    columns = data.values() if isinstance(data, Mapping) else data if isinstance(data, tuple) else (data,)
+    return sum(_measure(column, known) for column in columns)
 
 
 def _measure(value: Any, known: set[int]) -> int:
@@ -90,7 +86,7 @@ def _measure(value: Any, known: set[int]) -> int:
 
 
 def _inside(value: Any) -> Collection[Any]:
-    """What it refers to and does not count itself."""
+    """The objects in it that its own size does not include."""
     if isinstance(value, np.ndarray):
         return list(value.flat) if value.dtype.hasobject else ()
     if isinstance(value, Mapping):
@@ -103,17 +99,16 @@ def _inside(value: Any) -> Collection[Any]:
 
 
 def _many(values: Collection[Any], known: set[int]) -> int:
-    count = len(values)
-    if not count:
+    if not values:
         return 0
-    step = -(-count // _LOOKED_AT)
+    step = -(-len(values) // _LOOKED_AT)
     looked_at = [_measure(value, known) for value in islice(values, 0, None, step)]
-    return round(sum(looked_at) * count / len(looked_at))
+    return round(sum(looked_at) * len(values) / len(looked_at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """`bytes` is what the data take; `load_s` how long this taking took, 0 if they were there."""
+    """`bytes` is the memory that the data take; `load_s` how long loading took, 0 if they were held."""
 
     data: Any
     rows: int
@@ -131,10 +126,10 @@ class _Key(NamedTuple):
 
 
 class PartitionCache:
-    """With a limit, partitions that are not to be kept make room, the one used longest ago first.
+    """With a limit, partitions that need not be kept are dropped, the least recently used first.
 
-    Where those to be kept do not fit, the newcomer goes to files in `spill`, or there is an error. While it
-    is being loaded, it is in memory beyond the limit.
+    If those to be kept do not fit, the new one goes to files in `spill`, or there is an error. While it is
+    loaded, it is in memory beyond the limit.
     """
 
     def __init__(
@@ -155,18 +150,17 @@ class PartitionCache:
         self._clock = clock
         self._kept: frozenset[_Key] | None = None
         self._sizes: dict[_Key, int] = {}
-        self._held: dict[_Key, Loaded] = {}  # the one used last comes last
+        self._held: dict[_Key, Loaded] = {}  # the most recently used last
 
     @property
     def held_bytes(self) -> int:
-        """In memory; what was spilled is not."""
+        """In memory, without what was spilled."""
         return sum(loaded.bytes for loaded in self._held.values() if not loaded.is_spilled)
 
     def keep(self, training: Collection[int], validation: Collection[int] = ()) -> None:
-        """Those that this worker will need again; before the first call, all. Nothing is dropped yet."""
-        wanted = [_Key(validation=False, number=number) for number in training]
-        wanted += [_Key(validation=True, number=number) for number in validation]
-        self._kept = frozenset(wanted)
+        """Those that this worker will need again; before the first call, all. Drops nothing yet."""
+        wanted = ((False, training), (True, validation))
+        self._kept = frozenset(_Key(kind, number) for kind, numbers in wanted for number in numbers)
 
     def take(self, number: int, validation: bool = False) -> Loaded:
         """The data of one partition, from memory or from the source."""
@@ -190,7 +184,7 @@ class PartitionCache:
         return Loaded(data=data, rows=rows, bytes=size, load_s=0.0, is_spilled=is_spilled)
 
     def _expected(self, key: _Key, partition: Partition) -> int:
-        """What it took the last time, or as much for its files as others took for theirs."""
+        """Its size the last time, or an estimate from its files, as others took for theirs."""
         if key in self._sizes or not self.loaded_bytes:
             return self._sizes.get(key, partition.bytes)
         others = [self._dataset.partition(each.number, validation=each.validation) for each in self._sizes]
@@ -198,18 +192,15 @@ class PartitionCache:
         return partition.bytes * sum(self._sizes.values()) // files
 
     def _make_room(self, size: int) -> bool:
-        """Whether there is room for so many bytes more; only what need not be kept is dropped."""
+        """Whether `size` more bytes fit, after dropping partitions that need not be kept."""
         if self._limit is None:
             return True
-        for key in self._droppable():
+        kept = self._held.keys() if self._kept is None else self._kept
+        for key in [key for key, held in self._held.items() if key not in kept and not held.is_spilled]:
             if self.held_bytes + size <= self._limit:
                 break
             del self._held[key]
         return self.held_bytes + size <= self._limit
-
-    def _droppable(self) -> list[_Key]:
-        kept = self._held.keys() if self._kept is None else self._kept
-        return [key for key, loaded in self._held.items() if key not in kept and not loaded.is_spilled]
 
     def _spilled(self, key: _Key, data: Any, size: int) -> Any:
         reason = ""

@@ -1,12 +1,12 @@
-"""The pieces of one partition as one: rows after rows.
+"""One partition from its files, as the worker gives it to a trial: the pieces joined, rows after rows.
 
-The user's function that reads a file, Cerebro's input_fn: checked here, found again in the workers.
-
-One partition from its files, as the worker hands it to a trial.
+Files are read by format or by the user's function, Cerebro's input_fn: checked here, loaded again in the
+workers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -26,7 +26,7 @@ from elastune.wording import seen, several, without_secrets
 
 
 def join(pieces: Sequence[Any]) -> Any:
-    """One piece stays what it is, whatever that is."""
+    """A single piece stays as it is."""
     first = pieces[0]
     if len(pieces) == 1:
         return first
@@ -70,14 +70,14 @@ _EXPECTED = "a function f(path), or where it is: 'file.py:function' or 'package.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedReader:
-    """How it travels: by name, or as bytes."""
+    """A reader as it is sent: by name, or as bytes."""
 
     reference: str | None = None
     pickled: bytes | None = None
 
 
 def pack(reader: str | Reader | None) -> PackedReader:
-    """A mistake in a name is told now."""
+    """Raises for a wrong name now, not in the workers."""
     if reader is None:
         return PackedReader()
     if isinstance(reader, str):
@@ -94,7 +94,6 @@ def pack(reader: str | Reader | None) -> PackedReader:
 
 
 def open_reader(dataset: Dataset) -> Reader | None:
-    """In the process that reads."""
     if dataset.reader_pickled is not None:
         reader: Reader = pickle.loads(dataset.reader_pickled)  # noqa: S301  from our own driver
         return reader
@@ -102,7 +101,7 @@ def open_reader(dataset: Dataset) -> Reader | None:
 
 
 def call(reader: Reader, path: str) -> Any:
-    """Its errors are the user's: they stay what they are, and tell which file it was."""
+    """Errors of the user's reader stay as they are, with a note that names the file."""
     try:
         data = reader(path)
     except Exception as error:
@@ -114,23 +113,20 @@ def call(reader: Reader, path: str) -> Any:
 
 
 def _pickle(reader: Reader) -> bytes:
-    try:
+    dump: Callable[[object], bytes] = pickle.dumps
+    with contextlib.suppress(ImportError):
         import cloudpickle  # noqa: PLC0415  comes with Ray; takes functions of scripts and notebooks, too
-    except ImportError:
-        dump: Callable[[object], bytes] = pickle.dumps
-    else:
+
         dump = cloudpickle.dumps
     try:
         return dump(reader)
     except Exception as error:
-        raise JobError(
-            f"the reader cannot be sent to other processes ({type(error).__name__}: {error}); "
-            "expected a function of a file: 'file.py:function'"
-        ) from error
+        problem = f"the reader cannot be sent to other processes ({type(error).__name__}: {error})"
+        raise JobError(f"{problem}; expected a function of a file: 'file.py:function'") from error
 
 
 def read_partition(partition: Partition, reader: Reader | None) -> tuple[Any, int]:
-    """The data and how many rows they are, which must be as many as were registered."""
+    """The data and the number of rows, which must be the registered one."""
     shown = several(map(without_secrets, partition.sources), most=3)
     pieces = [formats.read(path) if reader is None else call(reader, path) for path in partition.sources]
     try:
@@ -141,13 +137,13 @@ def read_partition(partition: Partition, reader: Reader | None) -> tuple[Any, in
     if partition.rows is not None and rows != partition.rows:
         raise JobError(
             f"partition {partition.number} ({shown}) has {rows:,} rows, but had {partition.rows:,} when the "
-            "data were registered; a file was changed: begin a new run with the data as they are"
+            "data were registered; a file was changed: start a new run with the data as they are"
         )
     return data, rows
 
 
 def _count(data: Any) -> int:
-    """Rows weigh the metrics of a partition against those of others."""
+    """The weight of the partition's metrics."""
     if isinstance(data, list):
         return len(data)
     try:
@@ -156,5 +152,4 @@ def _count(data: Any) -> int:
         try:
             return len(data)
         except TypeError:
-            told = str(error).replace("worker.batches got", "the reader gave")
-            raise JobError(told) from None
+            raise JobError(str(error).replace("worker.batches got", "the reader gave")) from None

@@ -1,6 +1,6 @@
-"""From files to a dataset: which of them make which partition, how many rows they have, who has them.
+"""From files to a dataset: which files make which partition, how many rows it has, which machines have it.
 
-Nothing but headers is read, save for CSV, whose rows have to be counted.
+Only headers are read, except for CSV, whose rows have to be counted.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from elastune.data import dataset as manifest
-from elastune.data import formats
-from elastune.data.dataset import Dataset, Hosts, Partition, group, read_hosts
+from elastune.data import dataset, formats
+from elastune.data.dataset import Dataset, Hosts, Partition
 from elastune.data.files import File, Where, find, is_here, look
 from elastune.data.formats import FileContents, check_alike
 from elastune.data.reading import Reader, pack
@@ -20,7 +19,7 @@ from elastune.wording import plural, seen, several, without_secrets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listed:
-    """A file, and its rows where they are known already."""
+    """A file, and its rows if they are known already."""
 
     file: File
     rows: int | None = None
@@ -45,9 +44,9 @@ def register(
 ) -> Dataset:
     """The files of a folder, a pattern, a URL or a list as a dataset, `partitions` of them or one per file.
 
-    With `reader(path)`, or the name of such a function, files may be of any format. `hosts` says which
-    machines have a partition, by its number; of the others all have. Listed files that only their hosts
-    have are taken on trust.
+    With `reader(path)`, or the name of such a function, files may be of any format. `hosts` names the
+    machines that have a partition, by its number; all machines have the others. Listed files that only their
+    hosts have are not checked.
     """
     packed = pack(reader)
     found = _list(path, trusted=hosts is not None)
@@ -58,10 +57,15 @@ def register(
             raise JobError(
                 f"data: validation is {validation}, a folder of split data, and has files for training, too; "
                 "expected only those for validation (such as its validation-*.npz), or nothing: the "
-                "validation data of a split are used by themselves"
+                "validation data of a split are used automatically"
             )
         evaluated = apart.training
-    trained, evaluated = (_counted if reader is None else _uncounted)(found.training, evaluated)
+    if reader is None:
+        trained, evaluated = _counted(found.training, evaluated)
+    else:  # which may leave rows out, so their number is not known
+        trained, evaluated = (
+            tuple(_Listed(file=each.file) for each in files) for files in (found.training, evaluated)
+        )
     return Dataset(
         training=_group(trained, partitions, hosts, prefix=""),
         validation=_group(evaluated, validation_partitions, validation_hosts, prefix="validation_"),
@@ -73,7 +77,7 @@ def register(
 
 def _list(where: Where, *, trusted: bool) -> _Listing:
     found = find(where)
-    if found.folder is not None and (split := manifest.find_manifest(found.folder)) is not None:
+    if found.folder is not None and (split := dataset.find_manifest(found.folder)) is not None:
         return _as_split(found.folder, split)
     if not found.paths:
         raise JobError(
@@ -88,10 +92,14 @@ def _list(where: Where, *, trusted: bool) -> _Listing:
     return _Listing(training=files)
 
 
-def _as_split(folder: str, split: manifest.Manifest) -> _Listing:
-    manifest.check_whole(folder, split)
+def _as_split(folder: str, split: dataset.Manifest) -> _Listing:
+    if not split.is_whole:
+        raise JobError(
+            f"{without_secrets(folder)}: a split of data was interrupted here; call elastune.data.split "
+            "again, which writes all files again"
+        )
     training, validation = (
-        tuple(_Listed(file=manifest.check_file(folder, piece), rows=piece.rows) for piece in pieces)
+        tuple(_Listed(file=dataset.check_file(folder, piece), rows=piece.rows) for piece in pieces)
         for pieces in (split.training, split.validation)
     )
     return _Listing(training=training, validation=validation, seed=split.recipe.seed)
@@ -107,7 +115,7 @@ def _look(path: str) -> File:
 def _counted(
     training: Sequence[_Listed], validation: Sequence[_Listed]
 ) -> tuple[tuple[_Listed, ...], tuple[_Listed, ...]]:
-    """With the rows of every file that is here; all of them must have the same columns."""
+    """With the rows of every file on this machine; all must have the same columns."""
     kinds = sorted({formats.suffix_of(each.file.path) for each in (*training, *validation)})
     if len(kinds) > 1:
         raise JobError(
@@ -128,14 +136,6 @@ def _counted(
     return tuple(map(count, training)), tuple(map(count, validation))
 
 
-def _uncounted(
-    training: Sequence[_Listed], validation: Sequence[_Listed]
-) -> tuple[tuple[_Listed, ...], tuple[_Listed, ...]]:
-    """What a reader makes of a file only it can tell: it may leave rows out."""
-    first, second = (tuple(_Listed(file=each.file) for each in files) for files in (training, validation))
-    return first, second
-
-
 def _group(
     listed: Sequence[_Listed], count: int | None, hosts: Hosts | None, *, prefix: str
 ) -> tuple[Partition, ...]:
@@ -143,19 +143,19 @@ def _group(
     if count is not None:
         _check_count(count, len(listed), name)
     count = len(listed) if count is None else count
-    holders = read_hosts(hosts, count, f"{prefix}hosts")
+    holders = dataset.read_hosts(hosts, count, f"{prefix}hosts")
     if not listed:
         return ()
     sizes = [each.file.size for each in listed]
     if not all(sizes) and count < len(listed):
         absent = several(each.file.path for each in listed if not each.file.size)
         raise JobError(
-            f"{name} is {count}, but how large these files are is not known on this machine: {absent}; "
+            f"{name} is {count}, but the sizes of these files are not known on this machine: {absent}; "
             "expected a partition for each file"
         )
     return tuple(
         _partition(number, [listed[index] for index in members], holders)
-        for number, members in enumerate(group(sizes, count))
+        for number, members in enumerate(dataset.group(sizes, count))
     )
 
 

@@ -1,22 +1,20 @@
-"""What a user has in memory as arrays by name; the names tell tuples and single arrays when they are read.
+"""Data in memory, shuffled and written as partitions; the same seed gives the same files.
 
-Data that fit into memory, shuffled and written as partitions; the same seed gives the same files.
+The data become arrays by name; the names show tuples and single arrays when the files are read.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from elastune.data import dataset as manifest
-from elastune.data.dataset import Dataset, Manifest, Piece, SplitRecipe
-from elastune.data.files import absolute, look, make_folder, open_file, told
+from elastune.data.dataset import Dataset, Manifest, Piece, SplitRecipe, find_manifest, write_manifest
+from elastune.data.files import absolute, file_errors, look, make_folder, open_file
 from elastune.data.formats import SINGLE, is_unnamed, numbered, write_npz
 from elastune.data.registering import register
 from elastune.errors import JobError
@@ -26,9 +24,12 @@ from elastune.wording import seen, several, without_secrets
 _EXPECTED = "expected an array or tensor, a tuple or dict of them, or a data frame"
 _HASHED_AT_ONCE = 2**26
 
+Columns = Mapping[str, npt.NDArray[Any]]
+Rows = npt.NDArray[np.int64]
 
-def to_columns(data: Any) -> dict[str, npt.NDArray[Any]]:
-    """Names to arrays of the same length; nothing is copied that is an array already."""
+
+def to_columns(data: Any) -> Columns:
+    """Names to arrays of the same length; arrays are not copied."""
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         columns = _named({name: data[name].to_numpy() for name in data.columns})
     elif isinstance(data, Mapping):
@@ -42,15 +43,14 @@ def to_columns(data: Any) -> dict[str, npt.NDArray[Any]]:
         raise JobError(f"split got a {type(data).__name__}; {_EXPECTED}{hint}")
     lengths = {name: len(array) for name, array in columns.items()}
     if len(set(lengths.values())) != 1:
-        told = several(f"{name}: {count}" for name, count in lengths.items())
-        raise JobError(f"split got columns of different lengths ({told}); expected as many rows in each")
+        found = several(f"{name}: {count}" for name, count in lengths.items())
+        raise JobError(f"split got columns of different lengths ({found}); expected as many rows in each")
     if not min(lengths.values()):
         raise JobError("split got no rows; expected at least one for each partition")
     return columns
 
 
-def digest(columns: Mapping[str, npt.NDArray[Any]]) -> str:
-    """Of names, types and values."""
+def digest(columns: Columns) -> str:
     hashed = hashlib.blake2b(digest_size=16)
     for name, array in columns.items():
         hashed.update(repr((name, array.dtype.str, array.shape)).encode())
@@ -60,15 +60,13 @@ def digest(columns: Mapping[str, npt.NDArray[Any]]) -> str:
     return hashed.hexdigest()
 
 
-def _named(data: Mapping[Any, Any]) -> dict[str, npt.NDArray[Any]]:
+def _named(data: Mapping[Any, Any]) -> Columns:
     for name in data:
         if not isinstance(name, str) or not name:
             raise JobError(f"split got a column {seen(name)}; expected a name")
     if is_unnamed(data):
-        raise JobError(
-            f"split got columns {several(data)}, names that stand for arrays without names; "
-            "expected others, or a tuple"
-        )
+        names = f"{several(data)}, names that stand for arrays without names"
+        raise JobError(f"split got columns {names}; expected others, or a tuple")
     return {name: _array(each, repr(name)) for name, each in data.items()}
 
 
@@ -90,10 +88,6 @@ def _array(value: Any, name: str) -> npt.NDArray[Any]:
     return array
 
 
-Columns = Mapping[str, npt.NDArray[Any]]
-Rows = npt.NDArray[np.int64]
-
-
 def split(
     data: Any,
     folder: str | Path,
@@ -105,76 +99,56 @@ def split(
 ) -> Dataset:
     """Write an array, a tuple or dict of arrays or tensors, or a data frame as npz files into `folder`.
 
-    `validation` is the share of rows to evaluate with, in as many partitions unless said otherwise. Where the
+    `validation` is the share of rows to evaluate with, in as many partitions unless said otherwise. If the
     same split is there already, nothing is written.
     """
     columns = to_columns(data)
     count = len(next(iter(columns.values())))
-    cut = _cut(count, partitions, validation, validation_partitions)
+    held_out, evaluated = _hold_out(count, partitions, validation, validation_partitions)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise JobError(f"seed is {seen(seed)}; expected a whole number from 0")
     recipe = SplitRecipe(
         data=digest(columns),
-        seed=_checked_seed(seed),
+        seed=seed,
         partitions=partitions,
         validation=float(validation),
-        validation_partitions=cut.validation_partitions,
+        validation_partitions=evaluated,
     )
     place = absolute(folder)
     if not _is_there(place, recipe):
-        _write_all(place, columns, recipe, cut)
+        _write_all(place, columns, recipe, shuffled(count, seed), count - held_out)
     return register(place)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut:
-    """How many rows and partitions there are of each kind."""
-
-    training: int
-    partitions: int
-    validation: int
-    validation_partitions: int
-
-
-def _cut(count: int, partitions: int, share: float, validation_partitions: int | None) -> _Cut:
+def _hold_out(
+    count: int, partitions: int, share: float, validation_partitions: int | None
+) -> tuple[int, int]:
+    """The number of rows for validation, and of their partitions."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share < 1.0:
         raise JobError(
-            f"validation is {seen(share)}; expected a share of the rows from 0 to below 1, such as 0.1"
+            f"validation is {seen(share)}; expected a share of rows from 0 to below 1, such as 0.1"
         )
     held_out = max(1, round(count * share)) if share else 0
     _check_parts(partitions, count - held_out, "partitions")
     if not held_out:
         if validation_partitions:
-            raise JobError(
-                "validation_partitions is given, but validation is 0: say which share of rows it is"
-            )
-        return _Cut(training=count, partitions=partitions, validation=0, validation_partitions=0)
+            raise JobError("validation_partitions is given, but validation is 0; give its share of rows")
+        return 0, 0
     if validation_partitions is None:
         validation_partitions = min(partitions, held_out)
     _check_parts(validation_partitions, held_out, "validation_partitions")
-    return _Cut(
-        training=count - held_out,
-        partitions=partitions,
-        validation=held_out,
-        validation_partitions=validation_partitions,
-    )
+    return held_out, validation_partitions
 
 
 def _check_parts(partitions: object, rows: int, name: str) -> None:
     if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
         raise JobError(f"{name} is {seen(partitions)}; expected a whole number from 1")
     if partitions > rows:
-        raise JobError(
-            f"{name} is {partitions}, but only {rows:,} rows go into them; expected {rows} or less"
-        )
-
-
-def _checked_seed(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise JobError(f"seed is {seen(seed)}; expected a whole number from 0")
-    return seed
+        raise JobError(f"{name} is {partitions}, but only {rows:,} rows are there; expected {rows} or less")
 
 
 def _is_there(folder: str, recipe: SplitRecipe) -> bool:
-    found = manifest.find_manifest(folder)
+    found = find_manifest(folder)
     if found is None or not found.is_whole:
         return False
     if different := recipe.differences(found.recipe):
@@ -185,28 +159,23 @@ def _is_there(folder: str, recipe: SplitRecipe) -> bool:
     return True
 
 
-def _write_all(folder: str, columns: Columns, recipe: SplitRecipe, cut: _Cut) -> None:
-    with told(folder, "written"):
+def _write_all(folder: str, columns: Columns, recipe: SplitRecipe, order: Rows, trained: int) -> None:
+    """The first `trained` rows of `order` are for training, the others for validation."""
+    with file_errors(folder, "written"):
         make_folder(folder)
-    manifest.write(folder, Manifest(is_whole=False, recipe=recipe))
-    order = shuffled(cut.training + cut.validation, recipe.seed)
-    training, validation = order[: cut.training], order[cut.training :]
-    written = Manifest(
-        is_whole=True,
-        recipe=recipe,
-        training=_write(folder, "training", columns, training, cut.partitions),
-        validation=_write(folder, "validation", columns, validation, cut.validation_partitions),
-    )
-    manifest.write(folder, written)
+    write_manifest(folder, Manifest(is_whole=False, recipe=recipe))
+    training = _write(folder, "training", columns, order[:trained], recipe.partitions)
+    validation = _write(folder, "validation", columns, order[trained:], recipe.validation_partitions)
+    write_manifest(folder, Manifest(is_whole=True, recipe=recipe, training=training, validation=validation))
 
 
 def _write(folder: str, kind: str, columns: Columns, order: Rows, count: int) -> tuple[Piece, ...]:
-    """One partition after the other: what is in memory twice is one of them."""
+    """One partition after the other, so that only one of them is in memory twice."""
     pieces = []
     for number, rows in enumerate(np.array_split(order, count) if count else []):
         name = f"{kind}-{number:05d}.npz"
         path = f"{folder}/{name}"
-        with told(path, "written"), open_file(path, "wb") as file:
+        with file_errors(path, "written"), open_file(path, "wb") as file:
             write_npz(file, {column: array[rows] for column, array in columns.items()})
         pieces.append(Piece(file=name, rows=len(rows), bytes=look(path).size))
     return tuple(pieces)

@@ -1,4 +1,4 @@
-"""Configurations for new trials: the part of a body that asks and teaches the sampler."""
+"""Configurations for new trials: the part of a runtime that asks the sampler and reports values to it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from elastune.space.sampler import Sampler
 
 
 class Sampling:
-    """`configs` are those of all trials so far."""
-
     def __init__(self, sampler: Sampler, metric: str) -> None:
         self.configs: dict[TrialId, Config] = {}
         self._sampler = sampler
         self._metric = metric
 
     def remember(self, trials: Iterable[Trial]) -> None:
-        """What a run that is resumed has drawn and learnt so far."""
+        """Restore what a resumed run has drawn and learnt."""
         for trial in trials:
             self.configs[trial.number] = trial.config
             if self._sampler.learns:
@@ -46,7 +44,7 @@ class Sampling:
         return TrialsSampled(at_s=at_s, trials=(Sampled(trial, config),))
 
     def teach(self, trial: TrialId, rows: Iterable[Row]) -> None:
-        """Tell a sampler that learns what is reported to the core."""
+        """Pass what is reported to the core to a sampler that learns."""
         if self._sampler.learns:
             for row in rows:
                 value = row.metrics.get(self._metric, math.nan)

@@ -1,8 +1,7 @@
-"""The data of a training as rows that can be picked: arrays, tensors, tuples and dicts of them, datasets.
+"""Batches of a training: data as rows that can be picked, and each rank's share of each global batch.
 
-One global order of the samples, cut into batches, and of each batch the share of one rank.
-
-A loop over batches while it is at one of them: the batch size that `worker.backward` needs to know.
+Data are arrays, tensors, tuples and dicts of them, or datasets. One global order of the samples is cut into
+batches. `Pass` is a loop over batches at one of them: the batch size that `worker.backward` needs.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`pick` gives the samples of these numbers, also of none."""
+    """`pick` returns the samples of these numbers, which may be none."""
 
     count: int
     pick: Callable[[Rows], Any]
@@ -69,14 +68,14 @@ def _together(data: tuple[Any, ...] | Mapping[str, Any], device: str) -> Table:
 
 
 def _dataset(data: Any, device: str) -> Table:
-    from torch.utils.data import default_collate  # noqa: PLC0415  whoever has a Dataset has torch
+    from torch.utils.data import default_collate  # noqa: PLC0415  a Dataset implies torch
 
     def fetch(rows: list[int]) -> Any:
         many = getattr(data, "__getitems__", None)
         return default_collate(many(rows) if many else [data[row] for row in rows])
 
     def pick(rows: Rows) -> Any:
-        # Nothing cannot be collated, but one sample can, and then be left out again.
+        # No samples cannot be collated, so one is, and then dropped.
         fetched = fetch(rows.tolist()) if rows.size else _each(fetch([0]), lambda column: column[:0])
         return _each(fetched, lambda column: _moved(column, device))
 
@@ -110,13 +109,13 @@ def _length(data: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchShare:
-    """What one rank does of a global batch of `total` samples; none, where the batch is too small."""
+    """One rank's rows of a global batch of `total` samples; none, if the batch is too small."""
 
     rows: Rows
     total: int
 
     def micros(self, most: int | None) -> list[Rows]:
-        """At least one, if an empty one: whoever has nothing to do still adds up the gradients."""
+        """At least one, which may be empty: a rank without samples still averages the gradients."""
         if most is None or self.rows.size <= most:
             return [self.rows]
         return [self.rows[start : start + most] for start in range(0, self.rows.size, most)]
@@ -135,8 +134,8 @@ def shares(order: Rows, batch: int, rank: int, size: int, *, drop_last: bool) ->
 def proportional_shares(
     order: Rows, batch: int, rank: int, counts: Sequence[int], *, drop_last: bool
 ) -> Iterator[BatchShare]:
-    """Where every rank has samples of its own (`counts`): all are through after the same number of batches,
-    and each gives of its own to every one of them in proportion."""
+    """Where every rank has samples of its own (`counts`): all ranks have the same number of batches, and each
+    contributes to every batch in proportion."""
     total = sum(counts)
     batches = total // batch if drop_last and total >= batch else -(-total // batch)
     for number in range(batches):
@@ -146,14 +145,13 @@ def proportional_shares(
 
 
 def checked_count(value: object, name: str) -> int:
-    """A number of samples."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise JobError(f"worker.batches: {name} is {seen(value)}; expected a whole number of samples from 1")
     return int(value)
 
 
 class Pass:
-    """One step of a loop. `among` are all that are open, the innermost last."""
+    """One step of a loop. `among` are all open ones, the innermost last."""
 
     def __init__(self, among: list[Pass], share: BatchShare) -> None:
         self.share = share
@@ -180,7 +178,7 @@ class Pass:
 
 
 def passed_over() -> JobError:
-    """The mistake of treating a batch of micro-batches as if it were samples."""
+    """For code that treats a batch of micro-batches as samples."""
     return JobError(
         "a micro-batch of worker.batches(..., micro=...) was passed over without worker.backward; expected "
         "`for batch in worker.batches(data, 64, micro=16): optimizer.zero_grad(); "

@@ -1,7 +1,7 @@
-"""The workers of a gang as a group that can talk: how it is formed, and what they say to each other.
+"""The workers of a gang as a group: how it is formed, and what the workers exchange.
 
-A group of one needs nothing. Larger ones are torch's process groups, formed anew for every gang in processes
-that live on. Rank 0 listens on exactly one address; who tells the others its port is not decided here.
+A group of one needs nothing. Larger ones are torch's process groups, formed again for every gang in
+long-lived processes. Rank 0 listens on exactly one address; the caller passes its port to the others.
 """
 
 from __future__ import annotations
@@ -14,27 +14,20 @@ from elastune.errors import ExecutionError
 
 
 class Group(Protocol):
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
+    rank: int
+    size: int
 
     def agree(self, word: int) -> int:
-        """Rank 0's word, on every rank. Cheap enough for every iteration."""
-        ...
+        """Rank 0's number, on every rank. Cheap enough for every iteration."""
 
     def total(self, value: Any) -> Any:
-        """The sum over the ranks of a number or a tensor; whole numbers stay whole."""
-        ...
+        """The sum over the ranks of a number or a tensor; integers stay integers."""
 
     def wrap(self, model: Any, options: Mapping[str, Any]) -> Any:
         """A model whose gradients are averaged over the ranks."""
-        ...
 
     def close(self) -> None:
-        """Leave the group; the process can then join another one. Again is allowed."""
-        ...
+        """Leave the group; the process can then join another one. May be called again."""
 
 
 class Solo:
@@ -57,14 +50,14 @@ class Solo:
 
 
 class Rendezvous:
-    """A socket of rank 0 that listens already, so the others may come before rank 0 does."""
+    """A socket of rank 0 that listens already, so the others may connect before rank 0 joins."""
 
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
         self.host, self.port = listening.getsockname()[:2]
 
     def take(self) -> int:
-        """The file descriptor; whoever takes it closes it."""
+        """The file descriptor; the caller closes it."""
         return self._listening.detach()
 
     def close(self) -> None:

@@ -1,7 +1,4 @@
-"""From what the user gave, a class or a generator function, to trainings; mistakes are told before any.
-
-Importing what the user wrote, a function or a class, by its name.
-"""
+"""From what the user wrote, a class or a generator function, to trainings. Mistakes raise before training."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ _SIMULATED = "; functions f(config, iteration) and f(config) can only be simulat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A trainable that was checked. `most_slots` is the largest gang that makes sense; None: any."""
+    """A checked trainable. `most_slots` is the largest gang that makes sense; None: any."""
 
     name: str
     metric: str | None
@@ -48,28 +45,27 @@ class Recipe:
 
     @property
     def evaluates(self) -> bool:
-        """Whether it can tell how good a model is on data of its own."""
+        """Whether it can evaluate a model on validation data."""
         return callable(getattr(self.user, "evaluate", None))
 
     def start(self, config: Mapping[str, Any], worker: Worker, state: State | None) -> Training:
-        """A new training: from the beginning, or from where `state` was saved. Every rank starts one."""
+        """A new training, from the beginning or from `state`. Every rank starts one."""
         if self.most_slots is not None and worker.size > self.most_slots:
-            raise InvariantError(
-                f"{self.name} got a gang of {worker.size}, but its most_slots is {self.most_slots}"
-            )
-        turn = IterationResult(worker, name=self.name, metric=self.metric)
+            most = f"its most_slots is {self.most_slots}"
+            raise InvariantError(f"{self.name} got a gang of {worker.size}, but {most}")
+        results = IterationResult(worker, name=self.name, metric=self.metric)
         worker.enter_setup()
         if not isinstance(self.user, type):
-            return FunctionTraining(lambda: self.user(dict(config), worker, state), state, turn)
+            return FunctionTraining(lambda: self.user(dict(config), worker, state), state, results)
         instance = self.user()
         instance.setup(dict(config), worker)
         if state is not None:
             instance.load(state)
-        return ClassTraining(instance, turn)
+        return ClassTraining(instance, results)
 
 
 def open_recipe(user: object, *, name: str, metric: str | None = None) -> Recipe:
-    """`name` is how errors speak of it; `metric` names the number that a step returns without a name."""
+    """`name` is for error messages; `metric` names the number that a step returns without a name."""
     if isinstance(user, type):
         _check_class(user, name)
     else:
@@ -84,18 +80,15 @@ def _check_class(user: type, name: str) -> None:
     abstract: frozenset[str] = getattr(user, "__abstractmethods__", frozenset())
     missing = [key for key in METHODS if key in abstract or not callable(getattr(user, key, None))]
     if missing:
-        hints = "".join(
-            did_you_mean(key, [word for word in public if word not in METHODS]) for key in missing[:1]
-        )
-        raise JobError(
-            f"{name}: the class has no method {' and no '.join(missing)}; expected {_EXPECTED}{hints}"
-        )
+        hint = did_you_mean(missing[0], [word for word in public if word not in METHODS])
+        absent = " and no ".join(missing)
+        raise JobError(f"{name}: the class has no method {absent}; expected {_EXPECTED}{hint}")
     if problem := _problem(user):
         raise JobError(
             f"{name}: the class cannot be made without arguments ({problem}); expected {_EXPECTED}"
         )
     for method, arguments in METHODS.items():
-        # Looked at through a class, a method has its `self` as well; static ones have not.
+        # Through the class, a method has its `self` as well, unless it is static.
         is_bound = isinstance(inspect.getattr_static(user, method), staticmethod | classmethod)
         if problem := _problem(getattr(user, method), *(() if is_bound else ("self",)), *arguments):
             written = f"{method}({', '.join(arguments)})"
@@ -108,7 +101,7 @@ def _check_function(user: object, name: str) -> None:
         hint = f"; give the class {kind} itself" if all(hasattr(user, key) for key in METHODS) else ""
         raise JobError(f"{name}: this is an object of {kind}; expected {_EXPECTED}{hint}")
     whole: Callable[..., object] = user
-    while isinstance(whole, functools.partial):  # the usual way to hand data over
+    while isinstance(whole, functools.partial):  # the usual way to pass data
         whole = whole.func
     code = whole if inspect.isroutine(whole) else getattr(whole, "__call__", whole)  # noqa: B004
     code = inspect.unwrap(code)
@@ -117,10 +110,8 @@ def _check_function(user: object, name: str) -> None:
     if not inspect.isgeneratorfunction(code):
         raise JobError(f"{name}: this function has no yield; expected {_EXPECTED}{_SIMULATED}")
     if problem := _problem(user, *_FUNCTION):
-        raise JobError(
-            f"{name}: cannot be called as f(config, worker, state): {problem}; "
-            f"expected {_EXPECTED}{_SIMULATED}"
-        )
+        call = f"cannot be called as f(config, worker, state): {problem}"
+        raise JobError(f"{name}: {call}; expected {_EXPECTED}{_SIMULATED}")
 
 
 def _problem(function: Callable[..., object], *arguments: str) -> str | None:
@@ -129,7 +120,7 @@ def _problem(function: Callable[..., object], *arguments: str) -> str | None:
     except TypeError as error:
         return str(error)
     except ValueError:
-        pass  # functions written in C may have no signature to look at
+        pass  # functions written in C may have no signature
     return None
 
 
@@ -143,7 +134,7 @@ def _most_slots(user: object, name: str) -> int | None:
 
 
 def load(reference: str) -> Callable[..., object]:
-    """What `path/to/file.py:name` or `package.module:name` means: a function or a class."""
+    """Import `path/to/file.py:name` or `package.module:name`: a function or a class."""
     home, _, name = reference.rpartition(":")
     if home.endswith(".py"):
         module = _imported(home, lambda: _from_file(Path(home)))
@@ -157,24 +148,22 @@ def load(reference: str) -> Callable[..., object]:
         hint = did_you_mean(name, public)
         raise JobError(f"{home}: there is no {name!r}; callable there: {several(public)}{hint}") from None
     if not callable(found):
-        raise JobError(
-            f"{reference}: this is {type(found).__name__} and cannot be called; "
-            "expected a function or a class"
-        )
+        kind = type(found).__name__
+        raise JobError(f"{reference}: this is {kind} and cannot be called; expected a function or a class")
     return found
 
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise JobError(f"{path}: there is no such file; expected the Python file of the trainable")
-    # As if the file were run: what lies beside it can be imported.
+    # As if the file were run: modules beside it can be imported.
     _make_importable(path.resolve().parent)
     name = f"elastune_trainable_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise JobError(f"{path}: cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look a module up by its name, also while it is being executed.
+    # Dataclasses and pickle look a module up by its name, also while it is executed.
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module

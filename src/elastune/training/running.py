@@ -1,11 +1,8 @@
-"""From what a step returned to numbers by name.
+"""A trial in training on one rank, written as a class or a function; `warm_up` and `join` for its gang.
 
-A trial that is being trained on one rank, whichever way the user wrote it.
-
-Decides when the user's code runs and what may be asked of it then. What becomes of metrics and states is left
-to whoever drives the training.
-
-Paying for torch once per node: workers forked from a process that called `warm_up` start at once.
+Decides when the user's code runs and what may be asked of it then, and turns what a step returns into
+numbers by name. What becomes of metrics and states is left to the caller. Processes forked after `warm_up`
+start without the import time of torch.
 """
 
 from __future__ import annotations
@@ -21,9 +18,9 @@ from elastune.wording import seen
 
 
 def read_metrics(given: object, *, metric: str | None, name: str) -> dict[str, float]:
-    """The numbers in a mapping, or a bare number as `metric`; `name` is how errors speak of the trainable.
+    """The numbers in a mapping, or a bare number as `metric`; `name` is the trainable's, for errors.
 
-    What is no number is dropped, save for the metric itself, which must be there.
+    Values that are not numbers are dropped, except for the metric itself, which must be there.
     """
     if not isinstance(given, Mapping):
         number = as_number(given)
@@ -38,7 +35,7 @@ def read_metrics(given: object, *, metric: str | None, name: str) -> dict[str, f
 
 
 def as_number(value: object) -> float | None:
-    """Of numpy and torch, scalars and arrays without dimensions; None: it is no number."""
+    """Also from scalars and arrays without dimensions of numpy and torch; None: it is no number."""
     if not isinstance(value, SupportsFloat) or getattr(value, "ndim", None) not in (None, 0):
         return None
     detach = getattr(value, "detach", None)  # torch warns when a loss that has a gradient becomes a float
@@ -59,24 +56,20 @@ Row = Mapping[str, float]
 
 class Training(Protocol):
     def step(self) -> Row | None:
-        """Train the iteration that the worker was set to; None: there was nothing left to train."""
-        ...
+        """Train the iteration that the worker was set to; None: nothing was left to train."""
 
     def evaluate(self) -> Row:
-        """The metrics of the model as it is, on the data that the worker shows."""
-        ...
+        """The metrics of the model on the worker's present data."""
 
     def save(self) -> State:
-        """The state after the last step that trained. Asked of rank 0 only."""
-        ...
+        """The state after the last step that trained. Called on rank 0 only."""
 
     def close(self) -> None:
-        """The user's code is not called any more."""
-        ...
+        """Afterwards the user's code is not called any more."""
 
 
 class IterationResult:
-    """What both kinds have in common: the order of iterations, and the reading of metrics."""
+    """What both kinds share: the order of iterations, and reading metrics."""
 
     def __init__(self, worker: Worker, *, name: str, metric: str | None) -> None:
         self.worker = worker
@@ -108,33 +101,33 @@ class IterationResult:
 
     def checked(self, state: State) -> State:
         if state is None:
-            raise JobError(f"{self.name}: save gave nothing; expected the state that is needed to go on")
+            raise JobError(f"{self.name}: save gave nothing; expected the state that is needed to continue")
         return state
 
 
 class ClassTraining:
-    def __init__(self, instance: Any, turn: IterationResult) -> None:
+    def __init__(self, instance: Any, results: IterationResult) -> None:
         self._instance = instance
-        self._turn = turn
+        self._results = results
 
     def step(self) -> Row | None:
-        self._turn.begin()
-        self._turn.worker.enter_iteration()
+        self._results.begin()
+        self._results.worker.enter_iteration()
         metrics = self._instance.step()
         if metrics is None:
-            self._turn.finish()
+            self._results.finish()
             return None
-        return self._turn.read(metrics)
+        return self._results.read(metrics)
 
     def evaluate(self) -> Row:
-        self._turn.worker.enter_iteration()
-        return self._turn.read(self._instance.evaluate())
+        self._results.worker.enter_iteration()
+        return self._results.read(self._instance.evaluate())
 
     def save(self) -> State:
-        return self._turn.checked(self._instance.save())
+        return self._results.checked(self._instance.save())
 
     def close(self) -> None:
-        """Also of the user's object, if it has something to close."""
+        """Also closes the user's object, if it has a `close`."""
         close = getattr(self._instance, "close", None)
         if callable(close):
             close()
@@ -144,38 +137,37 @@ class FunctionTraining:
     """Between two steps the generator waits at its `yield`, where its state can be saved."""
 
     def __init__(
-        self, start: Callable[[], Generator[object, None, object]], state: State, turn: IterationResult
+        self, start: Callable[[], Generator[object, None, object]], state: State, results: IterationResult
     ) -> None:
         self._running = start()
-        self._turn = turn
+        self._results = results
         self._save: Callable[[], State] | None = None if state is None else lambda: state
         self._yielded: object = None
 
     def step(self) -> Row | None:
-        self._turn.begin()
+        self._results.begin()
         if self._yielded is not None:  # the first one builds the model, from the same numbers on every rank
-            self._turn.worker.enter_iteration()
+            self._results.worker.enter_iteration()
         try:
             self._yielded = next(self._running)
         except StopIteration:
-            self._turn.finish()
+            self._results.finish()
             return None
         metrics, self._save = self._taken_apart(self._yielded)
-        return self._turn.read(metrics)
+        return self._results.read(metrics)
 
     def evaluate(self) -> Row:
-        raise JobError(
-            f"{self._turn.name} is a function; expected a class with evaluate() for validation data"
-        )
+        name = self._results.name
+        raise JobError(f"{name} is a function; expected a class with evaluate() for validation data")
 
     def save(self) -> State:
         if self._save is None:
             given = "nothing yet" if self._yielded is None else seen(self._yielded)
             raise JobError(
-                f"{self._turn.name} cannot be saved: it yielded {given}; expected `yield metrics, save`, "
+                f"{self._results.name} cannot be saved: it yielded {given}; expected `yield metrics, save`, "
                 "where save() returns the state with which the function can be called again"
             )
-        return self._turn.checked(self._save())
+        return self._results.checked(self._save())
 
     def close(self) -> None:
         self._running.close()
@@ -184,18 +176,16 @@ class FunctionTraining:
         if not isinstance(yielded, tuple):
             return yielded, None
         if len(yielded) != 2 or not (yielded[1] is None or callable(yielded[1])):
-            raise JobError(
-                f"{self._turn.name} yielded {seen(yielded)}; expected `yield metrics, save`, "
-                "where save is a function"
-            )
+            expected = "expected `yield metrics, save`, where save is a function"
+            raise JobError(f"{self._results.name} yielded {seen(yielded)}; {expected}")
         return yielded
 
 
 def warm_up() -> None:
     """Import torch and all that its first training would import, without starting a thread.
 
-    A forked process has only the thread that forked it: a pool of threads, or autograd's engine, started
-    before the fork would hang or be refused after it. So there is no backward pass here and nothing large.
+    A forked process has only the thread that forked it: a thread pool, or autograd's engine, started before
+    the fork would hang or be refused after it. So there is no backward pass and nothing large here.
     """
     import torch  # noqa: PLC0415  slow
     import torch.utils.data  # noqa: PLC0415
@@ -223,9 +213,9 @@ def join(  # noqa: PLR0913  a meeting has an address, a place in it, and options
     interface: str | None = None,
     backend: str = "gloo",
 ) -> Group:
-    """Form a group with the others that join there; returns when all have.
+    """Form a group with the others that join there; returns when all have joined.
 
-    Rank 0 brings the rendezvous. `interface` is the network interface to use; None: the one that leads to
+    Rank 0 gives the rendezvous. `interface` is the network interface to use; None: the one that leads to
     `host`. `backend` is "gloo", or "cpu:gloo,cuda:nccl" where models are on GPUs.
     """
     if not 0 <= rank < size or (rank == 0) != (rendezvous is not None):

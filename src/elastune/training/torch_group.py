@@ -1,12 +1,11 @@
-"""Which network interface leads to an address. gloo has to be told: by itself it takes that of the host's
-name, which may lead nowhere or, for workers on one machine, out of it.
+"""A gang as a process group of torch. Importing this module imports torch.
 
-A gang as a process group of torch. Importing this module imports torch.
+gloo has to be given the network interface that leads to an address: its own choice, that of the host's name,
+may lead nowhere or, for workers on one machine, out of it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
 import socket
@@ -32,22 +31,19 @@ _SIOCGIFADDR = 0x8915  # Linux: the IPv4 address of an interface
 
 
 def interface_towards(host: str) -> str | None:
-    """None: it cannot be found out here, so the library has to guess."""
+    """None: unknown, so the library has to choose."""
     address = _own_address_towards(host)
     if address is None:
         return None
     if ipaddress.ip_address(address).is_loopback:
         return "lo0" if sys.platform == "darwin" else "lo"
-    for _, name in socket.if_nameindex():
-        if _address_of(name) == address:
-            return name
-    return None
+    return next((name for _, name in socket.if_nameindex() if _address_of(name) == address), None)
 
 
 def _own_address_towards(host: str) -> str | None:
-    """The address that packets to `host` would come from; nothing is sent."""
+    """The source address of packets to `host`; sends nothing."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))
         return str(probe.getsockname()[0]).partition("%")[0]
     return None
@@ -58,21 +54,19 @@ def _address_of(name: str) -> str | None:
         return None
     import fcntl  # noqa: PLC0415  not on every platform
 
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
         return socket.inet_ntoa(answer[20:24])
     return None
 
 
-# Forming has its own, short patience. Afterwards a lost peer is seen at once, by its closed connection; a
-# slow one is not an error, and one that hangs is the business of whoever watches the processes.
+# Forming has its own, short timeout. Afterwards a lost peer is seen at once, by its closed connection; a slow
+# one is not an error, and the runtime detects one that hangs.
 _PATIENCE = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """Where and with how many others a group is formed."""
-
     host: str
     port: int
     rank: int
@@ -83,7 +77,7 @@ class Meeting:
 
 
 def form(meeting: Meeting, rendezvous: Rendezvous | None) -> TorchGroup:
-    """Returns when all ranks are connected; raises if they are not in time."""
+    """Returns when all ranks are connected; raises after the timeout."""
     if dist.is_initialized():
         raise InvariantError("this process is in a gang already; close its group first")
     if interface := meeting.interface or interface_towards(meeting.host):
@@ -92,7 +86,7 @@ def form(meeting: Meeting, rendezvous: Rendezvous | None) -> TorchGroup:
         return _connected(meeting, rendezvous)
     except (RuntimeError, ExecutionError) as error:
         seen = _first_line(error)
-    # Raised out here because an error that was caught holds on to the store, and so to its port.
+    # Raised outside of the handler: a caught error references the store, and so keeps its port.
     _leave()
     raise ExecutionError(
         f"rank {meeting.rank} of {meeting.size} could not form a gang at {meeting.host}:{meeting.port} "
@@ -105,22 +99,22 @@ def _connected(meeting: Meeting, rendezvous: Rendezvous | None) -> TorchGroup:
     timeout = timedelta(seconds=meeting.timeout_s)
     store = _open_store(meeting, rendezvous, timeout)
     _call_the_roll(store, meeting, timeout)
-    # Ranks look for each other under a name that counts the groups of their process; one that failed while it
-    # was formed stays counted, and its process would then be looked for under another name for ever.
+    # Ranks find each other by a name that counts the groups of their process. A group that failed while it
+    # was formed stays counted, and its process would have another name for ever.
     distributed_c10d._world.group_count = 0  # noqa: SLF001
     hook = sys.excepthook
     dist.init_process_group(
         meeting.backend, store=store, rank=meeting.rank, world_size=meeting.size, timeout=timeout
     )
-    sys.excepthook = hook  # torch adds one of its own around it, each time
+    sys.excepthook = hook  # torch wraps it each time
     group = TorchGroup(rank=meeting.rank, size=meeting.size)
-    group.agree(0)  # nobody goes on before everybody is there
+    group.agree(0)  # a barrier
     distributed_c10d._set_pg_timeout(_PATIENCE)  # noqa: SLF001
     return group
 
 
 def _call_the_roll(store: Any, meeting: Meeting, timeout: timedelta) -> None:
-    """So that an error can tell who is missing."""
+    """So that an error can name the missing ranks."""
     names = [f"here/{rank}" for rank in range(meeting.size)]
     store.set(names[meeting.rank], "")
     try:
@@ -129,7 +123,7 @@ def _call_the_roll(store: Any, meeting: Meeting, timeout: timedelta) -> None:
         missing = [str(rank) for rank, name in enumerate(names) if not store.check([name])]
         if not missing:
             raise
-        raise ExecutionError(f"nothing was heard of rank {several(missing)}") from error
+        raise ExecutionError(f"no message from rank {several(missing)}") from error
 
 
 class TorchGroup:
@@ -141,7 +135,7 @@ class TorchGroup:
 
     def agree(self, word: int) -> int:
         tensor = torch.tensor([int(word)])
-        with self._talking():
+        with self._connection_errors():
             dist.broadcast(tensor, src=0)
         return int(tensor.item())
 
@@ -150,7 +144,7 @@ class TorchGroup:
             summed = value.detach().clone(memory_format=torch.contiguous_format)
             if summed.dtype is torch.bool:
                 summed = summed.to(torch.int64)
-            with self._talking():
+            with self._connection_errors():
                 dist.all_reduce(summed)
             return summed
         dtype = torch.int64 if isinstance(value, int) else torch.float64
@@ -158,25 +152,23 @@ class TorchGroup:
 
     def wrap(self, model: Any, options: Mapping[str, Any]) -> Any:
         if not any(parameter.requires_grad for parameter in model.parameters()):
-            return model  # DDP refuses a model that does not learn
+            return model  # DDP refuses a model without trainable parameters
         return GangModel(model, **options)
 
     def close(self) -> None:
         _leave()
 
     @contextmanager
-    def _talking(self) -> Iterator[None]:
+    def _connection_errors(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
-            raise ExecutionError(
-                f"rank {self.rank} of {self.size} lost the connection to a peer of its gang: "
-                f"{_first_line(error)}"
-            ) from error
+            lost = f"rank {self.rank} of {self.size} lost the connection to a peer of its gang"
+            raise ExecutionError(f"{lost}: {_first_line(error)}") from error
 
 
-class GangModel(DistributedDataParallel):  # type: ignore[misc]  # torch is not looked into
-    """DDP that looks like the model inside it, so that states and code do not depend on the gang size."""
+class GangModel(DistributedDataParallel):  # type: ignore[misc]  # torch is not type-checked
+    """DDP with the interface of the model inside it: states and code do not depend on the gang size."""
 
     def state_dict(self, *arguments: Any, **options: Any) -> Any:
         return self.module.state_dict(*arguments, **options)
@@ -194,23 +186,17 @@ class GangModel(DistributedDataParallel):  # type: ignore[misc]  # torch is not 
 
 
 def _open_store(meeting: Meeting, rendezvous: Rendezvous | None, timeout: timedelta) -> Any:
+    address = (meeting.host, meeting.port, meeting.size)
     if rendezvous is None:
-        return dist.TCPStore(meeting.host, meeting.port, meeting.size, is_master=False, timeout=timeout)
-    # Left to itself the store would listen on all interfaces; it takes our socket, and closes it.
-    return dist.TCPStore(
-        meeting.host,
-        meeting.port,
-        meeting.size,
-        is_master=True,
-        timeout=timeout,
-        wait_for_workers=False,
-        master_listen_fd=rendezvous.take(),
-    )
+        return dist.TCPStore(*address, is_master=False, timeout=timeout)
+    # By default the store would listen on all interfaces; it takes our socket, and closes it.
+    ours = {"wait_for_workers": False, "master_listen_fd": rendezvous.take()}
+    return dist.TCPStore(*address, is_master=True, timeout=timeout, **ours)
 
 
-# Were DDP the last to hold a group, gloo would be shut down by a thread that has the interpreter's lock, and
-# would wait for one of its own threads that wants this lock to let go of a tensor. So a group that was left
-# is held until gloo's threads are idle.
+# If DDP held the last reference to a group, gloo would be shut down by a thread that has the interpreter's
+# lock, and would wait for one of its own threads, which needs this lock to release a tensor: a deadlock. So a
+# group that was left is held until gloo's threads are idle.
 _IDLE_S = 0.5
 _retired: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""What a user writes: a class with four methods. How it is run is left to `recipe` and `running`."""
+"""What a user writes: a class with four methods. `recipe` and `running` run it."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ class Trainable(ABC):
     """
 
     most_slots: ClassVar[int | None] = None
-    """The largest gang that makes sense: 1 for what cannot share its work, such as scikit-learn."""
+    """The largest gang that makes sense: 1 for what cannot be distributed, such as scikit-learn."""
 
     @abstractmethod
     def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
         """Build the model for these hyperparameters.
 
-        The random numbers of `random`, numpy and torch are seeded before, alike on every worker.
+        `random`, numpy and torch are seeded before, equally on every worker.
         """
 
     @abstractmethod
     def step(self) -> Mapping[str, object] | float | None:
-        """Train one iteration and return its metrics; None: there was nothing left to train.
+        """Train one iteration and return its metrics; None: nothing was left to train.
 
         The same work at any gang size, split by `worker.batches`. The metrics of rank 0 count.
         """
 
     @abstractmethod
     def save(self) -> State:
-        """All that `load` needs to go on from here. Called on rank 0, between two steps.
+        """All that `load` needs to continue from here. Called on rank 0, between two steps.
 
         Copies are not needed: the state becomes bytes before the next step begins.
         """
 
     @abstractmethod
     def load(self, state: State) -> None:
-        """Go on from `state`. Hyperparameters come from the config, not from there: they may have changed."""
+        """Continue from `state`. Take hyperparameters from the config: they may have changed since."""

@@ -1,14 +1,13 @@
-"""One visit of a model to a partition, the same wherever it happens: in a run, or when a run is retraced.
+"""One visit of a model to a partition, the same in a run and when a trial is replayed.
 
-The metrics of one iteration that is made of several visits: means by the rows of each partition.
-
-A tally travels with the model from worker to worker, so that whoever has the last visit can tell the row.
+An iteration is made of several visits: its metrics are means weighted by the rows of each partition. The
+tally goes with the model from worker to worker, so the worker of the last visit can report the row.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
@@ -23,8 +22,6 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a visit is about."""
-
     data: Any
     partition: int
     rows: int
@@ -34,7 +31,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """Under which it happens. With other threads or on another device sums of floats come out differently."""
+    """With other threads or on another device, sums of floats differ."""
 
     seed: int
     device: str = "cpu"
@@ -45,7 +42,7 @@ class Conditions:
 class VisitOutcome(Generic[Result]):
     metrics: Row
     seconds: float
-    """Of training, or evaluating, alone."""
+    """Of training or evaluation alone."""
     kept: Result
 
 
@@ -57,9 +54,9 @@ def make_visit(
     conditions: Conditions,
     keep: Callable[[Training], Result],
 ) -> VisitOutcome[Result] | None:
-    """A new instance goes on from `state`; None: there was nothing left to learn.
+    """A new instance continues from `state`; None: nothing was left to train.
 
-    `keep` takes what is wanted of the training before it is closed.
+    `keep` is called with the training before it is closed.
     """
     worker = make_worker(Solo(), seed=conditions.seed, device=conditions.device, threads=conditions.threads)
     worker.show(shown.data, partition=shown.partition, rows=shown.rows)
@@ -95,7 +92,7 @@ class RunningMeans:
 
 @dataclass(slots=True)
 class MetricTally:
-    """Of training and of evaluation; where both tell the same metric, the evaluation's counts."""
+    """Of training and of evaluation; if both report a metric, the evaluation's counts."""
 
     training: RunningMeans = field(default_factory=RunningMeans)
     evaluation: RunningMeans = field(default_factory=RunningMeans)
@@ -109,18 +106,12 @@ class MetricTally:
         return {**self.training.read(), **self.evaluation.read()}
 
     def plain(self) -> dict[str, Any]:
-        """As it is kept in a checkpoint."""
-        return {
-            "training": [dict(self.training.sums), dict(self.training.rows)],
-            "evaluation": [dict(self.evaluation.sums), dict(self.evaluation.rows)],
-            "unsaved_s": self.unsaved_s,
-        }
+        """As it is written to a checkpoint."""
+        kinds = zip(_KINDS, (self.training, self.evaluation), strict=True)
+        means = {kind: [dict(each.sums), dict(each.rows)] for kind, each in kinds}
+        return {**means, "unsaved_s": self.unsaved_s}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Self:
-        training, evaluation = (_means(plain[kind]) for kind in _KINDS)
+        training, evaluation = (RunningMeans(*map(dict, plain[kind])) for kind in _KINDS)
         return cls(training, evaluation, float(plain["unsaved_s"]))
-
-
-def _means(plain: Sequence[Mapping[str, float]]) -> RunningMeans:
-    return RunningMeans(*(dict(each) for each in plain))

@@ -1,12 +1,9 @@
-"""Where the random numbers of a training come from: the seed, the iteration and the rank, nothing else.
-
-How many threads the libraries of one worker may use, so that the slots of a node do not get in each
-other's way.
-
-What a training is told about its place in the gang, and the verbs that make a gang learn like one worker.
+"""What a training gets of its gang, and the methods that make a gang learn like one worker.
 
 The effective batch is the same at any gang size (RubberBand, section 3): `batches` splits each global batch
-over the ranks, `backward` weights by the samples of the global batch, not by those of the rank.
+over the ranks, `backward` weights by the samples of the global batch, not by those of the rank. Random
+numbers depend on the seed, the iteration and the rank only. The threads of a worker's libraries are limited,
+so that the slots of a node do not slow each other down.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from elastune.training.groups import Group
 
 
 def trial_seed(run_seed: int, trial: int) -> int:
-    """A seed for one trial, small enough for every library (scikit-learn takes 32 bits)."""
+    """Small enough for every library (scikit-learn takes 32 bits)."""
     return int(np.random.SeedSequence((abs(run_seed), trial)).generate_state(1)[0] >> 1)
 
 
@@ -49,7 +46,7 @@ def seed_libraries(*entropy: int) -> None:
 
 
 def shuffled(count: int, *entropy: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The numbers below `count` in an order that depends on `entropy` alone."""
+    """The numbers below `count` in an order that depends on `entropy` only."""
     return np.random.default_rng(entropy).permutation(count)
 
 
@@ -57,19 +54,19 @@ _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def limit_threads(count: int) -> None:
-    """For what is imported already and what will be."""
+    """Of libraries that are imported already and of later ones."""
     os.environ.update(dict.fromkeys(_VARIABLES, str(count)))
     try:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
     except ImportError:
-        pass  # it comes with scikit-learn; without it, numpy keeps its own number
+        pass  # it comes with scikit-learn; without it, numpy keeps its default
     else:
         threadpool_limits(count)
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(count)
 
 
-_ORDER, _SETUP, _STEP = range(3)  # what a stream of random numbers is for
+_ORDER, _SETUP, _STEP = range(3)  # the purposes of random streams
 
 
 class Worker:
@@ -87,13 +84,13 @@ class Worker:
         self._wrapped: list[Any] = []
         self._open: list[Pass] = []
         self.data: Any = None
-        """Where data are partitioned: those of the partition to train on, or to evaluate on, now."""
+        """Where data are partitioned: the partition to train or evaluate on now."""
         self.rows: int | None = None
-        """How many rows they have."""
+        """Of that partition."""
         self.partition: int | None = None
         """Its number."""
         self.visit = 0
-        """Counts the partitions that were shown so far."""
+        """Counts the partitions so far."""
 
     def __repr__(self) -> str:
         return f"<worker {self.rank} of {self.size} on {self.device}>"
@@ -104,7 +101,7 @@ class Worker:
 
     @iteration.setter
     def iteration(self, number: int) -> None:
-        """Set by whoever runs the training, before each step."""
+        """Set by the runtime before each step."""
         self._iteration = number
         self._shuffles = 0
 
@@ -136,14 +133,12 @@ class Worker:
         shuffle: bool = True,
         drop_last: bool = False,
     ) -> Iterator[Any]:
-        """This rank's share of each global batch of `batch` samples, in an order that is the same for all.
+        """This rank's share of each global batch of `batch` samples, in the same order for all ranks.
 
         The order depends on seed and iteration, and on how many orders were drawn in it before. The last
         batch may be smaller, and a share may then be empty. With `micro`, the most samples that one worker
-        can take at once, each batch is itself a loop over its micro-batches, each with its `backward`.
-
-        Where data are partitioned, each rank of a gang gives what is in its own partition: of every global
-        batch as much as its part of all rows.
+        can take at once, each batch is itself a loop over its micro-batches, each with its `backward`. Where
+        data are partitioned, each rank contributes to every global batch in proportion to its own rows.
         """
         batch = checked_count(batch, "batch")
         micro = None if micro is None else checked_count(micro, "micro")
@@ -171,16 +166,12 @@ class Worker:
         """
         if not self._open:
             raise JobError(
-                "worker.backward belongs into a loop over worker.batches: that tells the batch size"
+                "worker.backward belongs into a loop over worker.batches, which sets the batch size"
             )
         if self.size > 1 and not self._wrapped:
-            raise JobError(
-                "worker.backward needs a model from worker.wrap(model): gradients are averaged there"
-            )
+            raise JobError("worker.backward needs a model from worker.wrap(model), which averages gradients")
         if len({each.share.total for each in self._open}) > 1:
-            raise JobError(
-                "worker.backward is inside two loops over worker.batches, whose batches differ in size"
-            )
+            raise JobError("worker.backward is inside two loops over worker.batches of different batch sizes")
         current = self._open[-1]
         if loss_sum.ndim and loss_sum.shape[0] != current.samples:
             raise JobError(
@@ -193,7 +184,7 @@ class Worker:
         (loss_sum.sum() * (self.size / current.share.total)).backward()
 
     def sum(self, value: Any) -> Any:
-        """The sum over the ranks, of a number or a tensor. Every rank has to ask."""
+        """The sum over the ranks, of a number or a tensor. Every rank has to call it."""
         return self._group.total(value)
 
     def mean(self, value: Any, weight: float | None = None) -> Any:
@@ -203,23 +194,23 @@ class Worker:
         together = self._group.total(weight)
         return self._group.total(value * weight) / together if together else value * float("nan")
 
-    # For whoever runs the training.
+    # For the runtime.
 
     def show(self, data: Any, *, partition: int, rows: int) -> None:
-        """The partition that the next step, or evaluation, is about."""
+        """The partition of the next step or evaluation."""
         self.data, self.partition, self.rows = data, partition, rows
         self.visit += 1
         self._shuffles = 0
 
     def enter_setup(self) -> None:
-        """Seed the libraries alike on every rank: models begin alike at any gang size."""
+        """Seed the libraries equally on every rank: models begin equal at any gang size."""
         seed_libraries(self.seed, _SETUP)
 
     def enter_iteration(self) -> None:
-        """Seed the libraries once per iteration: going on from a checkpoint is like never having stopped.
+        """Seed the libraries once per iteration: continuing from a checkpoint is like never having stopped.
 
-        By rank, for masks of dropout should differ. A function that builds its model in the first iteration
-        has done so when it asks for the first batch, so that is where its iteration begins.
+        By rank, because masks of dropout should differ. A function that builds its model in the first
+        iteration has done so when it asks for the first batch, so its iteration begins there.
         """
         now = (self._iteration, self.visit)
         if self._iteration and now != self._seeded:
@@ -228,11 +219,11 @@ class Worker:
 
     @property
     def _where(self) -> tuple[int, ...]:
-        """What else random numbers depend on: which visit of an iteration it is does not matter."""
+        """What else random numbers depend on: the partition, not the number of the visit."""
         return () if self.partition is None else (self.partition,)
 
     def _counts(self, mine: int) -> list[int]:
-        """How many samples each rank has, where each has its own."""
+        """The samples of each rank, where each has its own."""
         return [int(self._group.total(mine if rank == self.rank else 0)) for rank in range(self.size)]
 
     def _whole(self, table: Table, parts: Iterator[BatchShare]) -> Iterator[Any]:
@@ -263,7 +254,7 @@ class Worker:
 
 
 def make_worker(group: Group, *, seed: int, device: str = "cpu", threads: int | None = None) -> Worker:
-    """`seed` belongs to the trial, see `trial_seed`; `threads` is the number that its libraries may use."""
+    """`seed` belongs to the trial, see `trial_seed`; `threads` limits those of its libraries."""
     if threads is not None:
         limit_threads(threads)
     return Worker(group, seed=seed, device=device)

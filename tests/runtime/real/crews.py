@@ -1,4 +1,4 @@
-"""A crew of slot processes by itself, without Ray, and the news it tells."""
+"""Slot processes alone, without Ray, and the news they report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Watched:
-    """The crew, and its news one by one."""
+    """The slot processes, and their news one by one."""
 
     def __init__(self, worker_spec: WorkerSpec, slots: int) -> None:
         self.news: queue.Queue[News] = queue.Queue()

@@ -213,15 +213,15 @@ def test_an_attached_cluster_on_this_machine_is_not_elsewhere(cluster: LocalProv
 
 
 class _KillWorker(Watch):
-    """A slot process is younger than the zygote that forked it."""
+    """A slot process is younger than the fork server that forked it."""
 
     def is_time(self, state: State) -> bool:
         return state.iterations >= 3
 
     def act(self) -> None:
         kill(
-            [max(pid for pid, line in our_processes().items() if "zygote" in line)]
-        )  # a slot process: younger than the zygote that forked it
+            [max(pid for pid, line in our_processes().items() if "ray.fork_server" in line)]
+        )  # a slot process: younger than the fork server that forked it
 
 
 def test_a_slot_of_a_node_that_is_lost_costs_time_and_nothing_else(

@@ -43,7 +43,7 @@ def run_at_home(
 
 
 def slots() -> list[int]:
-    """Zygotes come before the slots that they fork, which have the same command line."""
+    """Fork servers come before their slots, which have the same command line."""
     return sorted(pid for pid, line in our_processes().items() if "elastune.runtime.ray.fork_server" in line)
 
 
@@ -71,7 +71,7 @@ def test_a_run_at_home_holds_the_cpus_and_gives_them_back(address: str, tmp_path
     assert finished.result.ending is Ending.COMPLETE
     assert finished.result.best is not None
     assert look.free == 0.0
-    assert look.slots == 1 + CPUS  # the zygote too
+    assert look.slots == 1 + CPUS  # the fork server too
     assert_all_is_given_back()
 
 
@@ -92,7 +92,7 @@ def test_a_slot_that_is_killed_at_home_is_replaced(address: str, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_without_its_zygote_the_node_is_lost_and_comes_again(address: str, tmp_path: Path) -> None:
+def test_without_its_fork_server_the_node_is_lost_and_comes_again(address: str, tmp_path: Path) -> None:
     class Murder(Watch):
         def is_time(self, state: State) -> bool:
             return state.iterations > 2

@@ -51,7 +51,7 @@ class _KillSlot(Watch):
         return state.iterations >= 5 and len(state.held) == 2
 
     def act(self) -> None:
-        kill([max(pid for pid, line in our_processes().items() if "zygote" in line)])
+        kill([max(pid for pid, line in our_processes().items() if "ray.fork_server" in line)])
 
 
 class _KillNode(_KillSlot):

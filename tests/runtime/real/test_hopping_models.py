@@ -11,9 +11,18 @@ import pytest
 
 from elastune.core import commands as do
 from elastune.model.ids import NodeId, Slot, TrialId
-from elastune.runtime.ray.fleet import ModelPlaces
-from elastune.runtime.ray.messages import Bring, Broken, Form, GangId, Model, News, Order, Visited, VisitOrder
-from elastune.runtime.ray.model_transfer import ModelCarrier, stow
+from elastune.runtime.ray.messages import (
+    Broken,
+    Form,
+    GangId,
+    Model,
+    News,
+    Order,
+    Prefetch,
+    Visited,
+    VisitOrder,
+)
+from elastune.runtime.ray.model_transfer import ModelCarrier, ModelPlaces, put_model
 from elastune.runtime.ray.slot_processes import SlotProcesses
 from tests.runtime.real.crews import form
 from tests.waiting import PATIENCE_S
@@ -26,7 +35,7 @@ pytestmark = [
 
 
 class _Slots:
-    """Where a crew would be: takes orders and does nothing."""
+    """Stands for the slot processes: takes orders and does nothing."""
 
     def __init__(self) -> None:
         self.orders: queue.Queue[Order] = queue.Queue()
@@ -73,8 +82,8 @@ def visit(named: Model, generation: int = 1) -> Form:
 
 
 def _bring(node: _Node, named: Model) -> None:
-    node.carrier.order(0, Bring(model=named))
-    node.carrier._hands.submit(lambda: None).result(PATIENCE_S)  # one hand: what came before is done
+    node.carrier.order(0, Prefetch(model=named))
+    node.carrier._threads.submit(lambda: None).result(PATIENCE_S)  # one thread: what came before is done
 
 
 def test_a_model_that_was_brought_is_at_hand(ray: Any, node: _Node) -> None:
@@ -113,7 +122,7 @@ def test_a_model_that_is_lost_amid_an_iteration_breaks_its_visit_and_nobody_is_t
 def test_heavy_models_travel_by_name_and_light_ones_as_they_are(ray: Any) -> None:
     for size, is_named in ((10, False), (200_000, True)):
         data = b"x" * size
-        told = stow(
+        told = put_model(
             Visited(
                 gang=GangId(0, 1), at=0.0, seconds=1.0, load_s=0.0, model=model(data), size=size, kept=False
             )
@@ -140,9 +149,9 @@ def test_the_driver_names_the_newest_model_only() -> None:
         visit=do.Visit(1, 2, 4),
     )  # fmt: skip
     assert models.find(lease) is None
-    assert not models.lodge(model(b"", visits=1), slot)
+    assert not models.record(model(b"", visits=1), slot)
     assert models.find(lease) is None, "the state after two visits is meant"
-    assert models.lodge(model(b""), Slot(NodeId("n1"), 0)), "it hopped"
+    assert models.record(model(b""), Slot(NodeId("n1"), 0)), "it hopped"
     found = models.find(lease)
     assert found is not None
     assert found.model == model(b"")

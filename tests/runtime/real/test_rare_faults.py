@@ -51,7 +51,7 @@ class _KillFollower(Watch):
         return state.iterations >= 2
 
     def act(self) -> None:
-        kill([max(pid for pid, line in our_processes().items() if "zygote" in line)])
+        kill([max(pid for pid, line in our_processes().items() if "ray.fork_server" in line)])
 
 
 def test_a_gang_on_two_nodes_survives_the_death_of_a_worker(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ MOMENTS: dict[str, Callable[[Driver], object]] = {
     "journal": lambda driver: list(driver.runs.glob("*/journal.sqlite")),
     "head": lambda driver: any("gcs_server" in line for line in our_processes().values()),
     "node": lambda driver: sum("raylet/raylet" in line for line in our_processes().values()) > 1,
-    "slots": lambda driver: any("zygote" in line for line in our_processes().values()),
+    "slots": lambda driver: any("ray.fork_server" in line for line in our_processes().values()),
     "checkpoint": lambda driver: list(driver.runs.glob("*/checkpoints/*/*.ckpt")),
 }
 

@@ -1,12 +1,8 @@
-"""Telling machines apart: is this the one on which the driver runs?
+"""The Ray actor on each node: passes orders to the slot processes, and their news to the driver.
 
-Two machines may have a folder of the same name, and two made from one image even the same files in it. So a
-path that exists here is not yet the driver's folder.
-
-The Ray actor on each node: passes orders to the crew of slot processes and their news to the driver.
-
-The driver always has one `poll` waiting here, which returns as soon as there is news; so news need one
-message, and many small ones travel together.
+The driver always has one `poll` waiting here, which returns as soon as there is news. So news take one
+message, and many small ones go together. `this_machine` shows whether the node is on the driver's machine:
+two machines may have a folder of the same path, and two of one image even the same files in it.
 """
 
 from __future__ import annotations
@@ -20,22 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastune.runtime.ray.code_bundle import CodeFolder, set_up
-from elastune.runtime.ray.messages import AgentFailed, News, Sealed
-from elastune.runtime.ray.model_transfer import ModelCarrier, stow
-from elastune.runtime.ray.slot_processes import Orders, SlotProcesses
+from elastune.runtime.ray.messages import AgentFailed, News, Orders, Sealed
+from elastune.runtime.ray.model_transfer import ModelCarrier, put_model
+from elastune.runtime.ray.slot_processes import SlotProcesses
 
 if TYPE_CHECKING:
     from ray.actor import ActorClass
 
-
 MACHINE = "ELASTUNE_MACHINE"
-"""In the environment: the name of this machine, where containers or virtual machines look alike."""
-
+"""Environment variable: the name of this machine, where containers or virtual machines look alike."""
+_POLL_S = 30.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def this_machine() -> str:
-    """Differs from machine to machine, and from container to container."""
+    """A name that differs between machines and between containers."""
     given = os.environ.get(MACHINE)
     if given:
         return given
@@ -44,9 +39,6 @@ def this_machine() -> str:
     except OSError:
         boot = ""
     return f"{socket.gethostname()} {boot}"
-
-
-_POLL_S = 30.0
 
 
 class Agent:
@@ -58,8 +50,10 @@ class Agent:
         self._processes: SlotProcesses | None = None
         self._carrier: ModelCarrier | None = None
         try:
-            place = _move_in(sealed)
-        except Exception as error:  # noqa: BLE001  a full disk, a store that is gone: the driver is to know
+            place: CodeFolder | None = None  # on the driver's machine, slots use its own files
+            if sealed.bundle is not None and sealed.bundle.machine != this_machine():
+                place = set_up(sealed.bundle.parcels)
+        except Exception as error:  # noqa: BLE001  such as a full disk; the driver has to know
             self._take(AgentFailed(error=f"the working folder cannot be unpacked there: {error}"))
             return
         host = ray.util.get_node_ip_address()
@@ -67,7 +61,6 @@ class Agent:
         self._carrier = ModelCarrier(self._processes, slots, self._take)
 
     def poll(self) -> list[News]:
-        """What is new, as soon as something is."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._news, _POLL_S)
             news = list(self._news)
@@ -80,31 +73,23 @@ class Agent:
                 self._carrier.order(slot, order)
 
     def look(self) -> tuple[float, int, tuple[int, ...]]:
-        """The clock here, and whose processes there are."""
+        """The clock of this machine, and the processes of this agent."""
         return time.monotonic(), os.getpid(), self._processes.pids if self._processes is not None else ()
 
     def _take(self, news: News) -> None:
-        news = stow(news)
+        news = put_model(news)
         with self._arrived:
             self._news.append(news)
             self._arrived.notify()
 
 
-def _move_in(sealed: Sealed) -> CodeFolder | None:
-    """None: on the driver's machine slots work where its own files are."""
-    if sealed.bundle is None or sealed.bundle.machine == this_machine():
-        return None
-    return set_up(sealed.bundle.parcels)
-
-
 def agent_class() -> ActorClass:
-    """As Ray wants it: polls, orders and looks do not wait for each other, and orders keep their order."""
+    """The actor class: polls, orders and looks do not block each other, and orders keep their order."""
     import ray  # noqa: PLC0415
 
     methods = {"poll": "polls", "order": "orders", "look": "looks"}
     members = {
         name: ray.method(concurrency_group=group)(getattr(Agent, name)) for name, group in methods.items()
     }
-    remote = type("ElastuneAgent", (Agent,), members)
     groups = dict.fromkeys(methods.values(), 1)
-    return ray.remote(concurrency_groups=groups)(remote)
+    return ray.remote(concurrency_groups=groups)(type("ElastuneAgent", (Agent,), members))

@@ -1,12 +1,9 @@
-"""The user's working folder, packed for machines that do not have it.
+"""The user's working folder: packed on the driver's machine, unpacked on machines that do not have it.
 
-What a training imports lies in the folder in which the run was started. What is large, or no code at all, is
-left behind; a file `.elastuneignore` names what else is.
-
-Where slots work on a machine that is not the driver's: a folder of their own with the user's code in it.
-
-It is made once per agent. Agents are killed, not asked to end, so the folder is removed by somebody who
-outlives them: a shell that waits for the agent's end of a pipe to close.
+A training imports from the folder in which the run was started. Large files and what is not code are left
+out, and so is what a file `.elastuneignore` names. Each agent unpacks into a folder of its own. Agents are
+killed, not asked to end, so a shell that outlives the agent waits for the agent's end of a pipe to close and
+then removes the folder.
 """
 
 from __future__ import annotations
@@ -29,57 +26,32 @@ from elastune.wording import several
 
 IGNORE = ".elastuneignore"
 MOST_BYTES = 500 * 10**6
-"""Of the whole folder, as it lies on the disk."""
+"""Of the whole folder, uncompressed."""
 MOST_FILE_BYTES = 100 * 10**6
-"""Of one file: a larger one is data, not code, and is left behind."""
+"""Of one file: a larger one is data, not code, and is left out."""
 
-# Never code, or what nobody wants on rented machines: keys.
-_SKIPPED = frozenset(
-    {
-        ".aws",
-        ".azure",
-        ".bash_history",
-        ".docker",
-        ".env",
-        ".git-credentials",
-        ".gnupg",
-        ".huggingface",
-        ".kaggle",
-        ".kube",
-        ".netrc",
-        ".pypirc",
-        ".ray",
-        ".cache",
-        ".git",
-        ".hg",
-        ".ipynb_checkpoints",
-        ".mypy_cache",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".ssh",
-        ".svn",
-        ".tox",
-        ".venv",
-        "__pycache__",
-        "elastune-runs",
-        "node_modules",
-    }
-)
+# Folders of keys, which must not reach rented machines, and folders that are never code.
+_SKIPPED = frozenset({
+    ".aws", ".azure", ".bash_history", ".docker", ".env", ".git-credentials", ".gnupg", ".huggingface",
+    ".kaggle", ".kube", ".netrc", ".pypirc", ".ray", ".ssh",
+    ".cache", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".svn",
+    ".tox", ".venv", "__pycache__", "elastune-runs", "node_modules",
+})  # fmt: skip
 _VENV_MARK = "pyvenv.cfg"
 _BIGGEST = 5
-# Level 1 is several times as fast as the default, for a tenth more bytes.
+# Level 1 is several times as fast as the default, with a tenth more bytes.
 _LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedFolder:
-    """`data` is a zip of the folder that is `origin` on the driver's machine."""
+    """`data` is a zip of the folder `origin` of the driver's machine."""
 
     origin: str
     data: bytes
     files: int
     left_behind: tuple[str, ...] = ()
-    """Files that are too large."""
+    """Files that were too large."""
 
 
 def pack(
@@ -89,27 +61,22 @@ def pack(
     most_bytes: int = MOST_BYTES,
     most_file_bytes: int = MOST_FILE_BYTES,
 ) -> PackedFolder:
-    """Raises `JobError` if it is too much, or cannot be read. `without`: folders that are not to go."""
+    """Raises `JobError` if it is too large or cannot be read. `without`: folders to leave out."""
     root = folder.resolve()
     if root == Path(root.anchor):
         raise JobError(f"the run was started in {root}, and all below would be sent; start it in a folder")
-    ignored = _read_ignored(root)
-    sizes: dict[str, int] = {}
-    left_behind: list[str] = []
-    for name, size in _files(root, ignored, {path.resolve() for path in without}):
-        if size > most_file_bytes:
-            left_behind.append(name)
-        else:
-            sizes[name] = size
+    found = dict(_files(root, _read_ignored(root), {path.resolve() for path in without}))
+    sizes = {name: size for name, size in found.items() if size <= most_file_bytes}
+    left_behind = tuple(name for name in found if name not in sizes)
     if sum(sizes.values()) > most_bytes:
         raise JobError(_too_much(root, sizes, most_bytes))
     return PackedFolder(
-        origin=str(root), data=_zipped(root, sizes), files=len(sizes), left_behind=tuple(left_behind)
+        origin=str(root), data=_zipped(root, sizes), files=len(sizes), left_behind=left_behind
     )
 
 
 def unpack(data: bytes, into: Path) -> None:
-    """With the permissions that the files had: some are scripts."""
+    """With the files' permissions: some are scripts."""
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
         for member in packed.infolist():
             path = Path(packed.extract(member, into))
@@ -126,7 +93,7 @@ def _zipped(root: Path, names: Collection[str]) -> bytes:
         for name in names:
             try:
                 into.write(root / name, name)
-            except FileNotFoundError:  # somebody works in the folder
+            except FileNotFoundError:  # deleted meanwhile
                 continue
             except OSError as error:
                 raise JobError(
@@ -137,7 +104,7 @@ def _zipped(root: Path, names: Collection[str]) -> bytes:
 
 
 def _files(root: Path, ignored: Sequence[str], without: Collection[Path]) -> Iterator[tuple[str, int]]:
-    """The regular files that go, with their sizes. Links are followed, but never into where they are."""
+    """The regular files to send, with their sizes. Links are followed, but not to a folder above them."""
     waiting: list[tuple[Path, frozenset[Path]]] = [(root, frozenset())]
     while waiting:
         folder, above = waiting.pop()
@@ -164,7 +131,7 @@ def _entries(folder: Path, root: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        if folder != root:  # not ours to read: whoever needs it will say so
+        if folder != root:  # not readable: code that needs it will fail
             return []
         raise JobError(f"the folder {root} cannot be read: {error.strerror}") from error
 
@@ -174,11 +141,8 @@ def _is_ignored(name: str, patterns: Sequence[str], *, is_folder: bool) -> bool:
         if pattern.endswith("/") and not is_folder:
             continue
         bare = pattern.rstrip("/")
-        if "/" in bare:
-            matches = fnmatch.fnmatchcase(name, bare.lstrip("/"))
-        else:
-            matches = fnmatch.fnmatchcase(name.rpartition("/")[2], bare)
-        if matches:
+        subject = name if "/" in bare else name.rpartition("/")[2]
+        if fnmatch.fnmatchcase(subject, bare.lstrip("/")):
             return True
     return False
 
@@ -196,8 +160,8 @@ def _read_ignored(root: Path) -> list[str]:
     for number, pattern in enumerate(patterns, start=1):
         if pattern.startswith("!"):
             raise JobError(
-                f"{path}, line {number} is {pattern}; expected a pattern of what is left behind, such as "
-                "data/ or *.parquet: exceptions are not known"
+                f"{path}, line {number} is {pattern}; expected a pattern of files to leave out, such as "
+                "data/ or *.parquet: exceptions (!) are not supported"
             )
     return [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
 
@@ -220,14 +184,14 @@ def _megabytes(size: int) -> str:
 
 
 _PREFIX = "elastune-work-"
-# A child of a worker would be ended with it by Ray; a grandchild is not. What runs in the background reads
-# from nowhere unless it is told to by another number. What still writes there gets a second.
+# Ray ends the children of a worker with it, but not its grandchildren. A background job of the shell has no
+# stdin, so it reads the pipe as file 3. Processes that still write into the folder get a second.
 _JANITOR = 'exec 3<&0; { read -r _ <&3; rm -rf -- "$0" || { sleep 1; rm -rf -- "$0"; }; } >/dev/null 2>&1 &'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFolder:
-    """`moved`: the folders of the driver that lie here now, and where; the first is the working folder."""
+    """`moved`: folders of the driver's machine and their paths here; the first is the working folder."""
 
     folder: str
     moved: tuple[tuple[str, str], ...]
@@ -240,8 +204,7 @@ class CodeFolder:
     def logs(self) -> str:
         return str(Path(self.folder) / "logs")
 
-    def furnish(self, worker_spec: WorkerSpec) -> WorkerSpec:
-        """The manual, as it reads from here."""
+    def relocate(self, worker_spec: WorkerSpec) -> WorkerSpec:
         return replace(
             worker_spec,
             script=self._moved_script(worker_spec.script),
@@ -263,11 +226,11 @@ class CodeFolder:
 
 
 def set_up(parcels: Sequence[CodeParcel]) -> CodeFolder:
-    """On this machine, for as long as this process lives."""
+    """Unpack on this machine, for as long as this process lives."""
     import ray  # noqa: PLC0415
 
     folder = tempfile.mkdtemp(prefix=_PREFIX)
-    _remove_when_we_are_gone(folder)
+    _remove_after_exit(folder)
     moved = []
     for number, parcel in enumerate(parcels):
         here = Path(folder) / f"{number}-{Path(parcel.origin).name}"
@@ -279,8 +242,8 @@ def set_up(parcels: Sequence[CodeParcel]) -> CodeFolder:
     return place
 
 
-def _remove_when_we_are_gone(folder: str) -> None:
-    """The writing end of the pipe stays open in this process alone, and closes with it."""
+def _remove_after_exit(folder: str) -> None:
+    """Only this process has the writing end of the pipe, which closes when it exits."""
     reading, writing = os.pipe()
     try:
         janitor = ["/bin/sh", "-c", _JANITOR, folder]
@@ -294,4 +257,4 @@ def _remove_when_we_are_gone(folder: str) -> None:
 
 
 _held: list[int] = []
-"""Never closed by us."""
+"""Never closed, see `_remove_after_exit`."""

@@ -1,31 +1,26 @@
-"""All nodes, as the driver sees them: orders go out in one message per node, news come in.
+"""The driver's view of the run: its nodes, gangs, clock and timers, and the provider.
 
-What the driver knows of a gang.
-
-Where the newest model of every trial is, as far as the driver knows: by name, not the bytes.
-
-The provider as a real run sees it.
-
-A machine that is up is no node yet: its agent and the slot processes have to be warm. So the readiness of a
-node is told by the body, and here only which machines are up.
-
-The run's clock, which stands still while the driver is down, and the machine's, which does not.
+Orders leave in one message per node. A machine that is up is not a node yet: its agent and slot processes
+have to be warm. So `ProviderNodes` reports only which machines are up, and the runtime reports a node as
+ready. The run's clock stands still while the driver is down; the machine's does not.
 """
 
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
 import time
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from elastune.core.commands import Train
 from elastune.core.events import NodesReady
-from elastune.model.ids import NodeId, Slot, TrialId
+from elastune.model.ids import NodeId, Slot
 from elastune.providers.ray_cluster import RayProvider
 from elastune.providers.watcher import Belief, NodeEvent, Watcher
-from elastune.runtime.ray.messages import Bring, GangId, Model, News, Order, Sealed
+from elastune.runtime.ray.messages import GangId, News, Order, Prefetch, Sealed
 from elastune.runtime.ray.node_connections import Inbox, NodeConnection, Outcome, SlotShare, connect
 
 # Three times what a poll takes at most.
@@ -33,7 +28,7 @@ _SILENCE_S = 90.0
 
 
 class Dispatch(NamedTuple):
-    """News from a node; `offset` takes its clock to ours. None: nobody is there any more."""
+    """A message from a node; `offset` converts its clock to ours. `news` None: the node is gone."""
 
     node: NodeId
     offset: float
@@ -42,12 +37,12 @@ class Dispatch(NamedTuple):
 
 
 class NodeFleet:
-    """`share`: of every node alike."""
+    """`share`: the same of every node."""
 
     def __init__(self, share: SlotShare) -> None:
         self._share = share
         self._connections: dict[NodeId, NodeConnection] = {}
-        self._orders: dict[NodeId, list[tuple[int, Order | Bring]]] = {}
+        self._orders: dict[NodeId, list[tuple[int, Order | Prefetch]]] = {}
         self._inbox = Inbox()
         self._looked = time.monotonic()
 
@@ -55,28 +50,28 @@ class NodeFleet:
         return node in self._connections
 
     def start(self, node: NodeId, ray_node: str, sealed: Sealed) -> None:
-        """Start the slots of that node. They tell when they are ready."""
+        """Start the slots of that node; each reports `SlotReady`."""
         self._connections[node] = connect(node, ray_node, sealed, self._share, self._inbox)
 
     def stop(self, node: NodeId) -> None:
-        """End all processes there."""
-        connection = self._forget(node)
+        self._orders.pop(node, None)
+        connection = self._connections.pop(node, None)
         if connection is not None:
             connection.stop()
 
     def close(self) -> None:
-        """End all that is left, whatever state Ray is in: slots at home would outlive its connection."""
+        """End all that is left, also if Ray is down: slots of the driver's node would outlive it."""
         for node in tuple(self._connections):
             with contextlib.suppress(Exception):
                 self.stop(node)
 
-    def order(self, slot: Slot, order: Order | Bring) -> None:
-        """Goes out with the next `send`; to a node that is gone, nowhere."""
+    def order(self, slot: Slot, order: Order | Prefetch) -> None:
+        """Sent by the next `send`; dropped if the node is gone."""
         if slot.node in self._connections:
             self._orders.setdefault(slot.node, []).append((slot.number, order))
 
     def order_all(self, order: Order) -> int:
-        """To every node that was heard of, not to a slot; returns to how many."""
+        """To every node that has answered, not to a slot; returns how many."""
         nodes = [node for node, connection in self._connections.items() if connection.offset is not None]
         for node in nodes:
             self._orders.setdefault(node, []).append((0, order))
@@ -94,7 +89,7 @@ class NodeFleet:
         return 0.0 if connection is None or connection.offset is None else -connection.offset
 
     def receive(self, timeout_s: float) -> Iterator[Dispatch]:
-        """What has come in, waiting for the first of it at most so long."""
+        """What has arrived; waits at most `timeout_s` for the first message."""
         for connection, outcome in self._inbox.take(timeout_s):
             if self._connections.get(connection.node) is connection:
                 yield from self._open(connection, outcome)
@@ -115,14 +110,14 @@ class NodeFleet:
             yield Dispatch(connection.node, connection.offset or 0.0, each)
 
     def _gone(self, connection: NodeConnection, error: Exception) -> Dispatch:
-        with contextlib.suppress(Exception):  # whatever is left of it; mostly nothing is
+        with contextlib.suppress(Exception):  # mostly nothing is left to stop
             self.stop(connection.node)
         return Dispatch(connection.node, 0.0, None, _first_line(error))
 
     def _silent(self) -> Iterator[Dispatch]:
-        """A poll returns after a while even if there is nothing to tell."""
+        """A poll returns after a while even if there is no news."""
         now = time.monotonic()
-        were_stopped = now - self._looked > _SILENCE_S  # ourselves: nobody could be heard
+        were_stopped = now - self._looked > _SILENCE_S  # this process stood still
         self._looked = now
         for connection in tuple(self._connections.values()):
             if connection.heard is None:
@@ -131,33 +126,29 @@ class NodeFleet:
                 connection.heard = now
             elif now - connection.heard > _SILENCE_S:
                 self.stop(connection.node)
-                yield Dispatch(connection.node, 0.0, None, f"nothing was heard of it for {_SILENCE_S:.0f} s")
-
-    def _forget(self, node: NodeId) -> NodeConnection | None:
-        self._orders.pop(node, None)
-        return self._connections.pop(node, None)
+                yield Dispatch(connection.node, 0.0, None, f"no message for {_SILENCE_S:.0f} s")
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
-# Its slots may have to be started anew and to import everything.
+# Its slots may have to be restarted and import everything.
 _FORMING_PATIENCE_S = 120.0
 
 
 class RealGang:
     def __init__(self, lease: Train, now_s: float, patience_s: float) -> None:
-        """`patience_s`: how long nothing may be heard of it once it trains."""
+        """`patience_s`: how long it may be silent once it trains."""
         self.lease = lease
         self.id = GangId(lease.trial, lease.generation)
         self.busy = True
-        """It forms, trains or saves: something is to be heard of it before long."""
+        """It forms, trains or saves, so a message is expected."""
         self.heard_s = now_s
         self.patience_s = max(patience_s, _FORMING_PATIENCE_S)
         self._training_patience_s = patience_s
         self.awaits: NodeId | None = None
-        """The node from which its model has to come, until it is there."""
+        """The node that its model comes from, until the model has arrived."""
 
     def started(self) -> None:
         self.patience_s = self._training_patience_s
@@ -167,53 +158,7 @@ class RealGang:
         return self.busy and now_s - self.heard_s > self.patience_s
 
 
-class ModelPlace(NamedTuple):
-    model: Model
-    slot: Slot
-
-
-class ModelPlaces:
-    """One per trial: the one before is given up when the next comes."""
-
-    def __init__(self) -> None:
-        self._lodged: dict[TrialId, ModelPlace] = {}
-
-    def lodge(self, model: Model, slot: Slot) -> bool:
-        """The newest of its trial; returns whether it came from another slot."""
-        trial = TrialId(model.trial)
-        before = self._lodged.get(trial)
-        self._lodged[trial] = ModelPlace(model, slot)
-        return before is not None and before.slot != slot
-
-    def find(self, lease: Train) -> ModelPlace | None:
-        """The model that a visit goes on with, and where it is; None: only the store has it."""
-        visits = 0 if lease.visit is None else lease.visit.done
-        owner = lease.trial if lease.origin is None or visits else lease.origin
-        lodged = self._lodged.get(owner)
-        if lodged is None or (lodged.model.iteration, lodged.model.visits) != (lease.after_iteration, visits):
-            return None
-        return lodged
-
-    def newest(self, trial: TrialId, *, elsewhere_than: Slot | None = None) -> Model | None:
-        """If it has to hop to get there."""
-        lodged = self._lodged.get(trial)
-        return None if lodged is None or lodged.slot == elsewhere_than else lodged.model
-
-    def forget(self, trial: TrialId) -> None:
-        self._lodged.pop(trial, None)
-
-    def forget_node(self, node: NodeId) -> None:
-        """What lay there is gone; where it is durable, the store has it."""
-        for trial in [trial for trial, lodged in self._lodged.items() if lodged.slot.node == node]:
-            del self._lodged[trial]
-
-    def forget_others(self, living: Container[TrialId]) -> None:
-        """Nobody goes on with the models of trials that are over."""
-        for trial in [trial for trial in self._lodged if trial not in living]:
-            del self._lodged[trial]
-
-
-# How often the provider is asked: while something is under way, and else.
+# How often the provider is asked: while a request or a boot is under way, and otherwise.
 _BUSY_S = 0.05
 _QUIET_S = 0.5
 
@@ -246,22 +191,19 @@ class ProviderNodes:
 
         name = self.provider.ray_node(node)
         found = (each for each in ray.nodes() if each["NodeID"] == name)
-        return tuple(
-            dict.fromkeys(
-                each[key] for each in found for key in ("NodeManagerAddress", "NodeManagerHostname")
-            )
-        )
+        keys = ("NodeManagerAddress", "NodeManagerHostname")
+        return tuple(dict.fromkeys(each[key] for each in found for key in keys))
 
     def due_s(self) -> float:
         """How long until the next look."""
         return max(0.0, self._next_s - self._clock())
 
     def look(self) -> Iterator[NodeEvent]:
-        """What is new; machines that came up are in `came_up` afterwards."""
+        """News since the last look; machines that came up are in `came_up` afterwards."""
         if self.due_s() > 0.0:
             return
         survey = self.provider.survey()
-        self._open -= {fate.token for fate in survey.requests if not fate.open}
+        self._open -= {status.token for status in survey.requests if not status.open}
         events = self._watcher.observe(survey, self._clock())
         booting = any(machine.ready_s is None for machine in survey.machines)
         self._next_s = self._clock() + (_BUSY_S if booting or self._open else _QUIET_S)
@@ -277,7 +219,7 @@ class ProviderNodes:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nodes are asked for and not answered, or held."""
+        """Whether a request is open or nodes are held."""
         return bool(self._open or self._watcher.belief.machines)
 
 
@@ -292,7 +234,7 @@ class RunClock:
         return cls(time.monotonic() - now_s)
 
     def restart(self, now_s: float = 0.0) -> None:
-        """What has passed so far does not count: the cluster was being started."""
+        """The time until now, in which the cluster started, does not count."""
         self.origin = time.monotonic() - now_s
 
     def __call__(self) -> float:
@@ -303,3 +245,36 @@ class RunClock:
 
     def monotonic(self, at_s: float) -> float:
         return at_s + self.origin
+
+
+class RunTimers:
+    """In the order in which they are due; `fresh` ones fire after all rows up to now are reported.
+
+    Timers that were moved or cancelled do not fire.
+    """
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+        self._fresh: set[str] = set()
+        self._queue: list[tuple[float, int, str]] = []
+        self._order = itertools.count()
+
+    def set(self, timer: str, at_s: float, *, fresh: bool) -> None:
+        self._at[timer] = at_s
+        (self._fresh.add if fresh else self._fresh.discard)(timer)
+        heapq.heappush(self._queue, (at_s, next(self._order), timer))
+
+    def cancel(self, timer: str) -> None:
+        self._at.pop(timer, None)
+
+    def next_s(self) -> float | None:
+        return self._queue[0][0] if self._queue else None
+
+    def take(self, now_s: float) -> tuple[str, bool] | None:
+        """The next one that is due, and whether it is fresh."""
+        while self._queue and self._queue[0][0] <= now_s:
+            at_s, _, timer = heapq.heappop(self._queue)
+            if self._at.get(timer) == at_s:
+                del self._at[timer]
+                return timer, timer in self._fresh
+        return None

@@ -1,8 +1,8 @@
-"""A process that imports the heavy libraries once and forks the slot processes of its node.
+"""A process per node that imports the heavy libraries once and forks the slot processes of the node.
 
-It has one thread, so that forking is safe, and it talks over one socket: a fork request comes with the
-child's own socket; the exit of a child is told with its status. When the socket closes it ends, and its
-children, whose sockets close as well, end by themselves.
+It has one thread, so that forking is safe, and one socket, the fork channel: a fork request comes with the
+child's own socket; the exit of a child is reported with its status. When the channel closes, the process
+exits; its children exit as well, because their sockets close. `ForkServer` is the side that starts it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,90 @@ import os
 import pickle
 import select
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle
+from multiprocessing.reduction import recv_handle, send_handle
 
 from elastune.runtime.ray.code_bundle import CodeFolder
-from elastune.runtime.ray.messages import WorkerSpec
+from elastune.runtime.ray.messages import Sealed, WorkerSpec
 
 _PR_SET_PDEATHSIG = 1
+_COMMAND = (sys.executable, "-u", "-m", "elastune.runtime.ray.fork_server")
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class ForkServer:
+    """The process and its fork channel, as its parent has them.
+
+    `host` is the address of this machine; `output`: a file for what is printed outside of trials, None: this
+    process's own output; `place`: where the slots work, if this is not the driver's machine.
+    """
+
+    def __init__(
+        self, sealed: Sealed, host: str, niceness: int, output: str | None, place: CodeFolder | None
+    ) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with open(output, "ab") if output else contextlib.nullcontext() as file:  # noqa: PTH123
+            self._process = subprocess.Popen(  # noqa: S603  our own module
+                [*_COMMAND, str(theirs.fileno()), host, str(niceness)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env={**os.environ, **dict.fromkeys(_THREADS, str(sealed.threads))},
+                cwd=None if place is None else place.home,  # which is first on its path as well
+                start_new_session=True,
+            )
+        theirs.close()
+        self.pid = self._process.pid
+        self.channel = Connection(ours.detach())
+        self.channel.send_bytes(sealed.worker_spec)
+        self.channel.send_bytes(pickle.dumps(place))
+
+    def fork(self, slot: int) -> tuple[Connection, bool]:
+        """Our end of the new child's channel, and whether the process took the request."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        channel = Connection(ours.detach())
+        with theirs:
+            try:
+                self.channel.send(slot)
+                send_handle(self.channel, theirs.fileno(), self.pid)
+            except OSError:
+                return channel, False
+        return channel, True
+
+    def close(self) -> None:
+        self.channel.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def kill(pid: int) -> None:
+    """End a slot process and its process group: all that the user's code has started."""
+    for end in (os.killpg, os.kill):  # a new process may not have its group yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            end(pid, signal.SIGKILL)
+
+
+def describe_exit(status: int | None) -> tuple[str, bool]:
+    """Why a process ended, and whether its own code is to blame: these signals come from outside."""
+    if status is None:
+        return "the worker process ended", True
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name
+        if number in {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
+            hint = " (by a user, or the machine ran out of memory)" if number == signal.SIGKILL else ""
+            return f"the worker process was ended by {name}{hint}", False
+        return f"the worker process crashed with {name}", True
+    return f"the worker process ended by itself with exit code {os.WEXITSTATUS(status)}", True
+
+
+# In the process itself.
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -32,10 +106,10 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(int(niceness))
     channel = Connection(int(number))
-    worker_spec: WorkerSpec = pickle.loads(channel.recv_bytes())  # noqa: S301  from whoever started us
+    worker_spec: WorkerSpec = pickle.loads(channel.recv_bytes())  # noqa: S301  from our parent
     place: CodeFolder | None = pickle.loads(channel.recv_bytes())  # noqa: S301
     worker_spec = replace(
-        worker_spec if place is None else place.furnish(worker_spec), host=worker_spec.host or host
+        worker_spec if place is None else place.relocate(worker_spec), host=worker_spec.host or host
     )
     prepare(worker_spec)
     channel.send(("ready", os.getpid(), 0))
@@ -47,7 +121,7 @@ def main(arguments: Sequence[str]) -> None:
         readable, _, _ = select.select([channel.fileno(), ends], [], [])
         if ends in readable:
             os.read(ends, 4096)
-            _tell_ended(channel)
+            _report_exits(channel)
         if channel.fileno() in readable:
             try:
                 slot = channel.recv()
@@ -58,7 +132,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def prepare(worker_spec: WorkerSpec) -> None:
-    """Import what every slot needs. What cannot be imported is told by the slots, which need it."""
+    """Import what every slot needs. The slots report what cannot be imported."""
     for folder in worker_spec.paths:
         if folder not in sys.path:
             sys.path.append(folder)
@@ -72,12 +146,6 @@ def prepare(worker_spec: WorkerSpec) -> None:
         warm_up()
 
 
-def _die_with_parent() -> None:
-    """Linux ends us with the zygote, also where a library of the user holds the interpreter's lock."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) -> None:
     pid = os.fork()
     if pid:
@@ -85,11 +153,13 @@ def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) 
         channel.send(("forked", slot, pid))
         return
     try:
-        os.setpgid(0, 0)  # with whatever the user's code starts, so that all can be ended together
+        os.setpgid(0, 0)  # with what the user's code starts, so that all can be ended together
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(channel.fileno())
-        _die_with_parent()
+        # Linux ends us with the fork server, also while a library of the user holds the interpreter's lock.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         from elastune.runtime.ray import slot as slots  # noqa: PLC0415  imported before the fork
 
         slots.main(Connection(handle), slot, worker_spec)
@@ -97,7 +167,7 @@ def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) 
         os._exit(1)
 
 
-def _tell_ended(channel: Connection) -> None:
+def _report_exits(channel: Connection) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

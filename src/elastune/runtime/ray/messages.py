@@ -1,14 +1,14 @@
-"""What driver, agents and slot processes say to each other. Orders go down, news come up.
+"""The messages between driver, agents and slot processes. Orders go to the slots, news come back.
 
-Times in them are of the monotonic clock of the agent's machine; the driver translates. News of a gang carry
-its trial and generation, like the events they become. Nothing here knows the brain: what a slot process
-imports, every node pays for.
+Times in them are of the monotonic clock of the agent's machine; the driver converts them. News of a gang
+carry its trial and generation, like the events they become. This module does not import the core: every slot
+process pays for what it imports.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,14 +30,14 @@ class GangId(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeReference:
-    """The trainable, as it travels: by its name, or as a pickled object where it has none."""
+    """The trainable as it is sent: by its name, or as a pickled object if it has none."""
 
     name: str
     metric: str
     reference: str | None = None
     pickled: bytes | None = None
     source: str | None = None
-    """Of a file that may be missing where the worker runs."""
+    """The text of a file that the worker's machine may not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class CodeParcel:
 
     origin: str
     data: Any
-    """Its zip, by its name in the object store."""
+    """The name of its zip in the object store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,31 +59,28 @@ class CodeBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpec:
-    """All that a slot process needs to know before its first gang."""
-
     script: CodeReference
     store: Store
     checkpoints: CheckpointRule
     pickles: bool
     threads: int
     logs: str | None
-    """A folder for one file per trial; None: output goes where the node's output goes."""
+    """A folder for one file per trial; None: to the node's output."""
     host: str | None = None
     """The address on which rank 0 meets the others; None: the one by which Ray knows the node."""
     gpus_per_slot: int = 0
     preload: tuple[str, ...] = ()
-    """Modules that the zygote imports once for all slots."""
+    """Modules that the fork server imports once for all slots."""
     paths: tuple[str, ...] = ()
     """Folders from which the user's code imports."""
     dataset: Dataset | None = None
-    """Where models hop: the partitions. Each slot reads those that it visits, once."""
+    """Where models hop: the partitions. Each slot reads each partition that it needs once."""
     data_bytes: int | None = None
     """How much of them a slot may hold in memory."""
     spill: str | None = None
-    """A folder for what it may not."""
-
+    """A folder for the rest."""
     bundle: CodeBundle | None = None
-    """For nodes on other machines; None: there are none. It travels beside the rest."""
+    """For nodes on other machines; None: there are none. It is sent beside the rest."""
 
     def seal(self) -> Sealed:
         light = pickle.dumps(replace(self, bundle=None))
@@ -92,22 +89,17 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A manual on its way to the slots. Who passes it on does not open it, for the imports would take longer
-    than all the rest."""
+    """A pickled worker spec. Agents pass it on unopened: its imports would dominate their start."""
 
     worker_spec: bytes
     threads: int
     logs: str | None
     bundle: CodeBundle | None = None
 
-    def open(self) -> WorkerSpec:
-        worker_spec: WorkerSpec = pickle.loads(self.worker_spec)  # noqa: S301  from our own driver
-        return worker_spec
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangTerms:
-    """A lease. `until` is of the monotonic clock."""
+    """A lease. `until` is a time of the monotonic clock."""
 
     until_iteration: int
     until: float | None
@@ -115,7 +107,7 @@ class GangTerms:
 
 
 class VisitOrder(NamedTuple):
-    """One visit of an iteration: `done` came before it, and there are `of` in all."""
+    """One visit of an iteration of `of` visits, after `done` others."""
 
     partition: int
     done: int
@@ -125,7 +117,7 @@ class VisitOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A trial's model on its way: after so many iterations, and visits of the next one.
+    """A trial's model after `iteration` iterations and `visits` visits of the next one.
 
     `data` are the bytes of its state or, between nodes, their name in the object store.
     """
@@ -137,86 +129,90 @@ class Model:
     tally: Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangMessage:
+    gang: GangId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangReport(GangMessage):
+    at: float
+
+
 # Orders.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """Take your place in a gang, load the checkpoint, and train."""
+class Form(GangMessage):
+    """Join a gang as this rank, load the checkpoint, and train."""
 
-    gang: GangId
     rank: int
     size: int
     config: Config
     seed: int
     after_iteration: int
     origin: int
-    """Whose checkpoint of `after_iteration` is loaded, unless that is 0."""
+    """The trial whose checkpoint of `after_iteration` is loaded, unless that is 0."""
     expected_s: float
     """Of one iteration, until some are measured."""
     terms: GangTerms
     meeting: tuple[str, int] | None = None
-    """Where rank 0 listens, if that is known before this slot is free."""
+    """The address of rank 0, if it is known before this slot is free."""
     share: tuple[int, ...] = ()
     """The partitions that this slot is to hold, those of the validation data numbered after the others."""
     visit: VisitOrder | None = None
     """Only this part of the next iteration; `Visited` answers."""
     model: Model | None = None
-    """The model to go on with; None: the store has it."""
+    """The model to continue; None: read it from the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
-    """Rank 0 listens there."""
-
-    gang: GangId
+class Join(GangMessage):
     meeting: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extend:
-    gang: GangId
+class Extend(GangMessage):
     terms: GangTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halt:
+class Halt(GangMessage):
     """End the lease after the present iteration."""
 
-    gang: GangId
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+class Keep(GangMessage):
     """Save durably, then dissolve."""
 
-    gang: GangId
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dissolve:
-    """A process that has not left the gang after `grace_s`, amid an iteration say, is replaced."""
+class Dissolve(GangMessage):
+    """Leave the gang. A process that has not left after `grace_s`, such as amid an iteration, is replaced."""
 
-    gang: GangId
     grace_s: float = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flush:
-    """Tell all rows that there are, then `Flushed`."""
+    """Report all rows up to now, then `Flushed`."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bring:
-    """To a node: have this model at hand, it will be needed on this slot next."""
+class Prefetch:
+    """To a node: fetch this model now, the next one on this slot."""
 
     model: Model
 
 
-Order = Form | Join | Extend | Halt | Keep | Dissolve | Flush
+GangOrder = Join | Extend | Halt | Keep | Dissolve
+"""To a gang that was formed."""
+Order = Form | GangOrder | Flush
 """To a slot process."""
+Orders = Sequence[tuple[int, Order | Prefetch]]
+"""To the slots of a node, by their numbers."""
 
 # News.
 
@@ -237,40 +233,34 @@ class SlotUnfit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotIdle:
-    """The gang is gone and the process waits for the next one."""
+    """The process has left its gang and waits for the next one."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
-    gang: GangId
+class Listening(GangMessage):
     meeting: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GangBegan:
-    gang: GangId
-    at: float
+class GangBegan(GangReport):
+    """Training begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """Rows and durable checkpoints; `reason`: the gang waits now."""
+class Trained(GangReport):
+    """Rows and durable checkpoints; `reason`: why the gang has stopped training."""
 
-    gang: GangId
-    at: float
     rows: tuple[RowMessage, ...] = ()
     saved: tuple[int, ...] = ()
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visited:
+class Visited(GangReport):
     """A visit is over. The last one of an iteration has its row."""
 
-    gang: GangId
-    at: float
     seconds: float
     load_s: float
     model: Model
@@ -281,25 +271,20 @@ class Visited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(GangReport):
     """The state after the last row is durable."""
-
-    gang: GangId
-    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """The gang cannot go on. `fault`: the user's code is to blame, not the machine."""
+class Broken(GangReport):
+    """The gang cannot continue. `fault`: the user's code is to blame, not the machine."""
 
-    gang: GangId
-    at: float
     error: str
     fault: bool = True
     model_lost: bool = False
-    """The model that was to come cannot be fetched."""
+    """The model for this visit cannot be fetched."""
     log: tuple[str, str] | None = None
-    """From a machine where the driver cannot read it: the name of the log, and its last lines."""
+    """From a machine whose files the driver cannot read: the name of the log, and its last lines."""
     rows: tuple[RowMessage, ...] = ()
     saved: tuple[int, ...] = ()
 
@@ -311,29 +296,16 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """The data are not what they were, or not there: no trial will get on."""
+    """The data have changed or are missing: no trial can continue."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFailed:
-    """Nothing works on this node."""
-
     error: str
 
 
-News = (
-    SlotReady
-    | SlotUnfit
-    | SlotIdle
-    | Listening
-    | GangBegan
-    | Trained
-    | Visited
-    | Kept
-    | Broken
-    | Flushed
-    | Unreadable
-    | AgentFailed
-)
+SlotNews = SlotReady | SlotUnfit | SlotIdle
+GangNews = Listening | GangBegan | Trained | Visited | Kept | Broken
+News = SlotNews | GangNews | Flushed | Unreadable | AgentFailed

@@ -1,7 +1,7 @@
-"""One node as the driver reaches it: orders go out, news are put into an inbox.
+"""One node as the driver reaches it: orders go out, news arrive in an inbox.
 
-Elsewhere that is a Ray actor, the agent. On the driver's own node the crew of slot processes belongs to the
-driver itself, which saves a process and the way of every message through it; Ray only keeps the CPUs for us.
+On other nodes that is a Ray actor, the agent. On the driver's own node the slot processes belong to the
+driver itself, which saves a process and a hop for every message; Ray only reserves the CPUs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import NamedTuple, Protocol
 from elastune.errors import ExecutionError
 from elastune.model.ids import NodeId
 from elastune.runtime.ray.agent import agent_class
-from elastune.runtime.ray.messages import Broken, News, Sealed
+from elastune.runtime.ray.messages import Broken, News, Orders, Sealed
 from elastune.runtime.ray.model_transfer import ModelCarrier
-from elastune.runtime.ray.slot_processes import Orders, SlotProcesses
+from elastune.runtime.ray.slot_processes import SlotProcesses
 
 _LOOKS = 5
 # How long to wait for the CPUs at a time.
@@ -32,11 +32,11 @@ _NICENESS = 5
 _log = logging.getLogger("elastune")
 
 Outcome = Sequence[News] | Exception
-"""What came from a post; an exception: nothing will come any more."""
+"""What a connection delivered; an exception: it will deliver nothing more."""
 
 
 class SlotShare(NamedTuple):
-    """What of a node is ours: its slots, and what they take of Ray's resources."""
+    """Our part of a node: its slots, and the Ray resources that they take."""
 
     slots: int
     cpus: float
@@ -44,26 +44,24 @@ class SlotShare(NamedTuple):
 
 
 class NodeConnection(Protocol):
-    """`heard` is when it was last heard of; one that cannot fall silent says None."""
+    """`heard` is the time of its last message; None if it cannot fall silent."""
 
     node: NodeId
     heard: float | None
     offset: float | None
-    """What to add to its clock to get ours; None: it was not heard of yet."""
+    """What to add to its clock to get ours; None: no message yet."""
 
     def send(self, orders: Orders) -> None: ...
 
     def listen(self) -> None:
-        """Go on after what was taken from the inbox."""
-        ...
+        """Continue after an outcome was taken from the inbox."""
 
     def stop(self) -> None:
-        """All its processes end."""
-        ...
+        """End all its processes."""
 
 
 class Inbox:
-    """What came from all posts, from any thread."""
+    """What all connections delivered, from any thread."""
 
     def __init__(self) -> None:
         self._came: deque[tuple[NodeConnection, Outcome]] = deque()
@@ -74,15 +72,13 @@ class Inbox:
         self._arrived.set()
 
     def take(self, timeout_s: float) -> list[tuple[NodeConnection, Outcome]]:
-        """All that is there, waiting for the first of it at most so long."""
+        """All that has arrived; waits at most `timeout_s` for the first."""
         self._arrived.wait(timeout_s)
         self._arrived.clear()
         return [self._came.popleft() for _ in range(len(self._came))]
 
 
 class RemoteConnection:
-    """An agent on exactly that node of Ray."""
-
     def __init__(self, node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
@@ -91,23 +87,16 @@ class RemoteConnection:
         self.heard: float | None = time.monotonic()
         self._inbox = inbox
         self._logs = sealed.logs
-        self._agent = (
-            agent_class()
-            .options(
-                num_cpus=share.cpus,
-                num_gpus=share.gpus,
-                max_restarts=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(ray_node, soft=False),
-            )
-            .remote(sealed, share.slots)
-        )
+        strategy = NodeAffinitySchedulingStrategy(ray_node, soft=False)
+        options = {"num_cpus": share.cpus, "num_gpus": share.gpus, "scheduling_strategy": strategy}
+        self._agent = agent_class().options(max_restarts=0, **options).remote(sealed, share.slots)
         self._poll()
 
     def send(self, orders: Orders) -> None:
         self._agent.order.remote(list(orders))
 
     def listen(self) -> None:
-        """Raises what Ray raises when the agent is gone."""
+        """Raises Ray's error when the agent is gone."""
         self.heard = time.monotonic()
         if self.offset is None:
             self.offset = self._measured_offset()
@@ -128,7 +117,7 @@ class RemoteConnection:
         self._inbox.put(self, answer.result() if error is None else _plain(error))
 
     def _measured_offset(self) -> float:
-        """Ours minus theirs, by the quickest of several looks."""
+        """Our clock minus theirs, by the quickest of several looks."""
         import ray  # noqa: PLC0415
 
         best: tuple[float, float] | None = None
@@ -145,7 +134,7 @@ class RemoteConnection:
 
 
 class LocalConnection:
-    """The driver's own node. Its slots start as soon as Ray has the CPUs there for us."""
+    """The driver's own node. Its slots start as soon as Ray has reserved the CPUs."""
 
     def __init__(self, node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> None:
         from ray.util.placement_group import placement_group  # noqa: PLC0415
@@ -162,7 +151,7 @@ class LocalConnection:
             [{"CPU": share.cpus}], bundle_label_selector=[{"ray.io/node-id": ray_node}]
         )
         threading.Thread(
-            target=self._start, args=(sealed, share.slots, share.cpus), name="home", daemon=True
+            target=self._start, args=(sealed, share.slots, share.cpus), name="local node", daemon=True
         ).start()
 
     def send(self, orders: Orders) -> None:
@@ -200,26 +189,26 @@ class LocalConnection:
             with self._lock:
                 if not self._stopped:
                     self._processes = SlotProcesses(
-                        sealed, slots, self._tell, host=host, niceness=_NICENESS, output=output
+                        sealed, slots, self._report, host=host, niceness=_NICENESS, output=output
                     )
-                    self._carrier = ModelCarrier(self._processes, slots, self._tell)
-        except Exception as error:  # noqa: BLE001  whatever Ray raises: there will be no slots here
+                    self._carrier = ModelCarrier(self._processes, slots, self._report)
+        except Exception as error:  # noqa: BLE001  Ray raises many kinds; there will be no slots here
             self._inbox.put(self, _plain(error))
 
-    def _tell(self, news: News) -> None:
+    def _report(self, news: News) -> None:
         self._inbox.put(self, (news,))
 
 
 def connect(node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> NodeConnection:
-    """GPUs are numbered by Ray for its actors only, so a node with GPUs needs an agent wherever it is."""
+    """Ray numbers GPUs for its actors only, so a node with GPUs always needs an agent."""
     import ray  # noqa: PLC0415
 
-    at_home = ray.get_runtime_context().get_node_id() == ray_node and not share.gpus
-    return (LocalConnection if at_home else RemoteConnection)(node, ray_node, sealed, share, inbox)
+    is_local = ray.get_runtime_context().get_node_id() == ray_node and not share.gpus
+    return (LocalConnection if is_local else RemoteConnection)(node, ray_node, sealed, share, inbox)
 
 
 def _keep_logs(news: Sequence[News], logs: str | None) -> None:
-    """The last lines of trials that broke on other machines, where people look for them."""
+    """Write the last lines of trials that broke on other machines into the run's logs."""
     for each in news:
         if isinstance(each, Broken) and each.log is not None and logs is not None:
             name, text = each.log

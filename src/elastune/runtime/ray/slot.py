@@ -1,4 +1,4 @@
-"""A slot process: warm, one per slot, it takes part in one gang after the other until its node goes."""
+"""A slot process: warm, one per slot, it joins one gang after the other until its node is released."""
 
 from __future__ import annotations
 
@@ -15,33 +15,24 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from elastune.errors import UnreadableError
+from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.member import Dissolved, GangMember
-from elastune.runtime.ray.messages import (
-    CodeReference,
-    Form,
-    SlotIdle,
-    SlotReady,
-    SlotUnfit,
-    Unreadable,
-    WorkerSpec,
-)
-from elastune.runtime.ray.slot_io import Mailbox, Reporter
+from elastune.runtime.ray.slot_io import Mailbox, Reporter, SlotContext
 from elastune.runtime.ray.slot_processes import log_name
 from elastune.training.recipe import Recipe, load, open_recipe
 
 if TYPE_CHECKING:
-    from elastune.runtime.ray.visitor import SlotPartitions, Visitor
-
+    from elastune.runtime.ray.visitor import Visitor
 
 _BROKEN = 70
 _MOST_CHARACTERS = 8_000
-# A peer that went away is news of somebody else's error, which is on its way.
+# A lost peer is the result of another rank's error, whose report should come first.
 _PEER_DELAY_S = 0.3
 _PEER_WORDS = ("gloo", "connection", "peer", "nccl", "could not form a gang")
 
 
-def main(channel: Connection, slot: int, worker_spec: WorkerSpec) -> None:
-    """Never returns: the process ends with its channel, or because the user's code broke it."""
+def main(channel: Connection, slot: int, worker_spec: msg.WorkerSpec) -> None:
+    """Never returns: the process ends with its channel, or after an error of the user's code."""
     reporter = Reporter(channel)
     mailbox = Mailbox(channel, reporter)
     _take_gpus(slot, worker_spec)
@@ -49,50 +40,49 @@ def main(channel: Connection, slot: int, worker_spec: WorkerSpec) -> None:
         worker_spec.store.check_reach()
         recipe = open_script(worker_spec.script)
     except BaseException:  # noqa: BLE001  the user's module may do anything when it is imported
-        reporter.tell(SlotUnfit(slot=slot, error=_last_lines(traceback.format_exc())))
+        reporter.send(msg.SlotUnfit(slot=slot, error=_last_lines(traceback.format_exc())))
         time.sleep(_PEER_DELAY_S)
         os._exit(_BROKEN)
-    device = _device(worker_spec)
-    shelves = None
+    partitions = None
     if worker_spec.dataset is not None:
-        from elastune.runtime.ray.visitor import SlotPartitions  # noqa: PLC0415  most jobs have no use for it
+        from elastune.runtime.ray.visitor import SlotPartitions  # noqa: PLC0415  most jobs do not need it
 
-        shelves = SlotPartitions(worker_spec.dataset, worker_spec.data_bytes, worker_spec.spill)
-    reporter.tell(SlotReady(slot=slot, pid=os.getpid()))
+        partitions = SlotPartitions(worker_spec.dataset, worker_spec.data_bytes, worker_spec.spill)
+    context = SlotContext(
+        worker_spec=worker_spec,
+        recipe=recipe,
+        mailbox=mailbox,
+        reporter=reporter,
+        device=_device(worker_spec),
+        partitions=partitions,
+    )
+    reporter.send(msg.SlotReady(slot=slot, pid=os.getpid()))
     while True:
         form = mailbox.next_form()
         reporter.begin(form.gang)
-        with _as_it_was(), _output_to(worker_spec.logs, form):
-            outcome = _serve(_guest(worker_spec, form, recipe, mailbox, reporter, shelves, device))
+        with _environment_restored(), _output_to(worker_spec.logs, form):
+            outcome = _train(_member(context, form))
         if outcome is not None:
             if outcome.unreadable is not None:
-                reporter.tell(Unreadable(error=outcome.unreadable))
+                reporter.send(msg.Unreadable(error=outcome.unreadable))
             reporter.end(outcome.error, fault=outcome.fault)
-            os._exit(_BROKEN)  # whatever the user's code left behind goes with it
+            os._exit(_BROKEN)  # and all that the user's code left behind
         reporter.end()
-        reporter.tell(SlotIdle(slot=slot))
+        reporter.send(msg.SlotIdle(slot=slot))
 
 
-def _guest(
-    worker_spec: WorkerSpec,
-    form: Form,
-    recipe: Recipe,
-    mailbox: Mailbox,
-    reporter: Reporter,
-    shelves: SlotPartitions | None,
-    device: str,
-) -> GangMember | Visitor:
-    """Who trains here now: a member of a gang, or a model that visits a partition."""
-    if form.visit is None or shelves is None:
-        return GangMember(worker_spec, form, recipe, mailbox, reporter, device, shelves)
+def _member(context: SlotContext, form: msg.Form) -> GangMember | Visitor:
+    """What trains here now: a member of a gang, or a model that visits a partition."""
+    if form.visit is None or context.partitions is None:
+        return GangMember(context, form)
     from elastune.runtime.ray.visitor import Visitor  # noqa: PLC0415
 
-    return Visitor(worker_spec, form, recipe, mailbox, reporter, shelves, device)
+    return Visitor(context, form)
 
 
 @contextlib.contextmanager
-def _as_it_was() -> Iterator[None]:
-    """The next trial finds the folder, the path and the environment that this one found."""
+def _environment_restored() -> Iterator[None]:
+    """The next trial gets the same folder, path and environment as this one."""
     folder, path, environment = Path.cwd(), sys.path[:], dict(os.environ)
     try:
         yield
@@ -105,7 +95,7 @@ def _as_it_was() -> Iterator[None]:
 
 
 class OrderOutcome(NamedTuple):
-    """What broke a gang here; `fault`: the user's code did, and not a peer that went away."""
+    """What broke a gang here; `fault`: the user's code did, not a lost peer."""
 
     error: str
     fault: bool
@@ -113,12 +103,11 @@ class OrderOutcome(NamedTuple):
     """Why the data cannot be read."""
 
 
-def open_script(script: CodeReference) -> Recipe:
-    """The trainable, wherever it comes from."""
+def open_script(script: msg.CodeReference) -> Recipe:
     if script.pickled is not None:
         user = pickle.loads(script.pickled)  # noqa: S301  from our own driver
     elif script.reference is None:
-        raise RuntimeError("a script needs a reference or an object")
+        raise RuntimeError("the code reference has neither a name nor a pickled object")
     else:
         home, _, name = script.reference.rpartition(":")
         if script.source is not None and not Path(home).is_file():
@@ -129,7 +118,7 @@ def open_script(script: CodeReference) -> Recipe:
 
 
 def _from_source(home: str, source: str) -> ModuleType:
-    """The file lies on the driver's machine only."""
+    """The file is on the driver's machine only."""
     module = ModuleType(f"elastune_trainable_{Path(home).stem}")
     module.__file__ = home
     sys.modules[module.__name__] = module
@@ -137,14 +126,13 @@ def _from_source(home: str, source: str) -> ModuleType:
     return module
 
 
-def _serve(member: GangMember | Visitor) -> OrderOutcome | None:
-    """Returns what went wrong."""
+def _train(member: GangMember | Visitor) -> OrderOutcome | None:
     try:
         member.run()
     except Dissolved:
         return None
     except BaseException as error:  # noqa: BLE001  also exit() in the user's code
-        if member.standing.dissolved:
+        if member.pending.dissolved:
             return None
         text = traceback.format_exc()
         sys.stderr.write(text)
@@ -163,8 +151,8 @@ def _last_lines(text: str, most: int = 40) -> str:
 
 
 @contextlib.contextmanager
-def _output_to(logs: str | None, form: Form) -> Iterator[None]:
-    """What the user's code prints goes to the log of its trial, also from C libraries."""
+def _output_to(logs: str | None, form: msg.Form) -> Iterator[None]:
+    """Write the output of the user's code to the log of its trial, also from C libraries."""
     if logs is None:
         yield
         return
@@ -177,7 +165,7 @@ def _output_to(logs: str | None, form: Form) -> Iterator[None]:
         os.dup2(handle, 2)
         os.close(handle)
     except OSError:
-        pass  # a full disk must not fail the trial because of its log
+        pass  # a log that cannot be written must not fail the trial
     try:
         yield
     finally:
@@ -189,17 +177,16 @@ def _output_to(logs: str | None, form: Form) -> Iterator[None]:
             os.close(before)
 
 
-def _take_gpus(slot: int, worker_spec: WorkerSpec) -> None:
+def _take_gpus(slot: int, worker_spec: msg.WorkerSpec) -> None:
     """Each slot sees its own GPUs of those that Ray gave to the node."""
     per_slot = worker_spec.gpus_per_slot
     if not per_slot:
         return
     visible = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
-    mine = visible[slot * per_slot : (slot + 1) * per_slot]
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(visible[slot * per_slot : (slot + 1) * per_slot])
 
 
-def _device(worker_spec: WorkerSpec) -> str:
+def _device(worker_spec: msg.WorkerSpec) -> str:
     if worker_spec.gpus_per_slot and "torch" in sys.modules:
         import torch  # noqa: PLC0415
 

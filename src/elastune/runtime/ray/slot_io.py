@@ -1,8 +1,7 @@
-"""How a slot process tells news: in order, rows in batches, from any of its threads.
+"""What a slot process receives, reports and saves.
 
-The orders that reach a slot process while it trains.
-
-How rank 0 saves: the state is copied between two iterations and written behind their back.
+News leave in order, rows in batches, from any thread. Orders arrive while the process trains. Rank 0 copies
+its state between two iterations and writes it in the background.
 """
 
 from __future__ import annotations
@@ -14,31 +13,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 from elastune.checkpoints.encoding import encode
 from elastune.model.checkpoint_rule import Saves
-from elastune.runtime.ray.messages import (
-    Broken,
-    Dissolve,
-    Extend,
-    Flush,
-    Flushed,
-    Form,
-    GangId,
-    GangTerms,
-    Halt,
-    Join,
-    Keep,
-    News,
-    Order,
-    RowMessage,
-    Trained,
-    WorkerSpec,
-)
+from elastune.runtime.ray import messages as msg
+from elastune.training.recipe import Recipe
 from elastune.training.running import Training
 
-# Iterations shorter than this are told together: a message costs more than they take.
+if TYPE_CHECKING:
+    from elastune.runtime.ray.visitor import SlotPartitions
+
+# Iterations shorter than this are reported together: a message costs more than they take.
 _GATHER_S = 0.02
 
 
@@ -46,29 +34,29 @@ class Reporter:
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
         self._lock = threading.Lock()
-        self._gang: GangId | None = None
-        self._rows: list[RowMessage] = []
+        self._gang: msg.GangId | None = None
+        self._rows: list[msg.RowMessage] = []
         self._saved: list[int] = []
-        self._told = 0.0
+        self._sent = 0.0
 
-    def begin(self, gang: GangId) -> None:
+    def begin(self, gang: msg.GangId) -> None:
         with self._lock:
             self._gang, self._rows, self._saved = gang, [], []
 
-    def tell(self, news: News) -> None:
-        """Whatever was gathered goes first."""
+    def send(self, news: msg.News) -> None:
+        """After the rows and saves that were gathered."""
         with self._lock:
             self._flush(time.monotonic(), None)
             self._send(news)
 
-    def add_row(self, row: RowMessage) -> None:
+    def add_row(self, row: msg.RowMessage) -> None:
         with self._lock:
             self._rows.append(row)
-            if row[1] - self._told >= _GATHER_S:
+            if row[1] - self._sent >= _GATHER_S:
                 self._flush(row[1], None)
 
-    def add_saved(self, gang: GangId, iteration: int) -> None:
-        """A checkpoint of this gang has become durable; of one that is gone it no longer matters."""
+    def add_saved(self, gang: msg.GangId, iteration: int) -> None:
+        """A checkpoint of this gang has become durable; ignored if the gang has ended."""
         with self._lock:
             if gang == self._gang:
                 self._saved.append(iteration)
@@ -79,39 +67,35 @@ class Reporter:
         with self._lock:
             self._flush(time.monotonic(), reason)
 
-    def flush(self) -> None:
-        with self._lock:
-            self._flush(time.monotonic(), None)
-
     def end(self, error: str | None = None, *, fault: bool = True) -> None:
-        """The gang is over here; with an error, it broke."""
+        """The gang has ended here; with an error, it broke."""
         with self._lock:
             gang, self._gang = self._gang, None
             rows, saved = tuple(self._rows), tuple(self._saved)
             self._rows, self._saved = [], []
             if error is not None and gang is not None:
                 now = time.monotonic()
-                self._send(Broken(gang=gang, at=now, error=error, fault=fault, rows=rows, saved=saved))
+                self._send(msg.Broken(gang=gang, at=now, error=error, fault=fault, rows=rows, saved=saved))
 
     def _flush(self, now: float, reason: str | None) -> None:
         if self._gang is None or not (self._rows or self._saved or reason):
             return
         rows, saved = tuple(self._rows), tuple(self._saved)
-        self._rows, self._saved, self._told = [], [], now
-        self._send(Trained(gang=self._gang, at=now, rows=rows, saved=saved, reason=reason))
+        self._rows, self._saved, self._sent = [], [], now
+        self._send(msg.Trained(gang=self._gang, at=now, rows=rows, saved=saved, reason=reason))
 
-    def _send(self, news: News) -> None:
+    def _send(self, news: msg.News) -> None:
         self._channel.send_bytes(pickle.dumps(news, pickle.HIGHEST_PROTOCOL))
 
 
 class PendingOrders:
-    """What the present gang has been told so far; read at the boundaries between iterations."""
+    """The orders to the present gang so far; read between iterations."""
 
-    def __init__(self, form: Form) -> None:
-        self.gang: GangId = form.gang
-        self.terms: GangTerms = form.terms
+    def __init__(self, form: msg.Form) -> None:
+        self.gang: msg.GangId = form.gang
+        self.terms: msg.GangTerms = form.terms
         self.lease = 1
-        """Counts the leases: the end of each is told once."""
+        """Counts the leases: the end of each is reported once."""
         self.halted = False
         self.keep = False
         self.dissolved = False
@@ -120,70 +104,80 @@ class PendingOrders:
 
 
 class Mailbox:
-    """A thread reads the channel. When it closes, the agent is gone and this process goes too."""
+    """A thread reads the channel. When the channel closes, the agent is gone and this process exits."""
 
     def __init__(self, channel: Connection, reporter: Reporter) -> None:
         self._channel = channel
         self._reporter = reporter
         self._changed = threading.Condition()
-        self._forms: deque[Form] = deque()
-        self.standing: PendingOrders | None = None
+        self._forms: deque[msg.Form] = deque()
+        self.pending: PendingOrders | None = None
         threading.Thread(target=self._read, name="orders", daemon=True).start()
 
-    def next_form(self) -> Form:
-        """Wait for the next gang."""
+    def next_form(self) -> msg.Form:
         with self._changed:
             self._changed.wait_for(lambda: self._forms)
             return self._forms.popleft()
 
-    def wait_for_news(self, standing: PendingOrders, version: int, timeout_s: float) -> bool:
-        """Wait until something was said after `version`."""
+    def wait_for_news(self, pending: PendingOrders, version: int, timeout_s: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(lambda: standing.version != version, timeout_s)
+            return self._changed.wait_for(lambda: pending.version != version, timeout_s)
 
     def _read(self) -> None:
         try:
             while True:
                 self._take(pickle.loads(self._channel.recv_bytes()))  # noqa: S301  from our own agent
         except (EOFError, OSError):
-            os.killpg(os.getpgid(0), signal.SIGKILL)  # and the helpers that the user's code has started
+            os.killpg(os.getpgid(0), signal.SIGKILL)  # and the helper processes of the user's code
 
-    def _take(self, order: Order) -> None:
-        if isinstance(order, Flush):
-            self._reporter.tell(Flushed(number=order.number))
+    def _take(self, order: msg.Order) -> None:
+        if isinstance(order, msg.Flush):
+            self._reporter.send(msg.Flushed(number=order.number))
             return
         with self._changed:
-            if isinstance(order, Form):  # orders may follow before anybody has looked at it
+            if isinstance(order, msg.Form):  # orders may follow before it is taken
                 self._forms.append(order)
-                self.standing = PendingOrders(order)
-            elif self.standing is not None and self.standing.gang == order.gang:
-                self._apply(self.standing, order)
+                self.pending = PendingOrders(order)
+            elif self.pending is not None and self.pending.gang == order.gang:
+                self._apply(self.pending, order)
             self._changed.notify_all()
 
     @staticmethod
-    def _apply(standing: PendingOrders, order: Join | Extend | Halt | Keep | Dissolve) -> None:
+    def _apply(pending: PendingOrders, order: msg.GangOrder) -> None:
         match order:
-            case Join(meeting=meeting):
-                standing.meeting = meeting
-            case Extend(terms=terms):
-                standing.terms, standing.halted = terms, False
-                standing.lease += 1
-            case Halt():
-                standing.halted = True
-            case Keep():
-                standing.keep = True
-            case Dissolve():
-                standing.dissolved = True
-        standing.version += 1  # last: who sees it sees what it stands for
+            case msg.Join(meeting=meeting):
+                pending.meeting = meeting
+            case msg.Extend(terms=terms):
+                pending.terms, pending.halted = terms, False
+                pending.lease += 1
+            case msg.Halt():
+                pending.halted = True
+            case msg.Keep():
+                pending.keep = True
+            case msg.Dissolve():
+                pending.dissolved = True
+        pending.version += 1  # last: a reader that sees it sees the change as well
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotContext:
+    """What all gangs of a slot process share. `partitions` is None unless data are partitioned."""
+
+    worker_spec: msg.WorkerSpec
+    recipe: Recipe
+    mailbox: Mailbox
+    reporter: Reporter
+    device: str
+    partitions: SlotPartitions | None
 
 
 class Saver:
-    """Of one gang: when the rule says so, and when it is told to."""
+    """Saves the state of one gang: when the checkpoint rule says so, and on order."""
 
     def __init__(
         self,
-        worker_spec: WorkerSpec,
-        form: Form,
+        worker_spec: msg.WorkerSpec,
+        form: msg.Form,
         training: Training,
         reporter: Reporter,
         clock: Callable[[], float] = time.monotonic,
@@ -199,11 +193,11 @@ class Saver:
         self._took_s = 0.0
 
     def raise_bar(self, keep_above: float | None) -> None:
-        """Elsewhere a better model was found meanwhile."""
+        """Another trial has found a better model meanwhile."""
         self._saves = self._worker_spec.checkpoints.raise_best(self._saves, keep_above)
 
     def consider(self, iteration: int, value: float | None, now: float) -> None:
-        """After each iteration: is this state worth a checkpoint?"""
+        """After each iteration: save if a checkpoint is due."""
         rule = self._worker_spec.checkpoints
         if self._writing is not None and not self._writing.is_alive():
             self.finish()
@@ -217,7 +211,7 @@ class Saver:
         self._writing.start()
 
     def keep(self, iteration: int) -> None:
-        """When this returns, the state after `iteration` is durable. Raises if it cannot be."""
+        """When this returns, the state after `iteration` is durable; else it raises."""
         self.finish()
         if self._saved == iteration:
             return
@@ -225,7 +219,7 @@ class Saver:
         self._saved = iteration
 
     def finish(self) -> None:
-        """Let what is being written be written, before a later gang may write the same."""
+        """Wait for the write under way: a later gang may write the same file."""
         if self._writing is not None:
             self._writing.join()
             self._writing = None
@@ -237,7 +231,7 @@ class Saver:
     def _write(self, iteration: int, data: bytes, began: float) -> None:
         try:
             self._worker_spec.store.write(self._form.gang.trial, iteration, data)
-        except Exception:  # noqa: BLE001, S110  whatever the storage raises; the next save tries again
+        except Exception:  # noqa: BLE001, S110  storages raise many kinds; the next save tries again
             pass
         else:
             self._saved = iteration

@@ -1,9 +1,6 @@
-"""The logs of trials: what they are called, and their last lines, which travel where the file does not.
+"""The slot processes of one node: started warm, given orders gang after gang, replaced when they die.
 
-The slot processes of one node: started warm, given orders gang after gang, replaced when they die.
-
-Knows nothing of Ray, so that it can be tried by itself. One thread reads all channels; orders come from any
-thread.
+Does not depend on Ray, so it can be tested alone. One thread reads all channels; orders come from any thread.
 """
 
 from __future__ import annotations
@@ -12,51 +9,28 @@ import contextlib
 import os
 import pickle
 import select
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import send_handle
 from pathlib import Path
 
+from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.code_bundle import CodeFolder
-from elastune.runtime.ray.messages import (
-    AgentFailed,
-    Bring,
-    Broken,
-    Dissolve,
-    Extend,
-    Flush,
-    Flushed,
-    Form,
-    GangId,
-    Halt,
-    Join,
-    Keep,
-    News,
-    Order,
-    Sealed,
-    SlotIdle,
-    SlotReady,
-    SlotUnfit,
-)
+from elastune.runtime.ray.fork_server import ForkServer, describe_exit, kill
 
 _MOST_BYTES = 16_000
 
 
 def log_name(trial: int, rank: int) -> str:
-    """`trial-00003.log`; `trial-00003.rank-1.log` of its second worker."""
+    """`trial-00003.log`; `trial-00003.rank-1.log` for its second worker."""
     return f"trial-{trial:05d}{f'.rank-{rank}' if rank else ''}.log"
 
 
 def last_lines(path: Path) -> str:
-    """Whole ones; nothing if there is no such file."""
+    """Whole lines; empty if there is no such file."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -67,93 +41,84 @@ def last_lines(path: Path) -> str:
     return text if size <= _MOST_BYTES else f"...\n{text.partition(chr(10))[2]}"
 
 
-_ZYGOTE = (sys.executable, "-u", "-m", "elastune.runtime.ray.fork_server")
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# Deaths of a slot before it was ever ready, after which the node is given up.
-_MOST_STILLBIRTHS = 3
-# Between the end of a channel and the exit status that the zygote tells.
+# After so many failed starts of a slot (exits before it was ready), the node is given up.
+_MOST_FAILED_STARTS = 3
+# How long to wait for the exit status after a channel has closed.
 _STATUS_S = 1.0
 
 
 class SlotProcess:
-    """One slot: its process, if it has one, and what waits for it."""
+    """One slot: its process, if it has one, and the gangs that wait for it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.channel: Connection | None = None
         self.pid: int | None = None
         self.ready = False
-        self.gang: GangId | None = None
+        self.gang: msg.GangId | None = None
         self.rank = 0
-        """In that gang."""
-        self.waiting: deque[Form] = deque()
-        self.stillbirths = 0
-        self.doomed: GangId | None = None
-        """The gang whose process we end ourselves: its death is no news."""
+        self.waiting: deque[msg.Form] = deque()
+        self.failed_starts = 0
+        self.doomed: msg.GangId | None = None
+        """The gang whose process we end ourselves: its exit is not reported."""
         self.ended_at: float | None = None
-        """When its channel closed; its exit status is awaited."""
+        """When its channel closed; the exit status may still come."""
 
 
 class SlotProcesses:
-    """`tell` takes the news, from the reading thread. `host` is the address of this machine."""
+    """`report` is called with the news, in the reading thread. Other arguments: see `ForkServer`."""
 
     def __init__(
         self,
-        sealed: Sealed,
+        sealed: msg.Sealed,
         slots: int,
-        tell: Callable[[News], None],
+        report: Callable[[msg.News], None],
         *,
         host: str = "127.0.0.1",
         niceness: int = 0,
         output: str | None = None,
         place: CodeFolder | None = None,
     ) -> None:
-        """`output`: a file for what is printed outside of trials; None: where this process prints.
-        `place`: where the slots work, if this is not the driver's machine."""
-        self._sealed = sealed
         self._place = place
-        self._tell = tell
+        self._report = report
         self._lock = threading.RLock()
-        self._seats = [SlotProcess(number) for number in range(slots)]
+        self._slots = [SlotProcess(number) for number in range(slots)]
         self._statuses: dict[int, int] = {}
-        self._ends: list[tuple[float, SlotProcess, GangId]] = []
+        self._ends: list[tuple[float, SlotProcess, msg.GangId]] = []
         self._flushing: dict[int, set[int]] = {}
         self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        self._zygote, self._fork_channel = self._start_zygote(host, niceness, output)
-        self._reader = threading.Thread(target=self._read, name="crew", daemon=True)
+        self._fork_server = ForkServer(sealed, host, niceness, output, place)
+        self._reader = threading.Thread(target=self._read, name="slot reader", daemon=True)
         self._reader.start()
 
     @property
     def pids(self) -> tuple[int, ...]:
         with self._lock:
-            return (self._zygote.pid, *(seat.pid for seat in self._seats if seat.pid))
+            return (self._fork_server.pid, *(process.pid for process in self._slots if process.pid))
 
-    def order(self, slot: int, order: Order) -> None:
+    def order(self, slot: int, order: msg.Order) -> None:
         with self._lock:
-            if isinstance(order, Flush):
+            if isinstance(order, msg.Flush):
                 self._flush(order)
                 return
-            seat = self._seats[slot]
-            if isinstance(order, Form):
-                seat.waiting.append(order)
-                self._seat_next(seat)
-            elif seat.gang == order.gang:
-                self._pass_on(seat, order)
+            process = self._slots[slot]
+            if isinstance(order, msg.Form):
+                process.waiting.append(order)
+                self._start_next(process)
+            elif process.gang == order.gang:
+                self._pass_on(process, order)
             else:
-                self._amend(seat, order)
+                self._amend(process, order)
 
     def close(self) -> None:
-        """Every process ends."""
         with self._lock:
             self._closed = True
-            self._fork_channel.close()
-            for seat in self._seats:
-                if seat.pid is not None:
-                    _kill(seat.pid)
-            self._zygote.kill()
-        self._zygote.wait()
+            for process in self._slots:
+                if process.pid is not None:
+                    kill(process.pid)
+        self._fork_server.close()
         with contextlib.suppress(OSError):
             os.write(self._wake_write, b"!")
         self._reader.join(_STATUS_S)
@@ -163,267 +128,212 @@ class SlotProcesses:
 
     # Orders.
 
-    def _pass_on(self, seat: SlotProcess, order: Join | Extend | Halt | Keep | Dissolve) -> None:
-        self._send(seat, order)
-        if isinstance(order, Dissolve):
-            self._ends.append((time.monotonic() + order.grace_s, seat, order.gang))
+    def _pass_on(self, process: SlotProcess, order: msg.GangOrder) -> None:
+        self._send(process, order)
+        if isinstance(order, msg.Dissolve):
+            self._ends.append((time.monotonic() + order.grace_s, process, order.gang))
             self._wake()
 
     @staticmethod
-    def _amend(seat: SlotProcess, order: Join | Extend | Halt | Keep | Dissolve) -> None:
+    def _amend(process: SlotProcess, order: msg.GangOrder) -> None:
         """An order for a gang that still waits for its slot."""
-        forms = list(seat.waiting)
-        seat.waiting.clear()
-        for form in forms:
-            if form.gang != order.gang:
-                seat.waiting.append(form)
-            elif isinstance(order, Extend):
-                seat.waiting.append(replace(form, terms=order.terms))
-            elif isinstance(order, Join):
-                seat.waiting.append(replace(form, meeting=order.meeting))
-            elif not isinstance(order, Dissolve):
-                seat.waiting.append(form)
+        for _ in range(len(process.waiting)):
+            form = process.waiting.popleft()
+            if form.gang == order.gang:
+                match order:
+                    case msg.Dissolve():
+                        continue
+                    case msg.Extend(terms=terms):
+                        form = replace(form, terms=terms)
+                    case msg.Join(meeting=meeting):
+                        form = replace(form, meeting=meeting)
+            process.waiting.append(form)
 
-    def _seat_next(self, seat: SlotProcess) -> None:
-        if seat.ready and seat.gang is None and seat.waiting:
-            form = seat.waiting.popleft()
-            seat.gang, seat.rank = form.gang, form.rank
-            self._send(seat, form)
+    def _start_next(self, process: SlotProcess) -> None:
+        if process.ready and process.gang is None and process.waiting:
+            form = process.waiting.popleft()
+            process.gang, process.rank = form.gang, form.rank
+            self._send(process, form)
 
-    def _flush(self, order: Flush) -> None:
-        busy = {seat.number for seat in self._seats if seat.gang is not None and seat.ready}
+    def _flush(self, order: msg.Flush) -> None:
+        busy = {process.number for process in self._slots if process.gang is not None and process.ready}
         if not busy:
-            self._tell(Flushed(number=order.number))
+            self._report(msg.Flushed(number=order.number))
             return
         self._flushing[order.number] = busy
         for number in sorted(busy):
-            self._send(self._seats[number], order)
+            self._send(self._slots[number], order)
 
-    def _send(self, seat: SlotProcess, order: Order) -> None:
-        if seat.channel is None:
+    def _send(self, process: SlotProcess, order: msg.Order) -> None:
+        if process.channel is None:
             return
-        with contextlib.suppress(OSError):  # it died; the reader will see that
-            if select.select([], [seat.channel], [], 0.0)[1]:
-                seat.channel.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
-            elif seat.pid is not None:
-                _kill(seat.pid)  # it has stopped to read, and nobody may wait for it
+        with contextlib.suppress(OSError):  # it exited; the reader will see that
+            if select.select([], [process.channel], [], 0.0)[1]:
+                process.channel.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
+            elif process.pid is not None:
+                kill(process.pid)  # it has stopped reading, and a blocking send would stall the others
 
     # Processes.
 
-    def _start_zygote(
-        self, host: str, niceness: int, output: str | None
-    ) -> tuple[subprocess.Popen[bytes], Connection]:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        environment = {
-            **os.environ,
-            **dict.fromkeys(_THREADS, str(self._sealed.threads)),
-        }
-        with open(output, "ab") if output else contextlib.nullcontext() as file:  # noqa: PTH123
-            process = subprocess.Popen(  # noqa: S603  our own module
-                [*_ZYGOTE, str(theirs.fileno()), host, str(niceness)],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env=environment,
-                cwd=None if self._place is None else self._place.home,  # which is first on its path as well
-                start_new_session=True,
-            )
-        theirs.close()
-        channel = Connection(ours.detach())
-        channel.send_bytes(self._sealed.worker_spec)
-        channel.send_bytes(pickle.dumps(self._place))
-        return process, channel
-
-    def _raise_child(self, seat: SlotProcess) -> None:
+    def _start(self, process: SlotProcess) -> None:
         if self._closed:
             return
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        seat.channel = Connection(ours.detach())
-        seat.pid, seat.ready, seat.gang, seat.ended_at = None, False, None, None
-        try:
-            self._fork_channel.send(seat.number)
-            send_handle(self._fork_channel, theirs.fileno(), self._zygote.pid)
-        except OSError:
-            self._fail("the zygote of the slot processes is gone")
-        finally:
-            theirs.close()
+        process.channel, is_requested = self._fork_server.fork(process.number)
+        process.pid, process.ready, process.gang, process.ended_at = None, False, None, None
+        if not is_requested:
+            self._fail("the fork server of the slot processes is gone")
         self._wake()
 
     def _fail(self, error: str) -> None:
         if not self._closed:
-            self._tell(AgentFailed(error=error))
+            self._report(msg.AgentFailed(error=error))
 
     # The reading thread.
 
     def _read(self) -> None:
         try:
-            while self._hear():
+            while self._receive():
                 pass
-        except Exception as error:  # noqa: BLE001  a node whose news nobody reads is worth nothing
+        except Exception as error:  # noqa: BLE001  without its reader the node is of no use
             self._fail(f"the reader of its slots broke: {error!r}")
 
-    def _hear(self) -> bool:
-        """Wait for something to happen and deal with it; False: the crew is gone."""
+    def _receive(self) -> bool:
+        """Wait for messages and handle them; False: the slot processes are closed."""
         with self._lock:
-            seats = {seat.channel: seat for seat in self._seats if seat.channel is not None}
+            channels = {process.channel: process for process in self._slots if process.channel is not None}
             timeout = self._due_s()
-        readable = wait([self._fork_channel, self._wake_read, *seats], timeout)
+        readable = wait([self._fork_server.channel, self._wake_read, *channels], timeout)
         with self._lock:
             for source in readable:
                 if self._closed:
                     return False
                 if source == self._wake_read:
                     os.read(self._wake_read, 4096)
-                elif source is self._fork_channel:
-                    self._hear_zygote()
-                elif isinstance(source, Connection) and seats[source].channel is source:
-                    self._hear_slot(seats[source], source)
+                elif source is self._fork_server.channel:
+                    self._receive_from_fork_server()
+                elif isinstance(source, Connection) and channels[source].channel is source:
+                    self._receive_from_slot(channels[source], source)
             self._end_lingering()
         return not self._closed
 
     def _due_s(self) -> float | None:
         now = time.monotonic()
         times = [at for at, _, _ in self._ends]
-        times += [seat.ended_at + _STATUS_S for seat in self._seats if seat.ended_at is not None]
+        times += [process.ended_at + _STATUS_S for process in self._slots if process.ended_at is not None]
         return max(0.0, min(times) - now) if times else None
 
-    def _hear_zygote(self) -> None:
+    def _receive_from_fork_server(self) -> None:
         try:
-            word, first, second = self._fork_channel.recv()
+            word, first, second = self._fork_server.channel.recv()
         except (EOFError, OSError):
-            self._fail("the zygote of the slot processes ended")
+            self._fail("the fork server of the slot processes ended")
             self._closed = True
             return
         match word:
             case "ready":
-                for seat in self._seats:
-                    self._raise_child(seat)
+                for process in self._slots:
+                    self._start(process)
             case "forked":
-                self._seats[first].pid = second
+                self._slots[first].pid = second
             case "ended":
                 self._statuses[first] = second
-                for seat in self._seats:
-                    if seat.pid == first:
-                        self._on_exit(seat)
+                for process in self._slots:
+                    if process.pid == first:
+                        self._on_exit(process)
 
-    def _hear_slot(self, seat: SlotProcess, channel: Connection) -> None:
+    def _receive_from_slot(self, process: SlotProcess, channel: Connection) -> None:
         try:
             while True:
-                self._take(seat, pickle.loads(channel.recv_bytes()))  # noqa: S301  our own child
+                self._take(process, pickle.loads(channel.recv_bytes()))  # noqa: S301  our own child
                 if not channel.poll():
                     return
         except (EOFError, OSError):
             channel.close()
-            seat.channel, seat.ready, seat.ended_at = None, False, time.monotonic()
-            if seat.pid in self._statuses:
-                self._replace(seat)
+            process.channel, process.ready, process.ended_at = None, False, time.monotonic()
+            if process.pid in self._statuses:
+                self._replace(process)
 
-    def _on_exit(self, seat: SlotProcess) -> None:
-        """Its process has ended. A helper that it started may hold the channel open: hear what is in it."""
-        channel = seat.channel
+    def _on_exit(self, process: SlotProcess) -> None:
+        """Read what is left in the channel, which a helper process of the user's code may hold open."""
+        channel = process.channel
         if channel is not None and channel.poll():
-            self._hear_slot(seat, channel)
-        if seat.channel is not None:
-            seat.channel.close()
-            seat.channel, seat.ready = None, False
-        if seat.pid in self._statuses:
-            self._replace(seat)
+            self._receive_from_slot(process, channel)
+        if process.channel is not None:
+            process.channel.close()
+            process.channel, process.ready = None, False
+        if process.pid in self._statuses:
+            self._replace(process)
 
-    def _take(self, seat: SlotProcess, news: News) -> None:
+    def _take(self, process: SlotProcess, news: msg.News) -> None:
         match news:
-            case SlotReady():
-                seat.ready, seat.stillbirths = True, 0
-                self._seat_next(seat)
-            case SlotUnfit():
-                seat.stillbirths = _MOST_STILLBIRTHS
-            case SlotIdle():
-                if seat.doomed is None:  # else it was killed when it said so
-                    seat.gang = None
-                    self._seat_next(seat)
+            case msg.SlotReady():
+                process.ready, process.failed_starts = True, 0
+                self._start_next(process)
+            case msg.SlotUnfit():
+                process.failed_starts = _MOST_FAILED_STARTS
+            case msg.SlotIdle():
+                if process.doomed is None:  # else it is being killed
+                    process.gang = None
+                    self._start_next(process)
                 return
-            case Broken(gang=gang):
-                seat.doomed = gang  # it ends by itself now, and that is no further news
-                news = replace(news, log=self._log_of(seat, gang))
-            case Flushed(number=number):
-                self._flushed(number, seat)
+            case msg.Broken(gang=gang):
+                process.doomed = gang  # it exits by itself now, which is not reported again
+                news = replace(news, log=self._log_of(process, gang))
+            case msg.Flushed(number=number):
+                self._flushed(number, process)
                 return
-        self._tell(news)
+        self._report(news)
 
-    def _flushed(self, number: int, seat: SlotProcess) -> None:
-        open_ = self._flushing.get(number)
-        if open_ is None:
+    def _flushed(self, number: int, process: SlotProcess) -> None:
+        waiting = self._flushing.get(number)
+        if waiting is None:
             return
-        open_.discard(seat.number)
-        if not open_:
+        waiting.discard(process.number)
+        if not waiting:
             del self._flushing[number]
-            self._tell(Flushed(number=number))
+            self._report(msg.Flushed(number=number))
 
     def _end_lingering(self) -> None:
         now = time.monotonic()
         due = [end for end in self._ends if end[0] <= now]
         self._ends = [end for end in self._ends if end[0] > now]
-        for _, seat, gang in due:
-            if seat.gang == gang and seat.pid is not None:
-                seat.doomed = gang
-                _kill(seat.pid)
-        for seat in self._seats:
-            if seat.ended_at is not None and now - seat.ended_at >= _STATUS_S:
-                self._replace(seat)
+        for _, process, gang in due:
+            if process.gang == gang and process.pid is not None:
+                process.doomed = gang
+                kill(process.pid)
+        for process in self._slots:
+            if process.ended_at is not None and now - process.ended_at >= _STATUS_S:
+                self._replace(process)
 
-    def _replace(self, seat: SlotProcess) -> None:
-        """The process of this slot has ended: tell whose gang that breaks, and start another."""
-        status = self._statuses.pop(seat.pid, None) if seat.pid is not None else None
-        was_ready = seat.gang is not None or seat.stillbirths == 0
-        gang, doomed = seat.gang, seat.doomed
-        seat.gang, seat.doomed, seat.ended_at = None, None, None
-        if seat.pid is not None:
-            _kill(seat.pid)  # the helpers that it has left
+    def _replace(self, process: SlotProcess) -> None:
+        """The process of this slot has ended: report the gang that this breaks, and start another."""
+        status = self._statuses.pop(process.pid, None) if process.pid is not None else None
+        was_ready = process.gang is not None or process.failed_starts == 0
+        gang, doomed = process.gang, process.doomed
+        process.gang, process.doomed, process.ended_at = None, None, None
+        if process.pid is not None:
+            kill(process.pid)  # the helper processes that it left
         for number in tuple(self._flushing):
-            self._flushed(number, seat)
+            self._flushed(number, process)
         if gang is not None and gang != doomed:
-            error, fault = describe_end(status)
-            log = self._log_of(seat, gang)
-            self._tell(Broken(gang=gang, at=time.monotonic(), error=error, fault=fault, log=log))
+            error, fault = describe_exit(status)
+            log = self._log_of(process, gang)
+            self._report(msg.Broken(gang=gang, at=time.monotonic(), error=error, fault=fault, log=log))
         if gang is None:
-            seat.stillbirths += 1
-        if not was_ready and seat.stillbirths >= _MOST_STILLBIRTHS:
+            process.failed_starts += 1
+        if not was_ready and process.failed_starts >= _MOST_FAILED_STARTS:
             self._fail("its slot processes cannot be started")
             return
-        self._raise_child(seat)
+        self._start(process)
 
-    def _log_of(self, seat: SlotProcess, gang: GangId) -> tuple[str, str] | None:
+    def _log_of(self, process: SlotProcess, gang: msg.GangId) -> tuple[str, str] | None:
         if self._place is None:
             return None
-        name = log_name(gang.trial, seat.rank)
+        name = log_name(gang.trial, process.rank)
         return name, last_lines(Path(self._place.logs) / name)
 
     def _wake(self) -> None:
-        """With the lock, so that a number that was closed is not somebody else's by now."""
+        """Call it with the lock: the number of a closed pipe may be in use again."""
         with contextlib.suppress(OSError):
             if not self._closed:
                 os.write(self._wake_write, b"!")
-
-
-def describe_end(status: int | None) -> tuple[str, bool]:
-    """Why a process ended, and whether its own code is to blame: nobody but others sends these signals."""
-    if status is None:
-        return "the worker process ended", True
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = signal.Signals(number).name
-        if number in {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
-            hint = " (somebody did, or the machine ran out of memory)" if number == signal.SIGKILL else ""
-            return f"the worker process was ended by {name}{hint}", False
-        return f"the worker process crashed with {name}", True
-    return f"the worker process ended by itself with exit code {os.WEXITSTATUS(status)}", True
-
-
-def _kill(pid: int) -> None:
-    """A slot process leads a group of its own, with whatever the user's code has started."""
-    for end in (os.killpg, os.kill):  # it may be so young that the group is not there yet
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            end(pid, signal.SIGKILL)
-
-
-Orders = Sequence[tuple[int, Order | Bring]]

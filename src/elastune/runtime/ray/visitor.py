@@ -1,6 +1,6 @@
-"""The data that a slot process holds, in the one numbering that visits use.
+"""One visit in a slot process: a model arrives, trains on a partition that is held here, and leaves.
 
-One visit in a slot process: a model comes, trains on a partition that lies here, and goes on.
+`SlotPartitions` holds the data in the one numbering that visits use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from elastune.checkpoints.encoding import decode, encode
 from elastune.data.dataset import Dataset
 from elastune.data.partition_cache import Loaded, PartitionCache
 from elastune.errors import ElastuneError, ExecutionError, JobError, UnreadableError
-from elastune.runtime.ray.messages import Form, GangBegan, Model, Visited, VisitOrder, WorkerSpec
-from elastune.runtime.ray.slot_io import Mailbox, Reporter
-from elastune.training.recipe import Recipe
+from elastune.runtime.ray.messages import Form, GangBegan, Model, Visited, VisitOrder
+from elastune.runtime.ray.slot_io import Reporter, SlotContext
 from elastune.training.running import Row, Training
 from elastune.training.trainable import State
 from elastune.training.visits import Conditions, MetricTally, Shown, VisitOutcome, make_visit
@@ -31,43 +30,38 @@ class SlotPartitions:
         self._training = len(dataset.training)
         self._validation = len(dataset.validation)
         self._dataset = dataset
-        self._shelf = PartitionCache(dataset, limit_bytes=limit_bytes, spill=spill)
+        self._cache = PartitionCache(dataset, limit_bytes=limit_bytes, spill=spill)
         self.save_s: float | None = None
-        """How long the last durable state took to write. None: none was written yet."""
+        """How long the last durable state took to write; None: none was written."""
 
     def take(self, partition: int, share: Sequence[int]) -> Loaded:
-        """The data of one partition; those of the share are kept before others."""
+        """The data of one partition; those of the share are kept in memory before others."""
         first = self._training
-        self._shelf.keep([n for n in share if n < first], [n - first for n in share if n >= first])
+        self._cache.keep([n for n in share if n < first], [n - first for n in share if n >= first])
         number, validation = (partition, False) if partition < first else (partition - first, True)
-        kind = "validation partition" if validation else "partition"
+        sources = several(self._dataset.partition(number, validation=validation).sources)
+        name = f"{'validation ' if validation else ''}partition {number} ({sources})"
         try:
-            loaded = self._shelf.take(number, validation)
+            loaded = self._cache.take(number, validation)
         except ElastuneError as error:
             raise UnreadableError(f"the data cannot be read: {error}") from error
-        except Exception as error:  # whatever a reader of the user's own raises
-            told = f"{kind} {number} ({self._sources(number, validation=validation)})"
-            raise UnreadableError(
-                f"the data cannot be read: {told}: {type(error).__name__}: {error}"
-            ) from error
+        except Exception as error:  # the user's own reader may raise anything
+            problem = f"{name}: {type(error).__name__}: {error}"
+            raise UnreadableError(f"the data cannot be read: {problem}") from error
         if not loaded.rows:
-            told = self._sources(number, validation=validation)
-            raise UnreadableError(f"{kind} {number} ({told}) has no rows; expected some, leave it out")
+            raise UnreadableError(f"{name} has no rows; expected some, leave it out")
         return loaded
-
-    def _sources(self, number: int, *, validation: bool) -> str:
-        return several(self._dataset.partition(number, validation=validation).sources)
 
     @property
     def evaluates(self) -> bool:
-        """Whether there are validation data."""
+        """There are validation data."""
         return bool(self._validation)
 
     def is_validation(self, partition: int) -> bool:
         return partition >= self._training
 
     def is_last_of_training(self, done: int) -> bool:
-        """Whether the visit after so many others is the last before the evaluation."""
+        """Whether the visit after `done` others is the last before the evaluation."""
         return bool(self._validation) and done + 1 == self._training
 
 
@@ -75,38 +69,25 @@ _SIGN_S = 20.0
 
 
 class Visitor:
-    def __init__(
-        self,
-        worker_spec: WorkerSpec,
-        form: Form,
-        recipe: Recipe,
-        mailbox: Mailbox,
-        reporter: Reporter,
-        shelves: SlotPartitions,
-        device: str,
-    ) -> None:
-        self.worker_spec = worker_spec
+    def __init__(self, slot: SlotContext, form: Form) -> None:
+        if slot.mailbox.pending is None or slot.partitions is None or form.visit is None:
+            raise RuntimeError("a visitor needs the pending orders of its gang, partitions and a visit")
+        self.slot = slot
         self.form = form
-        self.recipe = recipe
-        self.mailbox = mailbox
-        self.reporter = reporter
-        self.shelves = shelves
-        self.device = device
-        if mailbox.standing is None or form.visit is None:
-            raise RuntimeError("a visitor needs the standing of its gang, and a visit")
-        self.standing = mailbox.standing
+        self.partitions = slot.partitions
+        self.pending = slot.mailbox.pending
         self.visit: VisitOrder = form.visit
 
     def run(self) -> None:
-        """Raises what the user's code raises."""
-        form, visit = self.form, self.visit
+        """Raises the errors of the user's code."""
+        form, visit, spec = self.form, self.visit, self.slot.worker_spec
         iteration = form.after_iteration + 1
-        with _signs_of_life(self.reporter, form):
-            loaded = self.shelves.take(visit.partition, form.share)
+        with _signs_of_life(self.slot.reporter, form):
+            loaded = self.partitions.take(visit.partition, form.share)
         state, tally = self._arrive()
-        self.reporter.tell(GangBegan(gang=form.gang, at=time.monotonic()))
+        self.slot.reporter.send(GangBegan(gang=form.gang, at=time.monotonic()))
         outcome = make_visit(
-            self.recipe,
+            self.slot.recipe,
             form.config,
             state,
             Shown(
@@ -116,62 +97,59 @@ class Visitor:
                 iteration=iteration,
                 evaluates=visit.evaluates,
             ),
-            Conditions(seed=form.seed, device=self.device, threads=self.worker_spec.threads),
-            keep=lambda training: (state := training.save(), encode(state, pickles=self.worker_spec.pickles)),
+            Conditions(seed=form.seed, device=self.slot.device, threads=spec.threads),
+            keep=lambda training: (state := training.save(), encode(state, pickles=spec.pickles)),
         )
         if outcome is None:
-            self.reporter.wait("returned")
+            self.slot.reporter.wait("returned")
             return
         tally.add(outcome.metrics, loaded.rows, evaluates=visit.evaluates)
         self._check_metric(tally)
         tally.unsaved_s += outcome.seconds
-        if self.standing.dissolved:  # its next visit, elsewhere, may write under the same name by now
+        if self.pending.dissolved:  # its next visit, on another slot, may already write the same file
             return
         self._depart(outcome, tally, loaded.load_s)
 
     def _check_metric(self, tally: MetricTally) -> None:
-        """As soon as it can be told: not after a whole epoch of all trials."""
-        metric, row = self.worker_spec.script.metric, tally.row()
-        if metric not in row and (self.visit.evaluates or not self.shelves.evaluates):
+        """As early as possible: not after a whole epoch of all trials."""
+        metric, row = self.slot.worker_spec.script.metric, tally.row()
+        if metric not in row and (self.visit.evaluates or not self.partitions.evaluates):
             method = "evaluate" if self.visit.evaluates else "step"
-            told = ", ".join(sorted(row)) or "nothing"
-            raise JobError(
-                f"{method} of {self.recipe.name} reported no {metric!r}, only {told}; the job's metric is "
-                f"{metric!r}"
-            )
+            found = ", ".join(sorted(row)) or "nothing"
+            name = f"{method} of {self.slot.recipe.name}"
+            raise JobError(f"{name} reported no {metric!r}, only {found}; the job's metric is {metric!r}")
 
     def _arrive(self) -> tuple[State, MetricTally]:
         """The model as the visit before left it."""
         form, visit = self.form, self.visit
         if form.model is not None:
             if not isinstance(form.model.data, bytes):
-                raise RuntimeError("a model has to be brought before it is given to a slot")
-            state = decode(form.model.data, pickles=self.worker_spec.pickles)
+                raise RuntimeError("a slot got the name of a model; expected its bytes")
+            state = decode(form.model.data, pickles=self.slot.worker_spec.pickles)
             return state, MetricTally.of(form.model.tally) if visit.done else MetricTally()
         if visit.done:
             iteration = form.after_iteration + 1
-            data = self.worker_spec.store.read_underway(form.gang.trial, iteration, visit.done)
-            whole = decode(data, pickles=self.worker_spec.pickles)
+            data = self.slot.worker_spec.store.read_underway(form.gang.trial, iteration, visit.done)
+            whole = decode(data, pickles=self.slot.worker_spec.pickles)
             return whole["state"], MetricTally.of(whole["tally"])
         if not form.after_iteration:
             return None, MetricTally()
-        data = self.worker_spec.store.read(form.origin, form.after_iteration)
-        return decode(data, pickles=self.worker_spec.pickles), MetricTally()
+        data = self.slot.worker_spec.store.read(form.origin, form.after_iteration)
+        return decode(data, pickles=self.slot.worker_spec.pickles), MetricTally()
 
     def _depart(self, outcome: VisitOutcome[tuple[State, bytes]], tally: MetricTally, load_s: float) -> None:
         form, visit = self.form, self.visit
         iteration, last = form.after_iteration + 1, visit.done + 1 == visit.of
         state, data = outcome.kept
-        kept = last
-        row = None
+        kept, row = last, None
         if last:
-            self.worker_spec.store.write(form.gang.trial, iteration, data)
+            self.slot.worker_spec.store.write(form.gang.trial, iteration, data)
             row = (iteration, time.monotonic(), tally.row())
             tally = MetricTally()
-        elif self.worker_spec.checkpoints.is_visit_due(
+        elif self.slot.worker_spec.checkpoints.is_visit_due(
             tally.unsaved_s,
-            self.shelves.save_s,
-            training_ends=self.shelves.is_last_of_training(visit.done),
+            self.partitions.save_s,
+            training_ends=self.partitions.is_last_of_training(visit.done),
         ):
             kept = self._keep(state, tally, iteration)
         model = Model(
@@ -181,8 +159,8 @@ class Visitor:
             data=data,
             tally=tally.plain(),
         )
-        if not self.standing.dissolved:
-            self.reporter.tell(
+        if not self.pending.dissolved:
+            self.slot.reporter.send(
                 Visited(
                     gang=form.gang,
                     at=time.monotonic(),
@@ -196,13 +174,14 @@ class Visitor:
             )
 
     def _keep(self, state: State, tally: MetricTally, iteration: int) -> bool:
-        """A state amid an iteration. Where it cannot be written, the next visit tries again."""
+        """Save a state amid an iteration. If that fails, the next visit tries again."""
         began, unsaved_s = time.monotonic(), tally.unsaved_s
         tally.unsaved_s = 0.0
-        whole = encode({"state": state, "tally": tally.plain()}, pickles=self.worker_spec.pickles)
+        whole = encode({"state": state, "tally": tally.plain()}, pickles=self.slot.worker_spec.pickles)
         with contextlib.suppress(ExecutionError, OSError):
-            self.worker_spec.store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole)
-            self.shelves.save_s = time.monotonic() - began
+            store = self.slot.worker_spec.store
+            store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole)
+            self.partitions.save_s = time.monotonic() - began
             return True
         tally.unsaved_s = unsaved_s
         return False
@@ -210,31 +189,31 @@ class Visitor:
 
 @contextlib.contextmanager
 def _signs_of_life(reporter: Reporter, form: Form) -> Iterator[None]:
-    """Reading a large partition may take long, and whoever is silent for long is taken for hung."""
+    """Reading a large partition may take long, and a silent gang is taken for hung."""
     over = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         while not over.wait(_SIGN_S):
-            reporter.tell(GangBegan(gang=form.gang, at=time.monotonic()))
+            reporter.send(GangBegan(gang=form.gang, at=time.monotonic()))
 
-    threading.Thread(target=tell, name="signs of life", daemon=True).start()
+    threading.Thread(target=report, name="signs of life", daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def train_together(worker: Worker, training: Training, shelves: SlotPartitions, form: Form) -> Row | None:
-    """One iteration of a gang whose members have their own partitions: all of them, side by side."""
+def train_together(worker: Worker, training: Training, partitions: SlotPartitions, form: Form) -> Row | None:
+    """One iteration of a gang whose members train on their own partitions in parallel."""
     tally = MetricTally()
     if worker.sum(len(form.share)) != worker.size * len(form.share):
         raise RuntimeError(
-            f"rank {worker.rank} has {len(form.share)} partitions, and others have not as many"
+            f"rank {worker.rank} has {len(form.share)} partitions; other ranks have not as many"
         )
     for partition in form.share:
-        loaded = shelves.take(partition, form.share)
+        loaded = partitions.take(partition, form.share)
         worker.show(loaded.data, partition=partition, rows=loaded.rows)
-        evaluates = shelves.is_validation(partition)
+        evaluates = partitions.is_validation(partition)
         metrics = training.evaluate() if evaluates else training.step()
         if metrics is None:
             return None

@@ -1,9 +1,7 @@
-"""What may go wrong in a simulated run, and how to say it on the command line.
+"""Faults of a simulated run, and the simulated provider as the driver sees it, on the run's clock.
 
-`--faults mild`, `--faults harsh`, `--faults lost_per_hour=0.2,refused=0.1,crash=0.02`, or a preset and what
-differs from it: `--faults mild,crash=0.5`.
-
-The simulated provider as the driver sees it, on the clock of the run.
+On the command line: `--faults mild`, `--faults harsh`, `--faults lost_per_hour=0.2,refused=0.1,crash=0.02`,
+or a preset and what differs from it: `--faults mild,crash=0.5`.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ class Faults:
     crash: float = 0.0
     """Probability that a gang's training crashes once, at some iteration of its first lease."""
     killed: float = 0.0
-    """Probability that somebody kills a worker of a gang, likewise; not the fault of the trial."""
+    """Probability that a worker of a gang is killed from outside, likewise; not the fault of the trial."""
     driver_per_hour: float = 0.0
     """Rate at which the driver dies and is resumed from its journal."""
     driver_down_s: float = 60.0
@@ -79,7 +77,7 @@ def parse_faults(text: str) -> Faults:
 
 
 def write_faults(faults: Faults) -> str:
-    """As `parse_faults` reads it, as short as can be."""
+    """The shortest text that `parse_faults` reads as these faults."""
     values = _flat(faults)
     ways: list[str] = []
     for name, preset in PRESETS.items():
@@ -120,7 +118,7 @@ def _changed(faults: Faults, given: Mapping[str, float]) -> Faults:
 
 
 class SimulatedCloud:
-    """Its own clock is ahead of the run's by `down_s`, the time for which the driver was down in all."""
+    """Its own clock is ahead of the run's by `down_s`, the total time for which the driver was down."""
 
     def __init__(
         self, terms: ClusterTerms, *, seed: int, faults: Faults, run_clock: Callable[[], float]
@@ -140,21 +138,20 @@ class SimulatedCloud:
         self.provider.release(nodes)
 
     def next_news_s(self) -> float | None:
-        """When there will be something to tell, by the run's clock."""
+        """When the provider will have news, by the run's clock."""
         change_s = self.provider.next_change_s()
         if change_s is None:
             return None
         at_s = max(self._run_clock(), change_s - self.down_s)
-        while at_s + self.down_s < change_s:  # rounding must not let us look a moment too early, for ever
+        while at_s + self.down_s < change_s:  # rounding must not make every look a moment early
             at_s = math.nextafter(at_s, math.inf)
         return at_s
 
     def look(self) -> Sequence[NodeEvent]:
-        """What is new."""
         return self._watcher.observe(self._survey(), self._run_clock())
 
     def come_back(self, down_s: float, belief: Belief) -> tuple[ev.Resumed, Sequence[NodeEvent]]:
-        """A new driver looks around after `down_s`; `belief` is what it knows of nodes from its journal."""
+        """The first look of a new driver after `down_s`; `belief` is what its journal says about nodes."""
         died_s = self._run_clock() + self.down_s
         self.down_s += down_s
         self._watcher = Watcher(belief, billed_s=self.provider.billed_s)
@@ -173,13 +170,10 @@ class SimulatedCloud:
         survey = self.provider.survey()
         if not self.down_s:
             return survey
-        machines = tuple(self._on_run_clock(machine) for machine in survey.machines)
+        machines = tuple(_earlier(machine, self.down_s) for machine in survey.machines)
         return replace(survey, at_s=survey.at_s - self.down_s, machines=machines)
 
-    def _on_run_clock(self, machine: Machine) -> Machine:
-        return replace(
-            machine,
-            since_s=machine.since_s - self.down_s,
-            ready_s=None if machine.ready_s is None else machine.ready_s - self.down_s,
-            until_s=None if machine.until_s is None else machine.until_s - self.down_s,
-        )
+
+def _earlier(machine: Machine, by_s: float) -> Machine:
+    ready_s, until_s = (None if at is None else at - by_s for at in (machine.ready_s, machine.until_s))
+    return replace(machine, since_s=machine.since_s - by_s, ready_s=ready_s, until_s=until_s)

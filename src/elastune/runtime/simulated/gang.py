@@ -1,7 +1,7 @@
-"""A gang of a simulated run: when its iterations end, what they yield, and which checkpoints it writes.
+"""A gang of a simulated run: when its iterations end, their metrics, and which checkpoints it writes.
 
-A lease is worked out as far as it goes when it is given. Orders that come in between (another lease, a
-revocation) only move the stop; what was worked out beyond it is forgotten.
+A lease is computed to its end when it is given. Later orders (another lease, a revocation) only move the
+stop; what was computed beyond it is dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PIECE = 256
 
 @dataclass(frozen=True, slots=True)
 class GangStop:
-    """Where the gang stops by itself: after an iteration, by its lease or (no reason) by an error."""
+    """Where the gang stops by itself: after an iteration, by its lease or (no reason) with an error."""
 
     iteration: int
     at_s: float
@@ -40,7 +40,7 @@ class GangStop:
 class SimulatedGang:
     """Iterations from `first` on; `begins[i]` and `ends[i]` are those of iteration `first + i`.
 
-    It saves in the background, which takes no time of training.
+    Saves run in the background and take no training time.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class SimulatedGang:
         self.crash_after = crash_after
         """The iteration after which the user's code crashes, as an injected fault."""
         self.killed_after = killed_after
-        """The same for a worker that is killed."""
+        """The same for an injected kill of a worker."""
         self.training = False
         self.version = 0
-        """Counts the plans of this gang: an alarm that was set for an older one is void."""
+        """Counts the plans of this gang: an alarm for an older one is ignored."""
         self.stop_at = GangStop(lease.after_iteration, 0.0, None)
         self.first = lease.after_iteration + 1
         self.reported = lease.after_iteration
@@ -83,10 +83,10 @@ class SimulatedGang:
         """Background saves in order: (durable at, iteration, reported at once)."""
         self.past = Saves(best=lease.keep_above, regular_s=0.0)
         self.marks = [(0, self.past)]
-        """After which iteration the past became what it is."""
+        """The past saves, by the iteration after which they changed."""
 
     def train(self, now_s: float) -> None:
-        """Begin to train, or go on after a wait."""
+        """Begin to train, or continue after a wait."""
         self.training = True
         self.clock_s = now_s
         if not self.ends:
@@ -94,7 +94,7 @@ class SimulatedGang:
             self.marks = [(0, self.past)]
 
     def renew(self, lease: Train, now_s: float) -> None:
-        """Another lease. If a better model was found elsewhere, worse ones are not saved from now on."""
+        """Another lease. If another trial has found a better model, worse ones are not saved from now on."""
         self.lease = lease
         done = self.done(now_s)
         past = next(past for iteration, past in reversed(self.marks) if iteration <= done)
@@ -112,10 +112,11 @@ class SimulatedGang:
         return self.first - 1 + bisect.bisect_right(self.ends, now_s)
 
     def plan(self, now_s: float) -> GangStop:
-        """Work the lease out to where it ends."""
+        """Compute the lease to its end."""
         lease = self.lease
-        while (more := self._extend(lease.until_iteration)) and not self._is_late(lease.until_s):
-            pass
+        while more := self._extend(lease.until_iteration):
+            if lease.until_s is not None and self.clock_s > lease.until_s:
+                break
         last = min(self.first - 1 + len(self.ends), lease.until_iteration)
         reason: LeaseEnd | None = LeaseEnd.REACHED
         if more:
@@ -135,16 +136,13 @@ class SimulatedGang:
         return self._stop(self._under_way(now_s), now_s, LeaseEnd.REVOKED)
 
     def halt(self) -> None:
-        """The stop is reached. What was worked out beyond it did not happen."""
+        """The stop is reached. What was computed beyond it did not happen."""
         self.training = False
         keep = self.stop_at.iteration - self.first + 1
         for track in (self.begins, self.ends, self.expected, self.metrics):
             del track[keep:]
-        self._forget_saves_beyond(self.stop_at.iteration)
-        self._forget_beyond(self.stop_at.iteration)
-
-    def _forget_beyond(self, last: int) -> None:
-        """What iterations that did not happen would have caused."""
+        last = self.stop_at.iteration
+        self._forget_saves_beyond(last)
         if self.fails_in is not None and self.fails_in > last + 1:
             self.fails_in, self.error = None, ""
         if self.bad is not None and self.bad > last:
@@ -159,7 +157,7 @@ class SimulatedGang:
 
     def next_report_s(self) -> float | None:
         """When to report before the stop: a regular save, or one that reaches the target, is durable, or a
-        metric is none."""
+        metric is missing."""
         if not self.saves and self.bad is None:
             return None
         stop = self.stop_at
@@ -176,8 +174,6 @@ class SimulatedGang:
             for i in range(self.reported + 1 - self.first, upto + 1 - self.first)
         )
         self.reported = max(self.reported, upto)
-        if not self.saves:
-            return rows, ()
         durable = []
         while self.saves and self.saves[0][0] <= now_s and self.saves[0][1] <= upto:
             durable.append(self.saves.popleft()[1])
@@ -194,19 +190,15 @@ class SimulatedGang:
         return done + 1 if index < len(self.ends) and self.begins[index] < now_s else done
 
     def _last_in_time(self, now_s: float, last: int, until_s: float) -> int:
-        """The last iteration that is begun in the belief that it will end in time."""
+        """The last iteration that is begun because it is expected to end in time."""
         for iteration in range(self.done(now_s) + 1, last + 1):
             index = iteration - self.first
             if self.begins[index] + self.expected[index] > until_s * (1 + _ROUNDING):
                 return iteration - 1
         return last
 
-    def _is_late(self, until_s: float | None) -> bool:
-        """What is known goes beyond the lease."""
-        return until_s is not None and self.clock_s > until_s
-
     def _extend(self, until: int) -> bool:
-        """Know what happens up to an iteration, a piece at a time; True: there is more to know."""
+        """Compute the next piece of the iterations up to `until`; True: there is more to compute."""
         have = self.first - 1 + len(self.ends)
         if until <= have or self.fails_in is not None:
             return False
@@ -233,13 +225,12 @@ class SimulatedGang:
                 last = self.fails_in - 1
         if last < first:
             return []
-        with contextlib.suppress(
-            Exception, SystemExit
-        ):  # the user's code may raise anything; where, the next call tells
+        with contextlib.suppress(Exception, SystemExit):  # the user's code may raise anything
             return self.curve.rows(first, last)
-        return self._rows_until_it_raises(first, last)
+        return self._rows_until_error(first, last)
 
-    def _rows_until_it_raises(self, first: int, last: int) -> list[Mapping[str, float]]:
+    def _rows_until_error(self, first: int, last: int) -> list[Mapping[str, float]]:
+        """One by one, to find the iteration that raises."""
         rows: list[Mapping[str, float]] = []
         for iteration in range(first, last + 1):
             try:

@@ -1,10 +1,6 @@
-"""How long things take in a simulated run.
+"""How long things take in a simulated run, and which gangs meet a fault.
 
-Draws are seeded by what they belong to (a gang, a barrier), never by the order in which they are asked for.
-
-Whose training ends before its time, and when.
-
-Visits of a simulated run: what a part of an iteration takes where the models hop.
+Draws are seeded by what they belong to (a gang, a barrier, a visit), never by the order of the calls.
 """
 
 from __future__ import annotations
@@ -22,16 +18,22 @@ from elastune.model.distributions import Distribution, is_constant
 from elastune.model.ids import Gang, NodeId, TrialId
 from elastune.model.profile import Profile
 
+CRASH = 103
+KILL = 106
+
 
 class _Kind(enum.IntEnum):
     """Names the independent random streams. Numbers are part of the seed: never reuse one."""
 
     GANG = 101
     BARRIER = 102
+    TRIAL = 107
+    ITERATION = 108
+    VISIT = 109
 
 
 class GangPace:
-    """The luck of one gang: a factor for its configuration in this stage, and noise per iteration."""
+    """The speed of one gang: a factor for its configuration in this stage, and noise per iteration."""
 
     def __init__(self, profile: Profile, entropy: tuple[int, ...], factor: float) -> None:
         self._profile = profile
@@ -71,75 +73,50 @@ class GangPace:
         return self._rng
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """`slowdown` tells how slow a node is; a gang is as slow as its slowest node."""
+    """`slowdown` is the factor of a node; a gang is as slow as its slowest node."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        *,
-        seed: int,
-        slots_per_node: int,
-        scattered_factor: float,
-        slowdown: Callable[[str], float],
-    ) -> None:
-        self._profile = profile
-        self._seed = seed
-        self._slots_per_node = slots_per_node
-        self._scattered_factor = scattered_factor
-        self._slowdown = slowdown
+    profile: Profile
+    seed: int
+    slots_per_node: int
+    scattered_factor: float
+    slowdown: Callable[[str], float]
 
     def gang(self, trial: TrialId, generation: int, gang: Gang) -> GangPace:
         nodes = {slot.node for slot in gang}
-        factor = max(self._slowdown(node) for node in nodes) / self._profile.speedup.at(len(gang))
-        if len(nodes) > -(-len(gang) // self._slots_per_node):
-            factor *= self._scattered_factor
-        return GangPace(self._profile, (self._seed, _Kind.GANG, trial, generation), factor)
+        factor = max(self.slowdown(node) for node in nodes) / self.profile.speedup.at(len(gang))
+        if len(nodes) > -(-len(gang) // self.slots_per_node):
+            factor *= self.scattered_factor
+        return GangPace(self.profile, (self.seed, _Kind.GANG, trial, generation), factor)
 
     def barrier_s(self, pool: int, stage: int) -> float:
-        sync = self._profile.sync
-        if is_constant(sync):
-            return sync.mean
-        rng = np.random.default_rng((self._seed, _Kind.BARRIER, pool, stage))
-        return float(sync.draw(rng, ()))
+        if is_constant(self.profile.sync):
+            return self.profile.sync.mean
+        return _draw(self.profile.sync, np.random.default_rng((self.seed, _Kind.BARRIER, pool, stage)))
 
 
-CRASH = 103
-KILL = 106
-
-
+@dataclass(frozen=True, slots=True)
 class GangLuck:
-    """Drawn per gang, so that a trial that is tried again may have better luck.
+    """Drawn per gang, so a retried trial may be spared. `kind` is part of the seed."""
 
-    `kind` is part of the seed.
-    """
-
-    def __init__(self, probability: float, seed: int, kind: int) -> None:
-        self._probability = probability
-        self._seed = seed
-        self._kind = kind
+    probability: float
+    seed: int
+    kind: int
 
     def after(self, trial: TrialId, lease: Train) -> int | None:
-        """The iteration after which it happens to this gang; None: it does not."""
-        if not self._probability:
+        """The iteration after which this gang meets the fault; None: it does not."""
+        if not self.probability:
             return None
-        rng = np.random.default_rng((self._seed, self._kind, trial, lease.generation))
-        if rng.random() >= self._probability:
+        rng = np.random.default_rng((self.seed, self.kind, trial, lease.generation))
+        if rng.random() >= self.probability:
             return None
         return int(rng.integers(lease.after_iteration, max(lease.after_iteration + 1, lease.until_iteration)))
 
 
-class _VisitKind(enum.IntEnum):
-    """Names the independent random streams. Numbers are part of the seed: never reuse one."""
-
-    TRIAL = 107
-    ITERATION = 108
-    VISIT = 109
-
-
 @dataclass(frozen=True, slots=True)
 class VisitTimes:
-    """A visit as it will be: how long it takes, and how much of that is training."""
+    """How long a visit will take, and how much of that is training."""
 
     lease: Train
     visit: Visit
@@ -152,7 +129,7 @@ class VisitTimes:
 
 
 class Visits:
-    """Draws are seeded by what they belong to, never by the order in which they are asked for."""
+    """Times of visits: parts of an iteration, where models hop."""
 
     def __init__(self, profile: Profile, data: DataTerms, *, seed: int, rule: CheckpointRule) -> None:
         self._profile = profile
@@ -161,19 +138,18 @@ class Visits:
         self._rule = rule
         self._at: dict[TrialId, NodeId] = {}
         self._unsaved: dict[TrialId, tuple[int, int, float]] = {}
-        """By trial: iterations, visits, and seconds of training after them that no durable state has."""
+        """By trial: iterations, visits, and seconds of training since the last durable state."""
 
     def plan(self, lease: Train, visit: Visit, *, slowdown: float, measured_s: float | None) -> VisitTimes:
-        """`slowdown` is the node's; `measured_s`: what this iteration takes, where that is known."""
+        """`slowdown` is the node's; `measured_s`: the measured time of this iteration, where known."""
         trial, node = lease.trial, lease.gang[0].node
         whole_s = self._iteration_s(trial, lease.after_iteration + 1) if measured_s is None else measured_s
         training_s = whole_s * self._data.part_of_iteration(visit.partition) * slowdown
         loads = lease.after_iteration > 0 or visit.done > 0
         hopped = loads and self._at.get(trial) != node
-        rng = np.random.default_rng((self._seed, _VisitKind.VISIT, trial, lease.generation))
-        seconds = (
-            _draw(self._profile.startup, rng) + training_s + (self._profile.transfer_s if hopped else 0.0)
-        )
+        rng = np.random.default_rng((self._seed, _Kind.VISIT, trial, lease.generation))
+        transfer_s = self._profile.transfer_s if hopped else 0.0
+        seconds = _draw(self._profile.startup, rng) + training_s + transfer_s
         if visit.is_last:
             seconds += _draw(self._profile.save, rng) + self._profile.transfer_s
         unsaved_s = self._unsaved_s(lease, visit) + training_s
@@ -181,25 +157,23 @@ class Visits:
         kept = visit.is_last or self._rule.is_visit_due(unsaved_s, None, training_ends=training_ends)
         return VisitTimes(lease, visit, seconds, training_s, unsaved_s, kept, hopped)
 
-    def ended(self, course: VisitTimes) -> None:
-        lease, visit = course.lease, course.visit
+    def ended(self, times: VisitTimes) -> None:
+        lease, visit = times.lease, times.visit
         self._at[lease.trial] = lease.gang[0].node
-        unsaved_s = 0.0 if course.kept else course.unsaved_s
+        unsaved_s = 0.0 if times.kept else times.unsaved_s
         self._unsaved[lease.trial] = (lease.after_iteration, visit.done + 1, unsaved_s)
 
     def _unsaved_s(self, lease: Train, visit: Visit) -> float:
-        """A model that went back to its last durable state has nothing unsaved."""
+        """0 for a model that was reset to its last durable state."""
         iteration, visits, unsaved_s = self._unsaved.get(lease.trial, (0, 0, 0.0))
         return unsaved_s if (iteration, visits) == (lease.after_iteration, visit.done) else 0.0
 
     def _iteration_s(self, trial: TrialId, iteration: int) -> float:
-        profile = self._profile
-        factor = 1.0
+        profile, factor = self._profile, 1.0
         if profile.spread:
-            factor = float(
-                profile.spread_factor.draw(np.random.default_rng((self._seed, _VisitKind.TRIAL, trial)), ())
-            )
-        rng = np.random.default_rng((self._seed, _VisitKind.ITERATION, trial, iteration))
+            rng = np.random.default_rng((self._seed, _Kind.TRIAL, trial))
+            factor = float(profile.spread_factor.draw(rng, ()))
+        rng = np.random.default_rng((self._seed, _Kind.ITERATION, trial, iteration))
         return factor * _draw(profile.iteration, rng)
 
 

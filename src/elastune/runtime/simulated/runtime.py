@@ -1,8 +1,7 @@
-"""The simulated body: the core's commands on a virtual clock.
+"""The simulated runtime: carries out the core's commands on a virtual clock.
 
-Hours pass in milliseconds: the next thing on the agenda happens, the core is told, its commands are carried
-out, which puts more on the agenda. Nodes come from a `SimulatedProvider` and are watched as those of a
-cloud would be.
+Hours pass in milliseconds: the next entry of the agenda yields events for the core, whose commands add
+further entries. Nodes come from a `SimulatedProvider` and are watched like those of a cloud.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import heapq
 import itertools
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any
 
 from elastune.core import commands as do
 from elastune.core import events as ev
@@ -28,18 +27,16 @@ from elastune.runtime.simulated.gang import CRASHED, KILLED, SimulatedGang
 from elastune.runtime.simulated.latency import CRASH, KILL, GangLuck, Latencies, Visits, VisitTimes
 from elastune.space.sampler import Sampler
 
-# What BERT loses when its four GPUs lie on four nodes instead of one (3.80 / 2.15, see docs/simulating.md).
+# The slowdown of BERT when its four GPUs are on four nodes, not one (3.80 / 2.15, see docs/simulating.md).
 SCATTERED_FACTOR = 1.77
 
 
-class Brain(Protocol):
-    """What the body reports to: takes an event, returns what is to be done."""
-
-    def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]: ...
+Brain = Callable[[AnyEvent], Sequence[AnyCommand]]
+"""Takes an event, returns the commands to carry out."""
 
 
 class SimulatedRuntime:
-    """One run in virtual time. `step` lets the next thing happen; `run` goes on until nothing is left."""
+    """One run in virtual time. `step` handles the next entry of the agenda; `run` handles all."""
 
     def __init__(
         self,
@@ -72,7 +69,7 @@ class SimulatedRuntime:
         if terms.data is not None:
             self._visits = Visits(terms.profile, terms.data, seed=seed, rule=self._rule)
         self._latencies = Latencies(
-            terms.profile,
+            profile=terms.profile,
             seed=seed,
             slots_per_node=terms.cluster.slots_per_node,
             scattered_factor=SCATTERED_FACTOR,
@@ -81,7 +78,7 @@ class SimulatedRuntime:
 
     @property
     def next_s(self) -> float | None:
-        """When the next thing happens."""
+        """The time of the next entry of the agenda."""
         return self._agenda[0][0] if self._agenda else None
 
     def run(self, brain: Brain) -> None:
@@ -90,10 +87,10 @@ class SimulatedRuntime:
             pass
 
     def step(self, brain: Brain) -> bool:
-        """Let the next thing happen. False: nothing is left to happen."""
+        """Handle the next entry of the agenda. False: it is empty."""
         if not self._agenda:
             if not self.ended:
-                raise InvariantError(f"nothing can happen any more at {self.now_s} s, but the run goes on")
+                raise InvariantError(f"the agenda is empty at {self.now_s} s, but the run has not ended")
             return False
         at_s, *_, happen = heapq.heappop(self._agenda)
         self.now_s = max(self.now_s, at_s)
@@ -103,10 +100,9 @@ class SimulatedRuntime:
         return True
 
     def crash(self, down_s: float, belief: Belief) -> AnyEvent:
-        """The driver dies, and its gangs with it; the cloud goes on for `down_s`.
+        """The driver dies, and its gangs with it; the cloud continues for `down_s`.
 
-        Returns the event with which the next driver begins. `belief` is what it knows of nodes from its
-        journal.
+        Returns the first event of the next driver, whose journal says `belief` about nodes.
         """
         self.gangs.clear()
         self.visits.clear()
@@ -117,6 +113,10 @@ class SimulatedRuntime:
         self._at(self.now_s, lambda: self._pass_on(others))
         self._watch()
         return resumed
+
+    def _event(self, kind: Callable[..., AnyEvent], cause: do.Train | do.Stow, **facts: Any) -> AnyEvent:
+        """An event about the gang of this command, now."""
+        return kind(at_s=self.now_s, trial=cause.trial, generation=cause.generation, **facts)
 
     # Commands.
 
@@ -138,8 +138,9 @@ class SimulatedRuntime:
                 if trial in self.visits and self.visits[trial].lease.generation == generation:
                     del self.visits[trial]
             case do.Stow():
+                saved = {"iteration": command.iteration, "visits": command.visits}
                 saved_s = self.now_s + self._rule.save_s
-                self._at(saved_s, lambda: [_stowed(command, self.now_s)])
+                self._at(saved_s, lambda: [self._event(ev.ModelStowed, command, **saved)])
             case do.Sample(trials=trials):
                 self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
             case do.Fork(trial=trial, parent=parent):
@@ -174,10 +175,9 @@ class SimulatedRuntime:
         trial = lease.trial
         gang = self._gang(trial, lease.generation)
         if gang is not None:
+            gang.renew(lease, self.now_s)
             if gang.stop_at.reason is not None or gang.training:
-                self._change_lease(trial, gang, lease)
-            else:
-                gang.renew(lease, self.now_s)
+                self._proceed(trial, gang)
             return
         pace = self._latencies.gang(trial, lease.generation, lease.gang)
         gang = SimulatedGang(
@@ -195,65 +195,58 @@ class SimulatedRuntime:
 
     def _visit(self, lease: do.Train, visit: do.Visit) -> None:
         if self._visits is None:
-            raise InvariantError(f"{lease} is for partitioned data, and there are none")
+            raise InvariantError(f"{lease} is a visit, but the job has no partitioned data")
         trial, iteration = lease.trial, lease.after_iteration + 1
         measured = self._curve(trial).seconds(iteration, iteration)
         slowdown = self.cloud.provider.slowdown(lease.gang[0].node)
-        course = self._visits.plan(
-            lease, visit, slowdown=slowdown, measured_s=measured[0] if measured else None
-        )
-        self.visits[trial] = course
-        error = None if visit.done else self._misfortune(lease)
+        measured_s = measured[0] if measured else None
+        times = self.visits[trial] = self._visits.plan(lease, visit, slowdown=slowdown, measured_s=measured_s)
+        error = None if visit.done else self._fault(lease)
         if error is None:
-            self._at(self.now_s + course.seconds, lambda: self._end_visit(course))
+            self._at(self.now_s + times.seconds, lambda: self._end_visit(times))
         else:
-            self._at(self.now_s + course.seconds / 2, lambda: self._break_off(course, error))
+            self._at(self.now_s + times.seconds / 2, lambda: self._break_off(times, error))
 
-    def _misfortune(self, lease: do.Train) -> str | None:
-        """On the first visit of an iteration or not at all: faults are as frequent as those of gangs."""
+    def _fault(self, lease: do.Train) -> str | None:
+        """Asked on the first visit of an iteration only, so that faults are as frequent as those of gangs."""
         lucks = ((self._crashes, CRASHED), (self._kills, KILLED))
         return next((error for luck, error in lucks if luck.after(lease.trial, lease) is not None), None)
 
-    def _break_off(self, course: VisitTimes, error: str) -> Iterable[AnyEvent]:
-        lease = course.lease
-        if self.visits.get(lease.trial) is course:
+    def _break_off(self, times: VisitTimes, error: str) -> Iterable[AnyEvent]:
+        lease = times.lease
+        if self.visits.get(lease.trial) is times:
             del self.visits[lease.trial]
-            kind = ev.GangLost if error == KILLED else ev.TrialCrashed
-            yield kind(at_s=self.now_s, trial=lease.trial, generation=lease.generation, error=error)
+            yield self._event(ev.GangLost if error == KILLED else ev.TrialCrashed, lease, error=error)
 
-    def _end_visit(self, course: VisitTimes) -> Iterable[AnyEvent]:
-        lease, iteration = course.lease, course.lease.after_iteration + 1
-        if self.visits.get(lease.trial) is not course or self._visits is None:
+    def _end_visit(self, times: VisitTimes) -> Iterable[AnyEvent]:
+        lease, iteration = times.lease, times.lease.after_iteration + 1
+        if self.visits.get(lease.trial) is not times or self._visits is None:
             return
         rows: tuple[ev.Row, ...] = ()
-        if course.visit.is_last:
+        if times.visit.is_last:
             try:
                 metrics = self._curve(lease.trial).rows(iteration, iteration)
             except (Exception, SystemExit):  # noqa: BLE001  the user's code may raise anything
-                yield from self._break_off(course, traceback.format_exc(limit=-3).strip())
+                yield from self._break_off(times, traceback.format_exc(limit=-3).strip())
                 return
             rows = tuple(ev.Row(iteration, self.now_s, each) for each in metrics)
         del self.visits[lease.trial]
-        if course.visit.is_last and not rows:
-            yield ev.LeaseEnded(
-                at_s=self.now_s, trial=lease.trial, generation=lease.generation, reason=ev.LeaseEnd.RETURNED
-            )
+        if times.visit.is_last and not rows:
+            yield self._event(ev.LeaseEnded, lease, reason=ev.LeaseEnd.RETURNED)
             return
-        self._visits.ended(course)
+        self._visits.ended(times)
         self._drawing.teach(lease.trial, rows)
-        yield ev.VisitEnded(
-            at_s=self.now_s,
-            trial=lease.trial,
-            generation=lease.generation,
+        yield self._event(
+            ev.VisitEnded,
+            lease,
             rows=rows,
             saved=(iteration,) if rows else (),
-            seconds=course.training_s,
-            kept=course.kept,
-            hopped=course.hopped,
+            seconds=times.training_s,
+            kept=times.kept,
+            hopped=times.hopped,
         )
 
-    def _change_lease(self, trial: TrialId, gang: SimulatedGang, lease: do.Train) -> None:
-        gang.renew(lease, self.now_s)
+    def _proceed(self, trial: TrialId, gang: SimulatedGang) -> None:
         if not gang.training:
             gang.train(self.now_s)
         gang.stop_at = gang.plan(self.now_s)
@@ -263,24 +256,23 @@ class SimulatedRuntime:
         gang = self._gang(trial, generation)
         if gang is None:
             return
-        saved_s = self.now_s + gang.pace.save_s()
 
         def paused() -> Iterable[AnyEvent]:
             if self.gangs.get(trial) is gang:
                 del self.gangs[trial]
                 yield ev.TrialPaused(at_s=self.now_s, trial=trial, generation=generation)
 
-        self._at(saved_s, paused)
+        self._at(self.now_s + gang.pace.save_s(), paused)
 
     def _curve(self, trial: TrialId) -> Curve:
         if trial not in self._curves:
             self._curves[trial] = self._trainable.curve(self._drawing.configs[trial], (self._seed, trial))
         return self._curves[trial]
 
-    # What happens.
+    # The agenda.
 
     def _at(self, at_s: float, happen: Callable[[], Iterable[AnyEvent]], *, last: bool = False) -> None:
-        """Timers ring after all else of their instant: who is done at the deadline itself is in time."""
+        """`last`: timers fire after all else at their instant, so what ends at the deadline is in time."""
         heapq.heappush(self._agenda, (at_s, last, next(self._order), happen))
 
     def _ring(self, timer: str, at_s: float, *, fresh: bool) -> Iterable[AnyEvent]:
@@ -289,21 +281,19 @@ class SimulatedRuntime:
         if fresh:
             for trial, gang in tuple(self.gangs.items()):
                 yield from self._flush(trial, gang)
-        if self._timers.get(timer) == at_s:  # news may have moved it
+        if self._timers.get(timer) == at_s:  # the core may have moved it
             del self._timers[timer]
             yield ev.TimerFired(at_s=self.now_s, timer=timer)
 
     def _start(self, trial: TrialId, gang: SimulatedGang) -> Iterable[AnyEvent]:
         if self.gangs.get(trial) is not gang:
             return
-        yield ev.GangStarted(at_s=self.now_s, trial=trial, generation=gang.lease.generation)
+        yield self._event(ev.GangStarted, gang.lease)
         if self.gangs.get(trial) is gang and not gang.training:
-            gang.train(self.now_s)
-            gang.stop_at = gang.plan(self.now_s)
-            self._set_alarm(trial, gang)
+            self._proceed(trial, gang)
 
     def _set_alarm(self, trial: TrialId, gang: SimulatedGang) -> None:
-        """The next time at which this gang has something to tell."""
+        """For the next report of this gang."""
         gang.version += 1
         version = gang.version
         at_s = gang.next_report_s()
@@ -317,49 +307,36 @@ class SimulatedRuntime:
             return
         rows, saved = gang.report(self.now_s, gang.done(self.now_s))
         self._drawing.teach(trial, rows)
-        yield ev.Progressed(
-            at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
-        )
+        yield self._event(ev.Progressed, gang.lease, rows=rows, saved=saved)
         if self.gangs.get(trial) is gang and gang.version == version:
             self._set_alarm(trial, gang)
 
     def _flush(self, trial: TrialId, gang: SimulatedGang) -> Iterable[AnyEvent]:
-        """What is known so far: the gang may not live to the end of its iteration."""
+        """Report all up to now: the gang may be lost before its iteration ends."""
         if self.gangs.get(trial) is gang and gang.training:
             rows, saved = gang.report(self.now_s, gang.done(self.now_s))
             self._drawing.teach(trial, rows)
             if rows or saved:
-                yield ev.Progressed(
-                    at_s=self.now_s, trial=trial, generation=gang.lease.generation, rows=rows, saved=saved
-                )
+                yield self._event(ev.Progressed, gang.lease, rows=rows, saved=saved)
 
     def _stop(self, trial: TrialId, gang: SimulatedGang, version: int) -> Iterable[AnyEvent]:
         if self.gangs.get(trial) is not gang or gang.version != version:
             return
         gang.halt()
-        stop, generation = gang.stop_at, gang.lease.generation
+        stop = gang.stop_at
         rows, saved = gang.report(self.now_s, stop.iteration)
         self._drawing.teach(trial, rows)
         if stop.reason is None:
             del self.gangs[trial]
             kind = ev.GangLost if stop.error == KILLED else ev.TrialCrashed
-            yield kind(
-                at_s=self.now_s, trial=trial, generation=generation, rows=rows, saved=saved, error=stop.error
-            )
+            yield self._event(kind, gang.lease, rows=rows, saved=saved, error=stop.error)
         else:
-            yield ev.LeaseEnded(
-                at_s=self.now_s,
-                trial=trial,
-                generation=generation,
-                rows=rows,
-                saved=saved,
-                reason=stop.reason,
-            )
+            yield self._event(ev.LeaseEnded, gang.lease, rows=rows, saved=saved, reason=stop.reason)
 
     # Nodes.
 
     def _watch(self) -> None:
-        """Look again when the cloud will have news."""
+        """Schedule a look for when the cloud will have news."""
         at_s = self.cloud.next_news_s()
         if at_s is not None and (self._watched_s is None or at_s < self._watched_s):
             self._watched_s = at_s
@@ -380,16 +357,6 @@ class SimulatedRuntime:
         for trial, gang in tuple(self.gangs.items()):
             if any(slot.node == node for slot in gang.lease.gang):
                 del self.gangs[trial]
-        for trial, course in tuple(self.visits.items()):
-            if course.lease.gang[0].node == node:
+        for trial, times in tuple(self.visits.items()):
+            if times.lease.gang[0].node == node:
                 del self.visits[trial]
-
-
-def _stowed(command: do.Stow, now_s: float) -> AnyEvent:
-    return ev.ModelStowed(
-        at_s=now_s,
-        trial=command.trial,
-        generation=command.generation,
-        iteration=command.iteration,
-        visits=command.visits,
-    )
