@@ -134,7 +134,7 @@ def test_simulate_tells_visits_workers_hops_and_rounds(together: Campaign, lossy
     for word in ("visits", "of the time for which they were up", "came from another worker", "Rounds"):
         assert word in text
     assert "together" in text
-    assert "begun again after a loss or a crash" in shown(render_campaign(lossy))
+    assert "repeated after a loss or a crash" in shown(render_campaign(lossy))
 
 
 def test_of_many_rounds_the_first_and_the_last_are_shown(together: Campaign) -> None:

@@ -60,18 +60,15 @@ class Column(Generic[R]):
     value: Callable[[R], Value]
     show: Callable[[Any], str] = format_count
     total: Value = None
-    is_text: bool = False
-    """Left-aligned."""
+    is_text: bool = False  # left-aligned
     tone: Tone = Tone.PLAIN
     min_width: int | None = None
     max_width: int | None = None
-    narrow_width: int | None = None
-    """Replaces `max_width` once columns were dropped."""
+    narrow_width: int | None = None  # replaces `max_width` once columns were dropped
     wraps: bool = False
     leaves: int = 0
     """Without room, columns with 1 are dropped first, then those with 2, and so on; 0: never dropped."""
-    is_drawn: bool = False
-    """A drawing of characters, for terminals that have them."""
+    is_drawn: bool = False  # a drawing of characters, for terminals that have them
 
     def cell(self, value: Value) -> Cell:
         match value:
@@ -100,10 +97,8 @@ class Table:
     total: Row | None = None
     title: str = ""
     notes: tuple[str, ...] = ()
-    gap: int = 2
-    """Blanks between columns, on terminals; one once columns were dropped."""
-    has_head: bool = True
-    """On terminals; pages always name their columns."""
+    gap: int = 2  # blanks between columns, on terminals; one once columns were dropped
+    has_head: bool = True  # on terminals; pages always name their columns
     is_sortable: bool = False
 
     @property

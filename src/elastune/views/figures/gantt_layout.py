@@ -33,23 +33,18 @@ class Box:
     slots: int
     from_s: float
     until_s: float
-    evaluates: bool = False
-    """A visit to validation data."""
-    loads_until_s: float | None = None
-    """When the visit had read its partition."""
+    evaluates: bool = False  # a visit to validation data
+    loads_until_s: float | None = None  # when the visit had read its partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     lanes: tuple[tuple[NodeLife, ...], ...]
     boxes: tuple[Box, ...]
-    crashes: tuple[tuple[float, float], ...]
-    """Times and rows at which gangs crashed."""
+    crashes: tuple[tuple[float, float], ...]  # times and rows at which gangs crashed
     slots_per_node: int
-    left_out: int
-    """Nodes without room."""
-    hops: bool = False
-    """Boxes are visits of hopping models, mostly."""
+    left_out: int  # nodes without room
+    hops: bool = False  # boxes are visits of hopping models, mostly
 
     @property
     def rows(self) -> int:

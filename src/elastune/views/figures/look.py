@@ -108,8 +108,7 @@ class TimeAxis:
 
     unit: str
     seconds: float
-    until_s: float
-    """The right edge of the figure."""
+    until_s: float  # the right edge of the figure
 
     def __call__(self, at_s: float) -> float:
         return at_s / self.seconds

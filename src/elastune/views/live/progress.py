@@ -23,10 +23,8 @@ from elastune.wording import format_duration, plural
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlace:
     track: TrackProgress
-    share: float
-    """Of the work or time of the present stage."""
-    planned_s: float
-    """When the plan reaches this point."""
+    share: float  # of the work or time of the present stage
+    planned_s: float  # when the plan reaches this point
 
     @property
     def left_s(self) -> float:

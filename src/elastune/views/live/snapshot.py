@@ -21,13 +21,10 @@ class Gauge:
 
     now: float
     limit: float | None = None
-    planned_now: float | None = None
-    """What the plan has used at the point where the run is now."""
+    planned_now: float | None = None  # what the plan has used at the point where the run is now
     planned_end: float | None = None
-    expected_end: float | None = None
-    """What was used so far, plus the plan for the rest."""
-    grain: float = 0.0
-    """Smaller differences are ignored."""
+    expected_end: float | None = None  # what was used so far, plus the plan for the rest
+    grain: float = 0.0  # smaller differences are ignored
 
     @property
     def full(self) -> float:
@@ -55,20 +52,16 @@ class NodeLine:
     """`usd` is None where slots are billed, not nodes."""
 
     name: str
-    doing: str
-    """`boots`, `up` or `leaves`."""
-    busy: int
-    """Slots held by gangs."""
+    doing: str  # `boots`, `up` or `leaves`
+    busy: int  # slots held by gangs
     age_s: float
     usd: float | None
-    partitions: int | None = None
-    """Of the data, held by its workers; None: the data are not partitioned."""
+    partitions: int | None = None  # of the data, held by its workers; None: the data are not partitioned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesNow:
-    up: int
-    """Including those about to leave."""
+    up: int  # including those about to leave
     booting: int
     requested: int
     leaving: int
@@ -83,17 +76,13 @@ class NodesNow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialLine:
     number: int
-    doing: str
-    """`trains`, `saves`, ...; without a gang, its phase."""
+    doing: str  # `trains`, `saves`, ...; without a gang, its phase
     slots: int
     iteration: int
-    until: int | None
-    """Where its lease ends; None: it has none, or ends by the clock."""
-    values: tuple[float, ...]
-    """The last ones, oldest first."""
+    until: int | None  # where its lease ends; None: it has none, or ends by the clock
+    values: tuple[float, ...]  # the last ones, oldest first
     is_best: bool
-    where: str = ""
-    """Of a model on a visit: which partition, on which worker."""
+    where: str = ""  # of a model on a visit: which partition, on which worker
 
     @property
     def value(self) -> float | None:
@@ -142,16 +131,14 @@ class StageLine:
 
     name: str
     trials: int
-    iterations: int | None
-    """None: it ends by the clock."""
+    iterations: int | None  # None: it ends by the clock
     nodes: int
     planned_begin_s: float
     planned_end_s: float
     began_s: float | None = None
     ended_s: float | None = None
     is_present: bool = False
-    share: float = 0.0
-    """Of its work or time that is done."""
+    share: float = 0.0  # of its work or time that is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,27 +169,21 @@ class Snapshot:
     run: str
     policy: str
     metric: str
-    rises: bool
-    """Larger values of the metric are better."""
+    rises: bool  # larger values of the metric are better
     now_s: float
-    doing: str
-    """`trains`, `shuts down`, `complete`, ..."""
+    doing: str  # `trains`, `shuts down`, `complete`, ...
     is_over: bool
     time: Gauge
     money: Gauge
-    stage_word: str
-    """`stage` or `round`."""
+    stage_word: str  # `stage` or `round`
     stages: tuple[StageLine, ...]
     nodes: NodesNow
     trials: TrialsNow
     best: BestModel | None
     upcoming: tuple[Upcoming, ...]
-    rounds: tuple[RoundLine, ...] = ()
-    """Where models hop, one for each pool in a round."""
-    together: tuple[int, ...] = ()
-    """Trials that are trained by all workers of their pool at once."""
-    happened: tuple[LogEntry, ...] = ()
-    """The last ones, oldest first."""
+    rounds: tuple[RoundLine, ...] = ()  # where models hop, one for each pool in a round
+    together: tuple[int, ...] = ()  # trials that are trained by all workers of their pool at once
+    happened: tuple[LogEntry, ...] = ()  # the last ones, oldest first
 
 
 BEST = "best"

@@ -244,7 +244,7 @@ def _parts(taken: Profiled, job: Path) -> Iterator[RenderableType]:
     for count, times in sorted(measured.boot.items()):
         facts.append((f"boot of {plural(count, 'node')}", _mean_and_range(times)))
     yield fact_table([*facts, ("it cost", format_usd(taken.took.cost))])
-    hint = Text(f"written to {taken.path}; to plan with it, set ")
+    hint = Text(f"written to {taken.path}; to use it, set ")
     hint.append(f"profile: {taken.path.name}", "bold")
     seconds = [each for times in measured.boot.values() for each in times]
     if seconds:
