@@ -426,7 +426,7 @@ class TestFleetsOfTheirOwn:
             os.kill(provider.pids[0], signal.SIGKILL)
             while provider.survey().machines: time.sleep(0.01)
             provider.request("b", 1)
-            print(provider.survey().fates[1])
+            print(provider.survey().requests[1])
             assert provider.pids == ()
             provider.close()
             """
