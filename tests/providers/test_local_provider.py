@@ -468,7 +468,7 @@ class TestFleetsOfTheirOwn:
         printed = drive(
             """
             while provider.survey().machines: time.sleep(0.01)
-            print(len(provider.survey().fates[0].granted))
+            print(len(provider.survey().requests[0].granted))
             provider.close()
             """,
             expires_s=1.5,
