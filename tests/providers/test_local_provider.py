@@ -426,7 +426,7 @@ class TestFleetsOfTheirOwn:
             os.kill(provider.pids[0], signal.SIGKILL)
             while provider.survey().machines: time.sleep(0.01)
             provider.request("b", 1)
-            print(provider.survey().fates[1])
+            print(provider.survey().requests[1])
             assert provider.pids == ()
             provider.close()
             """
@@ -468,7 +468,7 @@ class TestFleetsOfTheirOwn:
         printed = drive(
             """
             while provider.survey().machines: time.sleep(0.01)
-            print(len(provider.survey().fates[0].granted))
+            print(len(provider.survey().requests[0].granted))
             provider.close()
             """,
             expires_s=1.5,
