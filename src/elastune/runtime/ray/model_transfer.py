@@ -21,17 +21,7 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import ElastuneError
 from elastune.model.ids import NodeId, Slot, TrialId
-from elastune.runtime.ray.messages import (
-    Broken,
-    Dissolve,
-    Form,
-    GangId,
-    Model,
-    News,
-    Order,
-    Prefetch,
-    Visited,
-)
+from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.slot_processes import SlotProcesses
 
 # Ray itself keeps smaller objects in its messages.
@@ -45,21 +35,21 @@ _LOSS_DELAY_S = 2.0
 class ModelCarrier:
     """`report` gets the news of models that cannot be fetched."""
 
-    def __init__(self, processes: SlotProcesses, slots: int, report: Callable[[News], None]) -> None:
+    def __init__(self, processes: SlotProcesses, slots: int, report: Callable[[msg.News], None]) -> None:
         self._processes = processes
         self._report = report
         self._lock = threading.Lock()
-        self._awaited: set[GangId] = set()
-        self._prefetched: dict[int, tuple[Model, Model]] = {}
+        self._awaited: set[msg.GangId] = set()
+        self._prefetched: dict[int, tuple[msg.Model, msg.Model]] = {}
         """By slot: the model by its name in the object store, and with its bytes."""
         self._threads = ThreadPoolExecutor(max_workers=_CARRIERS * max(1, slots), thread_name_prefix="models")
 
-    def order(self, slot: int, order: Order | Prefetch) -> None:
+    def order(self, slot: int, order: msg.Order | msg.Prefetch) -> None:
         match order:
-            case Prefetch(model=model):
+            case msg.Prefetch(model=model):
                 if not isinstance(model.data, bytes):
                     self._threads.submit(self._prefetch, slot, model)
-            case Form(model=Model() as model) if not isinstance(model.data, bytes):
+            case msg.Form(model=msg.Model() as model) if not isinstance(model.data, bytes):
                 with self._lock:
                     named, ready = self._prefetched.pop(slot, (None, None))
                     # By its name in the store: after a loss there may be another model of as many visits.
@@ -68,7 +58,7 @@ class ModelCarrier:
                         self._threads.submit(self._fetch_and_order, slot, order, model)
                         return
                 self._processes.order(slot, replace(order, model=ready))
-            case Dissolve(gang=gang) if self._is_awaited(gang):
+            case msg.Dissolve(gang=gang) if self._is_awaited(gang):
                 pass  # it has not reached its slot
             case _:
                 self._processes.order(slot, order)
@@ -76,7 +66,7 @@ class ModelCarrier:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _fetch_and_order(self, slot: int, form: Form, model: Model) -> None:
+    def _fetch_and_order(self, slot: int, form: msg.Form, model: msg.Model) -> None:
         try:
             form = replace(form, model=fetch(model))
         except Exception as error:  # noqa: BLE001  Ray raises many kinds: the node that had it is gone
@@ -89,16 +79,16 @@ class ModelCarrier:
                 self._awaited.discard(form.gang)
                 self._processes.order(slot, form)
 
-    def _report_lost(self, form: Form, error: Exception) -> None:
+    def _report_lost(self, form: msg.Form, error: Exception) -> None:
         """After the loss of the node: then the visit continues from a state that still exists."""
         time.sleep(_LOSS_DELAY_S)
         if self._is_awaited(form.gang):
             lost = f"the model was lost on its way: {type(error).__name__}"
             self._report(
-                Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False, model_lost=True)
+                msg.Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False, model_lost=True)
             )
 
-    def _prefetch(self, slot: int, model: Model) -> None:
+    def _prefetch(self, slot: int, model: msg.Model) -> None:
         try:
             ready = fetch(model)
         except Exception:  # noqa: BLE001  fetched again, or reported, when it is needed
@@ -106,16 +96,16 @@ class ModelCarrier:
         with self._lock:
             self._prefetched[slot] = model, ready
 
-    def _is_awaited(self, gang: GangId) -> bool:
+    def _is_awaited(self, gang: msg.GangId) -> bool:
         with self._lock:
             was = gang in self._awaited
             self._awaited.discard(gang)
             return was
 
 
-def put_model(news: News) -> News:
+def put_model(news: msg.News) -> msg.News:
     """Put a model that leaves its slot into the object store of this node; its name replaces its bytes."""
-    if not isinstance(news, Visited):
+    if not isinstance(news, msg.Visited):
         return news
     data = news.model.data
     if not isinstance(data, bytes) or len(data) < _LEAST_BYTES:
@@ -125,7 +115,7 @@ def put_model(news: News) -> News:
     return replace(news, model=replace(news.model, data=ray.put(data)))
 
 
-def fetch(model: Model) -> Model:
+def fetch(model: msg.Model) -> msg.Model:
     """With its bytes. Raises what Ray raises if they are gone."""
     if isinstance(model.data, bytes):
         return model
@@ -135,7 +125,7 @@ def fetch(model: Model) -> Model:
 
 
 class ModelPlace(NamedTuple):
-    model: Model
+    model: msg.Model
     slot: Slot
 
 
@@ -145,7 +135,7 @@ class ModelPlaces:
     def __init__(self) -> None:
         self._places: dict[TrialId, ModelPlace] = {}
 
-    def record(self, model: Model, slot: Slot) -> bool:
+    def record(self, model: msg.Model, slot: Slot) -> bool:
         """Replace the model of its trial; returns whether it came from another slot."""
         trial = TrialId(model.trial)
         before = self._places.get(trial)
@@ -161,7 +151,7 @@ class ModelPlaces:
             return None
         return place
 
-    def newest(self, trial: TrialId, *, elsewhere_than: Slot | None = None) -> Model | None:
+    def newest(self, trial: TrialId, *, elsewhere_than: Slot | None = None) -> msg.Model | None:
         """None also if it is on the slot `elsewhere_than` already."""
         place = self._places.get(trial)
         return None if place is None or place.slot == elsewhere_than else place.model
@@ -189,7 +179,7 @@ class ModelSaver:
         self._over: deque[tuple[do.Stow, str | None]] = deque()
         self._threads: ThreadPoolExecutor | None = None
 
-    def save(self, command: do.Stow, model: Model | None) -> None:
+    def save(self, command: do.Stow, model: msg.Model | None) -> None:
         if model is None or (model.iteration + 1, model.visits) != (command.iteration, command.visits):
             self._over.append((command, "it is not there any more"))
             return
@@ -209,7 +199,7 @@ class ModelSaver:
                 error=error,
             )
 
-    def _write(self, command: do.Stow, model: Model) -> None:
+    def _write(self, command: do.Stow, model: msg.Model) -> None:
         error = None
         try:
             data = fetch(model).data
