@@ -136,7 +136,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_journal(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=r"no journal but a folder; expected a file such as .*journal\.sqlite"):
+    with pytest.raises(JobError, match=r"is a folder; expected a file such as .*journal\.sqlite"):
         Journal.open(tmp_path)
 
 
@@ -174,7 +174,7 @@ def test_a_missing_end_is_damage(path: Path, journal: Journal) -> None:
 def test_an_altered_line_is_damage(path: Path, journal: Journal) -> None:
     write_run(journal, 5)
     change(path, "UPDATE elastune_entries SET event = '{}' WHERE number = 2")
-    with pytest.raises(ExecutionError, match="is damaged: 5 events with the hash"):
+    with pytest.raises(ExecutionError, match="is damaged: found 5 events with the hash"):
         journal.resume(RUN)
 
 
