@@ -17,6 +17,9 @@ LAZY = {
     ("providers.ec2.inventory", "providers.ec2.api"),  # boto3
     ("runtime.ray.fork_server", "runtime.ray.slot"),  # after the fork
     ("runtime.ray.fork_server", "training.running"),  # after the fork
+    ("runtime.ray.member", "runtime.ray.visitor"),  # pyarrow and others, which only partitioned data need
+    ("runtime.ray.slot", "data.partition_cache"),
+    ("runtime.ray.slot", "runtime.ray.visitor"),
     ("space.model_sampler", "space.optuna_models"),  # optuna
     ("training.running", "training.torch_group"),  # torch
 }

@@ -14,9 +14,10 @@ from torch.nn import functional
 
 from elastune.checkpoints.encoding import decode, encode
 from elastune.data.dataset import Dataset
+from elastune.data.partition_cache import SlotPartitions
 from elastune.data.registering import register
 from elastune.runtime.ray.messages import Form, GangId, GangTerms
-from elastune.runtime.ray.visitor import SlotPartitions, train_together
+from elastune.runtime.ray.visitor import train_together
 from elastune.training.groups import Group
 from elastune.training.recipe import open_recipe
 from elastune.training.trainable import Trainable

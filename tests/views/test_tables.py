@@ -9,7 +9,7 @@ import pytest
 import elastune
 from elastune.views.html.markup import html_table
 from elastune.views.run_tables import stage_table
-from elastune.views.table import Cell, Column, Row, Table, Tone, make_table, terminal_table
+from elastune.views.table import Cell, Column, Table, TableRow, Tone, make_table, terminal_table
 from elastune.wording import format_duration
 from tests.views.pages import Page
 from tests.views.test_run_reports import HYPERBAND, shown
@@ -66,7 +66,7 @@ def test_a_page_escapes_text_and_sorts_by_numbers() -> None:
 
 def test_a_cell_may_stand_out_and_have_a_second_line() -> None:
     column: Column[int] = Column("", lambda _: "")
-    row = Row((Cell("exceeded", Tone.BAD, detail="<by much>"),))
+    row = TableRow((Cell("exceeded", Tone.BAD, detail="<by much>"),))
     html = html_table(Table(columns=(column,), rows=(row,)))
     assert '<td class="bad">exceeded<div class="detail">&lt;by much&gt;</div></td>' in html
 

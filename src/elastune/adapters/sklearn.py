@@ -25,7 +25,7 @@ _COLUMNS = "columns first"
 _GLOBAL: Any = np.random.mtrand._rand  # noqa: SLF001  scikit-learn's default for random_state
 
 
-class _Reader:
+class _EstimatorReader:
     """`_places` has the first path of each array: some estimators have the same array in two attributes.
 
     Raises `JobError` where plain data do not suffice."""
@@ -56,7 +56,7 @@ class _Reader:
         return self.attributes(value, path)
 
 
-class _Writer:
+class _EstimatorWriter:
     def __init__(self) -> None:
         self._arrays: dict[str, Any] = {}
 
@@ -149,7 +149,7 @@ class PartialFit(Adapter):
     def save(self) -> State:
         if self.options["pickled"]:
             return {"estimator": self.estimator}
-        return {"estimator": _Reader().attributes(self.estimator, type(self.estimator).__name__)}
+        return {"estimator": _EstimatorReader().attributes(self.estimator, type(self.estimator).__name__)}
 
     def load(self, state: State) -> None:
         saved = state["estimator"]
@@ -157,7 +157,7 @@ class PartialFit(Adapter):
             self.estimator = saved.set_params(**self.estimator.get_params(deep=False))
             return
         self._fit(tuple(column[: self.options["batch"]] for column in self.train))
-        _Writer().attributes(self.estimator, saved, type(self.estimator).__name__)
+        _EstimatorWriter().attributes(self.estimator, saved, type(self.estimator).__name__)
 
     def _fit(self, rows: tuple[Any, ...]) -> None:
         extra = {} if self.classes is None else {"classes": self.classes}

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -22,7 +22,7 @@ import numpy as np
 
 from elastune.data.dataset import Dataset, Partition
 from elastune.data.reading import Reader, open_reader, read_partition
-from elastune.errors import ExecutionError, JobError
+from elastune.errors import ElastuneError, ExecutionError, JobError, UnreadableError
 from elastune.wording import several
 
 
@@ -224,3 +224,45 @@ class PartitionCache:
     @cached_property
     def _reader(self) -> Reader | None:
         return open_reader(self._dataset)
+
+
+class SlotPartitions:
+    """Partitions of the validation data are numbered after those of the training data."""
+
+    def __init__(self, dataset: Dataset, limit_bytes: int | None, spill: str | None) -> None:
+        self._training = len(dataset.training)
+        self._validation = len(dataset.validation)
+        self._dataset = dataset
+        self._cache = PartitionCache(dataset, limit_bytes=limit_bytes, spill=spill)
+        self.save_s: float | None = None
+        """How long the last durable state took to write; None: none was written."""
+
+    def take(self, partition: int, share: Sequence[int]) -> Loaded:
+        """The data of one partition; those of the share are kept in memory before others."""
+        first = self._training
+        self._cache.keep([n for n in share if n < first], [n - first for n in share if n >= first])
+        number, validation = (partition, False) if partition < first else (partition - first, True)
+        sources = several(self._dataset.partition(number, validation=validation).sources)
+        name = f"{'validation ' if validation else ''}partition {number} ({sources})"
+        try:
+            loaded = self._cache.take(number, validation)
+        except ElastuneError as error:
+            raise UnreadableError(f"the data cannot be read: {error}") from error
+        except Exception as error:  # the user's own reader may raise anything
+            problem = f"{name}: {type(error).__name__}: {error}"
+            raise UnreadableError(f"the data cannot be read: {problem}") from error
+        if not loaded.rows:
+            raise UnreadableError(f"{name} has no rows; expected some, leave it out")
+        return loaded
+
+    @property
+    def evaluates(self) -> bool:
+        """There are validation data."""
+        return bool(self._validation)
+
+    def is_validation(self, partition: int) -> bool:
+        return partition >= self._training
+
+    def is_last_of_training(self, done: int) -> bool:
+        """Whether the visit after `done` others is the last before the evaluation."""
+        return bool(self._validation) and done + 1 == self._training

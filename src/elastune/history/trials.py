@@ -140,7 +140,7 @@ class TrialHistory:
 
 
 @dataclass(slots=True)
-class Curve:
+class MetricCurve:
     """The job's metric by iteration; of repeated iterations, the last value."""
 
     values: dict[int, float] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class RowBook:
     def __init__(self, metric: str, *, is_kept: bool) -> None:
         self._metric = metric
         self._is_kept = is_kept
-        self._curves: dict[TrialId, Curve] = {}
+        self._curves: dict[TrialId, MetricCurve] = {}
         self._rows: list[RowEntry] = []
         self._changed: set[TrialId] = set()
 
@@ -175,8 +175,8 @@ class RowBook:
         changed, self._changed = self._changed, set()
         return changed
 
-    def curve(self, trial: TrialId) -> Curve:
-        return self._curves.get(trial) or Curve()
+    def curve(self, trial: TrialId) -> MetricCurve:
+        return self._curves.get(trial) or MetricCurve()
 
     def touch(self, *trials: TrialId) -> None:
         if self._is_kept:
@@ -187,7 +187,7 @@ class RowBook:
         if not event.rows or not self._is_kept:
             return
         trial, generation = event.trial, event.generation
-        curve = self._curves.setdefault(trial, Curve())
+        curve = self._curves.setdefault(trial, MetricCurve())
         is_late = generation < curve.generation  # from a gang that has a successor
         curve.generation = max(generation, curve.generation)
         for iteration, at_s, metrics in event.rows:

@@ -52,7 +52,7 @@ def simulate(
     bound_s: float | None = None,
 ) -> Schedule:
     """The schedule that results if the scheduler is called at every end and every change."""
-    run = _Run(epoch, actual_s or (lambda _unit, _worker, expected_s: expected_s))
+    run = _SimulatedEpoch(epoch, actual_s or (lambda _unit, _worker, expected_s: expected_s))
     run.start(scheduler)
     for change in sorted(changes, key=lambda change: change.at_s):
         run.go_on(scheduler, until_s=change.at_s)
@@ -67,7 +67,7 @@ def simulate(
 
 
 @dataclass(slots=True)
-class _Run:
+class _SimulatedEpoch:
     """The state, the open visits with their true ends, and those that are over."""
 
     epoch: Epoch

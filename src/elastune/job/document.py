@@ -54,7 +54,7 @@ def read_yaml(text: str, source: str) -> Document:
     """Parse one YAML document. Raises only `JobError`."""
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)
-        return Document(_Reader(source).read(root) if root else None, root)
+        return Document(_YamlReader(source).read(root) if root else None, root)
     except yaml.MarkedYAMLError as error:
         raise JobError(_describe(error, source, text)) from None
     except yaml.YAMLError as error:
@@ -64,7 +64,7 @@ def read_yaml(text: str, source: str) -> Document:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _YamlReader:
     """Turns nodes into data, each node once, even if several aliases point at it."""
 
     source: str

@@ -151,7 +151,7 @@ class AnyJournal(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
+class _StoredRun:
     """An `EntrySink` in memory."""
 
     record: RunRecord
@@ -178,7 +178,7 @@ class MemoryJournal:
 
     def __init__(self, *, keeps_lines: bool = True) -> None:
         self._keeps_lines = keeps_lines
-        self._runs: dict[RunId, _Run] = {}
+        self._runs: dict[RunId, _StoredRun] = {}
 
     @property
     def label(self) -> str:
@@ -187,7 +187,7 @@ class MemoryJournal:
     def start(self, record: RunRecord, *, batch: int | None = DEFAULT_BATCH) -> Writer:
         if record.run in self._runs:
             raise JobError(f"run {record.run} exists already in the journal in memory; use another id")
-        run = self._runs[record.run] = _Run(record=record, keeps_lines=self._keeps_lines)
+        run = self._runs[record.run] = _StoredRun(record=record, keeps_lines=self._keeps_lines)
         return Writer(record.run, run, at=LineHash(), batch=batch)
 
     def resume(self, run: RunId, *, batch: int | None = DEFAULT_BATCH) -> Writer:
@@ -214,7 +214,7 @@ class MemoryJournal:
         writer = "this process" if found.is_open else None
         return Summary(record=found.record, head=found.head, last=last, writer=writer)
 
-    def _run(self, run: RunId) -> _Run:
+    def _run(self, run: RunId) -> _StoredRun:
         if run not in self._runs:
             listed = ", ".join(list(self._runs)[:10]) or "none"
             raise JobError(f"run {run} is not in the journal in memory; there are: {listed}")

@@ -58,7 +58,7 @@ class NodeFaults:
             raise JobError(f"faults: capacity is {self.capacity}, expected 0 or more nodes, or none")
 
 
-class _Kind(enum.IntEnum):
+class _FaultKind(enum.IntEnum):
     """The independent random streams. Numbers are part of the seed: never reuse one."""
 
     QUEUE = 1
@@ -79,55 +79,55 @@ class Luck:
         self._terms = terms
         self._faults = faults
         self._seed = seed
-        self._blocks: dict[tuple[_Kind, int], Array] = {}
+        self._blocks: dict[tuple[_FaultKind, int], Array] = {}
 
     def queue_s(self, request: int) -> float:
-        return self._latency(self._terms.queue, _Kind.QUEUE, request)
+        return self._latency(self._terms.queue, _FaultKind.QUEUE, request)
 
     def boot_s(self, node: int) -> float:
         """Infinite if the boot fails."""
-        if self._happens(self._faults.boot_failure, _Kind.BOOT_FAILURE, node):
+        if self._happens(self._faults.boot_failure, _FaultKind.BOOT_FAILURE, node):
             return math.inf
-        return self._latency(self._terms.init, _Kind.INIT, node)
+        return self._latency(self._terms.init, _FaultKind.INIT, node)
 
     def granted(self, request: int, asked: int) -> int:
         """How many of the nodes asked for are not refused at random."""
-        if not self._happens(self._faults.refused, _Kind.REFUSAL, request):
+        if not self._happens(self._faults.refused, _FaultKind.REFUSAL, request):
             return asked
-        part = 2.0 * self._uniform(_Kind.PART, request) - 1.0
+        part = 2.0 * self._uniform(_FaultKind.PART, request) - 1.0
         return 0 if asked == 1 or part < 0.0 else 1 + int(part * (asked - 1))
 
     def lost_after_s(self, node: int) -> float:
-        return self._wait_s(self._faults.lost_per_hour, _Kind.LOSS, node)
+        return self._wait_s(self._faults.lost_per_hour, _FaultKind.LOSS, node)
 
     def noticed_after_s(self, node: int) -> float:
-        return self._wait_s(self._faults.noticed_per_hour, _Kind.NOTICE, node)
+        return self._wait_s(self._faults.noticed_per_hour, _FaultKind.NOTICE, node)
 
     def slowdown(self, node: int) -> float:
-        slow = self._happens(self._faults.straggler, _Kind.STRAGGLER, node)
+        slow = self._happens(self._faults.straggler, _FaultKind.STRAGGLER, node)
         return self._faults.straggler_factor if slow else 1.0
 
     def usd_per_hour(self, node: int) -> float | None:
         """None: the usual price."""
-        dearer = self._happens(self._faults.dearer, _Kind.DEARER, node)
+        dearer = self._happens(self._faults.dearer, _FaultKind.DEARER, node)
         return self._terms.most_price_per_hour if dearer else None
 
-    def _latency(self, latency: Distribution, kind: _Kind, number: int) -> float:
+    def _latency(self, latency: Distribution, kind: _FaultKind, number: int) -> float:
         return latency.mean if is_constant(latency) else self._draw(latency.draw, kind, number)
 
-    def _happens(self, probability: float, kind: _Kind, number: int) -> bool:
+    def _happens(self, probability: float, kind: _FaultKind, number: int) -> bool:
         return probability > 0.0 and self._uniform(kind, number) < probability
 
-    def _wait_s(self, per_hour: float, kind: _Kind, number: int) -> float:
+    def _wait_s(self, per_hour: float, kind: _FaultKind, number: int) -> float:
         if per_hour == 0.0:
             return math.inf
         return -math.log1p(-self._uniform(kind, number)) * SECONDS_PER_HOUR / per_hour
 
-    def _uniform(self, kind: _Kind, number: int) -> float:
+    def _uniform(self, kind: _FaultKind, number: int) -> float:
         return self._draw(lambda rng, shape: rng.random(shape), kind, number)
 
     def _draw(
-        self, draw: Callable[[np.random.Generator, tuple[int, ...]], Array], kind: _Kind, number: int
+        self, draw: Callable[[np.random.Generator, tuple[int, ...]], Array], kind: _FaultKind, number: int
     ) -> float:
         block, place = divmod(number, _BLOCK)
         if (kind, block) not in self._blocks:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from elastune.checkpoints.encoding import decode, encode
 from elastune.checkpoints.store import Store
 from elastune.core.events import Config
+from elastune.data.partition_cache import SlotPartitions
 from elastune.errors import ExecutionError, JobError
 from elastune.history.gangs import GangLife, VisitLife
 from elastune.history.recorder import history_of
@@ -26,7 +27,6 @@ from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.reopening import reopen, started_of
 from elastune.runs.resuming import at_home
 from elastune.runs.run_files import open_store
-from elastune.runtime.ray.visitor import SlotPartitions
 from elastune.setup.data import open_data
 from elastune.training.trainable import State
 from elastune.training.visits import Conditions, Shown, make_visit

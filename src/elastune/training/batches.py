@@ -26,31 +26,31 @@ _EXPECTED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class RowTable:
     """`pick` returns the samples of these numbers, which may be none."""
 
     count: int
     pick: Callable[[Rows], Any]
 
 
-def open_table(data: Any, device: str) -> Table:
+def open_table(data: Any, device: str) -> RowTable:
     """`device` is where the picked tensors go."""
     if isinstance(data, tuple | Mapping):
         return _together(data, device)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
-        return Table(count=_length(data), pick=lambda rows: _pick_tensor(data, rows, device))
+        return RowTable(count=_length(data), pick=lambda rows: _pick_tensor(data, rows, device))
     if hasattr(data, "iloc"):
-        return Table(count=len(data), pick=lambda rows: data.iloc[rows])
+        return RowTable(count=len(data), pick=lambda rows: data.iloc[rows])
     if hasattr(data, "shape"):
-        return Table(count=_length(data), pick=lambda rows: data[rows])
+        return RowTable(count=_length(data), pick=lambda rows: data[rows])
     if isinstance(data, list) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         hint = "; make a list of columns a tuple" if isinstance(data, list) else ""
         raise JobError(f"worker.batches got a {type(data).__name__}; {_EXPECTED}{hint}")
     return _dataset(data, device)
 
 
-def _together(data: tuple[Any, ...] | Mapping[str, Any], device: str) -> Table:
+def _together(data: tuple[Any, ...] | Mapping[str, Any], device: str) -> RowTable:
     names = list(data) if isinstance(data, Mapping) else list(range(len(data)))
     tables = [open_table(data[name], device) for name in names]  # type: ignore[index]
     counts = {table.count for table in tables}
@@ -64,10 +64,10 @@ def _together(data: tuple[Any, ...] | Mapping[str, Any], device: str) -> Table:
             return dict(zip(names, picked, strict=True))
         return type(data)(*picked) if hasattr(data, "_fields") else tuple(picked)
 
-    return Table(count=counts.pop(), pick=pick)
+    return RowTable(count=counts.pop(), pick=pick)
 
 
-def _dataset(data: Any, device: str) -> Table:
+def _dataset(data: Any, device: str) -> RowTable:
     from torch.utils.data import default_collate  # noqa: PLC0415  a Dataset implies torch
 
     def fetch(rows: list[int]) -> Any:
@@ -79,7 +79,7 @@ def _dataset(data: Any, device: str) -> Table:
         fetched = fetch(rows.tolist()) if rows.size else _each(fetch([0]), lambda column: column[:0])
         return _each(fetched, lambda column: _moved(column, device))
 
-    return Table(count=len(data), pick=pick)
+    return RowTable(count=len(data), pick=pick)
 
 
 def _each(collated: Any, change: Callable[[Any], Any]) -> Any:

@@ -21,7 +21,7 @@ from elastune.errors import JobError
 from elastune.training.batches import (
     BatchShare,
     Pass,
-    Table,
+    RowTable,
     checked_count,
     open_table,
     passed_over,
@@ -226,20 +226,20 @@ class Worker:
         """The samples of each rank, where each has its own."""
         return [int(self._group.total(mine if rank == self.rank else 0)) for rank in range(self.size)]
 
-    def _whole(self, table: Table, parts: Iterator[BatchShare]) -> Iterator[Any]:
+    def _whole(self, table: RowTable, parts: Iterator[BatchShare]) -> Iterator[Any]:
         for share in parts:
             with Pass(self._open, share) as current:
                 current.samples = share.rows.size
                 yield table.pick(share.rows)
 
-    def _split(self, table: Table, parts: Iterator[BatchShare], micro: int) -> Iterator[Iterator[Any]]:
+    def _split(self, table: RowTable, parts: Iterator[BatchShare], micro: int) -> Iterator[Iterator[Any]]:
         for share in parts:
             micros = self._micros(table, share, micro)
             yield micros
             if next(micros, None) is not None:
                 raise passed_over()
 
-    def _micros(self, table: Table, share: BatchShare, micro: int) -> Iterator[Any]:
+    def _micros(self, table: RowTable, share: BatchShare, micro: int) -> Iterator[Any]:
         *first, last = share.micros(micro)
         with Pass(self._open, share) as current:
             with ExitStack() as silence:

@@ -16,7 +16,7 @@ from elastune.model.ids import TrialId
 from elastune.model.limits import Limits
 from elastune.model.metric import Mode
 from elastune.runs.reading import RunReport
-from elastune.views.table import Cell, Column, Piece, Row, Table, Tone, Value, make_table
+from elastune.views.table import Cell, Column, Piece, Table, TableRow, Tone, Value, make_table
 from elastune.wording import format_confidence, format_duration, format_usd, plural
 
 Formatter = Callable[[float], str]
@@ -179,7 +179,7 @@ def round_table(hopping: HoppingFigures, first: int, last: int) -> Table:
     if more <= 0:
         return make_table(columns, rounds, title="Rounds", gap=1)
     table = make_table(columns, [*rounds[:first], *rounds[len(rounds) - last :]], gap=1)
-    rows = (*table.rows[:first], Row((Cell("…"),)), *table.rows[first:])
+    rows = (*table.rows[:first], TableRow((Cell("…"),)), *table.rows[first:])
     return replace(table, rows=rows, title=f"Rounds, {more:,} of {len(rounds):,} left out")
 
 

@@ -83,7 +83,7 @@ class Column(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """Cells for the first columns; the others are blank."""
 
     cells: tuple[Cell, ...]
@@ -93,8 +93,8 @@ class Row:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     columns: tuple[Column[Any], ...]
-    rows: tuple[Row, ...]
-    total: Row | None = None
+    rows: tuple[TableRow, ...]
+    total: TableRow | None = None
     title: str = ""
     notes: tuple[str, ...] = ()
     gap: int = 2  # blanks between columns, on terminals; one once columns were dropped
@@ -102,14 +102,14 @@ class Table:
     is_sortable: bool = False
 
     @property
-    def all_rows(self) -> tuple[Row, ...]:
+    def all_rows(self) -> tuple[TableRow, ...]:
         return self.rows if self.total is None else (*self.rows, self.total)
 
     def of_columns(self, keeps: Callable[[Column[Any]], bool]) -> Table:
         """The same with fewer columns."""
         kept = [number for number, column in enumerate(self.columns) if keeps(column)]
 
-        def cut(row: Row) -> Row:
+        def cut(row: TableRow) -> TableRow:
             return replace(row, cells=tuple(row.cells[number] for number in kept if number < len(row.cells)))
 
         return replace(
@@ -131,9 +131,12 @@ def make_table(
     """A row for each record. `options` are fields of `Table`."""
     listed = tuple(columns)
     rows = tuple(
-        Row(tuple(column.cell(column.value(record)) for column in listed), tone(record)) for record in records
+        TableRow(tuple(column.cell(column.value(record)) for column in listed), tone(record))
+        for record in records
     )
-    total = Row(tuple(column.cell(column.total) for column in listed), Tone.STRONG) if has_total else None
+    total = (
+        TableRow(tuple(column.cell(column.total) for column in listed), Tone.STRONG) if has_total else None
+    )
     return Table(columns=listed, rows=rows, total=total, **options)
 
 

@@ -22,7 +22,7 @@ BLOCK = 512
 CACHED_VALUES = 48_000_000
 
 
-class _Kind(enum.IntEnum):
+class _DrawKind(enum.IntEnum):
     """Names the independent random streams of a stage. Numbers are part of the seed: never reuse one."""
 
     WORK = 1
@@ -80,7 +80,7 @@ class Draws:
         self._cached: dict[tuple[int, int], TrainDraws] = {}
         self._cached_rounds: dict[tuple[int, int], tuple[RoundDraws, ...]] = {}
         self._cached_values = 0
-        self._kept: dict[tuple[_Kind, int, int], Array] = {}
+        self._kept: dict[tuple[_DrawKind, int, int], Array] = {}
         self._last_spread: tuple[tuple[int, int], Array] | None = None
 
     def train(self, stage: int, block: int) -> TrainDraws:
@@ -97,12 +97,12 @@ class Draws:
     def _draw_train(self, stage: int, block: int) -> TrainDraws:
         profile = self._workload.profile
         counts = np.asarray(self._workload.stages[stage].work, dtype=np.int64)
-        rng = self._rng(_Kind.WORK, stage, block)
+        rng = self._rng(_DrawKind.WORK, stage, block)
         work = draw_sums(profile.iteration, rng, counts, self._rows(block))
         if profile.spread:
             work = work * self._spread(stage, block)
-        startup = self._per_trial(profile.startup, _Kind.STARTUP, stage, block)
-        save = self._per_trial(profile.save, _Kind.SAVE, stage, block)
+        startup = self._per_trial(profile.startup, _DrawKind.STARTUP, stage, block)
+        save = self._per_trial(profile.save, _DrawKind.SAVE, stage, block)
         return TrainDraws(work, startup + save + self._transfers_s(stage))
 
     def _rows(self, block: int) -> int:
@@ -138,10 +138,10 @@ class Draws:
         profile = self._workload.profile
         active = np.flatnonzero(np.asarray(self._workload.stages[stage].work) > epoch)
         at = (stage, block, epoch)
-        work = self._per_visitor(profile.iteration, _Kind.WORK, at, active.size)
+        work = self._per_visitor(profile.iteration, _DrawKind.WORK, at, active.size)
         if profile.spread:
             work = work * self._spread(stage, block)[:, active]
-        overhead = self._per_visitor(profile.save, _Kind.SAVE, at, active.size) + profile.transfer_s
+        overhead = self._per_visitor(profile.save, _DrawKind.SAVE, at, active.size) + profile.transfer_s
         hopping = self._workload.hopping
         overhead = overhead + (hopping.visits if hopping else 1) * profile.startup.mean
         if epoch == 0:
@@ -162,14 +162,14 @@ class Draws:
         profile = self._workload.profile
         trials = sum(work > epoch for work in self._workload.stages[stage].work)
         at = (stage, block, epoch)
-        startup = self._per_visitor(profile.startup, _Kind.STARTUP, at, trials)
-        save = self._per_visitor(profile.save, _Kind.SAVE, at, trials)
+        startup = self._per_visitor(profile.startup, _DrawKind.STARTUP, at, trials)
+        save = self._per_visitor(profile.save, _DrawKind.SAVE, at, trials)
         reads_s = profile.transfer_s if epoch else self._reads_s(stage)
         overhead: Array = startup + save + profile.transfer_s + reads_s
         return overhead
 
     def _per_visitor(
-        self, latency: Distribution, kind: _Kind, at: tuple[int, int, int], trials: int
+        self, latency: Distribution, kind: _DrawKind, at: tuple[int, int, int], trials: int
     ) -> Array:
         """Of each trial in one epoch; `at` is stage, block, epoch."""
         shape = (self._rows(at[1]), trials)
@@ -182,7 +182,7 @@ class Draws:
         key = (stage, block)
         if self._last_spread is None or self._last_spread[0] != key:
             shape = (self._rows(block), self._workload.stages[stage].trials)
-            factors = self._workload.profile.spread_factor.draw(self._rng(_Kind.SPREAD, *key), shape)
+            factors = self._workload.profile.spread_factor.draw(self._rng(_DrawKind.SPREAD, *key), shape)
             self._last_spread = (key, factors)
         return self._last_spread[1]
 
@@ -200,19 +200,19 @@ class Draws:
     def _reads_s(self, stage: int) -> float:
         return self._workload.profile.transfer_s if stage > 0 or self._workload.resumes else 0.0
 
-    def _per_trial(self, latency: Distribution, kind: _Kind, stage: int, block: int) -> Array:
+    def _per_trial(self, latency: Distribution, kind: _DrawKind, stage: int, block: int) -> Array:
         if is_constant(latency):
             return np.full((1, 1), latency.mean)
         shape = (self._rows(block), self._workload.stages[stage].trials)
         return latency.draw(self._rng(kind, stage, block), shape)
 
     def sync_s(self, stage: int) -> Array:
-        return self._once(_Kind.SYNC, stage, self._workload.profile.sync)
+        return self._once(_DrawKind.SYNC, stage, self._workload.profile.sync)
 
     def queue_s(self, stage: int) -> Array:
-        return self._once(_Kind.QUEUE, stage, self._workload.cluster.queue)
+        return self._once(_DrawKind.QUEUE, stage, self._workload.cluster.queue)
 
-    def _once(self, kind: _Kind, stage: int, latency: Distribution) -> Array:
+    def _once(self, kind: _DrawKind, stage: int, latency: Distribution) -> Array:
         key = (kind, stage, 0)
         if key not in self._kept:
             self._kept[key] = latency.draw(self._rng(kind, stage), (self.samples,))
@@ -223,9 +223,9 @@ class Draws:
         latency = self._workload.cluster.init
         if is_constant(latency):
             return np.full(self.samples, latency.mean)
-        key = (_Kind.INIT, stage, nodes)
+        key = (_DrawKind.INIT, stage, nodes)
         if key not in self._kept:
-            uniform = self._rng(_Kind.INIT, stage).random(self.samples)
+            uniform = self._rng(_DrawKind.INIT, stage).random(self.samples)
             self._kept[key] = latency.quantile(uniform ** (1.0 / nodes))
         return self._kept[key]
 
@@ -238,9 +238,9 @@ class Draws:
         latency = self._workload.cluster.init
         if is_constant(latency):
             return np.full((nodes, self.samples), latency.mean)
-        uniform = self._rng(_Kind.INIT, stage).random((nodes, self.samples))
+        uniform = self._rng(_DrawKind.INIT, stage).random((nodes, self.samples))
         descending = np.cumprod(uniform ** (1.0 / np.arange(nodes, 0, -1))[:, None], axis=0)
         return latency.quantile(np.asarray(descending, dtype=np.float64))
 
-    def _rng(self, kind: _Kind, stage: int, block: int = 0, *epoch: int) -> np.random.Generator:
+    def _rng(self, kind: _DrawKind, stage: int, block: int = 0, *epoch: int) -> np.random.Generator:
         return np.random.default_rng([*self._entropy, int(kind), stage, block, *epoch])

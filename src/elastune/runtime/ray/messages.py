@@ -309,3 +309,8 @@ class AgentFailed:
 SlotNews = SlotReady | SlotUnfit | SlotIdle
 GangNews = Listening | GangBegan | Trained | Visited | Kept | Broken
 News = SlotNews | GangNews | Flushed | Unreadable | AgentFailed
+
+
+def log_name(trial: int, rank: int) -> str:
+    """`trial-00003.log`; `trial-00003.rank-1.log` for its second worker."""
+    return f"trial-{trial:05d}{f'.rank-{rank}' if rank else ''}.log"

@@ -18,7 +18,6 @@ from elastune.errors import UnreadableError
 from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.member import Dissolved, GangMember
 from elastune.runtime.ray.slot_io import Mailbox, Reporter, SlotContext
-from elastune.runtime.ray.slot_processes import log_name
 from elastune.training.recipe import Recipe, load, open_recipe
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def main(channel: Connection, slot: int, worker_spec: msg.WorkerSpec) -> None:
         os._exit(_BROKEN)
     partitions = None
     if worker_spec.dataset is not None:
-        from elastune.runtime.ray.visitor import SlotPartitions  # noqa: PLC0415  most jobs do not need it
+        from elastune.data.partition_cache import SlotPartitions  # noqa: PLC0415  most jobs do not need it
 
         partitions = SlotPartitions(worker_spec.dataset, worker_spec.data_bytes, worker_spec.spill)
     context = SlotContext(
@@ -156,7 +155,7 @@ def _output_to(logs: str | None, form: msg.Form) -> Iterator[None]:
     if logs is None:
         yield
         return
-    path = Path(logs) / log_name(form.gang.trial, form.rank)
+    path = Path(logs) / msg.log_name(form.gang.trial, form.rank)
     kept: list[int] = []
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

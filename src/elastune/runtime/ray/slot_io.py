@@ -24,7 +24,7 @@ from elastune.training.recipe import Recipe
 from elastune.training.running import Training
 
 if TYPE_CHECKING:
-    from elastune.runtime.ray.visitor import SlotPartitions
+    from elastune.data.partition_cache import SlotPartitions
 
 # Iterations shorter than this are reported together: a message costs more than they take.
 _GATHER_S = 0.02

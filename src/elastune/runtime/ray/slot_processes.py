@@ -24,11 +24,6 @@ from elastune.runtime.ray.fork_server import ForkServer, describe_exit, kill
 _MOST_BYTES = 16_000
 
 
-def log_name(trial: int, rank: int) -> str:
-    """`trial-00003.log`; `trial-00003.rank-1.log` for its second worker."""
-    return f"trial-{trial:05d}{f'.rank-{rank}' if rank else ''}.log"
-
-
 def last_lines(path: Path) -> str:
     """Whole lines; empty if there is no such file."""
     try:
@@ -329,7 +324,7 @@ class SlotProcesses:
     def _log_of(self, process: SlotProcess, gang: msg.GangId) -> tuple[str, str] | None:
         if self._place is None:
             return None
-        name = log_name(gang.trial, process.rank)
+        name = msg.log_name(gang.trial, process.rank)
         return name, last_lines(Path(self._place.logs) / name)
 
     def _wake(self) -> None:

@@ -1,69 +1,21 @@
-"""One visit in a slot process: a model arrives, trains on a partition that is held here, and leaves.
-
-`SlotPartitions` holds the data in the one numbering that visits use.
-"""
+"""One visit in a slot process: a model arrives, trains on a partition that is held here, and leaves."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from elastune.checkpoints.encoding import decode, encode
-from elastune.data.dataset import Dataset
-from elastune.data.partition_cache import Loaded, PartitionCache
-from elastune.errors import ElastuneError, ExecutionError, JobError, UnreadableError
+from elastune.data.partition_cache import SlotPartitions
+from elastune.errors import ExecutionError, JobError
 from elastune.runtime.ray.messages import Form, GangBegan, Model, Visited, VisitOrder
 from elastune.runtime.ray.slot_io import Reporter, SlotContext
 from elastune.training.running import Row, Training
 from elastune.training.trainable import State
 from elastune.training.visits import Conditions, MetricTally, Shown, VisitOutcome, make_visit
 from elastune.training.worker import Worker
-from elastune.wording import several
-
-
-class SlotPartitions:
-    """Partitions of the validation data are numbered after those of the training data."""
-
-    def __init__(self, dataset: Dataset, limit_bytes: int | None, spill: str | None) -> None:
-        self._training = len(dataset.training)
-        self._validation = len(dataset.validation)
-        self._dataset = dataset
-        self._cache = PartitionCache(dataset, limit_bytes=limit_bytes, spill=spill)
-        self.save_s: float | None = None
-        """How long the last durable state took to write; None: none was written."""
-
-    def take(self, partition: int, share: Sequence[int]) -> Loaded:
-        """The data of one partition; those of the share are kept in memory before others."""
-        first = self._training
-        self._cache.keep([n for n in share if n < first], [n - first for n in share if n >= first])
-        number, validation = (partition, False) if partition < first else (partition - first, True)
-        sources = several(self._dataset.partition(number, validation=validation).sources)
-        name = f"{'validation ' if validation else ''}partition {number} ({sources})"
-        try:
-            loaded = self._cache.take(number, validation)
-        except ElastuneError as error:
-            raise UnreadableError(f"the data cannot be read: {error}") from error
-        except Exception as error:  # the user's own reader may raise anything
-            problem = f"{name}: {type(error).__name__}: {error}"
-            raise UnreadableError(f"the data cannot be read: {problem}") from error
-        if not loaded.rows:
-            raise UnreadableError(f"{name} has no rows; expected some, leave it out")
-        return loaded
-
-    @property
-    def evaluates(self) -> bool:
-        """There are validation data."""
-        return bool(self._validation)
-
-    def is_validation(self, partition: int) -> bool:
-        return partition >= self._training
-
-    def is_last_of_training(self, done: int) -> bool:
-        """Whether the visit after `done` others is the last before the evaluation."""
-        return bool(self._validation) and done + 1 == self._training
-
 
 _SIGN_S = 20.0
 

@@ -22,7 +22,7 @@ CRASH = 103
 KILL = 106
 
 
-class _Kind(enum.IntEnum):
+class _LatencyKind(enum.IntEnum):
     """Names the independent random streams. Numbers are part of the seed: never reuse one."""
 
     GANG = 101
@@ -88,12 +88,12 @@ class Latencies:
         factor = max(self.slowdown(node) for node in nodes) / self.profile.speedup.at(len(gang))
         if len(nodes) > -(-len(gang) // self.slots_per_node):
             factor *= self.scattered_factor
-        return GangPace(self.profile, (self.seed, _Kind.GANG, trial, generation), factor)
+        return GangPace(self.profile, (self.seed, _LatencyKind.GANG, trial, generation), factor)
 
     def barrier_s(self, pool: int, stage: int) -> float:
         if is_constant(self.profile.sync):
             return self.profile.sync.mean
-        return _draw(self.profile.sync, np.random.default_rng((self.seed, _Kind.BARRIER, pool, stage)))
+        return _draw(self.profile.sync, np.random.default_rng((self.seed, _LatencyKind.BARRIER, pool, stage)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Visits:
         training_s = whole_s * self._data.part_of_iteration(visit.partition) * slowdown
         loads = lease.after_iteration > 0 or visit.done > 0
         hopped = loads and self._at.get(trial) != node
-        rng = np.random.default_rng((self._seed, _Kind.VISIT, trial, lease.generation))
+        rng = np.random.default_rng((self._seed, _LatencyKind.VISIT, trial, lease.generation))
         transfer_s = self._profile.transfer_s if hopped else 0.0
         seconds = _draw(self._profile.startup, rng) + training_s + transfer_s
         if visit.is_last:
@@ -171,9 +171,9 @@ class Visits:
     def _iteration_s(self, trial: TrialId, iteration: int) -> float:
         profile, factor = self._profile, 1.0
         if profile.spread:
-            rng = np.random.default_rng((self._seed, _Kind.TRIAL, trial))
+            rng = np.random.default_rng((self._seed, _LatencyKind.TRIAL, trial))
             factor = float(profile.spread_factor.draw(rng, ()))
-        rng = np.random.default_rng((self._seed, _Kind.ITERATION, trial, iteration))
+        rng = np.random.default_rng((self._seed, _LatencyKind.ITERATION, trial, iteration))
         return factor * _draw(profile.iteration, rng)
 
 

@@ -10,7 +10,7 @@ import base64
 import html
 from collections.abc import Iterable, Sequence
 
-from elastune.views.table import Row, Table
+from elastune.views.table import Table, TableRow
 
 
 class Markup(str):
@@ -64,7 +64,7 @@ def html_table(table: Table) -> Markup:
     return joined([tag("div", made, class_="scroll"), *(tag("p", note, class_="muted") for note in notes)])
 
 
-def _row(row: Row, looks: Sequence[str], *, has_keys: bool) -> Markup:
+def _row(row: TableRow, looks: Sequence[str], *, has_keys: bool) -> Markup:
     cells = []
     for cell, look in zip(row.cells, looks, strict=False):
         key = None if cell.number is None or not has_keys else f"{cell.number!r}"

@@ -14,7 +14,7 @@ from elastune.model.limits import tell_limits
 from elastune.planning.quote import KindQuote, SpotRisk, price_source
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
 from elastune.runs.policy_quote import PolicyQuote
-from elastune.views.table import Cell, Column, Row, Table, Tone, make_table, stacked, terminal_table
+from elastune.views.table import Cell, Column, Table, TableRow, Tone, make_table, stacked, terminal_table
 from elastune.wording import format_duration, format_percent, format_usd, plural
 
 # Sums of floats are not exact.
@@ -170,7 +170,7 @@ def _round_table(outline: Outline) -> Table:
         return table
     around = ["boot, save, idle" if several else "boot, save", *[""] * (len(columns) - 3)]
     around += [format_duration(outline.around_s), format_usd(outline.around_usd)]
-    return replace(table, rows=(*table.rows, Row(tuple(map(Cell, around)))))
+    return replace(table, rows=(*table.rows, TableRow(tuple(map(Cell, around)))))
 
 
 def _gangs(each: RoundOutline) -> str:
