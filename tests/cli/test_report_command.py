@@ -93,7 +93,7 @@ def test_a_run_named_twice_is_one_run(single: Campaign, place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("last", "there is no run"), ("abc", "no run under"), ("nowhere/x.sqlite", "no run under")],
+    [("last", "there are no runs"), ("abc", "no run under"), ("nowhere/x.sqlite", "no run under")],
 )
 def test_a_run_that_is_not_there_is_exit_code_2(tmp_path: Path, name: str, said: str) -> None:
     done = run("report", name, cwd=tmp_path)

@@ -323,7 +323,7 @@ def test_a_budget_that_is_left_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("last", "there is no run"), ("abc", "no run under"), ("nowhere/x.sqlite", "no run under")],
+    [("last", "there are no runs"), ("abc", "no run under"), ("nowhere/x.sqlite", "no run under")],
 )
 def test_a_run_that_is_not_there_is_exit_code_2(tmp_path: Path, name: str, said: str) -> None:
     done = run("status", name, cwd=tmp_path)

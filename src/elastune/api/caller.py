@@ -1,4 +1,4 @@
-"""Between a Python caller and a run: arguments, Ctrl-C, and progress lines on stderr.
+"""Between a Python caller and a run: Ctrl-C, and progress lines on stderr.
 
 The first Ctrl-C lets the run save and release its nodes; the second one ends it at once.
 """
@@ -8,35 +8,12 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Self
 
-from elastune.errors import JobError
-from elastune.job.job import Job, load_job
 from elastune.runs.real import Watch
 from elastune.views.live.spectator import LineLog, Watches
-from elastune.wording import seen
-
-AnyJob = Job | Mapping[str, object] | str | Path
-
-
-def as_job(job: AnyJob) -> Job:
-    if isinstance(job, Job):
-        return job
-    if isinstance(job, Mapping):
-        return Job.from_dict(job)
-    if not isinstance(job, str | Path):
-        raise JobError(f"job is {seen(job)}; expected a Job, a mapping with its keys, or a job file's path")
-    return load_job(job)
-
-
-def whole(name: str, value: int, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise JobError(f"{name} is {value!r}; expected a whole number from {least} to {most:,}")
-    return value
-
 
 _ADVICE = "saving everything and releasing the nodes; press Ctrl-C again to end at once"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from elastune.api.caller import AnyJob, as_job, whole
+from elastune.api.arguments import AnyJob, as_job, whole
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose

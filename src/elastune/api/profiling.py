@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from elastune.api.caller import AnyJob, as_job
+from elastune.api.arguments import AnyJob, as_job
 from elastune.api.running import Nudge, carry_out_run
 from elastune.api.simulating import RUNS_FOLDER
 from elastune.errors import ExecutionError, InfeasibleError

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastune.api.caller import AnyJob, as_job, whole
+from elastune.api.arguments import AnyJob, as_job, whole
 from elastune.errors import JobError
 from elastune.history.result import RunResult
 from elastune.job.job import Job

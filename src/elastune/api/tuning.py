@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from elastune.api.caller import AnyJob, Interrupts, as_job, said, watching, whole
+from elastune.api.arguments import AnyJob, as_job, whole
+from elastune.api.caller import Interrupts, said, watching
 from elastune.api.profiling import describe_measured, measured
 from elastune.api.running import NewLimits, carry_out_run, run_on
 from elastune.api.simulating import MOST_SEED, RUNS_FOLDER
