@@ -166,7 +166,7 @@ def test_a_kind_that_is_too_risky_is_not_taken_if_another_is_not() -> None:
 def test_the_only_kind_is_taken_however_risky_and_that_is_said() -> None:
     quote = elastune.plan(job_of(kind("rough", 2.0, interruptions_per_hour=12, init="60s"), deadline="8m"))
     assert chosen(quote) == "rough"
-    assert "no kind is as sure to keep the limits as the job wants" in shown(quote)
+    assert "no kind keeps the limits with the confidence of the job" in shown(quote)
 
 
 def train(

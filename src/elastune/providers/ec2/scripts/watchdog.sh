@@ -6,7 +6,7 @@ MOST_LEASE=${ELASTUNE_MOST_LEASE:-3600}
 HYPERVISOR=${ELASTUNE_HYPERVISOR:-$(cat /sys/hypervisor/type 2>/dev/null)}
 
 watch() {
-  local lease until told heard='' answered='' notice='' reached asked=0
+  local lease until told heard='' answered='' notice='' reached now asked=0
   lease=$(seconds "$(cat "$STATE/lease" 2>/dev/null)" || echo "$EXPIRY") # of a watchdog before this one
   reached=$(uptime_s)
   say "watching: the lease ends at $(date -u -d "@$lease" +%FT%TZ)"
@@ -34,8 +34,9 @@ watch() {
       echo "$lease" >"$STATE/lease"
       arm "$lease"
     fi
-    head_answers && reached=$(uptime_s)
-    if (($(uptime_s) - reached >= LOST_HEAD_AFTER)); then
+    now=$(uptime_s) # read once: the clock may jump while the head answers
+    head_answers && reached=$now
+    if ((now - reached >= LOST_HEAD_AFTER)); then
       say "the head $HEAD has not answered for $LOST_HEAD_AFTER s: this machine ends"
       end_now
     fi
