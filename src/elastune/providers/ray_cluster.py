@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -166,7 +167,7 @@ class RayProvider(Provider, Protocol):
         """The CPUs and GPUs that a run reserves on each node, so that no other work gets them."""
 
 
-class RayProviderBase:
+class RayProviderBase(ABC):
     """What Ray providers share, with the defaults of nodes that end with their driver and are not billed."""
 
     def __init__(self, setting: ProviderSetting, slot_cpus: int, slot_gpus: int) -> None:
@@ -174,11 +175,11 @@ class RayProviderBase:
         slots = setting.terms.slots_per_node
         self._node_cpus, self._node_gpus = slots * slot_cpus, slots * slot_gpus
 
-    def open(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def open(self) -> None: ...
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
     def __enter__(self) -> Self:
         self.open()
