@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 comma  := ,
 
+# The tests start some hundred processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo docs plan test test-all lint format clean help
 
 help:
@@ -48,7 +51,7 @@ lint: $(VENV)/.installed
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow"
 
 # The frameworks of the adapters, most of which the default suite leaves out: a minute of installing.
 $(VENV)/.installed-all: $(VENV)/.installed

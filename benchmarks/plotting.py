@@ -28,10 +28,11 @@ class Look:
 
 
 LOOKS = {
+    "static-letter": Look("static, the paper's letter", "#F0A070", "x"),
     "static": Look("static", "#D55E00", "s"),
     "naive-elastic": Look("naive elastic", "#CC79A7", "D"),
-    "greedy-letter": Look("greedy, to the letter", "#E69F00", "v", halo=True),
-    "greedy": Look("greedy (RubberBand)", "#0072B2", "^", halo=True),
+    "greedy-letter": Look("greedy, the paper's letter", "#E69F00", "v", halo=True),
+    "greedy": Look("greedy (ours)", "#0072B2", "^", halo=True),
     "exact": Look("exact (ours)", "#009E73", "o"),
 }
 

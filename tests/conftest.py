@@ -1,17 +1,25 @@
-"""For all tests: examples of property tests, the cloud, and who runs where.
+"""For all tests: examples of property tests, the cloud, the index of runs, and who runs where.
 
 Property tests have the same examples in every run; fresh ones with `--hypothesis-profile=explore`.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
+import itertools
+import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.distribution import Distributor, tell_groups
 
 if TYPE_CHECKING:
     from tests.clouds.land import Land
@@ -30,22 +38,62 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Instead of the home of the person who runs the tests.
+HOME = tempfile.mkdtemp(prefix="elastune-home-")
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+os.environ["ELASTUNE_HOME"] = HOME
+_homes = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def elastune_home(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each test has an index of runs of its own."""
+    home = f"{HOME}/{next(_homes)}"
+    monkeypatch.setenv("ELASTUNE_HOME", home)
+    return home
+
+
+# While tests are collected hardly any garbage arises, and the heap that is searched for it grows and grows.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 OF_ALL = ("land", "crew", "server")
 """What all tests share that use it, and takes seconds to start."""
-OF_MODULES = ("address", "bucket", "cluster", "fleet", "_moto")
-"""What the tests of a module share."""
+WAITING = ("tests/clouds", "tests/runtime/real", "tests/exports/test_live.py", "tests/cli/test_live_run.py")
+"""Tests that start real processes and wait for them. They come first: one of them that began last would be
+waited for alone."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("dist", "no") == "loadgroup" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Distributor(config))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share such things run in one process: `--dist loadgroup`."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that share something which takes long to make run in one process: `--dist loadgroup`."""
     for item in items:
-        used = getattr(item, "fixturenames", ())
-        group = next((name for name in OF_ALL if name in used), None)
-        if group is None and any(name in used for name in OF_MODULES):
-            group = str(item.path)
+        group = _group_of(item)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
+    tell_groups(config, items)
+
+
+def _group_of(item: pytest.Item) -> str | None:
+    """A name of `OF_ALL`, or the module if the tests of a module share a fixture."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("xdist_group") is not None:
+        return None
+    shared = next((name for name in OF_ALL if name in item.fixturenames), None)
+    used = (found for each in item._fixtureinfo.name2fixturedefs.values() for found in each)
+    if shared is None and any(found.scope == "module" for found in used):
+        return str(item.path)
+    return shared
 
 
 @pytest.fixture(scope="session")

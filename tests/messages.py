@@ -34,7 +34,7 @@ def _say_event(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912  one lin
         case ev.GangStarted():
             return f"trial {event.trial} trains"
         case ev.TrialPaused():
-            return f"trial {event.trial} is saved"
+            return f"trial {event.trial} is saved{' and stays' if event.stays else ''}"
         case ev.ModelStowed():
             return f"the model of trial {event.trial} is saved after {event.visits} visits"
         case ev.TrialsSampled():
@@ -64,6 +64,13 @@ def _say_event(event: AnyEvent) -> str:  # noqa: C901, PLR0911, PLR0912  one lin
             return f"rest asked: {event.reason}"
         case ev.Resumed():
             return f"resumed after {event.down_s:g}"
+        case ev.RunExtended():
+            limits = (event.deadline_s, event.budget_usd, event.max_nodes, event.more_trials)
+            return f"extended: {' '.join(map(str, limits))}"
+        case ev.TrialStopAsked():
+            return f"stop of trial {event.trial} asked: {event.reason}"
+        case ev.ConfigAdded():
+            return f"added {dict(event.config)}"
 
 
 def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911, PLR0912
@@ -74,7 +81,7 @@ def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911, PLR0912
         case do.Revoke():
             return f"-> revoke {command.trial}"
         case do.Pause():
-            return f"-> pause {command.trial}"
+            return f"-> {'save' if command.stay else 'pause'} {command.trial}"
         case do.Stow():
             return f"save the model of trial {command.trial}"
         case do.Stop():
@@ -87,6 +94,8 @@ def _say_command(command: AnyCommand) -> str:  # noqa: C901, PLR0911, PLR0912
             return f"-> ask for {command.count}"
         case do.ReleaseNodes():
             return f"-> give back {' '.join(command.nodes)}"
+        case do.LimitNodes():
+            return f"-> at most {command.most}"
         case do.SetTimer():
             return f"-> set {command.timer} to {command.at_s:g}"
         case do.CancelTimer():

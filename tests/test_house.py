@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import elastune
+
+pytestmark = pytest.mark.xdist_group("source")  # parsed once
 
 SOURCE = Path(elastune.__file__).parent
 
 # Imports of our own code inside functions: of modules that load a heavy library, and by registries.
 LAZY = {
+    ("checks.phases", "data.partition_cache"),  # pyarrow and others, which only partitioned data need
     ("providers.ec2.inventory", "providers.ec2.api"),  # boto3
     ("runtime.ray.fork_server", "runtime.ray.slot"),  # after the fork
     ("runtime.ray.fork_server", "training.running"),  # after the fork
@@ -21,6 +27,7 @@ LAZY = {
     ("runtime.ray.slot", "data.partition_cache"),
     ("runtime.ray.slot", "runtime.ray.visitor"),
     ("space.model_sampler", "space.optuna_models"),  # optuna
+    ("space.study_sampler", "space.optuna_models"),
     ("training.running", "training.torch_group"),  # torch
 }
 
@@ -29,7 +36,9 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
-MODULES = {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    return {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -39,7 +48,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
             module = (node.module or "").removeprefix("elastune.")
             for alias in node.names:
                 inner = f"{module}.{alias.name}"
-                yield inner if inner in MODULES else module
+                yield inner if inner in modules() else module
 
 
 def lazy_imports(tree: ast.Module) -> Iterator[str]:
@@ -50,14 +59,14 @@ def lazy_imports(tree: ast.Module) -> Iterator[str]:
 
 def test_no_module_imports_itself_by_a_detour() -> None:
     """Also not inside functions or for type checkers. Raises `CycleError`, which names the cycle."""
-    graph = {name: set(imports(tree)) - {name} for name, tree in MODULES.items()}
-    assert len(list(TopologicalSorter(graph).static_order())) >= len(MODULES)
+    graph = {name: set(imports(tree)) - {name} for name, tree in modules().items()}
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(modules())
 
 
 def test_functions_import_our_own_code_only_for_a_reason() -> None:
     found = {
         (name, target)
-        for name, tree in MODULES.items()
+        for name, tree in modules().items()
         if name.split(".")[0] not in {"cli", "api"} and not name.endswith(".registry") and name != "__init__"
         for target in lazy_imports(tree)
     }
@@ -66,7 +75,7 @@ def test_functions_import_our_own_code_only_for_a_reason() -> None:
 
 def test_a_class_name_has_one_meaning() -> None:
     homes = defaultdict(list)
-    for name, tree in MODULES.items():
+    for name, tree in modules().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(name)

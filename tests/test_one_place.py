@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import elastune
+
+pytestmark = pytest.mark.xdist_group("source")  # parsed once
 
 SOURCE = Path(elastune.__file__).parent
 
@@ -20,9 +25,11 @@ BILLING = {
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    paths = sorted(SOURCE.rglob("*.py"))
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
+    return tuple((path.relative_to(SOURCE).as_posix(), tree) for path, tree in zip(paths, trees, strict=True))
 
 
 def texts(tree: ast.Module) -> Iterator[str]:

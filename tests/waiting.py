@@ -8,6 +8,9 @@ from typing import TypeVar
 
 PATIENCE_S = 300.0
 """Far above what anything takes, also on a machine that does much else."""
+SLOW_BOOT_S = PATIENCE_S / 5
+"""What the job of a real run says of a boot: a node that takes five times as long is given back. It takes
+seconds, and on a busy machine more than a minute."""
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from elastune.model.cluster import Billing, ClusterTerms
 from elastune.model.distributions import Constant, Distribution, Empirical, LogNormal, Normal
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import Stage
-from elastune.planning.prediction.plan import Allocation, Plan, StagePlan, Workload, fair_allocations
+from elastune.planning.prediction.plan import Allocation, Plan, StagePlan, Workload, allocate
 
 GANG_SIZES = range(1, 5)
 
@@ -69,7 +69,10 @@ def certain_workloads(draw: st.DrawFn, *, most_nodes: int = 5) -> Workload:
             init=draw(constants(0.0, 10.0, 40.0)),
             data_usd_per_node=draw(st.sampled_from([0.0, 0.1])),
         ),
-        node_ages_s=tuple(draw(st.lists(st.sampled_from([0.0, 10.0, 45.0, 100.0, 999.0]), max_size=5))),
+        node_ages_s=(
+            ages := tuple(draw(st.lists(st.sampled_from([0.0, 10.0, 45.0, 100.0, 999.0]), max_size=5)))
+        ),
+        slots_now=draw(st.sampled_from([0, 1, 2])) if ages else 0,
     )
 
 
@@ -100,12 +103,14 @@ def uncertain_workloads(draw: st.DrawFn, *, most_nodes: int = 6) -> Workload:
 
 
 def allocations_of(workload: Workload, stage: int) -> tuple[Allocation, ...]:
-    return fair_allocations(
-        workload.stages[stage].trials,
-        gang_sizes=GANG_SIZES,
-        slots_per_node=workload.cluster.slots_per_node,
-        max_nodes=workload.cluster.max_nodes,
+    """Any number of gangs of any size that fits the cluster."""
+    cluster, trials = workload.cluster, workload.stages[stage].trials
+    every = (
+        allocate(gangs=gangs, slots_per_trial=slots, slots_per_node=cluster.slots_per_node)
+        for gangs in range(1, trials + 1)
+        for slots in GANG_SIZES
     )
+    return tuple(use for use in every if use.nodes <= cluster.max_nodes)
 
 
 @st.composite

@@ -38,6 +38,7 @@ class Sleeper(Trainable):
 
     def _sleep(self, rows: int, *, visits: int) -> dict[str, float]:
         time.sleep(self.law.seconds(rows, self.worker.size))
+        self.worker.sum(0)  # a gang that exchanges nothing is refused
         self.visits += visits
         return {"score": float(self.config["x"]) * self.visits}
 

@@ -21,6 +21,7 @@ from benchmarks.paper.setting import (
     problem_of,
     sha,
 )
+from benchmarks.planning.contestants import LETTER
 from benchmarks.plotting import (
     Look,
     dollars,
@@ -106,7 +107,7 @@ def _draw(points: Sequence[Point], by_deadline: Sequence[Point]) -> Figure:
     figure, axes = grid_of_axes(1, 3, width=10.5)
     for panel, name in zip(axes[0], DATASETS_GB, strict=False):
         line = of_group(points, name)
-        for planner in ("static", "greedy", "exact"):
+        for planner in ("static", LETTER, "greedy", "exact"):
             draw_planner(panel, planner, [p.x for p in line], [p.usd(planner) for p in line])
         entitle(panel, f"{name}, 20 minutes")
         panel.set_xlabel("data price [$ per GB]")

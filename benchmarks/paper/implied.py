@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from benchmarks.planning.letter_greedy import fair_static_plan, fair_times
 from benchmarks.reporting import Cell, Table
 from elastune.model.distributions import Constant
-from elastune.planning.planners.baselines import static_plan
 from elastune.planning.prediction.plan import Plan, StagePlan, allocate
 from elastune.planning.problem import Case, Problem, build_case
 
@@ -61,7 +61,7 @@ def _plan_of(case: Case, deadline: int, planner: str) -> Plan | None:
     workload = case.evaluator.workload
     match planner:
         case "static" if deadline in STATIC_NODES:
-            return static_plan(case, STATIC_NODES[deadline])
+            return fair_static_plan(fair_times(case), STATIC_NODES[deadline])
         case "naive-elastic" if deadline in NAIVE_GANGS:
             gangs = (NAIVE_GANGS[deadline],) * len(workload.stages)
         case "greedy" if deadline in RUBBERBAND_GANGS:

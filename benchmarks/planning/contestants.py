@@ -1,18 +1,20 @@
-"""The planners that are compared: ours by name, and the paper's greedy read to the letter."""
+"""The planners that are compared: ours by name, and the paper's static and greedy to the letter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.planning.letter_greedy import plan_greedy_to_the_letter
+from benchmarks.planning.letter_greedy import plan_greedy_to_the_letter, plan_static_to_the_letter
 from elastune.model.limits import Objective
 from elastune.planning.planners.registry import PLANNERS
 from elastune.planning.problem import Case, Problem, Solution, build_case
 
 LETTER = "greedy-letter"
+STATIC_LETTER = "static-letter"
 
 CONTESTANTS: dict[str, Callable[[Case], Solution | None]] = {
+    STATIC_LETTER: plan_static_to_the_letter,
     "static": PLANNERS["static"].solve,
     "naive-elastic": PLANNERS["naive-elastic"].solve,
     LETTER: plan_greedy_to_the_letter,

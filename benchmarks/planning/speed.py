@@ -8,8 +8,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 
-from benchmarks.paper.init_latency import LETTER as FLAT
-from benchmarks.paper.init_latency import problem_with
+from benchmarks.paper.init_latency import FLAT, problem_with
 from benchmarks.planning.contestants import CONTESTANTS, fresh_case
 from benchmarks.planning.timing import median_s
 from benchmarks.reporting import Cell, Report, Table, Track, silently

@@ -18,7 +18,7 @@ from elastune.api.running import carry_out_run
 from elastune.api.tuning import prepare_to_run
 from elastune.job.job import Job, load_job
 
-_DIGITS = Path(__file__).parents[2] / "examples" / "digits.yaml"
+DIGITS = Path(__file__).parents[2] / "examples" / "digits.yaml"
 _SLEEPING = {
     "trainable": TRAINABLE,
     "space": {"x": {"float": [0.0, 1.0]}, "sleep": 2.0, "scaling": 0.9},
@@ -35,14 +35,14 @@ _SLEEPING = {
 
 
 def digits(track: Track = silently) -> Report:
-    return _report("digits", _unmeasured(load_job(_DIGITS)), track)
+    return _report("digits", unmeasured(load_job(DIGITS)), track)
 
 
 def sleeping(track: Track = silently) -> Report:
     return _report("sleeping", Job.from_dict(_SLEEPING), track)
 
 
-def _unmeasured(job: Job) -> Job:
+def unmeasured(job: Job) -> Job:
     told = job.to_dict()
     cluster = told["cluster"]
     assert isinstance(cluster, dict)

@@ -37,5 +37,6 @@ def scaled(config: Mapping[str, Any], worker: Worker, state: dict[str, Any] | No
 
     while True:
         time.sleep(seconds)
+        worker.sum(0)  # a gang that exchanges nothing is refused
         done += 1
         yield {"score": curve(config, done)}, save

@@ -15,7 +15,7 @@ from elastune.job.job import Job
 from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.store import Journal
 from elastune.runs.simulation import Simulation
-from elastune.setup.run_setup import RunSetup, prepare
+from elastune.setup.run_setup import RunSetup, forget_plans, prepare
 
 
 def asha_job(table: Path, search: Search) -> Job:
@@ -56,6 +56,7 @@ def simulate(setup: RunSetup, seed: int, folder: Path) -> Simulation:
 
 def measure(job: Job, seed: int) -> tuple[Measurement, Simulation]:
     """The search's time has everything after `prepare` in it, the making of the journal's file too."""
+    forget_plans()
     start = time.process_time()
     setup = prepare(job)
     prepare_s = time.process_time() - start

@@ -17,15 +17,17 @@ _HEAD = """# The command line
 
 All commands and options of `elastune`, generated from its help. As functions: [the Python API](api.md).
 
-`RUN` is the folder or journal of a run, the start of its id, or `last`. `--runs-folder`, or the variable
-`ELASTUNE_RUNS`, sets the folder of runs. With `--json`, output and errors are JSON.
+`RUN` is the folder or journal of a run, the start of its id, its name (the newest run of that name), or
+`last`. It is searched for in the folder of runs first (`--runs-folder`, or the variable `ELASTUNE_RUNS`; else
+`./elastune-runs`), then in the [index of your runs](../how-to/find.md), so that it is found from any
+folder. With `--json`, output and errors are JSON.
 
 | exit code | meaning |
 |---:|---|
-| 0 | success |
+| 0 | success: the run was complete, reached its target or a limit, or was stopped by request |
 | 2 | invalid input: the message states what was found, what was expected, and what to do |
 | 3 | no plan keeps the limits; the message states what would fit |
-| 4 | a run or its journal cannot continue, all trials failed, or nodes are still running |
+| 4 | a [run failed](../running.md#how-a-run-ends), a journal cannot continue, or nodes are still running |
 | 70 | a bug in Elastune |
 | 130 | interrupted by Ctrl-C; a real run is suspended and can be resumed |
 """

@@ -13,11 +13,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from elastune.api.checking import check
+    from elastune.api.controlling import add, extend, stop
     from elastune.api.planning import plan, quote
     from elastune.api.reporting import report
-    from elastune.api.results import LoadedRun, load_run
+    from elastune.api.results import LoadedRun, load_run, logs
     from elastune.api.simulating import list_runs, replay, simulate, simulate_many, status
-    from elastune.api.tuning import resume, stop, tune
+    from elastune.api.tuning import resume, tune
     from elastune.checkpoints.store import load_checkpoint
     from elastune.errors import ElastuneError, InfeasibleError, JobError
     from elastune.history.result import RunResult
@@ -25,23 +27,27 @@ if TYPE_CHECKING:
     from elastune.model.limits import Objective
     from elastune.planning.infeasible import NoPlanError
     from elastune.planning.quote import Quote
+    from elastune.runs.callbacks import Callback
     from elastune.training.trainable import Trainable
     from elastune.training.worker import Worker
 
 __version__ = "0.1.0"
 __all__ = [
-    "ElastuneError", "InfeasibleError", "Job", "JobError", "LoadedRun", "NoPlanError", "Objective", "Quote",
-    "RunResult", "Trainable", "Worker", "__version__", "list_runs", "load_checkpoint", "load_job", "load_run",
-    "plan", "quote", "replay", "report", "resume", "simulate", "simulate_many", "status", "stop", "tune",
+    "Callback", "ElastuneError", "InfeasibleError", "Job", "JobError", "LoadedRun", "NoPlanError",
+    "Objective", "Quote", "RunResult", "Trainable", "Worker", "__version__", "add", "check", "extend",
+    "list_runs", "load_checkpoint", "load_job", "load_run", "logs", "plan", "quote", "replay", "report",
+    "resume", "simulate", "simulate_many", "status", "stop", "tune",
 ]  # fmt: skip
 
 # Loaded on first use, so that `import elastune` and `elastune --help` stay fast.
 _MODULES = {
+    "elastune.api.checking": ("check",),
+    "elastune.api.controlling": ("add", "extend", "stop"),
     "elastune.api.planning": ("plan", "quote"),
     "elastune.api.reporting": ("report",),
-    "elastune.api.results": ("LoadedRun", "load_run"),
+    "elastune.api.results": ("LoadedRun", "load_run", "logs"),
     "elastune.api.simulating": ("list_runs", "replay", "simulate", "simulate_many", "status"),
-    "elastune.api.tuning": ("resume", "stop", "tune"),
+    "elastune.api.tuning": ("resume", "tune"),
     "elastune.checkpoints.store": ("load_checkpoint",),
     "elastune.errors": ("ElastuneError", "InfeasibleError", "JobError"),
     "elastune.history.result": ("RunResult",),
@@ -49,6 +55,7 @@ _MODULES = {
     "elastune.model.limits": ("Objective",),
     "elastune.planning.infeasible": ("NoPlanError",),
     "elastune.planning.quote": ("Quote",),
+    "elastune.runs.callbacks": ("Callback",),
     "elastune.training.trainable": ("Trainable",),
     "elastune.training.worker": ("Worker",),
 }

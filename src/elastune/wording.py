@@ -31,6 +31,11 @@ def format_usd(amount: float) -> str:
     return f"${amount:,.2f}"
 
 
+def time_and_money(seconds: float, usd: float) -> str:
+    """`15m46s and $12.24`; what costs nothing has no price."""
+    return format_duration(seconds) + (f" and {format_usd(usd)}" if usd else "")
+
+
 def write_duration(seconds: float) -> str:
     """`14m12s`, `11h59m29s`: whole seconds, in the notation of job files."""
     whole = round(seconds)

@@ -50,6 +50,7 @@ CASES = (
         config={"eta": 0.3, "max_depth": 3, "subsample": 0.7, "colsample_bytree": 0.5},
     ),
     Case(name="sklearn", metric="score", config={"width": 32, "lr": 0.003, "alpha": 1e-4}),
+    Case(name="ray_tune", metric="accuracy", config={"lr": 0.02, "momentum": 0.9, "batch": 32}),
     Case(name="lightning", metric="accuracy", config={"lr": 0.05, "width": 32, "dropout": 0.1}),
     Case(name="keras", metric="val_accuracy", config={"lr": 0.003, "width": 32, "dropout": 0.1}),
     Case(
@@ -59,7 +60,7 @@ CASES = (
         config={"lr": 3e-3, "dropout": 0.1, "weight_decay": 0.01},
     ),
 )
-_QUICK = ("xgboost", "sklearn")
+_QUICK = ("xgboost", "sklearn", "ray_tune")
 
 
 def each_case() -> pytest.MarkDecorator:
@@ -91,14 +92,15 @@ def train(
     recipe = open_recipe(user, name="user")
     training = recipe.start(config, worker, None if state is None else decode(state, pickles=pickles))
     rows = []
-    for worker.iteration in range(first, last + 1):
-        row = training.step()
-        if row is None:
-            break
-        rows.append(row)
-    saved = encode(training.save(), pickles=pickles)
-    training.close()
-    return rows, saved
+    try:
+        for worker.iteration in range(first, last + 1):
+            row = training.step()
+            if row is None:
+                break
+            rows.append(row)
+        return rows, encode(training.save(), pickles=pickles)
+    finally:
+        training.close()
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,7 +48,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", ["run", "profile"])
 def test_measuring_on_rented_machines_is_asked_for(job: Path, command: str) -> None:
-    done = CliRunner().invoke(app, [command, str(job)])
+    done = CliRunner().invoke(app, [command, str(job), "--no-check"])
     assert done.exit_code != 0
     # Two nodes at $12.24 for five minutes, and the minute in which they end by themselves.
     assert "measuring takes up to 5m00s and at most $2.45" in done.output
@@ -56,7 +59,34 @@ def test_measuring_on_rented_machines_is_asked_for(job: Path, command: str) -> N
 def test_a_run_on_rented_machines_is_asked_for(job: Path) -> None:
     measured = {**yaml.safe_load(job.read_text()), "profile": {"iteration": 10}}
     job.write_text(yaml.safe_dump(measured))
-    done = CliRunner().invoke(app, ["run", str(job)])
+    done = CliRunner().invoke(app, ["run", str(job), "--no-check"])
     assert done.exit_code != 0
     assert "EC2 on demand, us-east-1, built-in list" in " ".join(done.output.split())
     assert "this run spends money, and there is no terminal to confirm on" in str(done.exception)
+
+
+def test_a_plan_without_a_profile_or_a_terminal_says_how_to_measure(job: Path) -> None:
+    done = CliRunner().invoke(app, ["plan", str(job)])
+    assert done.exit_code != 0
+    told = str(done.exception)
+    assert "the job has no profile, and no measurement of this training was found" in told
+    assert f"`elastune plan {job} --yes` measures it first, for up to 5m00s" in told
+    assert f"`elastune profile {job}`" in told
+    assert not list(job.parent.glob("elastune-runs/*"))
+
+
+def test_a_plan_asks_at_a_terminal_before_it_measures(job: Path) -> None:
+    free = yaml.safe_load(job.read_text())
+    free["cluster"] = {"slots_per_node": 1, "max_nodes": 1, "price_per_hour": 1}
+    job.write_text(yaml.safe_dump(free))
+    keyboard, terminal = os.openpty()
+    try:
+        os.write(keyboard, b"n\n")
+        command = [sys.executable, "-m", "elastune", "plan", str(job)]
+        done = subprocess.run(command, stdin=terminal, capture_output=True, text=True, check=False)
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert done.returncode == 1
+    assert "The job has no profile. Measure it now, for up to 5m00s? [y/N]:" in done.stderr
+    assert not list(job.parent.glob("elastune-runs/*"))

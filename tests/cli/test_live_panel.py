@@ -56,7 +56,7 @@ def test_many_nodes_become_a_mark_each(tmp_path: Path) -> None:
     stage = Stage(tmp_path, job)
     snapshot = scene_at(stage, 20.0)
     assert len(snapshot.nodes.lines) == 12
-    assert "  ████████▁▁▁▁" in drawn(snapshot, 80, 24)
+    assert "  ██████████▁▁" in drawn(snapshot, 80, 24)
 
 
 def test_bars_cells_and_sparklines_have_the_width_that_was_asked_for() -> None:

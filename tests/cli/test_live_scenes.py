@@ -55,6 +55,7 @@ def test_a_run_that_keeps_to_its_plan_ends_when_and_costs_what_was_planned(stage
     for at_s in begins:  # later, a simulated stage is silent: its rows come together
         snapshot = scene_at(stage, at_s + 1.1)
         assert snapshot.time.expected_end == pytest.approx(quote.jct_seconds, abs=3.0)
+        assert snapshot.money is not None
         assert snapshot.money.expected_end == pytest.approx(quote.cost, rel=0.05)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from elastune.cli.plan import ObjectiveName, PlannerName
+from elastune.cli.plan import ObjectiveName
 from elastune.model.limits import Objective
+from elastune.model.quantities import PlannerName
 from elastune.planning.planners.registry import PLANNERS
 from tests.cli.commands import Done
 from tests.cli.commands import elastune as run_here
@@ -50,13 +51,13 @@ def test_the_example_prints_its_stages_and_says_mean_or_quantile() -> None:
     assert lines[0].startswith("Cheapest plan by a deadline of 20m00s, 95% sure")
     assert lines[1] == "RubberBand, because sha was declared with a deadline: least cost by then"
     assert [line.split() for line in lines[4:8]] == [
-        ["1", "32", "1", "1", "32", "8", "2m25s", "$3.53"],
+        ["1", "32", "1", "2", "64", "16", "1m32s", "$4.17"],
         ["2", "10", "3", "2", "20", "5", "2m55s", "$2.98"],
-        ["3", "3", "9", "4", "12", "3", "4m27s", "$2.72"],
-        ["4", "1", "37", "8", "8", "2", "9m44s", "$3.97"],
+        ["3", "3", "9", "4", "12", "3", "4m27s", "$2.73"],
+        ["4", "1", "37", "8", "8", "2", "9m45s", "$3.97"],
     ]
-    assert "mean 19m32s, 95% quantile 19m54s (deadline 20m00s)" in done.stdout
-    assert "this plan saves 43.4%" in done.stdout
+    assert "mean 18m39s, 95% quantile 19m30s (deadline 20m00s)" in done.stdout
+    assert "this plan saves 38%" in done.stdout
 
 
 def test_everything_at_once_as_json() -> None:
@@ -97,7 +98,7 @@ def test_the_objective_can_be_turned_round() -> None:
 def test_a_frontier_is_shown_with_the_chosen_point() -> None:
     done = elastune("plan", EXAMPLE, "--frontier", "--compare")
     assert "plans that no other beats in both" in done.stdout.replace("\n", " ").replace("  ", " ")
-    assert re.search(r"19m32s\s+\$13\.21\s+8\s+chosen", done.stdout)
+    assert re.search(r"18m39s\s+\$13\.85\s+16\s+chosen", done.stdout)
     assert "naive-elastic" in done.stdout
 
 

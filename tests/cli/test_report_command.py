@@ -15,9 +15,9 @@ from elastune.runs.campaign import Campaign
 from tests.cli.commands import SYNTHETIC
 from tests.cli.commands import elastune as run
 from tests.documents import run_page
-from tests.views.sketching import drawn, sketched
+from tests.views.sketching import sketched
 
-__all__ = ["drawn", "sketched"]
+__all__ = ["sketched"]
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +133,7 @@ def test_the_help_needs_no_matplotlib(place: Path, monkeypatch: pytest.MonkeyPat
     assert "RUN" in run("report", "--help", cwd=place).stdout
 
 
-def test_the_page_about_reports_shows_what_happens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn: None
-) -> None:
+def test_the_page_about_reports_shows_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it has changed for a good reason: python -m tests.documents docs/reports.md"""
     page = Path(__file__).parents[2] / "docs" / "reports.md"
     commands = list(run_page(page, tmp_path))

@@ -77,8 +77,8 @@ def test_runs_that_were_started_together_share_a_line(tmp_path: Path) -> None:
     elastune.simulate_many(SYNTHETIC, folder=root, seeds=3, policies=["rubberband", "asha"])
     told = run("runs", "--runs-folder", root, cwd=tmp_path, columns=80).stdout.splitlines()
     assert re.match(r"[0-9a-f]{6}\.1-6 +synthetic +now +2 policies +0-2 ", told[1])
-    assert "--all" in "".join(told)
-    apart = run("runs", "--runs-folder", root, "--all", cwd=tmp_path).stdout.splitlines()
+    assert "--each" in "".join(told)
+    apart = run("runs", "--runs-folder", root, "--each", cwd=tmp_path).stdout.splitlines()
     assert len(apart) == 7
     assert len(listed(root)["runs"]) == 6
 
@@ -165,3 +165,32 @@ def test_a_file_in_place_of_the_folder_of_runs_is_exit_code_2(tmp_path: Path) ->
     assert done.stderr == (
         "error: afile is a file; expected the folder in which runs are kept, such as elastune-runs\n"
     )
+
+
+def test_the_runs_of_all_folders_are_listed_from_anywhere(tmp_path: Path) -> None:
+    first = elastune.simulate_many(SYNTHETIC, folder=tmp_path / "one" / "runs").results[0]
+    second = elastune.simulate_many(ASHA, folder=tmp_path / "two" / "runs").results[0]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = run("runs", "--all", cwd=elsewhere, columns=200)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["run", second.run, first.run]
+    assert f"{tmp_path}/one/runs" in done.stdout
+    told = run("runs", cwd=elsewhere)
+    assert "no runs in elastune-runs yet" in told.stdout
+    assert "`elastune runs --all` lists your runs in other folders" in told.stdout
+    assert run("status", "asha", cwd=elsewhere).stdout.startswith(f"{second.run} asha")
+
+
+def test_runs_that_only_measure_are_listed_on_request(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    for run_id, policy in (("00000a", "asha"), ("00000b", "profile")):
+        folder = RunFolder.create(tmp_path / "runs", name="job", now_utc=now, run=RunId(run_id))
+        record = RunRecord(
+            run=RunId(run_id), name="job", created_utc=now, body=RuntimeKind.RAY, policy=policy, seed=0
+        )
+        Journal.open(folder.journal, durable=False).start(record).close()
+    assert only_run(tmp_path / "runs")["run"] == "00000a"
+    told = run("runs", "--runs-folder", tmp_path / "runs", cwd=tmp_path).stdout
+    assert "1 profile run not shown; --profiles shows them" in told
+    every = run("runs", "--runs-folder", tmp_path / "runs", "--profiles", "--json", cwd=tmp_path)
+    assert {each["run"] for each in json.loads(every.stdout)["runs"]} == {"00000a", "00000b"}

@@ -6,7 +6,9 @@ import contextlib
 import json
 import re
 import shlex
+import shutil
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,22 @@ from elastune.runs.campaign import Campaign
 from tests.cli.commands import ASHA, SYNTHETIC
 from tests.cli.commands import elastune as run
 from tests.cli.test_runs_command import beginning_of
+from tests.views.sketching import sketched
+
+__all__ = ["sketched"]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    return elastune.simulate_many(SYNTHETIC, folder=tmp_path_factory.mktemp("runs"), seed=13, faults="harsh")
 
 
 @pytest.fixture
-def campaign(tmp_path: Path) -> Campaign:
-    return elastune.simulate_many(SYNTHETIC, folder=tmp_path / "elastune-runs", seed=13, faults="harsh")
+def campaign(original: Campaign, tmp_path: Path) -> Campaign:
+    """Under `elastune-runs`, where each test may do with it as it likes."""
+    source = folder_of(original).path
+    copy = shutil.copytree(source, tmp_path / "elastune-runs" / source.name)
+    return replace(original, folder=RunFolder(path=copy))
 
 
 def folder_of(campaign: Campaign) -> RunFolder:
@@ -53,9 +66,8 @@ def test_a_replay_tells_what_the_simulation_told(campaign: Campaign, tmp_path: P
     assert data["remarks"] == standing.to_dict()["remarks"]
     assert len(data["stages"]) == len(standing.stages)
     done = run("status", "last", cwd=tmp_path)
-    shown = run(
-        "simulate", SYNTHETIC, "--seed", "13", "--faults", "harsh", "--no-journal", cwd=tmp_path
-    ).stdout
+    simulate = ("simulate", SYNTHETIC, "--seed", "13", "--faults", "harsh", "--no-journal")
+    shown = run(*simulate, cwd=tmp_path).stdout
     assert (
         done.stdout.partition("\n\nbest")[2].partition("\nstarted")[0]
         == (shown.partition("\n\nbest")[2].partition("\nnot kept")[0])
@@ -245,7 +257,7 @@ def test_an_audit_shows_the_first_deviation_and_ends_with_4(campaign: Campaign, 
     assert run("status", "forged.sqlite", cwd=tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("events", [1, 2, 5, 60, 150, 300, 396])
+@pytest.mark.parametrize("events", [1, 5, 60, 300, 340])
 def test_a_run_that_was_cut_off_stands_where_its_journal_ends(
     campaign: Campaign, tmp_path: Path, events: int
 ) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from tests.waiting import PATIENCE_S
+
 Fault = Callable[[dict[str, str]], tuple[str, str] | None]
 """From the arguments of a call (`Action` among them) to the code and message of a refusal, or None."""
 
@@ -54,7 +56,9 @@ class Gate:
         return self._answers[token]
 
     def _forward(self, call: dict[str, str], headers: dict[str, str]) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self._moto.hostname or "", self._moto.port, timeout=30)
+        connection = http.client.HTTPConnection(
+            self._moto.hostname or "", self._moto.port, timeout=PATIENCE_S
+        )
         try:
             connection.request("POST", "/", urlencode(call), headers)
             answer = connection.getresponse()

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.aws import served_aws
+from tests.aws import IMAGE, served_aws
 from tests.clouds.gate import Gate
 from tests.clouds.hypervisor import REGION, Head, Hypervisor, client, ray_head
 from tests.providers.ec2.price_server import Prices, serving
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import PATIENCE_S, SLOW_BOOT_S, wait_until
 
 BUCKET, SECRET = "models-of-elastune", "token-of-ray"
 KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -96,7 +96,7 @@ class Land:
         self.head = head
         self.gate = gate
         self.hypervisor = hypervisor
-        self.image: str = hypervisor.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        self.image = IMAGE
         access = {"AWS_ACCESS_KEY_ID": "AKIAUSER", "AWS_SECRET_ACCESS_KEY": KEY, "AWS_SESSION_TOKEN": SESSION}
         self.user = {**_plain(), **aws, **access, **head.environment}
 
@@ -167,7 +167,7 @@ class Project:
             "profile": {"iteration": pace, "startup": 0.1, "save": 0.2},
             "storage": f"s3://{BUCKET}/runs",
             "cluster": {
-                "provider": "ec2", "slots_per_node": 1, "init": "10s", **nodes, "options": known,
+                "provider": "ec2", "slots_per_node": 1, "init": SLOW_BOOT_S, **nodes, "options": known,
             },
             **changes,
         }  # fmt: skip

@@ -19,10 +19,11 @@ from elastune.providers.ec2 import broker as broking
 from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.calls import Ec2Calls, Ec2Options, InstancePhase, Launch, Market, Offering
+from tests.aws import IMAGE
 from tests.clouds.virtual import Box, VirtualEc2
 from tests.providers.ec2.moto_edge import Edge, failed, forward, moto_server, user_data_of
 
-OPTIONS = Ec2Options(instance_type=("p3.8xlarge",), image="ami-12c6146b", region="us-east-1")
+OPTIONS = Ec2Options(instance_type=("p3.8xlarge",), image=IMAGE, region="us-east-1")
 _STATES = {
     InstancePhase.PENDING: "pending",
     InstancePhase.RUNNING: "running",

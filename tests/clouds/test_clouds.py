@@ -46,6 +46,6 @@ def _moto() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_moto")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 6))])
 def test_behind_moto_no_run_leaks_doubles_or_overspends(seed: int) -> None:
     _endures(seed, through_moto)

@@ -60,7 +60,7 @@ def assert_no_secret(project: Project, **said: str) -> None:
 @pytest.mark.slow  # by default `test_a_run_from_quote_to_final_check` looks for them, in a run with --json
 def test_a_run_keeps_and_tells_no_secret(project: Project) -> None:
     project.write_job()
-    run = project.say("run", "job.yaml", "--yes", "--plain")
+    run = project.say("run", "job.yaml", "--no-check", "--yes", "--plain")
     assert run.returncode == 0, run.all
     report = project.say("report", "last")
     assert report.returncode == 0, report.all
@@ -74,7 +74,7 @@ def test_a_refusal_is_told_without_what_is_meant_for_administrators(project: Pro
         ("UnauthorizedOperation", DENIED) if call["Action"] == "RunInstances" else None
     )
     project.write_job()
-    said = project.say("run", "job.yaml", "--yes", "--json")
+    said = project.say("run", "job.yaml", "--no-check", "--yes", "--json")
     assert said.returncode == 4
     assert "is not authorized to perform: ec2:RunInstances on resource" in said.data["message"]
     assert "ncoded" not in said.all

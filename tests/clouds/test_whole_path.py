@@ -47,7 +47,7 @@ def assert_all_gone(project: Project, result: Mapping[str, Any]) -> None:
 def test_a_run_from_quote_to_final_check(project: Project) -> None:
     land = project.land
     project.write_job(waits=2)
-    driver = project.start("run", "job.yaml", "--yes", "--json")
+    driver = project.start("run", "job.yaml", "--no-check", "--yes", "--json")
     until(lambda: len({mark.instance for mark in project.marks() if mark.iteration == 2}) == 2, driver)
     during = list_nodes(project).data["nodes"]
     project.go()
@@ -101,7 +101,7 @@ def test_a_driver_is_killed_its_instances_end_at_their_lease_and_the_run_goes_on
         nodes={"max_nodes": 2},
     )
     hypervisor = project.land.hypervisor
-    driver = project.start("run", "job.yaml", "--yes", "--json")
+    driver = project.start("run", "job.yaml", "--no-check", "--yes", "--json")
     until(lambda: any(mark.iteration == 8 for mark in project.marks()), driver)
     driver.send_signal(signal.SIGKILL)
     hear(driver)
@@ -132,7 +132,7 @@ def test_a_node_with_a_spot_notice_is_left_in_time_and_another_one_comes(project
     search = {"algorithm": "sha", "trials": 1, "min_iterations": 30, "max_iterations": 30, "eta": 2}
     project.write_job(pace=0.3, waits=20, search=search, nodes={"max_nodes": 2}, options={"market": "spot"})
     hypervisor = project.land.hypervisor
-    driver = project.start("run", "job.yaml", "--yes", "--json")
+    driver = project.start("run", "job.yaml", "--no-check", "--yes", "--json")
     until(lambda: len(project.marks()) >= 5, driver)
     noticed = project.marks()[0].instance
     hypervisor.machines[noticed].notice(in_s=600.0)
@@ -190,7 +190,7 @@ def test_what_cannot_work_is_told_and_leaves_nothing(
     project.write_job(options=changes)
     project.land.gate.fault = fault or project.land.gate.fault
     launches = len(project.land.gate.launches)
-    said = project.say("run", "job.yaml", "--yes", "--json", **environment)
+    said = project.say("run", "job.yaml", "--no-check", "--yes", "--json", **environment)
     assert said.returncode in {2, 4}
     assert re.match(f".*{message}", said.data["message"]), said.all
     assert said.stderr == ""
@@ -201,7 +201,7 @@ def test_what_cannot_work_is_told_and_leaves_nothing(
 @pytest.mark.slow  # four boots
 def test_nodes_that_end_as_they_boot_end_the_run_before_its_money_is_gone(project: Project) -> None:
     project.write_job(options={"token_secret": "no-such-secret"})
-    said = project.say("run", "job.yaml", "--yes", "--json")
+    said = project.say("run", "job.yaml", "--no-check", "--yes", "--json")
     assert said.returncode == 4
     message = said.data["message"]
     assert message.startswith("4 nodes in a row ended while they booted, and more would; the last: i-")

@@ -13,8 +13,8 @@ from elastune.curves.opening import open_trainable
 from elastune.curves.source import CurveFile
 from elastune.curves.table import CurveTable
 from elastune.errors import JobError
+from elastune.model.configuration import Configuration
 from elastune.model.distributions import Constant, LogNormal
-from elastune.space.sampler import Configuration
 from tests.curves.contract import assert_is_a_curve
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "curves"
@@ -157,7 +157,7 @@ def test_a_configuration_that_was_not_recorded_is_refused(file: Path) -> None:
     table = opened(file)
     for config in ({"lr": 1.5}, {}, {"lr": [1]}):
         with pytest.raises(JobError, match=r"is none of its 2 configurations; take them from the table"):
-            table.curve(config, (0, 0))  # type: ignore[arg-type]
+            table.curve(config, (0, 0))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ import pytest
 import elastune
 from elastune.job.document import read_yaml
 from elastune.job.job import Job
+from tests.aws import models_read_once
 from tests.cli.commands import Done
 from tests.cli.commands import elastune as run_here
 from tests.docs.commands import ROOT, check_names, shell_commands
@@ -29,7 +30,7 @@ from tests.documents import Shown, as_in_a_page
 from tests.waiting import PATIENCE_S
 
 _COMMAND = re.compile(r"^\$ (?P<command>.+)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
-_REAL = ("run", "resume", "stop", "profile")
+_REAL = ("check", "run", "resume", "stop", "profile")
 """Commands with processes of their own."""
 _PARSERS: dict[str, Callable[[str], object]] = {
     "": str,
@@ -62,7 +63,13 @@ class PageRun:
         shutil.copytree(ROOT / "examples", folder / "examples")
 
     def run(self) -> None:
-        with contextlib.chdir(self.folder), _importing_from(self.folder), without_aws():
+        with (
+            contextlib.chdir(self.folder),
+            _importing_from(self.folder),
+            without_aws(),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setenv("ELASTUNE_HOME", str(self.folder / ".home"))  # its own index of runs
             self._run_all()
 
     def _run_all(self) -> None:
@@ -175,7 +182,8 @@ def without_aws() -> Iterator[None]:
         patch.setenv("AWS_CONFIG_FILE", "/nonexistent")
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        yield
+        with models_read_once():
+            yield
 
 
 @contextlib.contextmanager

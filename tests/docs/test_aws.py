@@ -17,13 +17,12 @@ from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.calls import Ec2Options
 from elastune.providers.ec2.fleet import LEASE_S
 from elastune.providers.ec2.prices import USD_PER_HOUR
-from tests.aws import served_aws
+from tests.aws import IMAGE, served_aws
 from tests.cli.commands import elastune
 from tests.docs.commands import ROOT
 
 botocore = pytest.importorskip("botocore")
 boto3 = pytest.importorskip("boto3")
-models = pytest.importorskip("moto.ec2.models")
 
 PAGE = (ROOT / "docs" / "aws.md").read_text(encoding="utf-8")
 CODE = ROOT / "src" / "elastune" / "providers" / "ec2"
@@ -169,7 +168,7 @@ def account() -> Iterator[tuple[dict[str, str], Any]]:
 def launch(client: Any, *, run: str, usd: float, age_s: float, lease_s: float, spot: bool) -> None:
     tags = {ec2.RUN: run, ec2.PRICE: str(usd), ec2.EXPIRY: str(int(time.time() + lease_s))}
     answer = client.run_instances(
-        ImageId=client.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+        ImageId=IMAGE,
         InstanceType="c6i.2xlarge",
         MinCount=1,
         MaxCount=1,
@@ -178,6 +177,7 @@ def launch(client: Any, *, run: str, usd: float, age_s: float, lease_s: float, s
         ],
         **({"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}),
     )
+    models = pytest.importorskip("moto.ec2.models")  # seconds to import
     backend = models.ec2_backends[ACCOUNT][REGION]
     since = datetime.now(UTC) - timedelta(seconds=age_s)
     backend.get_instance(answer["Instances"][0]["InstanceId"]).launch_time = f"{since:%Y-%m-%dT%H:%M:%S.000Z}"

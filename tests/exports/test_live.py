@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from mlflow import MlflowClient
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import elastune
 from elastune.api.results import LoadedRun
 from elastune.core.events import Progressed
 from elastune.core.state import State
+from tests.exports.test_mlflow import client_of
+from tests.runs.test_callbacks import Records
 from tests.runtime.real.drivers import Driver
 from tests.runtime.real.runs import Watch, our_processes, wait_until_gone
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+    ),
+    pytest.mark.xdist_group("mlflow"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +61,7 @@ def check_tensorboard(loaded: LoadedRun) -> None:
 
 
 def check_mlflow(loaded: LoadedRun, uri: str) -> None:
-    client = MlflowClient(uri)
+    client = client_of(uri)
     found = client.search_runs([client.get_experiment_by_name("live").experiment_id])
     children = {
         int(each.data.tags["elastune.trial"]): each for each in found if "elastune.trial" in each.data.tags
@@ -112,10 +117,12 @@ def test_nothing_survives_a_driver_that_is_killed_and_once_resumed_all_is_logged
     assert status.state == "interrupted"
     assert status.standing.iterations >= 1
     driver.let_go()
-    looks = _Looks(tmp_path / "runs")
-    result = elastune.resume("last", folder=tmp_path / "runs", watch=looks)
+    looks, told = _Looks(tmp_path / "runs"), Records()
+    result = elastune.resume("last", folder=tmp_path / "runs", watch=looks, callbacks=[told])
     assert result.ending == "complete"
     assert looks.acted
+    assert [start.resumed for start in told.starts] == [True]
+    assert [(end.ending, end.best) for end in told.ends] == [("complete", result.best)]
     loaded = elastune.load_run("last", folder=tmp_path / "runs")
     trials = loaded.trials()
     assert result.best is not None
@@ -123,5 +130,11 @@ def test_nothing_survives_a_driver_that_is_killed_and_once_resumed_all_is_logged
     check_csv(loaded)
     check_tensorboard(loaded)
     check_mlflow(loaded, uri)
+    assert result.run is not None
+    everywhere = elastune.load_run(result.run)  # by the index: the folder of runs is elsewhere
+    assert everywhere.best == result.best
+    model = result.best.export(tmp_path / "model.pkl")
+    assert pickle.loads(model.read_bytes()) == elastune.load_checkpoint(str(result.best.checkpoint))
+    assert elastune.logs(result.run, "best").path.exists()
     loaded.export("mlflow", uri, experiment="live")  # as it is there already, nothing changes
     check_mlflow(loaded, uri)

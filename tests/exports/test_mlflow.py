@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
 
 import elastune
 from elastune.api.results import LoadedRun
@@ -18,14 +17,22 @@ from elastune.runs.results import read_results
 from tests.exports.odd_runs import odd_run
 
 # Of MLflow and of the libraries below it.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
+    ),
+    pytest.mark.xdist_group("mlflow"),  # seconds to import
+]
 
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
-    space = {"x": {"float": [0.0, 1.0], "grid": 2}, "name": ["gut", "schlecht"], "a(b)": ["x" * 900]}
+    space: dict[str, object] = {
+        "x": {"float": [0.0, 1.0], "grid": 2},
+        "name": ["gut", "schlecht"],
+        "a(b)": ["x" * 900],
+    }
+    space |= {"net": {"hidden": {"choice": [[64, 64]]}}}
     return odd_run(tmp_path_factory.mktemp("odd"), space=space)
 
 
@@ -35,9 +42,15 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
 
 
+def client_of(uri: str) -> Any:
+    from mlflow import MlflowClient  # noqa: PLC0415 - heavy
+
+    return MlflowClient(uri)
+
+
 def runs_of(uri: str, experiment: str) -> tuple[Any, dict[int, Any]]:
     """The parent, and its children by their trials."""
-    client = MlflowClient(uri)
+    client = client_of(uri)
     found = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
     parents = [run for run in found if "elastune.trial" not in run.data.tags]
     children = [run for run in found if "elastune.trial" in run.data.tags]
@@ -56,13 +69,14 @@ def test_a_run_for_the_run_and_one_in_it_for_each_trial(odd: LoadedRun, uri: str
     trials, rows = odd.trials(), odd.rows()
     assert parent.data.metrics["best score"] == trials["best"].max()
     assert set(children) == set(trials["trial"])
-    client = MlflowClient(uri)
+    client = client_of(uri)
     for line in trials.to_dict("records"):
         run = children[line["trial"]]
         assert run.info.status == ("FAILED" if line["status"] == "failed" else "FINISHED")
         assert run.data.params["name"] == line["config/name"]
         assert run.data.params["x"] == str(line["config/x"])
-        assert set(run.data.params) == {"x", "name", "a_b_"}  # MLflow takes no brackets
+        assert set(run.data.params) == {"x", "name", "a_b_", "net.hidden"}  # MLflow takes no brackets
+        assert run.data.params["net.hidden"] == "[64, 64]"
         assert ("diverged" in run.data.tags.get("elastune.error", "")) == (line["status"] == "failed")
         mine = rows[rows["trial"] == line["trial"]]
         score = client.get_metric_history(run.info.run_id, "score")
@@ -79,7 +93,7 @@ def test_a_second_export_adds_nothing(odd: LoadedRun, uri: str) -> None:
     odd.export("mlflow", uri, experiment="twice")
     odd.export("mlflow", uri, experiment="twice")
     _, children = runs_of(uri, "twice")
-    client = MlflowClient(uri)
+    client = client_of(uri)
     for trial, run in children.items():
         history = client.get_metric_history(run.info.run_id, "score")
         assert len(history) == sum(odd.rows()["trial"] == trial)
@@ -94,7 +108,7 @@ def test_what_was_half_written_is_gone_on_with(odd: LoadedRun, uri: str) -> None
     odd.export("mlflow", uri, experiment="half")
     _, children = runs_of(uri, "half")
     assert len(children) == len(results.trials)
-    client = MlflowClient(uri)
+    client = client_of(uri)
     for trial, run in children.items():
         history = client.get_metric_history(run.info.run_id, "score")
         assert [each.step for each in history] == [
@@ -108,7 +122,7 @@ def test_a_simulated_run_has_no_checkpoint_to_store(odd: LoadedRun, uri: str) ->
 
 
 def test_a_file_is_stored_with_its_trial(odd: LoadedRun, uri: str, tmp_path: Path) -> None:
-    client = MlflowClient(uri)
+    client = client_of(uri)
     client.create_experiment("files", artifact_location=(tmp_path / "artifacts").as_uri())
     results = read_results(odd.found)
     sink = MlflowWriter(results.head, uri=uri, experiment="files")

@@ -1,4 +1,5 @@
-"""The long version: a third of it with models that hop, a third with nodes at several prices.
+"""The long version: a quarter each as it comes, with models that hop, with nodes at several prices, and with
+stages of any kind under any planner. Every other one of each has requests of people.
 
 `python -m tests.fire --experiments 10000`, or one experiment: `python -m tests.fire --seed 17`.
 """
@@ -13,7 +14,8 @@ import time
 import traceback
 from collections import Counter
 
-from tests.fire.experiments import HOPPING, PRICED, make_experiment
+from tests.fire.experiments import DECLARED, HOPPING, PRICED, make_experiment
+from tests.fire.requests import EXTENDED
 from tests.fire.trial import put_to_trial
 
 PATIENCE_S = 300
@@ -51,9 +53,10 @@ def main() -> int:
         print(f"{state.events} events, ended: {state.ended}, best: {state.best}")
         return 0
     began, endings, events, broken = time.monotonic(), Counter[str](), 0, 0
-    kinds = (0, HOPPING, PRICED)
+    kinds = (0, HOPPING, PRICED, DECLARED)
     share = -(-options.experiments // len(kinds))
-    seeds = [kind + options.first + number for number in range(share) for kind in kinds]
+    first = options.first
+    seeds = [kind + first + number + EXTENDED * (number % 2) for number in range(share) for kind in kinds]
     with multiprocessing.Pool(options.processes) as pool:
         for done, (seed, ending, count, error) in enumerate(pool.imap_unordered(attempt, seeds, 8), 1):
             endings[ending] += 1

@@ -11,9 +11,11 @@ from elastune.core.policy import Policy
 from elastune.errors import InfeasibleError
 from elastune.job.job import Job
 from elastune.job.search import SEARCHES
+from elastune.model.quantities import PlannerName
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import RunSetup, prepare
+from tests.fire.requests import EXTENDED
 from tests.fire.restless import Restless
 
 LEARN = f"{Path(__file__).with_name('curves.py')}:learn"
@@ -27,6 +29,8 @@ MAY_STOP_EARLY = 600_000
 HOPPING = 10_000_000
 # And from here on nodes may come at another price, and there is a limit to what they cost per hour.
 PRICED = 20_000_000
+# And from here on the stages are declared one by one or eta is no whole number, and any planner is run.
+DECLARED = 30_000_000
 FIRST_ALGORITHMS = ("sha", "sha", "sha", "hyperband", "asha", "asha")
 NEEDS_DEADLINE = ("seer", "e-hyperband", "e-grid")
 
@@ -57,13 +61,16 @@ class Experiment:
 
 
 def make_experiment(seed: int) -> Experiment:
+    if seed >= EXTENDED:
+        return replace(make_experiment(seed - EXTENDED), seed=seed)
     luck = random.Random(seed)
-    job = _job(luck, _search if seed >= ALL_POLICIES else _first_search)
+    job = _job(luck, _declared if seed >= DECLARED else _search if seed >= ALL_POLICIES else _first_search)
     job |= _stop_when(seed, str(job["mode"])) if seed >= MAY_STOP_EARLY else {}
     job |= _data(random.Random(f"data {seed}")) if HOPPING <= seed < PRICED else {}
+    job |= _planner(random.Random(f"planner {seed}"), job) if seed >= DECLARED else {}
     setup = _prepare(job, luck)
     faults = _faults(luck)
-    if seed >= PRICED:
+    if PRICED <= seed < DECLARED:
         setup, faults = _priced(setup, faults, random.Random(f"prices {seed}"))
     if seed >= MAY_STOP_EARLY:
         faults = replace(faults, killed=random.Random(f"killed {seed}").choice([0.0, 0.0, 0.05, 0.3]))
@@ -121,7 +128,7 @@ def _first_search(luck: random.Random, slots: int) -> dict[str, object]:
 
 
 def _search(luck: random.Random, slots: int) -> dict[str, object]:
-    algorithm = luck.choice(tuple(SEARCHES))
+    algorithm = luck.choice([name for name in SEARCHES if name != "stages"])
     low = luck.choice([1, 1, 2, 3])
     options: dict[str, object] = {
         "min_iterations": low,
@@ -149,6 +156,22 @@ def _search(luck: random.Random, slots: int) -> dict[str, object]:
         **{key: value for key, value in options.items() if key in fields and value is not None},
         **({"sampler": "random"} if algorithm in {"grid", "bohb"} else {}),
     }
+
+
+def _declared(luck: random.Random, slots: int) -> dict[str, object]:
+    """Stages one by one, or those of an eta that is no whole number."""
+    search: dict[str, object] = {"min_slots_per_trial": luck.choice([1, 1, 2]) if slots > 1 else 1}
+    algorithm = luck.choice(["stages", "stages", "sha", "asha"])
+    if algorithm == "stages":
+        trials = sorted((luck.randint(1, 20) for _ in range(luck.randint(1, 6))), reverse=True)
+        stages = [{"trials": each, "iterations": luck.choice([1, 1, 2, 5, 9])} for each in trials]
+        return {"algorithm": algorithm, "stages": stages, **search}
+    options = {
+        "trials": luck.choice([1, 2, 5, 8, 12, 20]),
+        "max_iterations": luck.choice([1, 3, 9, 20]),
+        "eta": luck.choice([1.3, 1.5, 2.5, 3.7]),
+    }
+    return {"algorithm": algorithm, **options, **search}
 
 
 def _priced(setup: FireSetup, faults: Faults, luck: random.Random) -> tuple[FireSetup, Faults]:
@@ -213,10 +236,9 @@ def _prepare(data: dict[str, object], luck: random.Random) -> FireSetup:
     data["profile"] = {key: value for key, value in profile.items() if value is not None}
     search = data["search"]
     assert isinstance(search, dict)
-    if search["algorithm"] not in FIRST_ALGORITHMS:
+    if search["algorithm"] not in {*FIRST_ALGORITHMS, "stages"}:
         return _fire_setup(_prepare_online(data, str(search["algorithm"]), luck), luck)
-    job = Job.from_dict(data)
-    free = prepare(job, samples=SAMPLES)
+    free = _without_limits(data)
     quote = free.quote
     seconds, usd = (quote.jct_quantile_seconds, quote.cost_quantile) if quote else (2000.0, 5.0)
     limits: dict[str, object] = {}
@@ -226,12 +248,27 @@ def _prepare(data: dict[str, object], luck: random.Random) -> FireSetup:
         limits["budget"] = max(0.01, usd * luck.choice([1.0, 1.05, 1.3, 4.0]))
     if limits and luck.random() < 0.4:
         limits["may_exceed"] = luck.choice(sorted(limits))
-    bounded = Job.from_dict({**data, **limits})
+    planner = {"planner": free.job.planner} if "planner" in data else {}
+    bounded = Job.from_dict({**data, **limits, **planner})
     try:
         chosen = prepare(bounded, samples=SAMPLES)
     except InfeasibleError:
         chosen = free
     return _fire_setup(chosen, luck)
+
+
+def _without_limits(data: dict[str, object]) -> RunSetup:
+    """If the planner has no plan at all for so few nodes, with the one that always has."""
+    try:
+        return prepare(Job.from_dict(data), samples=SAMPLES)
+    except InfeasibleError:
+        return prepare(Job.from_dict({**data, "planner": "exact"}), samples=SAMPLES)
+
+
+def _planner(luck: random.Random, job: dict[str, object]) -> dict[str, object]:
+    search = job["search"]
+    assert isinstance(search, dict)
+    return {} if search["algorithm"] == "asha" else {"planner": luck.choice(list(PlannerName))}
 
 
 def _prepare_online(data: dict[str, object], algorithm: str, luck: random.Random) -> RunSetup:

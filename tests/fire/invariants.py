@@ -14,6 +14,7 @@ from elastune.core.commands import AnyCommand
 from elastune.core.events import AnyEvent
 from elastune.core.state import State
 from elastune.model.cluster import Billing
+from elastune.model.continuing import Continuing
 from elastune.model.limits import Limit
 from elastune.runs.simulation import Simulation
 
@@ -43,7 +44,8 @@ class Witness:
                 self._count(event)
             case ev.TrialPaused() if self._is_present(event):
                 self.saved[event.trial] = self.iterations[event.trial]
-                self._dissolve(event.trial, event.at_s)
+                if not event.stays:
+                    self._dissolve(event.trial, event.at_s)
             case ev.TrialsSampled():
                 for trial, _ in event.trials:
                     if trial in self.forks:
@@ -82,13 +84,20 @@ class Witness:
             value = row.metrics.get("score")
             if value is None or not math.isfinite(value):
                 break
-            self.iterations[event.trial] += 1
-            assert row.iteration == self.iterations[event.trial], "an iteration was skipped or counted twice"
+            self._count_row(event.trial, row.iteration)
         for iteration in event.saved:
             if iteration <= self.iterations[event.trial]:
                 self.saved[event.trial] = max(self.saved[event.trial], iteration)
         if isinstance(event, ev.TrialCrashed | ev.GangLost | ev.VisitEnded):
             self._dissolve(event.trial, event.at_s)
+
+    def _count_row(self, trial: int, iteration: int) -> None:
+        if self.simulation.core.state.terms.continuing is Continuing.CALLING:
+            assert iteration > self.iterations[trial], "an iteration was counted twice"
+            self.iterations[trial] = iteration
+            return
+        self.iterations[trial] += 1
+        assert iteration == self.iterations[trial], "an iteration was skipped or counted twice"
 
     def _form(self, train: do.Train, at_s: float) -> None:
         held = self.formed.get(train.trial)

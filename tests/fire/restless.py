@@ -15,6 +15,7 @@ from elastune.model.limits import Limit
 class Restless(Policy):
     def __init__(self, seed: int, decisions: int) -> None:
         self.luck = random.Random(seed)
+        self.stays = random.Random(f"stays {seed}")  # a stream of its own leaves the rest to the same luck
         self.left = decisions
         self.timers = 0
         self.sampling = False
@@ -54,6 +55,7 @@ class Restless(Policy):
                 trial.iteration + luck.randint(0, 6),
                 luck.randrange(pools),
                 luck.random() < 0.1,
+                self.stays.random() < 0.5,
             )
             for trial in chosen
         )
@@ -65,6 +67,7 @@ class Restless(Policy):
                 trials=tuple(wish for wish in wishes if wish.trial not in stop),
                 nodes={pool: self._nodes(state) for pool in range(pools)},
                 steady=steady,
+                pack=self.stays.random() < 0.5,
             ),
             sample=sample,
             stop=stop,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fire.experiments import HOPPING, PRICED
+from tests.fire.experiments import DECLARED, HOPPING, PRICED
+from tests.fire.requests import EXTENDED
 from tests.fire.trial import put_to_trial
 
 # Seeds that once broke an invariant: a node lost while the driver was down, a release that was commanded and
-# not carried out, rounding between two clocks, a provider that never has a node, trials drawn after the end.
+# not carried out, rounding between two clocks, a provider that never has a node, trials drawn after the end,
+# a gang with two copies of a partition for validation.
 ONCE_BROKEN = (
     14,
     25,
@@ -37,6 +39,7 @@ ONCE_BROKEN = (
     400110,
     502722,
     700232,
+    HOPPING + 1347,
     HOPPING + 910106,
 )
 
@@ -61,28 +64,48 @@ def test_an_experiment_that_once_broke_holds(seed: int) -> None:
     _endures(seed)
 
 
-@pytest.mark.parametrize("block", range(12))
+def blocks(quick: int, of: int) -> pytest.MarkDecorator:
+    """Seeds in blocks: the first `quick` by default, all with `make test-all`."""
+    slow = [pytest.param(block, marks=pytest.mark.slow) for block in range(quick, of)]
+    return pytest.mark.parametrize("block", [*range(quick), *slow])
+
+
+@blocks(6, of=12)
 def test_random_experiments_with_faults_keep_every_invariant(block: int) -> None:
     for seed in range(300_000 + 10 * block, 300_000 + 10 * (block + 1)):
         _endures(seed)
 
 
-@pytest.mark.parametrize("block", range(4))
+@blocks(2, of=4)
 def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int) -> None:
     for seed in range(600_000 + 10 * block, 600_000 + 10 * (block + 1)):
         _endures(seed)
 
 
-@pytest.mark.parametrize("block", range(4))
+@blocks(4, of=8)
 def test_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
-    for seed in range(HOPPING + 6 * block, HOPPING + 6 * (block + 1)):
+    for seed in range(HOPPING + 3 * block, HOPPING + 3 * (block + 1)):
+        _endures(seed)
+
+
+@blocks(2, of=3)
+def test_random_experiments_with_several_prices_keep_every_invariant(block: int) -> None:
+    for seed in range(PRICED + 10 * block, PRICED + 10 * (block + 1)):
         _endures(seed)
 
 
 @pytest.mark.parametrize("block", range(3))
-def test_random_experiments_with_several_prices_keep_every_invariant(block: int) -> None:
-    for seed in range(PRICED + 10 * block, PRICED + 10 * (block + 1)):
+def test_random_experiments_with_stages_of_any_kind_keep_every_invariant(block: int) -> None:
+    for seed in range(DECLARED + 10 * block, DECLARED + 10 * (block + 1)):
         _endures(seed)
+
+
+@blocks(3, of=12)
+def test_random_experiments_with_requests_of_people_keep_every_invariant(block: int) -> None:
+    """New limits, trials stopped, configurations added, and extensions after the end."""
+    for kind in (300_000, 600_000, HOPPING, PRICED, DECLARED):
+        for seed in range(kind + 2 * block, kind + 2 * (block + 1)):
+            _endures(EXTENDED + seed)
 
 
 @pytest.mark.slow

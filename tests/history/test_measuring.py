@@ -8,21 +8,28 @@ from pathlib import Path
 import pytest
 
 import elastune
-from elastune.errors import JobError
+from elastune.core.trials import Activity
+from elastune.errors import ExecutionError, JobError
 from elastune.history.measured import Measurements, measure
+from elastune.history.recorder import history_of
+from elastune.history.trials import TIMES_ONLY
 from elastune.job.measurement_files import read_measurements
 from elastune.journal.writer import MemoryJournal
+from elastune.model.ids import TrialId
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.profiling import Effort, keep
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import job_of
+from tests.fire.trial import RUN
+from tests.runs.rehearsal import job_of, rehearse
 
 
-def measured(boots: int = 0, faults: Faults = NO_FAULTS, **changes: object) -> Measurements:
+def measured(
+    boots: int = 0, faults: Faults = NO_FAULTS, most_s: float = 300.0, **changes: object
+) -> Measurements:
     setup = prepare(job_of(**changes), "profile")
-    setup = replace(setup, measuring=Effort(boots=boots).to_options())
+    setup = replace(setup, measuring=Effort(boots=boots, most_s=most_s).to_options())
     journal = MemoryJournal()
     run = Simulation(setup, seed=1, journal=journal, record=unnamed(setup), faults=faults)
     run.run()
@@ -34,7 +41,7 @@ def test_what_is_known_comes_out_again(tmp_path: Path) -> None:
     found = measured()
     fitted = keep(found, tmp_path / "profile.json", "key")
     assert fitted.iteration.mean == pytest.approx(10.0)
-    assert dict(fitted.speedup.points) == pytest.approx({1: 1.0, 2: 1.8, 4: 3.2})
+    assert dict(fitted.speedup.points) == pytest.approx({1: 1.0, 2: 1.8, 4: 3.2, 8: 3.2})
     assert fitted.startup.mean == pytest.approx(2.0)
     assert fitted.save.mean == pytest.approx(1.0)
     assert found.spread == pytest.approx(0.0, abs=1e-9)
@@ -42,10 +49,28 @@ def test_what_is_known_comes_out_again(tmp_path: Path) -> None:
 
 
 def test_a_gang_that_was_lost_with_its_node_is_not_taken_for_the_next_one() -> None:
-    found = measured(faults=Faults(nodes=NodeFaults(lost_per_hour=40.0)))
-    assert len(found.startup) > len(measured().startup)
+    found = measured(faults=Faults(nodes=NodeFaults(lost_per_hour=40.0)), most_s=900.0)
+    assert len(found.startup) > len(measured(most_s=900.0).startup)
     assert {round(seconds, 6) for seconds in found.startup} == {2.0}
     assert {round(seconds, 6) for seconds in found.typical()[1]} == {10.0}
+
+
+def test_a_gang_that_stays_at_barriers_has_one_start_and_all_its_saves() -> None:
+    changes: dict[str, object] = {
+        "search": {"algorithm": "sha", "trials": 8, "max_iterations": 15, "eta": 2, "max_slots_per_trial": 1},
+        "cluster__max_nodes": None,
+        "cluster__nodes": 4,
+    }
+    run = rehearse(job_of(**changes))
+    found = measure(run.journal.read(RUN))
+    assert found.startup == pytest.approx([2.0] * 8)
+    assert found.save == pytest.approx([1.0] * (8 + 4 + 2 + 1))
+    assert {round(seconds, 6) for seconds in found.typical()[1]} == {10.0}
+    history = history_of(run.journal.read(RUN), TIMES_ONLY)
+    best = max(history.gangs, key=lambda gang: gang.until_s)
+    starts, trains, saves = Activity.STARTING, Activity.TRAINING, Activity.SAVING
+    assert [span.activity for span in best.spans] == [starts, *[trains, saves] * 4]
+    assert (best.generation, best.rows, best.end) == (1, 15, "paused")
 
 
 def test_boots_are_reported_by_how_many_come_at_once() -> None:
@@ -53,6 +78,48 @@ def test_boots_are_reported_by_how_many_come_at_once() -> None:
     assert {count: len(boots) for count, boots in found.boot.items()} == {1: 2, 2: 2, 4: 4}
     assert all(seconds == pytest.approx(10.0) for boots in found.boot.values() for seconds in boots)
     assert all(seconds == pytest.approx(5.0) for seconds in found.queue)
+
+
+def test_the_barrier_between_stages_is_measured(tmp_path: Path) -> None:
+    found = measured(profile__sync=3.0)
+    assert len(found.sync) > 2
+    assert found.sync == pytest.approx([3.0] * len(found.sync))
+    assert keep(found, tmp_path / "profile.json", "key").sync.mean == pytest.approx(3.0)
+
+
+def test_every_configuration_is_measured_with_its_factor_and_iterations(tmp_path: Path) -> None:
+    found = measured(profile__spread=0.3)
+    speeds = found.speeds()
+    assert len(speeds) == Effort().configurations
+    assert len({each.config for each in speeds}) == len(speeds)
+    assert sum(each.factor for each in speeds) / len(speeds) == pytest.approx(1.0)
+    assert all(each.weight >= 2 for each in speeds)
+    assert keep(found, tmp_path / "profile.json", "key").speeds == speeds
+
+
+def test_the_average_and_the_spread_are_those_of_what_a_run_draws_not_of_the_extremes_measured() -> None:
+    """Time is proportional to the width; the corners of the space were measured, most draws are small."""
+    widths = (16, 16, 32, 1024, 1024, 512)
+    found = Measurements(configs={TrialId(at): {"width": width} for at, width in enumerate(widths)})
+    found.iterations[1] = {TrialId(at): [width / 100] * 5 for at, width in enumerate(widths)}
+    drawn = [{"width": width} for width in (16, 20, 24, 32, 40, 64)]
+    told = found.as_drawn(drawn)
+    mean = sum(width / 100 for width in (16, 20, 24, 32, 40, 64)) / 6
+    assert sum(told.typical()[1]) / len(told.typical()[1]) == pytest.approx(mean, rel=0.1)
+    assert 0.35 < told.spread < 0.7 < found.spread
+    for each in told.speeds():
+        width = dict(each.config)["width"]
+        assert isinstance(width, int)
+        assert each.factor == pytest.approx(width / 100 / mean, rel=0.1)
+
+
+def test_what_makes_no_profile_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    broken = Measurements(startup=[-1.0])
+    broken.iterations[1][TrialId(0)] = [1.0]
+    with pytest.raises(ExecutionError, match=r"make no profile and are not kept: .*startup: value 1 is -1"):
+        keep(broken, path, "key")
+    assert not list(tmp_path.iterdir())
 
 
 def test_noise_and_spread_are_separated() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.hopping.epoch import Epoch
@@ -15,6 +15,7 @@ from elastune.hopping.exact_scheduler import SolverEffort, exact_scheduler
 from elastune.hopping.schedulers import make_scheduler
 from elastune.hopping.simulation import check_schedule, simulate
 from tests.hopping.epochs import ANY, epochs, everything_comes_back, grid, random_changes
+from tests.thoroughness import examples
 
 Make = Callable[[], Scheduler]
 SCHEDULERS: dict[str, Make] = {
@@ -28,7 +29,7 @@ each_scheduler = pytest.mark.parametrize("make", SCHEDULERS.values(), ids=SCHEDU
 
 
 @each_scheduler
-@settings(max_examples=25)
+@examples(12, explore=25)
 @given(epoch=epochs(ANY))
 def test_every_promise_is_kept(make: Make, epoch: Epoch) -> None:
     schedule = simulate(epoch, make())
@@ -40,7 +41,7 @@ def test_every_promise_is_kept(make: Make, epoch: Epoch) -> None:
 
 
 @each_scheduler
-@settings(max_examples=25)
+@examples(12, explore=25)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_every_promise_is_kept_while_workers_come_and_go(make: Make, epoch: Epoch, seed: int) -> None:
     changes = random_changes(Random(seed), epoch)
@@ -50,7 +51,7 @@ def test_every_promise_is_kept_while_workers_come_and_go(make: Make, epoch: Epoc
 
 
 @each_scheduler
-@settings(max_examples=12)
+@examples(6, explore=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_units_wait_for_their_partition_and_all_end_when_it_is_back(
     make: Make, epoch: Epoch, seed: int
@@ -62,7 +63,7 @@ def test_units_wait_for_their_partition_and_all_end_when_it_is_back(
 
 
 @each_scheduler
-@settings(max_examples=12)
+@examples(6, explore=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_times_that_were_not_expected_do_no_harm(make: Make, epoch: Epoch, seed: int) -> None:
     random = Random(seed)
@@ -75,7 +76,7 @@ def test_times_that_were_not_expected_do_no_harm(make: Make, epoch: Epoch, seed:
 
 
 @each_scheduler
-@settings(max_examples=12)
+@examples(6, explore=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_the_same_epoch_gives_the_same_schedule(make: Make, epoch: Epoch, seed: int) -> None:
     changes = random_changes(Random(seed), epoch)

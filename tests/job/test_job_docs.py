@@ -19,6 +19,7 @@ from elastune.job.search import SEARCHES
 from elastune.job.section import Section
 from elastune.job.trainable import CurvesSection
 from elastune.job.tuning import SamplerSection
+from elastune.job.warm_start import WarmStartSection
 from elastune.providers.ec2.calls import Ec2Options
 from elastune.space.function_space import FunctionSpace
 from elastune.space.parsing import parse_space
@@ -43,7 +44,7 @@ def test_the_examples_of_spaces_are_spaces() -> None:
         document = read_yaml(text, "page").value
         assert isinstance(document, dict)
         counts.append(len(parse_space(document["space"]).domains))
-    assert counts == [8, 5, 4]
+    assert counts == [8, 5, 3, 5, 4]
 
 
 def test_the_example_of_start_configurations_goes_with_that_of_conditions() -> None:
@@ -86,7 +87,7 @@ def test_the_messages_are_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_every_key_is_in_a_table() -> None:
     sections: list[type[Section]] = [
         Job, ClusterSection, ProfileSection, CheckpointSection, SamplerSection, SlotSection, CurvesSection,
-        DataSection,
+        DataSection, WarmStartSection,
         *SEARCHES.values(),
     ]  # fmt: skip
     for section in sections:

@@ -14,7 +14,7 @@ from elastune.model.cluster import Billing, ClusterTerms
 from elastune.model.distributions import Constant, Distribution, Empirical, LogNormal, Normal
 from elastune.model.limits import GangLimits, Limits
 from elastune.model.profile import Profile, Speedup
-from elastune.model.stages import hyperband, successive_halving
+from elastune.model.stages import Spec, Stage, hyperband, successive_halving
 from tests.job.example_jobs import job_data
 
 FULL = """
@@ -84,6 +84,52 @@ def test_what_is_left_out_has_a_default() -> None:
 def test_hyperband_declares_its_brackets() -> None:
     search = {"algorithm": "hyperband", "max_iterations": 81, "eta": 3}
     assert Job(**job_data(search=search)).to_problem().specs == hyperband(max_iterations=81, eta=3)
+
+
+class Experiment:
+    """RubberBand's Figure 6."""
+
+    def num_stages(self) -> int:
+        return 3
+
+    def get_stage(self, stage_index: int) -> tuple[int, int]:
+        return ((32, 1), (10, 3), (10, 8))[stage_index]
+
+
+WRITTEN = [{"trials": 32, "iterations": 1}, {"trials": 10, "iterations": 3}, {"trials": 10, "iterations": 8}]
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        WRITTEN,
+        tuple(WRITTEN),
+        [Stage(trials=32, iterations=1), Stage(trials=10, iterations=3), Stage(trials=10, iterations=8)],
+        Experiment(),
+    ],
+    ids=["as data", "as a tuple", "as stages", "as code"],
+)
+def test_stages_are_declared_one_by_one(stages: object) -> None:
+    job = Job(**job_data(search={"algorithm": "stages", "stages": stages}))
+    declared = tuple(Stage(trials=e["trials"], iterations=e["iterations"]) for e in WRITTEN)
+    assert job.to_problem().specs == (Spec(name="stages", stages=declared),)
+    assert Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+
+
+def test_code_that_declares_no_stages_is_refused() -> None:
+    class Broken(Experiment):
+        def get_stage(self, stage_index: int) -> tuple[int, int]:
+            return 5  # type: ignore[return-value]
+
+    with pytest.raises(JobError, match=r"expected a get_stage\(index\) that returns \(trials, iterations\)"):
+        Job(**job_data(search={"algorithm": "stages", "stages": Broken()}))
+
+
+@pytest.mark.parametrize(("written", "eta"), [(3, 3), (3.0, 3), ("3", 3), (2.5, 2.5), ("2.50", 2.5)])
+def test_eta_is_any_number_above_one_and_a_whole_one_stays_whole(written: object, eta: float) -> None:
+    search = Job(**job_data(search__eta=written)).to_dict()["search"]
+    assert isinstance(search, dict)
+    assert repr(search["eta"]) == repr(eta)
 
 
 def test_nodes_instead_of_max_nodes_is_a_fixed_cluster() -> None:
@@ -157,7 +203,8 @@ def test_the_error_of_the_python_constructor_is_ours() -> None:
         Job(**job_data(deadline=-1, cluster__price_per_hour=...))
     assert str(caught.value) == (
         "job: 2 problems\n"
-        "  cluster.price_per_hour is missing; expected what one node costs per hour, such as 12.24\n"
+        "  cluster.price_per_hour is missing; expected what one node costs per hour, such as 12.24 (for this "
+        "machine: nodes: 1, and no price)\n"
         "  deadline is -1; expected a positive duration, such as 90s, 20m, 1h30m or 250ms "
         "(a bare number is seconds)"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,8 @@ def test_only_a_grid_and_a_table_come_to_an_end() -> None:
          "start_configurations is {'lr': 0.1}; expected a list of configurations, such as [{lr: 0.1, mom"),
         ({"start_configurations": [{"lr": 0.1}, 5]},
          "start_configurations.1 is 5; expected values by name, such as {lr: 0.1}"),
-        ({"start_configurations": [{"lr": [0.1]}]},
-         "start_configurations.0.lr is [0.1]; expected text, a finite number, true or false"),
+        ({"start_configurations": [{"lr": math.nan}]},
+         "start_configurations.0.lr is nan; expected text, a finite number, true or false"),
         ({"start_configurations": [{}]}, "start_configurations.0 is {}; expected values by name"),
         ({"start_configurations": [{"lr": 0.1}] * 10},
          "start_configurations are 10, but search.trials is 9; leave some out"),

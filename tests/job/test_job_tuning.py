@@ -233,7 +233,7 @@ def test_an_installed_policy_is_a_search_with_options_of_its_own(plugin: str) ->
 
 def test_an_unknown_algorithm_lists_the_installed_ones_too(plugin: str) -> None:
     text = complaint(search__algorithm="roulete")
-    assert "search.algorithm is 'roulete'; expected sha, hyperband, asha, seer" in text
+    assert "search.algorithm is 'roulete'; expected sha, hyperband, stages, asha" in text
     assert text.endswith("e-grid or roulette; did you mean 'roulette'?")
     assert Job(**job_data()).to_problem().specs[0].name == "sha"
 

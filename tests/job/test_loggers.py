@@ -56,8 +56,8 @@ def test_a_job_without_it_is_written_as_before() -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (["csv", "tensorbord"], "expected a list of csv, tensorboard or mlflow; did you mean 'tensorboard'"),
-        (7, "logging is 7; expected a list of csv, tensorboard or mlflow, or a mapping"),
+        (["csv", "tensorbord"], "csv, tensorboard, mlflow or wandb; did you mean 'tensorboard'"),
+        (7, "logging is 7; expected a list of csv, tensorboard, mlflow or wandb, or a mapping"),
         ({}, "logging names nothing"),
         ({"csv": False}, "logging names nothing"),
         ({"cvs": True}, "logging.cvs is not a key of logging; did you mean 'csv'"),

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elastune.core.events import RunStarted
 from elastune.errors import JobError
 from elastune.job.job import Job, load_job
 from elastune.job.measurement_files import read_measurements
+from elastune.journal.codec import decode, encode
 from elastune.model.distributions import Constant
 from elastune.model.profile import Profile, Speedup, fit_latency, fit_profile
+from elastune.model.speeds import ConfigSpeed
 from tests.job.example_jobs import job_data
 
 
@@ -43,6 +46,63 @@ def test_the_long_form_has_the_other_latencies(tmp_path: Path) -> None:
     )
 
 
+SPEEDS = [
+    {"config": {"width": 64, "act": "relu", "bias": True, "seed": None}, "factor": 0.5, "weight": 6},
+    {"config": {"width": 256, "act": "gelu"}, "factor": "1.5"},
+]
+MEASURED_SPEEDS = (
+    ConfigSpeed((("act", "relu"), ("bias", True), ("seed", None), ("width", 64)), 0.5, 6.0),
+    ConfigSpeed((("act", "gelu"), ("width", 256)), 1.5, 1.0),
+)
+
+
+def test_the_speeds_of_single_configurations_are_read_from_a_file_and_from_a_job(tmp_path: Path) -> None:
+    path = write(tmp_path, {"iteration": {"1": [60]}, "speeds": SPEEDS})
+    assert read_measurements(path).speeds == MEASURED_SPEEDS
+    job = Job.from_dict(job_data(profile={"iteration": "60s", "speeds": SPEEDS}))
+    assert job.profile.speeds == MEASURED_SPEEDS
+
+
+def test_speeds_survive_the_way_through_plain_data_and_json() -> None:
+    job = Job.from_dict(job_data(profile={"iteration": "60s", "speeds": SPEEDS}))
+    assert Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+    started = decode(encode(RunStarted(at_s=0.0, policy="rubberband", seed=0, job=job.to_dict())))
+    assert isinstance(started, RunStarted)
+    assert Job.from_dict(started.job) == job
+    without = Job.from_dict(job_data(profile={"iteration": "60s"})).to_dict()["profile"]
+    assert isinstance(without, dict)
+    assert "speeds" not in without
+
+
+@pytest.mark.parametrize(
+    ("speeds", "message"),
+    [
+        ({"width": 64}, "speeds is {'width': 64}; expected a list of measured configurations, such as"),
+        ([1], "speeds.0 is 1; expected {config: {width: 64}, factor: 0.5}"),
+        (
+            [{"config": {}, "factr": 1}],
+            "speeds.0.factr is not a key of it; expected config, factor or weight",
+        ),
+        ([{"config": {"width": 64}}], "speeds.0.factor is missing; expected a configuration and its factor"),
+        ([*SPEEDS, {"factor": 1}], "speeds.2.config is missing"),
+        ([{"config": "relu", "factor": 1}], "speeds.0.config is 'relu'; expected hyperparameters by name"),
+        (
+            [{"config": {"width": [64, float("nan")]}, "factor": 1}],
+            "speeds.0.config.width.1 is nan; expected text, a finite",
+        ),
+        ([{"config": {}, "factor": 0}], "speeds.0.factor is 0; expected a positive number"),
+        ([{"config": {}, "factor": 1, "weight": "x"}], "speeds.0.weight is 'x'; expected a positive number"),
+    ],
+)
+def test_wrong_speeds_are_named_in_a_file_and_in_a_job(tmp_path: Path, speeds: object, message: str) -> None:
+    with pytest.raises(JobError) as in_a_file:
+        read_measurements(write(tmp_path, {"iteration": {"1": [60]}, "speeds": speeds}))
+    assert f"speeds.json: {message}" in str(in_a_file.value)
+    with pytest.raises(JobError) as in_a_job:
+        Job.from_dict(job_data(profile={"iteration": "60s", "speeds": speeds}))
+    assert f"profile.{message}" in str(in_a_job.value)
+
+
 def test_the_path_is_relative_to_the_folder_of_the_job(tmp_path: Path) -> None:
     write(tmp_path, {"1": [60.1, 59.7], "2": [31.0]})
     job_file = tmp_path / "job.json"
@@ -65,7 +125,7 @@ def test_in_python_the_path_is_relative_to_the_working_folder(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"2": [1.0]}', "no iterations were measured on 1 slot (only on: 2); measure at 1 slot too"),
+        ('{"iteration": {}}', "no iterations were measured; expected latencies on at least one number"),
         ('{"1": []}', "iterations on 1 slot: the list is empty; expected at least one measured value"),
         ('{"1": [60], "2": [30, 0]}', "iterations on 2 slots: value 2 is 0; expected seconds, more than 0"),
         ('{"1": [60], "2": [-30]}', "iterations on 2 slots: value 1 is -30; expected a duration, 0 or more"),

@@ -56,7 +56,7 @@ def test_a_folder_is_relative_to_the_job_file_and_an_address_is_not(tmp_path: Pa
         ({"hang_after": "never"}, "hang_after is 'never'; expected a positive duration"),
         ({"pickles": "yes"}, "pickles is 'yes'; expected true or false"),
         ({"pickles": 1}, "pickles is 1; expected true or false"),
-        ({"keep_checkpoints": "last"}, "keep_checkpoints is 'last'; expected best or all"),
+        ({"keep_checkpoints": "last"}, "keep_checkpoints is 'last'; expected best, least or all"),
     ],
 )
 def test_mistakes_are_errors(changes: dict[str, object], message: str) -> None:

@@ -39,6 +39,10 @@ def many(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.lists(of, max_size=3).map(tuple)
 
 
+# The values of a configuration have a recursive type, which cannot be resolved as it is.
+RECURSIVE = {"Value": object}
+CONFIG = get_type_hints(ev.ConfigAdded, localns=RECURSIVE)["config"]
+
 BY_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (float, numbers),
     (int, whole),
@@ -52,6 +56,7 @@ BY_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (do.Best, bests),
     (Gang, many(slots)),
     (Mapping[str, object], st.dictionaries(texts, plain, max_size=3)),
+    (CONFIG, st.dictionaries(texts, scalars, max_size=3)),
     (tuple[ev.Row, ...], many(rows)),
     (tuple[ev.Sampled, ...], many(sampled)),
     (tuple[int, ...], many(whole)),
@@ -75,7 +80,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
 
 
 def messages(cls: type[Any]) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, localns=RECURSIVE)
     return st.builds(cls, **{field.name: values_of(hints[field.name]) for field in dataclasses.fields(cls)})
 
 
@@ -183,6 +188,10 @@ def test_the_canonical_form_is_this() -> None:
     assert encode(end) == (
         '{"best":{"iteration":2,"metric":0.5,"trial":1},"reason":"budget","type":"EndRun"}'
     )
+    assert encode(do.Pause(trial=TrialId(1), generation=2)) == '{"generation":2,"trial":1,"type":"Pause"}'
+    paused = ev.TrialPaused(at_s=1.5, trial=TrialId(1), generation=2)
+    assert encode(paused) == '{"at_s":1.5,"generation":2,"trial":1,"type":"TrialPaused"}'
+    assert decode('{"generation":2,"trial":1,"type":"Pause"}') == do.Pause(trial=TrialId(1), generation=2)
     note = do.Note(topic="größe", text='a "word"\n木')
     assert encode(note) == '{"text":"a \\"word\\"\\n\\u6728","topic":"gr\\u00f6\\u00dfe","type":"Note"}'
 

@@ -49,11 +49,28 @@ def test_the_other_latencies_are_fitted_likewise() -> None:
     assert profile.spread == 0.1
 
 
+def test_without_one_slot_the_speedup_is_linear_up_to_the_smallest_measured_size() -> None:
+    profile = fit_profile({2: [30.0, 30.0], 4: [20.0]})
+    assert profile.iteration == Constant(60.0)
+    assert profile.speedup.points == ((1, 1.0), (2, 2.0), (4, 3.0))
+    for slots, measured in ((2, 30.0), (4, 20.0)):
+        assert profile.iteration.mean / profile.speedup.at(slots) == pytest.approx(measured)
+
+
+@given(st.dictionaries(st.integers(1, 64), st.lists(seconds, min_size=1, max_size=4), min_size=1, max_size=5))
+def test_whatever_was_measured_the_mean_at_each_size_comes_out_again(
+    measured: dict[int, list[float]],
+) -> None:
+    profile = fit_profile(measured)
+    for slots, latencies in measured.items():
+        mean = sum(latencies) / len(latencies)
+        assert profile.iteration.mean / profile.speedup.at(slots) == pytest.approx(mean)
+
+
 @pytest.mark.parametrize(
     ("iteration", "message"),
     [
-        ({}, "no iterations were measured on 1 slot (only on: nothing); measure at 1 slot too"),
-        ({2: [1.0], 4: [1.0]}, "measured on 1 slot (only on: 2, 4); measure at 1 slot"),
+        ({}, "no iterations were measured; expected latencies on at least one number of slots"),
         ({1: []}, "iterations on 1 slot: the list is empty"),
         ({1: [1.0], 2: [0.5, 0.0]}, "iterations on 2 slots: value 2 is 0; expected seconds, more than 0"),
         ({1: [-1.0]}, "iterations on 1 slot: value 1 is -1"),

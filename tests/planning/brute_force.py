@@ -30,21 +30,32 @@ class Tried:
         return self.outcome.mean_cost_usd
 
 
-def choices(workload: Workload, stage: int) -> list[StagePlan]:
+def choices(evaluator: Evaluator, stage: int) -> list[StagePlan]:
+    """Any number of gangs of any size on any number of nodes held.
+
+    Of divisions that no plan can tell apart one is tried: the same nodes, times, cost and gangs to keep.
+    """
+    workload = evaluator.workload
     uses = allocations_of(workload, stage) if workload.hopping is None else workers_on_all_nodes(workload)
+    different = {}
+    for use in uses:
+        at_once = use.gangs == workload.stages[stage].trials
+        times = evaluator.makespan_s(stage, use).tobytes(), evaluator.busy_slot_s(stage, use).tobytes()
+        different[use.nodes, at_once and use.slots_per_trial, *times] = use
     return [
         StagePlan(allocation=use, nodes_held=held)
-        for use in uses
+        for use in different.values()
         for held in range(use.nodes, workload.cluster.max_nodes + 1)
     ]
 
 
 def number_of_plans(workload: Workload) -> int:
-    return math.prod(len(choices(workload, stage)) for stage in range(len(workload.stages)))
+    evaluator = make_case(workload, samples=2).evaluator
+    return math.prod(len(choices(evaluator, stage)) for stage in range(len(workload.stages)))
 
 
 def try_all(evaluator: Evaluator) -> list[Tried]:
-    per_stage = [choices(evaluator.workload, stage) for stage in range(len(evaluator.workload.stages))]
+    per_stage = [choices(evaluator, stage) for stage in range(len(evaluator.workload.stages))]
     plans = [Plan(stages) for stages in itertools.product(*per_stage)]
     return [Tried(plan, evaluator.evaluate(plan)) for plan in plans]
 

@@ -66,16 +66,16 @@ def test_a_budget_holds_at_the_confidence_for_all_brackets_together() -> None:
 
 
 def test_a_shared_cluster_that_is_too_small_is_split_and_optimality_is_not_claimed() -> None:
-    roomy = make_quote(replace(CALM, limits=Limits(deadline_s=900.0)))
+    roomy = make_quote(replace(CALM, limits=Limits(deadline_s=800.0)))
     tight = replace(
         CALM,
-        limits=Limits(deadline_s=900.0),
+        limits=Limits(deadline_s=800.0),
         cluster=replace(CALM.cluster, max_nodes=roomy.peak_nodes - 1),
     )
     quote = make_quote(tight)
     assert quote.peak_nodes <= roomy.peak_nodes - 1
     assert not quote.optimal
-    assert quote.jct_seconds <= 900.0
+    assert quote.jct_seconds <= 800.0
     assert quote.cost >= roomy.cost
 
 
@@ -94,7 +94,7 @@ def test_no_split_can_do_the_impossible() -> None:
 
 
 @pytest.mark.parametrize("planner", ["greedy", "static", "naive-elastic"])
-@pytest.mark.parametrize("limits", [Limits(deadline_s=900.0), Limits(budget_usd=60.0)])
+@pytest.mark.parametrize("limits", [Limits(deadline_s=800.0), Limits(budget_usd=60.0)])
 def test_other_planners_are_never_better(planner: str, limits: Limits) -> None:
     problem = replace(CALM, limits=limits)
     exact, other = make_quote(problem), make_quote(problem, QuoteRequest(planner=planner))

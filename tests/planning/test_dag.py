@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.model.cluster import ClusterTerms
@@ -14,6 +14,7 @@ from elastune.planning.prediction.draws import Draws
 from elastune.planning.prediction.evaluator import Evaluator
 from elastune.planning.prediction.graph import bill_dag, build_dag, dag_to_dot, describe_dag, walk_dag
 from elastune.planning.prediction.plan import Allocation, Plan, StagePlan, Workload, allocate
+from tests.thoroughness import examples
 from tests.workloads import certain_workloads, plans_for, uncertain_workloads
 
 
@@ -30,14 +31,14 @@ def check_agreement(workload: Workload, plan: Plan, samples: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@examples(75, explore=150)
 def test_graph_and_evaluator_agree_on_every_sample(data: st.DataObject) -> None:
     workload = data.draw(uncertain_workloads())
     check_agreement(workload, data.draw(plans_for(workload)), samples=5)
 
 
 @given(st.data())
-@settings(max_examples=100)
+@examples(50, explore=100)
 def test_graph_and_evaluator_agree_when_nothing_is_random(data: st.DataObject) -> None:
     workload = data.draw(certain_workloads())
     check_agreement(workload, data.draw(plans_for(workload)), samples=5)

@@ -35,7 +35,7 @@ def test_stages_blocks_and_streams_are_independent() -> None:
 def test_more_samples_extend_the_first_ones() -> None:
     few, many = (Draws(NOISY, samples=count, seed=1) for count in (512, 2048))
     assert np.array_equal(few.train(0, 0).work_s, many.train(0, 0).work_s)
-    assert many.blocks[-1] == slice(1536, 2048)
+    assert many.blocks(0)[-1] == slice(1536, 2048)
 
 
 def test_one_sample_suffices_when_nothing_is_random() -> None:

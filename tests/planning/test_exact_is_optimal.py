@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from elastune.model.cluster import Billing, ClusterTerms
@@ -16,6 +16,7 @@ from elastune.model.stages import Stage
 from elastune.planning.planners.exact import exact_plans, plan_exact
 from elastune.planning.prediction.plan import Workload
 from tests.planning.brute_force import MOST_PLANS, frontier_of, make_case, number_of_plans, try_all
+from tests.thoroughness import examples
 from tests.workloads import certain_workloads
 
 
@@ -24,7 +25,7 @@ def near(value: float) -> object:
 
 
 @given(certain_workloads(), st.data())
-@settings(max_examples=120)
+@examples(60, explore=120)
 def test_no_plan_is_cheaper_by_the_deadline(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -39,7 +40,7 @@ def test_no_plan_is_cheaper_by_the_deadline(workload: Workload, data: st.DataObj
 
 
 @given(certain_workloads(), st.data())
-@settings(max_examples=80)
+@examples(40, explore=80)
 def test_no_plan_is_faster_for_the_budget(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -53,7 +54,7 @@ def test_no_plan_is_faster_for_the_budget(workload: Workload, data: st.DataObjec
 
 
 @given(certain_workloads())
-@settings(max_examples=60)
+@examples(30, explore=60)
 def test_the_frontier_is_the_whole_frontier(workload: Workload) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     case = make_case(workload)
@@ -69,7 +70,7 @@ def test_the_frontier_is_the_whole_frontier(workload: Workload) -> None:
 
 
 @given(certain_workloads(), st.floats(0.2, 3.0), st.floats(0.2, 3.0))
-@settings(max_examples=60)
+@examples(30, explore=60)
 def test_it_finds_a_plan_within_both_limits_if_and_only_if_there_is_one(
     workload: Workload, tightness: float, thrift: float
 ) -> None:
@@ -89,7 +90,7 @@ def test_it_finds_a_plan_within_both_limits_if_and_only_if_there_is_one(
 
 
 @given(certain_workloads(), st.data())
-@settings(max_examples=30)
+@examples(15, explore=30)
 def test_a_fixed_cluster_holds_all_its_nodes_and_is_planned_optimally(
     workload: Workload, data: st.DataObject
 ) -> None:

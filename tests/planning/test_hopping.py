@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.errors import InvariantError
@@ -25,6 +25,7 @@ from elastune.planning.prediction.hopping import epoch_rules, manners_of
 from elastune.planning.prediction.plan import Allocation, Plan, StagePlan, Workload, hopping_allocations
 from tests.planning.hopping_workloads import hopping, hopping_plans_for
 from tests.planning.test_dag import check_agreement
+from tests.thoroughness import examples
 from tests.workloads import certain_workloads, uncertain_workloads
 
 ONE_SLOT = ClusterTerms(slots_per_node=1, max_nodes=8, price_per_hour=3600.0, minimum_charge_s=0.0)
@@ -145,21 +146,21 @@ def test_gangs_have_no_epochs() -> None:
 
 
 @given(st.data())
-@settings(max_examples=120)
+@examples(60, explore=120)
 def test_graph_and_evaluator_agree_on_every_sample(data: st.DataObject) -> None:
     workload = data.draw(hopping(uncertain_workloads()))
     check_agreement(workload, data.draw(hopping_plans_for(workload)), samples=3)
 
 
 @given(st.data())
-@settings(max_examples=80)
+@examples(40, explore=80)
 def test_graph_and_evaluator_agree_when_nothing_is_random(data: st.DataObject) -> None:
     workload = data.draw(hopping(certain_workloads()))
     check_agreement(workload, data.draw(hopping_plans_for(workload)), samples=1)
 
 
 @given(hopping(uncertain_workloads()), st.integers(1, 6))
-@settings(max_examples=80)
+@examples(40, explore=80)
 def test_more_workers_are_never_slower_while_all_trials_hop(workload: Workload, workers: int) -> None:
     weightless = replace(workload.profile, transfer_s=0.0)  # or there would be more nodes to hop to
     hopping_only = replace(workload, most_slots=1, profile=weightless)
@@ -172,7 +173,7 @@ def test_more_workers_are_never_slower_while_all_trials_hop(workload: Workload, 
 
 
 @given(hopping(uncertain_workloads()), st.integers(1, 6))
-@settings(max_examples=60)
+@examples(30, explore=60)
 def test_without_replicas_hopping_takes_the_open_shop_bound_of_every_epoch(
     workload: Workload, workers: int
 ) -> None:

@@ -15,6 +15,7 @@ from elastune.planning.infeasible import NoPlanError, Remedy
 from elastune.planning.problem import Problem
 from elastune.planning.quoting import QuoteRequest, make_quote
 
+SAMPLES = 512
 JOB = Problem(
     specs=(successive_halving(trials=32, min_iterations=1, max_iterations=50, eta=3),),
     profile=Profile(
@@ -28,7 +29,7 @@ JOB = Problem(
 
 def refusal(problem: Problem, planner: str = "exact") -> NoPlanError:
     with pytest.raises(NoPlanError) as caught:
-        make_quote(problem, QuoteRequest(planner=planner))
+        make_quote(problem, QuoteRequest(planner=planner, samples=SAMPLES))
     return caught.value
 
 
@@ -46,7 +47,9 @@ def fits(problem: Problem, remedy: Remedy, planner: str = "exact") -> bool:
     if remedy.max_nodes is not None:
         cluster = replace(cluster, max_nodes=remedy.max_nodes, fixed=False)
     return (
-        make_quote(replace(problem, limits=limits, cluster=cluster), QuoteRequest(planner=planner))
+        make_quote(
+            replace(problem, limits=limits, cluster=cluster), QuoteRequest(planner=planner, samples=SAMPLES)
+        )
         is not None
     )
 
@@ -76,7 +79,7 @@ def test_a_budget_below_the_cheapest_plan() -> None:
 
 
 def test_limits_that_can_be_kept_one_by_one_but_not_together() -> None:
-    slow = make_quote(limited(deadline_s=3000.0))
+    slow = make_quote(limited(deadline_s=3000.0), QuoteRequest(samples=SAMPLES))
     error = refusal(limited(deadline_s=700.0, budget_usd=slow.cost_quantile))
     assert error.diagnosis.binding is Limit.BUDGET
     assert "no plan that keeps the deadline is that cheap" in str(error)

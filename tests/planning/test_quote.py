@@ -81,7 +81,10 @@ def test_slots_per_trial_stay_within_their_limits() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"planner": "magic"}, "planner is 'magic'; expected one of: exact, greedy, static, naive-elastic"),
+        (
+            {"planner": "magic"},
+            "planner is 'magic'; expected one of: exact, greedy, greedy-fair, static, naive-elastic",
+        ),
         ({"objective": "joy"}, "objective is 'joy'; expected one of: cost, time"),
         ({"samples": 0}, "samples is 0; expected a whole number from 1 to 1,000,000"),
         ({"samples": "many"}, "samples is 'many'; expected a whole number"),

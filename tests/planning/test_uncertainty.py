@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from elastune.model.cluster import ClusterTerms
@@ -18,6 +18,7 @@ from elastune.planning.prediction.draws import Draws
 from elastune.planning.prediction.evaluator import Evaluator
 from elastune.planning.prediction.plan import Workload
 from tests.planning.brute_force import Tried, make_case, number_of_plans, try_all
+from tests.thoroughness import examples
 from tests.workloads import uncertain_workloads
 
 MOST_PLANS = 600
@@ -28,7 +29,7 @@ SAMPLING_ERROR = 1.02
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())
-@settings(max_examples=40)
+@examples(20, explore=40)
 def test_it_is_as_cheap_as_brute_force_on_the_same_samples(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     confidence = data.draw(st.sampled_from([0.5, 0.8, 0.95, 0.99]))
@@ -46,7 +47,7 @@ def test_it_is_as_cheap_as_brute_force_on_the_same_samples(workload: Workload, d
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())
-@settings(max_examples=40)
+@examples(20, explore=40)
 def test_it_is_as_fast_as_brute_force_for_a_budget(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -109,7 +110,7 @@ def test_the_lower_bound_holds_against_every_plan_of_a_larger_case() -> None:
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())
-@settings(max_examples=40)
+@examples(20, explore=40)
 def test_the_lower_bound_holds_whatever_plan_guides_it(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     confidence = data.draw(st.sampled_from([0.5, 0.8, 0.9, 0.95]))

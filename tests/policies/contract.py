@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -223,6 +224,99 @@ class PolicyContract:
         run.witness.check_over()
         assert run.state.ended is Ending.STOPPED
         assert run.state.best.metric == best_saved(run)
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_an_extension_at_any_time_is_used_and_no_limit_breaks(
+        self, search: Mapping[str, object], seed: int
+    ) -> None:
+        """The invariants of the trial by fire hold after every event, by the limits in force then."""
+        luck = random.Random(seed)
+        setup = prepare(TIGHT.job(search), samples=SAMPLES)
+        usual = rehearse(setup.job, setup=setup, seed=seed, faults=TIGHT.faults)
+        run = Rehearsal(setup, seed=seed, faults=TIGHT.faults)
+        run.start()
+        for _ in range(luck.randrange(1, usual.state.events)):
+            run.step()
+        granted = run.grant(longer(run)) if run.state.ended is None else False
+        while run.step():
+            pass
+        run.witness.check_over()
+        run.compare("shadow", run.shadow)
+        if granted and usual.state.ended is not Ending.COMPLETE:
+            assert run.state.iterations > usual.state.iterations
+            assert run.seconds > usual.seconds
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_a_run_that_was_cut_off_goes_on_from_its_checkpoints_after_an_extension(
+        self, search: Mapping[str, object], seed: int
+    ) -> None:
+        run = rehearse(TIGHT.job(search), seed=seed, faults=TIGHT.faults)
+        before = {number: trial.saved for number, trial in run.state.trials.items()}
+        iterations, cut = run.state.iterations, dict(run.state.changes.cut)
+        refused = run.core.refusal(longer(run))
+        if run.state.ended is Ending.COMPLETE and refused is not None:
+            assert "warm_start" in refused
+            return
+        assert run.reopen(longer(run))
+        run.witness.check_over()
+        run.compare("shadow", run.shadow)
+        assert run.state.ended is not None
+        assert run.state.iterations > iterations
+        assert all(run.state.trials[number].saved >= saved for number, saved in before.items())
+        started = {c.trial for _, c in run.commands if isinstance(c, do.Train) and c.after_iteration}
+        assert not cut or started & cut.keys() or len(run.state.trials) > len(before)
+
+    def test_a_trial_that_a_person_stops_is_over_and_the_others_go_on(
+        self, search: Mapping[str, object]
+    ) -> None:
+        run = Rehearsal(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
+        run.start()
+        while run.state.best is None:
+            run.step()
+        number = run.state.best.trial
+        request = ev.TrialStopAsked(at_s=run.body.now_s, request_id="1", trial=number, reason="enough")
+        if run.core.refusal(request) is not None:  # it is trained already
+            return
+        assert run.grant(request)
+        assert run.state.trials[number].phase is Phase.STOPPED
+        while run.step():
+            pass
+        run.witness.check_over()
+        assert run.state.trials[number].phase is Phase.STOPPED
+        assert run.wishes_for_the_dead == []
+        assert run.state.best.metric == best_saved(run)
+
+    def test_more_trials_and_configurations_are_used_or_refused_with_a_reason(
+        self, search: Mapping[str, object]
+    ) -> None:
+        run = Rehearsal(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
+        run.start()
+        while run.state.best is None:
+            run.step()
+        config = ev.ConfigAdded(at_s=run.body.now_s, request_id="1", config={"x": 0.987})
+        more = ev.RunExtended(at_s=run.body.now_s, request_id="2", more_trials=3)
+        refused = [run.core.refusal(config), run.core.refusal(more)]
+        granted = run.grant(config), run.grant(more)
+        usual = rehearse(WORLDS["calm"].job(search))
+        while run.step():
+            pass
+        assert [why is None for why in refused] == list(granted)
+        assert all(why is None or len(why) > 20 for why in refused)
+        given = [trial for trial in run.state.trials.values() if trial.config["x"] == 0.987]
+        assert len(given) == granted[0]
+        assert len(run.state.trials) >= len(usual.state.trials) + 3 * granted[1]
+
+
+TIGHT = World(
+    {"deadline": 140.0, "budget": 2.8, "profile__iteration": NOISE, "cluster__max_nodes": 2, **BY_THE_SECOND},
+    Faults(nodes=NodeFaults(straggler=0.7, straggler_factor=4.0)),  # a plan that fits is cut off, too
+    endings=IN_TIME | IN_MONEY,
+)
+
+
+def longer(run: Rehearsal) -> ev.RunExtended:
+    """Much more time and money."""
+    return ev.RunExtended(at_s=run.body.now_s, request_id="longer", deadline_s=500.0, budget_usd=10.0)
 
 
 def checks_progress(run: Rehearsal, before: Progress | None) -> Progress:

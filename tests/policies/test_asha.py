@@ -81,27 +81,43 @@ class TestRungs:
             (2, 3, 3, [2, 3]),
             (4, 4, 3, [4]),
             (1, 50, 4, [1, 4, 16, 50]),
+            (1, 12, 1.5, [1, 2, 3, 5, 7, 11, 12]),  # 1 and 1.5 are one level
+            (100, 121, 1.1, [100, 110, 121]),  # 100 * 1.1 ** 2 is 121.00000000000001
         ],
     )
     def test_levels_grow_by_eta_up_to_the_last(
-        self, low: int, high: int, eta: int, levels: list[int]
+        self, low: int, high: int, eta: float, levels: list[int]
     ) -> None:
         assert rung_levels(low, high, eta) == levels
 
-    @given(values=st.lists(st.integers(0, 30), min_size=1, max_size=30), eta=st.integers(2, 4))
+    @given(low=st.integers(1, 40), times=st.integers(1, 100), hundredths=st.integers(101, 500))
+    def test_levels_are_distinct_and_rounded_down_exactly(
+        self, low: int, times: int, hundredths: int
+    ) -> None:
+        """Against whole numbers: eta is a count of hundredths."""
+        high, expected, power = low * times, [], 0
+        while low * hundredths**power < high * 100**power:
+            expected.append(low * hundredths**power // 100**power)
+            power += 1
+        assert rung_levels(low, high, hundredths / 100) == [*dict.fromkeys(expected), high]
+
+    @given(
+        values=st.lists(st.integers(0, 30), min_size=1, max_size=30),
+        tenths=st.sampled_from([11, 15, 20, 25, 30, 33, 40]),
+    )
     def test_only_the_best_part_of_those_that_came_is_promoted_and_each_once(
-        self, values: list[int], eta: int
+        self, values: list[int], tenths: int
     ) -> None:
         """Against a sort of everything after every arrival."""
-        rung, promoted = Rung(1), set()
+        rung, promoted, eta = Rung(1), set(), tenths / 10
         for number, value in enumerate(values):
             rung.record(float(value), TrialId(number))
             while (trial := rung.promote(eta)) is not None:
-                best = sorted((values[i], i) for i in range(number + 1))[: (number + 1) // eta]
+                best = sorted((values[i], i) for i in range(number + 1))[: (number + 1) * 10 // tenths]
                 assert trial in {i for _, i in best}
                 assert trial not in promoted
                 promoted.add(trial)
-            best = sorted((values[i], i) for i in range(number + 1))[: (number + 1) // eta]
+            best = sorted((values[i], i) for i in range(number + 1))[: (number + 1) * 10 // tenths]
             assert {i for _, i in best} <= promoted, "somebody who deserves it waits"
 
 

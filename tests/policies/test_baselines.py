@@ -185,8 +185,9 @@ class TestEHyperband:
         assert sum(r.slots for r in first) <= 8
 
     def test_too_little_says_so(self) -> None:
+        search = {"algorithm": "e-hyperband", "min_round": "1m"}
         with pytest.raises(InfeasibleError, match="e-hyperband: the limits leave no room"):
-            prepare(job_of(**PLAIN, search={"algorithm": "e-hyperband"}, deadline="50s"), samples=16)
+            prepare(job_of(**PLAIN, search=search, deadline="50s"), samples=16)
 
 
 def test_trials_that_failed_are_replaced_in_a_population() -> None:

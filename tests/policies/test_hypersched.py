@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+import elastune
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.core.commands import Ending
@@ -144,3 +145,12 @@ def test_a_budget_without_a_deadline_is_time_too() -> None:
 def test_the_entrance_can_be_a_number_or_a_word() -> None:
     assert HyperSched(HyperSchedSearch.model_validate({"entrance": 0.5})).options.entrance == 0.5
     assert HyperSched(HyperSchedSearch()).options.entrance == "deadline"
+
+
+def test_it_ends_if_the_last_trial_is_stopped_before_it_has_begun() -> None:
+    """A trial was promoted and, by the result of another, paused again while its gang started."""
+    cluster = {"nodes": 1, "slots_per_node": 2, "price_per_hour": 1}
+    search = {"algorithm": "hypersched", "trials": 27, "max_iterations": 27}
+    job = {"trainable": "synthetic:hypersched", "profile": {"iteration": "300ms"}, "search": search}
+    for seed in range(10):
+        assert elastune.simulate({**job, "cluster": cluster}, seed=seed).ending is Ending.COMPLETE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from elastune.core import commands as do
@@ -9,14 +11,17 @@ from elastune.core.commands import Ending
 from elastune.errors import InfeasibleError, JobError
 from elastune.job.job import Job
 from elastune.job.search_options import SeerSearch
+from elastune.model.distributions import Constant
 from elastune.model.ids import TrialId
+from elastune.policies.costs import RoundCosts
 from elastune.policies.seer import Seer, SeerOptions, outline
 from elastune.setup.run_setup import RunSetup, prepare
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
 
 # Section 3.4: ten minutes, 80 slot minutes, nothing but training; one slot costs a dollar a minute.
+SEARCH = {"algorithm": "seer", "eta": 2, "spend_leftover": False, "elimination": "bracket"}
 LETTER: dict[str, object] = {
-    "search": {"algorithm": "seer", "eta": 2, "spend_leftover": False, "elimination": "bracket"},
+    "search": {**SEARCH, "min_round": "1m"},
     "deadline": "10m",
     "budget": 80,
     "profile": {"iteration": 1.0},
@@ -160,10 +165,22 @@ def test_options_that_no_seer_has_are_refused_by_the_job() -> None:
 
 def test_the_options_are_read() -> None:
     seer = Seer(SeerSearch.model_validate({"eta": 3, "min_round": 5.0}))
-    assert (seer.eta, seer.nu, seer.min_round_s, seer.spend_leftover, seer.by_bracket) == (
-        3,
-        2,
-        5.0,
-        True,
-        False,
-    )
+    assert (seer.eta, seer.nu, seer.spend_leftover, seer.by_bracket) == (3, 2, True, False)
+
+
+def test_without_min_round_the_first_round_is_an_iteration_of_the_profile() -> None:
+    setup = prepare(job_of(**{**LETTER, "search": SEARCH}), samples=16)
+    slow = prepare(job_of(**{**LETTER, "search": SEARCH, "profile": {"iteration": "2m"}}), samples=16)
+    plans = [Seer(options_of(each)).find_plan(each.terms) for each in (setup, slow)]
+    assert plans[0].shape.first_round < 60.0
+    assert plans[0].shape.trials > 12
+    assert plans[1].shape.first_round >= 120.0
+
+
+def test_a_round_is_long_enough_for_slow_trials_and_longer_than_what_lies_between() -> None:
+    profile = {"iteration": {"mean": "1s", "sd": "250ms"}, "spread": 0.5, "startup": "2s"}
+    terms = prepare(job_of(**{**LETTER, "profile": profile}), samples=16).terms
+    costs = RoundCosts.of(terms)
+    assert costs.shortest_round_s(1) == pytest.approx(4 * costs.move_s) == pytest.approx(8.0)
+    quick = replace(costs, profile=replace(costs.profile, startup=Constant(0.0)))
+    assert quick.shortest_round_s(1) == pytest.approx(1.5 * 2.0, rel=1e-3)

@@ -177,6 +177,17 @@ class ProviderContract:
         assert answer.open == 0
         assert list(answer.granted) == nodes(survey)
 
+    def test_another_limit_of_nodes_holds_from_then_on(self, stage: Stage) -> None:
+        provider = stage.provider(room=4)
+        provider.limit_nodes(1)
+        provider.request("a", 2)
+        first = status(stage.settle(provider), "a")
+        assert (len(first.granted), first.refused) == (1, 1)
+        assert "at most 1 node" in first.reason
+        provider.limit_nodes(3)
+        provider.request("b", 2)
+        assert len(status(stage.settle(provider), "b").granted) == 2
+
     def test_released_room_can_be_had_again(self, stage: Stage) -> None:
         provider = stage.provider(room=1)
         provider.request("a", 1)

@@ -143,10 +143,48 @@ with AttachedProvider(setting, {cluster.address!r}) as provider:
     print(len(provider.survey().machines), ray.is_initialized())
 print(ray.is_initialized())
 """
+    assert run_script(script).split() == ["1", "True", "False"]
+
+
+def run_script(script: str) -> str:
+    """In a process of its own: its standard output."""
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-    assert done.stdout.split() == ["1", "True", "False"], done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_messages_of_ray_are_logged_and_not_printed(cluster: LocalProvider) -> None:
+    """Also the last ones, which come when everything else is closed already."""
+    script = f"""
+import logging, threading
+import ray
+from ray._private import worker
+from ray._private.utils import publish_error_to_driver
+from elastune.providers.ray_cluster import RayMembership
+original, logged = worker.print_to_stdstream, threading.Event()
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        if "a raylet is gone" in record.getMessage():
+            logged.set()
+
+logging.getLogger("elastune.ray").addHandler(Handler())
+logging.getLogger("elastune.ray").setLevel("INFO")
+shutdown = ray.shutdown
+
+def message_and_shutdown():
+    # Ray's thread subscribes some time after `ray.init`: what was published before is lost.
+    while not logged.wait(0.05):
+        publish_error_to_driver("raylet", "a raylet is gone", worker.global_worker.gcs_client)
+    shutdown()
+
+ray.shutdown = message_and_shutdown
+RayMembership({cluster.address!r}).leave()
+print("restored:", worker.print_to_stdstream is original)
+"""
+    assert run_script(script) == "restored: True\n"
 
 
 @pytest.mark.parametrize("address", ["nonsense", "ray://127.0.0.1:10001", "127.0.0.1:many"])

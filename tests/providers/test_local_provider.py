@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from elastune.core.events import NodeLost
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import NodeId
+from elastune.providers.local.link import WORKER_NICENESS
 from elastune.providers.local.processes import NODE, sweep, tagged
 from elastune.providers.local.provider import LocalProvider
 from elastune.providers.local.roster import Roster
@@ -87,12 +88,16 @@ def raylet_of(node: NodeId) -> int:
     return min(tagged(NODE, node))
 
 
-def where_am_i(provider: LocalProvider, node: NodeId) -> str:
+def on_node(provider: LocalProvider, node: NodeId, work: Callable[[], Any]) -> Any:
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         provider.ray_node(node), soft=False
     )
-    task = ray.remote(num_cpus=1)(lambda: os.environ["ELASTUNE_NODE"])
-    return str(ray.get(task.options(scheduling_strategy=strategy).remote(), timeout=PATIENCE_S))
+    task = ray.remote(num_cpus=1)(work)
+    return ray.get(task.options(scheduling_strategy=strategy).remote(), timeout=PATIENCE_S)
+
+
+def where_am_i(provider: LocalProvider, node: NodeId) -> str:
+    return str(on_node(provider, node, lambda: os.environ["ELASTUNE_NODE"]))
 
 
 @pytest.fixture(scope="module")
@@ -165,10 +170,11 @@ def test_the_fleet_grows_and_shrinks_exactly(provider: LocalProvider) -> None:
     wait_until(lambda: tagged(NODE, first) == ())
 
 
-def test_work_runs_on_the_node_it_is_meant_for(provider: LocalProvider) -> None:
+def test_work_runs_on_the_node_it_is_meant_for_and_behind_the_driver(provider: LocalProvider) -> None:
     provider.request("a", 2)
     for node in nodes(settle(provider)):
         assert where_am_i(provider, node) == node
+        assert on_node(provider, node, lambda: os.nice(0)) == min(os.nice(0) + WORKER_NICENESS, 19)
 
 
 def test_a_node_offers_its_slots_whatever_the_machine_has(provider: LocalProvider) -> None:

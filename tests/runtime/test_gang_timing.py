@@ -16,6 +16,7 @@ from tests.runtime.workshop import T0, Workshop, lease, profile, seats
 
 REVOKE = do.Revoke(trial=T0, generation=1)
 PAUSE = do.Pause(trial=T0, generation=1)
+SAVE = do.Pause(trial=T0, generation=1, stay=True)
 STOP = do.Stop(trial=T0, generation=1)
 
 
@@ -51,6 +52,29 @@ def test_a_lease_is_startup_iterations_and_save() -> None:
         24.0,
         34.0,
     ]
+
+
+def test_a_gang_that_stays_goes_on_without_a_start() -> None:
+    shop = Workshop(profile(startup_s=4.0, save_s=3.0, transfer_s=2.0))
+    shop.tell(lease(2))
+    shop.tell(SAVE, at_s=30.0)
+    shop.tell(lease(4, after=2), at_s=100.0)
+    shop.tell(PAUSE, at_s=130.0)
+    assert shop.log() == [
+        (4.0, "trial 0 trains"),
+        (24.0, "trial 0 waits, reached 1..2"),
+        (35.0, "trial 0 is saved and stays"),
+        (120.0, "trial 0 waits, reached 3..4"),
+        (135.0, "trial 0 is saved"),
+    ]
+
+
+def test_a_gang_that_is_stopped_amid_its_save_is_not_heard_of_again() -> None:
+    shop = Workshop(profile(save_s=3.0))
+    shop.tell(lease(1))
+    shop.tell(SAVE, at_s=20.0)
+    shop.tell(STOP, at_s=21.0)
+    assert shop.log() == [(0.0, "trial 0 trains"), (10.0, "trial 0 waits, reached 1..1")]
 
 
 def test_a_checkpoint_travels_only_if_there_is_one() -> None:

@@ -6,8 +6,8 @@ import json
 
 from optuna.distributions import CategoricalDistribution
 
-from elastune.space.sampler import Configuration
-from elastune.space.space import Distribution, Domain, Scalar, Space
+from elastune.model.configuration import Configuration, Scalar
+from elastune.space.space import Distribution, Domain, Space
 
 
 def active_names(space: Space, config: Configuration) -> set[str]:
@@ -26,9 +26,11 @@ def active_names(space: Space, config: Configuration) -> set[str]:
 
 def assert_inside(space: Space, config: Configuration) -> None:
     assert json.loads(json.dumps(config)) == config
-    assert set(config) == active_names(space, config)
-    assert list(config) == [name for name in space.entries if name in config]
-    for name, value in config.items():
+    flat = space.flat(config)
+    assert space.nested(flat) == config
+    assert set(flat) == active_names(space, flat)
+    assert list(flat) == [name for name in space.entries if name in flat]
+    for name, value in flat.items():
         entry = space.entries[name]
         if isinstance(entry, Domain):
             assert_in_distribution(entry.distribution, value)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elastune.model.configuration import Configuration
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
-from elastune.space.sampler import Configuration
 from elastune.space.space import Condition, Space, SpaceError
 from tests.space.inside import assert_inside
 from tests.space.spaces import conditional_spaces
@@ -124,7 +124,8 @@ def test_a_grid_with_too_many_branches_says_so() -> None:
         ({"x": {"int": [0, 1], "when": {}}}, "space.x.when is {}; expected conditions by name"),
         ({"y": ["a"], "x": {"int": [0, 1], "when": {"y": []}}},
          "space.x.when.y is []; expected a value, or a list of values"),
-        ({"y": ["a"], "x": {"int": [0, 1], "when": {"y": [[1]]}}}, "space.x.when.y is [1]; expected text"),
+        ({"y": ["a"], "x": {"int": [0, 1], "when": {"y": [[1]]}}},
+         "space.x.when.y is '[1]', which is impossible: y is one of: a"),
     ],
 )  # fmt: skip
 def test_a_condition_that_cannot_be_is_refused(written: object, message: str) -> None:

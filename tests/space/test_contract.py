@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from elastune.model.configuration import Configuration
 from elastune.model.metric import Mode
 from elastune.space.given_configurations import StartingSampler, TableSampler
 from elastune.space.model_sampler import ModelSampler
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
-from elastune.space.sampler import Configuration, Sampler
+from elastune.space.sampler import Sampler
 from elastune.space.space import SpaceError
 from tests.space.inside import assert_inside
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastune.errors import JobError
+from elastune.model.configuration import Configuration
 from elastune.model.metric import Mode
 from elastune.space.function_space import FunctionSpace, SuggestingTrial
 from elastune.space.model_sampler import Evidence, Model, ModelSampler
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import RandomSampler
-from elastune.space.sampler import Configuration
 from elastune.space.space import Space
 from tests.space.inside import assert_inside
 from tests.space.spaces import conditional_spaces

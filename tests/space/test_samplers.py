@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution
 
+from elastune.model.configuration import Configuration
 from elastune.space.given_configurations import TableSampler
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, RandomSampler
-from elastune.space.sampler import Configuration, Sampler
+from elastune.space.sampler import Sampler
 from elastune.space.space import Space, SpaceError
 from tests.space.spaces import spaces
 
@@ -24,11 +25,12 @@ ROWS: list[Configuration] = [{"lr": 0.1, "act": "relu"}, {"lr": 0.2, "act": "tan
 
 
 def assert_inside(space: Space, config: Configuration) -> None:
-    assert list(config) == list(space.entries)
     assert json.loads(json.dumps(config)) == config
-    assert {name: config[name] for name in space.constants} == space.constants
+    flat = space.flat(config)
+    assert list(flat) == list(space.entries)
+    assert {name: flat[name] for name in space.constants} == space.constants
     for name, distribution in space.distributions.items():
-        value = config[name]
+        value = flat[name]
         if isinstance(distribution, CategoricalDistribution):
             assert any(value == choice and type(value) is type(choice) for choice in distribution.choices)
         else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from elastune.model.configuration import Configuration
 from elastune.space.function_space import FunctionSpace, SuggestingTrial
 from elastune.space.given_configurations import StartError, StartingSampler, TableSampler, check_starts
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, RandomSampler
-from elastune.space.sampler import Configuration
 
 SPACE = parse_space(
     {

@@ -52,7 +52,8 @@ class Crew:
 
     def _hire(self) -> None:
         ours, theirs = _CONTEXT.Pipe()
-        process = _CONTEXT.Process(target=_serve, args=(len(self.pipes), theirs), daemon=True)
+        # Not a daemon: a DataLoader starts processes of its own.
+        process = _CONTEXT.Process(target=_serve, args=(len(self.pipes), theirs))
         process.start()
         theirs.close()
         self.processes.append(process)

@@ -11,11 +11,13 @@ import pytest
 import torch
 
 import elastune
+from elastune.checkpoints.encoding import decode, encode
 from elastune.errors import InvariantError, JobError
 from elastune.training.groups import Solo
 from elastune.training.recipe import open_recipe
 from elastune.training.running import Training
 from elastune.training.trainable import Trainable
+from elastune.training.unsaved import is_no_model
 from elastune.training.worker import Worker, make_worker
 
 Config = Mapping[str, Any]
@@ -171,15 +173,108 @@ def test_a_bare_number_needs_the_name_of_the_metric() -> None:
 # Saving.
 
 
-def test_a_function_that_yields_metrics_alone_cannot_be_saved_and_is_told_how() -> None:
-    worker, training = start(giving({"accuracy": 0.5}))
-    for _ in range(2):
-        with pytest.raises(
-            JobError, match=r"digits.py:Digits cannot be saved: .* expected `yield metrics, save`"
-        ):
-            training.save()
-        if worker.iteration == 0:
-            steps(worker, training, 1, 1)
+class Steps:
+    """Neither saves nor loads."""
+
+    def setup(self, config: dict[str, Any], worker: Worker) -> None:
+        self.config = config
+
+    def step(self) -> float:
+        return 0.5
+
+
+class Inherited(Trainable):
+    def setup(self, config: Config, worker: Worker) -> None: ...
+    def step(self) -> float:
+        return 0.5
+
+
+def unread(config: Config, worker: Worker, state: Any) -> Iterator[object]:
+    yield {"accuracy": 0.5}
+
+
+def without_state(config: Config, worker: Worker) -> Iterator[float]:
+    yield 0.5
+
+
+def without_worker(config: Config) -> Iterator[float]:
+    yield 0.5
+
+
+def returned(config: Config) -> float:
+    return 0.5
+
+
+def returned_by_worker(config: Config, worker: Worker) -> dict[str, float]:
+    return {"accuracy": 0.5 + worker.rank}
+
+
+UNSAVED = (Steps, Inherited, unread, without_state, without_worker, returned, returned_by_worker)
+
+
+@pytest.mark.parametrize("user", UNSAVED)
+def test_the_checkpoint_of_what_cannot_be_saved_says_what_it_is(user: Any) -> None:
+    recipe = open_recipe(user, name="cv.py:forest", metric="accuracy")
+    assert not recipe.saves
+    worker, training = start(user, {"depth": 3}, metric="accuracy")
+    steps(worker, training, 1, 1)
+    state = decode(encode(training.save()))
+    assert is_no_model(state)
+    assert state["config"] == {"depth": 3}
+    assert state["metrics"] == {"accuracy": 0.5}
+    assert state["iteration"] == 1
+    assert "has no save; train it again with this config" in state["why"]
+
+
+def test_what_can_continue_is_told_from_what_cannot() -> None:
+    class Declared(Counter):
+        saves = False
+
+    assert open_recipe(Counter, name="x").saves
+    assert open_recipe(counting, name="x").saves
+    assert not open_recipe(Declared, name="x").saves
+
+
+def test_functions_without_a_worker_and_single_calls_get_one_slot() -> None:
+    alone = [
+        open_recipe(user, name="x").most_slots for user in (without_worker, returned, returned_by_worker)
+    ]
+    assert alone == [1, 1, 1]
+    assert open_recipe(without_state, name="x").most_slots is None
+
+
+def test_a_function_that_returns_is_trained_by_one_call() -> None:
+    assert steps(*start(returned, metric="accuracy"), 1, 2) == [{"accuracy": 0.5}, None]
+
+
+def test_a_fidelity_tells_a_function_how_much_to_train() -> None:
+    calls: list[tuple[int, float]] = []
+
+    def forest(config: Config) -> float:
+        calls.append((config["trees"], random.random()))
+        return float(config["trees"] + config["limit"])
+
+    worker, training = start(forest, metric="accuracy", fidelity="trees")
+    for worker.iteration in (3, 9):
+        assert training.step() == {"accuracy": 3.0 + worker.iteration}
+    assert [trees for trees, _ in calls] == [3, 9]
+    assert calls[0][1] == calls[1][1], "every call begins with the same random numbers"
+
+
+def test_an_optional_argument_of_another_name_keeps_its_default() -> None:
+    def forest(config: Config, verbose: bool = False) -> float:
+        return float(verbose)
+
+    def yielding(config: Config, worker: Worker, trees: int = 5) -> Iterator[float]:
+        yield float(trees)
+
+    assert steps(*start(forest, metric="a"), 1, 1) == [{"a": 0.0}]
+    assert steps(*start(yielding, metric="a"), 1, 1) == [{"a": 5.0}]
+
+
+def test_a_call_that_returns_nothing_is_told() -> None:
+    with pytest.raises(JobError, match=r"digits.py:Digits returned nothing; expected its metrics"):
+        steps(*start(lambda config: None, metric="a"), 1, 1)
 
 
 @pytest.mark.parametrize("yielded", [({"a": 1.0}, {"state": 1}), ({"a": 1.0}, print, 3), ()])
@@ -221,8 +316,10 @@ def test_a_gang_that_makes_no_sense_is_refused() -> None:
 
 class Unfinished(Trainable):
     def setup(self, config: Config, worker: Worker) -> None: ...
-    def step(self) -> float:
-        return 1.0
+
+
+class SaveStyle(Steps):
+    def save_checkpoint(self) -> object: ...
 
 
 class RayStyle(Counter):
@@ -243,7 +340,11 @@ def returning(config: Config, worker: Worker, state: Any) -> float:
     return 1.0
 
 
-def simulated(config: Config) -> Iterator[float]:
+def simulated(config: Config, iteration: int) -> float:
+    return 1.0
+
+
+def demanding(config: Config, worker: Worker, state: Any, data: Any) -> Iterator[float]:
     yield 1.0
 
 
@@ -254,10 +355,9 @@ async def waiting(config: Config, worker: Worker, state: Any) -> AsyncIterator[f
 @pytest.mark.parametrize(
     ("user", "message"),
     [
-        (
-            Unfinished,
-            "x: the class has no method save and no load; expected a class with setup(config, worker)",
-        ),
+        (Unfinished, "x: the class has no method step; expected a class with setup(config, worker)"),
+        (SaveStyle, "x: the class has no method save and no load; expected a class with setup"),
+        (SaveStyle, "did you mean 'save_checkpoint'?"),
         (
             RayStyle,
             "x: the class has no method save; expected a class with setup(config, worker), step(), save()",
@@ -268,12 +368,10 @@ async def waiting(config: Config, worker: Worker, state: Any) -> AsyncIterator[f
         (Counter(), "x: this is an object of Counter; expected a class"),
         (Counter(), "; give the class Counter itself"),
         (3, "x: this is an object of int; expected a class with"),
-        (returning, "x: this function has no yield; expected a class with"),
-        (returning, "functions f(config, iteration) and f(config) can only be simulated"),
-        (
-            simulated,
-            "x: cannot be called as f(config, worker, state): too many positional arguments; expected",
-        ),
+        (returning, "x: this function has no yield, and cannot be called as f(config, worker): missing a"),
+        (simulated, "x: the second argument of this function is iteration, and it has no yield; expected"),
+        (simulated, "functions f(config, iteration) can only be simulated"),
+        (demanding, "x: cannot be called as f(config, worker, state): missing a required argument: 'data'"),
         (waiting, "x: this is an async function; expected"),
     ],
 )
@@ -281,6 +379,12 @@ def test_what_cannot_be_trained_is_told_before_it_is_tried(user: object, message
     with pytest.raises(JobError) as caught:
         open_recipe(user, name="x")
     assert message in str(caught.value)
+
+
+def test_a_fidelity_is_refused_for_what_trains_step_by_step() -> None:
+    for user, kind in ((Counter, "class"), (counting, "generator function")):
+        with pytest.raises(JobError, match=f"this is a {kind}, .* remove `fidelity` from the job"):
+            open_recipe(user, name="x", fidelity="epochs")
 
 
 def test_static_methods_and_objects_that_can_be_called_are_fine() -> None:

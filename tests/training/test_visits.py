@@ -16,9 +16,10 @@ from torch.nn import functional
 from elastune.checkpoints.encoding import decode, encode
 from elastune.training.groups import Solo
 from elastune.training.recipe import open_recipe
+from elastune.training.seeding import seed_libraries, shuffled
 from elastune.training.trainable import Trainable
 from elastune.training.visits import MetricTally
-from elastune.training.worker import Worker, make_worker, seed_libraries, shuffled
+from elastune.training.worker import Worker, make_worker
 
 SEED, BATCH = 11, 8
 ROWS = (20, 34, 8, 27)

@@ -20,8 +20,9 @@ from elastune.runtime.ray.messages import Form, GangId, GangTerms
 from elastune.runtime.ray.visitor import train_together
 from elastune.training.groups import Group
 from elastune.training.recipe import open_recipe
+from elastune.training.seeding import seed_libraries, shuffled
 from elastune.training.trainable import Trainable
-from elastune.training.worker import Worker, make_worker, seed_libraries, shuffled
+from elastune.training.worker import Worker, make_worker
 from tests.training.gangs import Crew
 
 SEED, EPOCHS = 11, 3

@@ -42,7 +42,9 @@ def test_a_job_with_two_limits_and_no_search_is_seers() -> None:
 
 
 def test_the_keys_that_programs_rely_on() -> None:
-    data = json.loads(json.dumps(quoted(search={"algorithm": "seer", "eta": 2}).to_dict()))
+    data = json.loads(
+        json.dumps(quoted(search={"algorithm": "seer", "eta": 2, "min_round": "60s"}).to_dict())
+    )
     assert (data["policy"], data["rounds"]) == ("seer", 3)
     assert data["first_round_seconds"] == pytest.approx(85.714, abs=1e-3)
     assert [(b["slots_per_trial"], b["trials"]) for b in data["brackets"]] == [(1, 8), (2, 4)]
@@ -78,7 +80,8 @@ def test_slots_that_do_not_help_are_pointed_out() -> None:
 
 
 def test_a_round_shorter_than_an_iteration_is_pointed_out() -> None:
-    assert "the first round is shorter than an iteration" in shown(quoted(profile={"iteration": "5m"}))
+    short = quoted(search={"algorithm": "seer", "min_round": "60s"}, profile={"iteration": "5m"})
+    assert "the first round is shorter than an iteration" in shown(short)
 
 
 def test_nothing_in_time_is_told() -> None:

@@ -83,7 +83,7 @@ def test_text_of_users_is_no_markup() -> None:
     job = {**HYPERBAND, "trainable": train, "metric": "accuracy", "space": {"x": {"float": [0, 1]}}}
     text = shown(render_campaign(elastune.simulate_many(job)))
     assert "ValueError: [bold]bad shape [3, 4][/bold]" in text
-    assert "failed: no trial is left" in text
+    assert "failed: the first 5 trials all failed alike" in text
     assert "none: no trial has a checkpoint" in text
 
 

@@ -8,6 +8,7 @@ present ones count; a learning rate that a schedule has changed since is changed
 from __future__ import annotations
 
 import importlib.util
+import os
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
@@ -80,6 +81,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def this_machine(slots: int | None = None, *, cpus: int = 1) -> dict[str, Any]:
+    """The `cluster` of a script that names none: this computer, with a slot for each `cpus` of its cores."""
+    cores = os.cpu_count() or 1
+    count = max(1, cores // cpus) if slots is None or slots < 1 else slots
+    return {"cluster": {"nodes": 1, "slots_per_node": count, "price_per_hour": 0}}
 
 
 Options: TypeAlias = list[dict[str, Any]]

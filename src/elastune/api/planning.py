@@ -10,8 +10,9 @@ from elastune.api.arguments import AnyJob, as_job, whole
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose
+from elastune.job.search import DECLARED
 from elastune.model.limits import Objective
-from elastune.planning.planners.registry import DEFAULT_PLANNER, PLANNERS
+from elastune.planning.planners.registry import DEFAULT_PLANNER
 from elastune.planning.quote import Quote
 from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
 from elastune.wording import either
@@ -35,7 +36,7 @@ _FOR_PLANS: dict[str, tuple[object, ...]] = {
 def plan(
     job: AnyJob,
     *,
-    planner: str = DEFAULT_PLANNER,
+    planner: str | None = None,
     objective: Objective | str | None = None,
     samples: int = DEFAULT_SAMPLES,
     seed: int = 0,
@@ -46,18 +47,20 @@ def plan(
 
     `job` is a `Job`, a mapping with its keys, or the path of a YAML file. `objective` is `cost` (least cost
     by the deadline) or `time` (least time for the budget); without it, cost unless the job has only a budget.
-    Raises `JobError` if the job is wrong and `InfeasibleError` if no plan keeps its limits. `quote` also
-    prices searches that decide while they run.
+    `planner` is one of `PlannerName`, such as `exact` or `static`; without it, the job's own.
+    Raises `JobError` if the job is wrong or has no profile, and `InfeasibleError` if no plan keeps its
+    limits. Nothing is measured here: `measured(job)` in `elastune.api.profiling` returns the job with a
+    profile, kept or measured now. `quote` also prices searches that decide while they run.
     """
+    given = as_job(job).with_planner(planner)
     request = QuoteRequest(
-        planner=_known_planner(planner),
+        planner=given.planner,
         objective=_objective(objective),
         samples=whole("samples", samples, 1, MOST_SAMPLES),
         seed=whole("seed", seed, 0, MOST_SEED),
         frontier=frontier,
         compare=compare,
     )
-    given = as_job(job)
     return _best_kind(given, lambda each: _planned(each, request))
 
 
@@ -72,7 +75,12 @@ def _planned(given: Job, request: QuoteRequest) -> Quote:
         from elastune.setup.run_setup import with_price  # noqa: PLC0415
 
         given = with_price(given)
-    planned = replace(make_quote(given.to_problem(), request), why=str(choose(given)), stop_when=stop_when)
+    problem = given.to_problem()
+    if given.profile.speeds and given.trainable is not None:
+        from elastune.setup.run_setup import SetupPurpose, tuning_of, with_known_speeds  # noqa: PLC0415
+
+        problem = with_known_speeds(problem, tuning_of(given, SetupPurpose.QUOTE), given.seed)
+    planned = replace(make_quote(problem, request), why=str(choose(given)), stop_when=stop_when)
     if is_settled:
         return planned
     from elastune.runs.quoting import with_risk  # noqa: PLC0415  loads all that a run needs
@@ -104,18 +112,12 @@ def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
     if asked:
         name = given.search.algorithm
         raise JobError(
-            f"{either(asked)} is for declared searches (sha, hyperband); {name} decides while it runs and "
-            "has no plans to choose from"
+            f"{either(asked)} is for declared searches ({either(DECLARED)}); {name} decides while it runs "
+            "and has no plans to choose from"
         )
     from elastune.runs.quoting import quote_policy  # noqa: PLC0415  loads all that a run needs
 
     return _best_kind(given, quote_policy)
-
-
-def _known_planner(name: str) -> str:
-    if name not in PLANNERS:
-        raise JobError(f"planner is {name!r}; expected one of: {', '.join(PLANNERS)}")
-    return name
 
 
 def _objective(objective: Objective | str | None) -> Objective | None:

@@ -155,6 +155,7 @@ def _run_figures(run_report: RunReport) -> dict[str, object]:
         "run": record.run,
         "name": record.name,
         "policy": standing.policy,
+        "planner": standing.planner,
         "seed": record.seed,
         "state": run_report.status.state.value,
         "metric": standing.metric,

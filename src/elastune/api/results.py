@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 from elastune.api.simulating import RUNS_FOLDER
 from elastune.errors import JobError
 from elastune.exports.files import WRITERS, to_frame, write_tables
+from elastune.history.result import BestTrial
 from elastune.history.trial_tables import Columns, row_columns, trial_columns
 from elastune.history.trials import in_order, without_lost
 from elastune.journal.run_folders import FoundRun, find_run
-from elastune.runs.results import Results, read_results, read_rows
+from elastune.runs.results import Results, find_best, find_model, read_results, read_rows
+from elastune.runs.trial_logs import TrialLog, find_log
 from elastune.wording import did_you_mean, either
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-FORMATS = (*WRITERS, "tensorboard", "mlflow")
+FORMATS = (*WRITERS, "tensorboard", "mlflow", "wandb")
 WHATS = ("trials", "rows", "both")
 
 
@@ -40,6 +42,24 @@ class LoadedRun:
     def path(self) -> Path:
         """The folder of the run."""
         return self.found.folder.path
+
+    @property
+    def best(self) -> BestTrial | None:
+        """The best model so far, with its configuration, metric, iterations and checkpoint, as in the result
+        of `tune`: the best value of the metric that has a checkpoint. None: there is no checkpoint yet."""
+        return find_best(self.found)
+
+    def model(self, trial: int | str = "best") -> BestTrial:
+        """The best model, or the newest kept checkpoint of a trial, to `load` or to `export` it."""
+        text = str(trial)
+        if text.isdigit():
+            return find_model(self.found, int(text))
+        if text != "best":
+            raise JobError(f"trial is {trial!r}; expected the number of a trial, or best")
+        best = self.best
+        if best is None:
+            raise JobError(f"run {self.run} has no checkpoint yet, and so no best model")
+        return best
 
     def trials(self) -> pd.DataFrame:
         """A row for each trial: state, results, time and cost, and its hyperparameters as `config/<name>`.
@@ -72,8 +92,9 @@ class LoadedRun:
 
         `format` is `csv`, `json` or `parquet` (files `trials` and `rows` in the folder `to`; existing ones
         are replaced only with `force`), `tensorboard` (event files under the folder `to`, which replace those
-        of the same run), or `mlflow` (`to` is the tracking URI; an earlier export is continued). For MLflow,
-        `experiment` is the experiment's name, and `checkpoint` stores the best model.
+        of the same run), `mlflow` (`to` is the tracking URI; an earlier export is continued), or `wandb`
+        (its files go to `wandb` in the folder `to`). `experiment` is the experiment of MLflow or the project
+        of W&B; `checkpoint` stores the best model in MLflow.
         """
         _check(format, what, to)
         results = read_results(self.found)
@@ -81,6 +102,8 @@ class LoadedRun:
             return (_to_tensorboard(results, self._home(to, "tensorboard")),)
         if format == "mlflow":
             return (_to_mlflow(results, to, experiment, with_checkpoint=checkpoint),)
+        if format == "wandb":
+            return (_to_wandb(results, self.path if to is None else Path(to), experiment),)
         folder = self._home(None, "export") if to is None else Path(to)
         return tuple(map(str, write_tables(format, folder, _tables(results, what), force=force)))
 
@@ -99,6 +122,19 @@ def load_run(run: str | Path, *, folder: str | Path = RUNS_FOLDER) -> LoadedRun:
     >>> elastune.load_run(result.run).trials().sort_values("best")
     """
     return LoadedRun(found=find_run(Path(folder), str(run)))
+
+
+def logs(
+    run: str | Path, trial: int | str = "last", *, rank: int = 0, folder: str | Path = RUNS_FOLDER
+) -> TrialLog:
+    """What a trial of a real run has printed. `trial` is a number, `best`, or `last`: the one that printed
+    last; `rank` is the worker of a gang.
+
+    >>> print(elastune.logs("last", "best"))
+    >>> for line in elastune.logs("last", 3).follow():  # until the trial or the run has ended
+    ...     print(line, end="")
+    """
+    return find_log(find_run(Path(folder), str(run)), trial, rank)
 
 
 def _check(format_: str, what: str, to: str | Path | None) -> None:
@@ -125,6 +161,16 @@ def _to_tensorboard(results: Results, folder: Path) -> str:
         writer.update(results.as_news())
     except OSError as error:
         raise JobError(f"{folder} cannot be written: {error.strerror}; choose another with --to") from error
+    return writer.where
+
+
+def _to_wandb(results: Results, folder: Path, project: str | None) -> str:
+    from elastune.exports.wandb_writer import open_wandb  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = open_wandb(results.head, folder, project=project)
+    writer.update(results.as_news())
+    writer.close()
     return writer.where
 
 

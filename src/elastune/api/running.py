@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from elastune.api.simulating import RUNS_FOLDER, new_id, now_utc
-from elastune.core.events import AnyEvent
+from elastune.core.events import AnyEvent, RunExtended
 from elastune.core.state import State
 from elastune.errors import ExecutionError, JobError
 from elastune.history.result import Estimate, RunResult
 from elastune.journal.records import RunRecord, RuntimeKind
+from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import RunFolder
+from elastune.journal.run_index import add_to_index
 from elastune.journal.store import Journal
 from elastune.model.quantities import ExpectedError, positive_duration, positive_money
 from elastune.providers.protocol import ProviderSetting
 from elastune.providers.ray_cluster import RayProvider, is_for_ray
 from elastune.providers.registry import load_provider
+from elastune.runs.callbacks import open_callbacks
+from elastune.runs.control.channel import ControlFolder
 from elastune.runs.prepared_run import PreparedRun
-from elastune.runs.real import FinishedRun, NodeLease, RealRun, RunResources, Watch
+from elastune.runs.real import FinishedRun, NodeLease, Nudge, RealRun, RunResources, Watch
 from elastune.runs.resuming import Continuation
 from elastune.runs.run_files import (
-    StopFile,
     read_final_check,
     write_final_check,
     write_prepared,
@@ -35,9 +37,6 @@ from elastune.runtime.ray.fleet import RunClock
 from elastune.views.live.spectator import Opening, introduce
 from elastune.wording import format_duration, format_usd
 
-Nudge = Callable[[], str | None]
-"""Called a few times per second: the reason to suspend the run, or None."""
-
 
 def carry_out_run(
     prepared: PreparedRun,
@@ -45,11 +44,15 @@ def carry_out_run(
     folder: str | Path = RUNS_FOLDER,
     watch: Watch | None = None,
     nudge: Nudge = lambda: None,
+    callbacks: Sequence[object] = (),
 ) -> FinishedRun:
-    """Execute a prepared run. Raises `RunInterrupted` if `nudge` suspended it."""
+    """Execute a prepared run. Raises `RunInterrupted` if `nudge` suspended it. `callbacks`: more than the
+    job's."""
     setup, run = prepared.setup, new_id()
+    called = open_callbacks((*setup.job.callbacks, *callbacks))
     kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=now_utc(), run=run)
     write_prepared(kept, setup.job, prepared.quote, setup.policy, prepared.predicted)
+    add_to_index(kept.path)
     record = RunRecord(
         run=run,
         name=setup.job.name,
@@ -65,7 +68,14 @@ def carry_out_run(
         _open(stack, provider, kept)
         clock.restart()
         resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
-        real = RealRun(setup, resources, journal=Journal.open(kept.journal), record=record, folder=kept)
+        real = RealRun(
+            setup,
+            resources,
+            journal=Journal.open(kept.journal),
+            record=record,
+            folder=kept,
+            callbacks=called,
+        )
         result = _drive(real, real.beginning, prepared.predicted, watch, nudge)
     return _finished(real, result, prepared, prepared.predicted)
 
@@ -107,13 +117,16 @@ def run_on(
     continuation: Continuation,
     limits: NewLimits,
     *,
+    extension: RunExtended | None = None,
     watch: Watch | None = None,
     nudge: Nudge = lambda: None,
+    callbacks: Sequence[object] = (),
 ) -> FinishedRun:
-    """Execute the rest of a run."""
+    """Execute the rest of a run. `extension`: it goes on with other limits, after its end, too."""
     found, prepared, core = continuation.found, continuation.prepared, continuation.core
+    called = open_callbacks((*prepared.setup.job.callbacks, *callbacks))
     limits.check(core.state)
-    StopFile(found.folder).clear()
+    add_to_index(found.folder.path)  # it may have been moved
     clock, lease = RunClock.starting_at(core.state.now_s), NodeLease()
     with ExitStack() as stack:
         # First of all: if another driver has the run, closing the provider would end that driver's nodes.
@@ -122,9 +135,11 @@ def run_on(
         stack.callback(writer.close)
         if writer.next_number != core.state.events + 1:
             raise ExecutionError(
-                f"run {found.record.run} was resumed by another process; check it with `elastune status "
-                f"{found.record.run}`, and resume it again if it is still suspended"
+                f"run {found.record.run} was resumed by another process; check it with "
+                f"`{command_for('status', found.folder, found.record.run)}`, and resume it again if it is "
+                "still suspended"
             )
+        ControlFolder(found.folder).drop_stops()
         provider = open_provider(prepared, found.record, clock, lease, down_s=continuation.down_s)
         write_final_check(found.folder, None)
         _open(stack, provider, found.folder)
@@ -137,13 +152,15 @@ def run_on(
             record=found.record,
             folder=found.folder,
             going_on=(core, writer),
+            callbacks=called,
         )
-        first = partial(
-            real.coming_back,
-            continuation.down_s,
-            deadline_s=limits.deadline_s,
-            budget_usd=limits.budget_usd,
-        )
+
+        def first() -> AnyEvent:
+            if extension is not None:
+                real.extend(extension)
+            new = {"deadline_s": limits.deadline_s, "budget_usd": limits.budget_usd}
+            return real.coming_back(continuation.down_s, **new)
+
         result = _drive(real, first, continuation.predicted, watch, nudge)
     return _finished(real, result, prepared, continuation.predicted)
 
@@ -166,7 +183,7 @@ def _drive(
         events=real.core.state.events,
     )
     introduce(watch, opening)
-    real.run(first(), watch, stop=StopFile(real.folder).reason, rest=nudge)
+    real.run(first(), watch, nudge=nudge)
     return real.result(predicted)
 
 

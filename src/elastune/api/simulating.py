@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastune.api.arguments import AnyJob, as_job, whole
+from elastune.api.arguments import AnyJob, as_job, planned_by, whole
 from elastune.errors import JobError
 from elastune.history.result import RunResult
 from elastune.job.job import Job
 from elastune.journal.records import RunId
-from elastune.journal.run_folders import RunFolder, find_run, find_runs
+from elastune.journal.run_folders import USUAL_ROOT, RunFolder, find_run, find_runs
+from elastune.journal.run_index import add_to_index
 from elastune.journal.store import Journal
 from elastune.journal.writer import AnyJournal
 from elastune.runs.campaign import (
@@ -33,6 +34,7 @@ from elastune.runs.prepared_run import prepare_best_kind
 from elastune.runs.reopening import ReopenedRun, reopen
 from elastune.runs.run_files import RunIntent, write_intent, write_result
 from elastune.runs.run_list import RunList, read_list
+from elastune.runs.warm_start import with_old_trials
 from elastune.runtime.simulated.cloud import Faults, parse_faults, write_faults
 from elastune.wording import seen
 
@@ -42,34 +44,37 @@ if TYPE_CHECKING:
 
 MOST_SEED = 2**53 - 1
 MOST_SEEDS = 100_000
-RUNS_FOLDER = "elastune-runs"
+RUNS_FOLDER = str(USUAL_ROOT)
 
 
 def simulate(
     job: AnyJob,
     *,
     policy: str | None = None,
+    planner: str | None = None,
     seed: int | None = None,
     faults: Faults | str = "none",
     journal: str | Path | None = None,
 ) -> RunResult:
     """Run the whole experiment in virtual time: its duration, its cost, and its best model.
 
-    `policy` and `seed` are the job's own unless they are given. `faults` is `none`, `mild`, `harsh` or, say,
-    `lost_per_hour=0.2,crash=0.02`. `journal` is a file (or the URL of a database) to which every event is
-    written. The same job, seed and faults give the same result to the last bit.
+    `policy`, `planner` and `seed` are the job's own unless they are given. `faults` is `none`, `mild`,
+    `harsh` or, say, `lost_per_hour=0.2,crash=0.02`. `journal` is a file (or the URL of a database) to which
+    every event is written. The same job, seed and faults give the same result to the last bit.
     Raises `JobError` if the job is wrong and `InfeasibleError` if it has a plan and none keeps its limits.
     """
     chosen = _known_faults(faults)
-    contestants, seeds = _line_up(as_job(job), [policy], seed, 1)
+    given = with_old_trials(planned_by(as_job(job), planner, [policy]), Path(RUNS_FOLDER))
+    contestants, seeds = _line_up(given, [policy], seed, 1)
     kept = None if journal is None else Journal.open(journal, durable=False)
     return _run(contestants, seeds, chosen, kept, run=new_id()).results[0]
 
 
-def simulate_many(
+def simulate_many(  # noqa: PLR0913  all by name
     job: AnyJob,
     *,
     policies: Sequence[str] | str = (),
+    planner: str | None = None,
     seed: int | None = None,
     seeds: int = 1,
     faults: Faults | str = "none",
@@ -79,10 +84,13 @@ def simulate_many(
     """Several policies (without a name: the job's own) side by side, on the seeds `seed`, `seed` + 1, ...
 
     A folder for these runs, with their job, plan and journal, is made in `folder`; without it nothing is
-    written. `watch` is called with the progress. Ctrl-C raises `CampaignInterrupted` with the complete runs.
+    written. `planner` makes the plan of RubberBand. `watch` is called with the progress. Ctrl-C raises
+    `CampaignInterrupted` with the complete runs.
     """
     chosen = _known_faults(faults)
-    contestants, numbers = _line_up(as_job(job), _names(policies), seed, seeds)
+    names = _names(policies)
+    given = with_old_trials(planned_by(as_job(job), planner, names), Path(folder or RUNS_FOLDER))
+    contestants, numbers = _line_up(given, names, seed, seeds)
     run = new_id()
     if folder is None:
         return _run(contestants, numbers, chosen, None, run=run, watch=watch)
@@ -94,6 +102,7 @@ def simulate_many(
         seed=numbers[0], seeds=len(numbers), policies=tuple(predicted), faults=write_faults(chosen)
     )
     write_intent(kept, setup.job, intent, quote, predicted)
+    add_to_index(kept.path)
     journal = Journal.open(kept.journal, durable=False)
     try:
         campaign = _run(contestants, numbers, chosen, journal, run=run, watch=watch)
@@ -108,9 +117,15 @@ def campaign_status(run: str | Path, *, folder: str | Path = RUNS_FOLDER) -> Cam
     return gather(found) if started_together(found) else None
 
 
-def list_runs(folder: str | Path = RUNS_FOLDER) -> RunList:
-    """The runs in a folder, newest first, and the folders that could not be read."""
-    return read_list(Path(folder))
+def list_runs(
+    folder: str | Path = RUNS_FOLDER, *, everywhere: bool = False, profiles: bool = False
+) -> RunList:
+    """The runs in a folder, newest first, and the folders that could not be read.
+
+    `everywhere`: your runs in all folders, from the index in your home. `profiles`: also runs that measure a
+    training before it is planned.
+    """
+    return read_list(None if everywhere else Path(folder), profiles=profiles)
 
 
 def status(run: str | Path, *, folder: str | Path = RUNS_FOLDER, audit: bool = False) -> ReopenedRun:

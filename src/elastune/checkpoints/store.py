@@ -86,6 +86,9 @@ class Store:
 def load_checkpoint(path: str | Path, *, pickles: bool = False) -> State:
     """The state in a file that a run has kept, such as that of its best trial; see `docs/trainables.md`.
 
+    A checkpoint has its own format: `torch.load` opens it only after `result.best.export("model.pt")` or
+    `elastune export RUN --to model.pt`.
+
     With `pickles`, pickled objects are loaded, which runs code: only for files that you trust.
     """
     folder, _, name = os.fspath(path).rpartition("/")

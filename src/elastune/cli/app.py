@@ -11,11 +11,14 @@ from typing import Annotated
 import typer
 
 import elastune
+from elastune.cli.check import check_command
+from elastune.cli.control import add_command, extend_command, stop_command
+from elastune.cli.logs import logs_command
 from elastune.cli.nodes import nodes_command
 from elastune.cli.plan import plan_command
 from elastune.cli.profile import profile_command
 from elastune.cli.results import export_command, replay_command, report_command
-from elastune.cli.run import resume_command, run_command, stop_command
+from elastune.cli.run import resume_command, run_command
 from elastune.cli.simulate import simulate_command
 from elastune.cli.status import runs_command, status_command
 from elastune.errors import ElastuneError
@@ -28,8 +31,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _command in (
-    profile_command, plan_command, simulate_command, run_command, resume_command, stop_command,
-    runs_command, status_command, nodes_command, report_command, export_command, replay_command,
+    check_command, profile_command, plan_command, simulate_command, run_command, resume_command,
+    extend_command, stop_command, add_command, runs_command, status_command, logs_command, nodes_command,
+    report_command, export_command, replay_command,
 ):  # fmt: skip
     app.command(_command.__name__.removesuffix("_command"))(_command)
 

@@ -11,7 +11,7 @@ from elastune.cli.terminal import (
     DEFAULT_FOLDER,
     AsJson,
     RunsFolder,
-    errors_as_json,
+    json_output,
     present,
     print_json,
     show,
@@ -46,7 +46,7 @@ def nodes_command(
     A node is an orphan if its lease is over, if it has none, or if its run is known here and has no driver.
     Nodes of runs that are unknown here are not touched while their lease is valid.
     """
-    with errors_as_json(as_json):
+    with json_output(as_json):
         from elastune.api.nodes import Supervision  # noqa: PLC0415
 
         supervision = Supervision(provider=provider, region=region, runs_folder=runs_folder)

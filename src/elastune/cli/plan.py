@@ -6,12 +6,23 @@ import contextlib
 import enum
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from elastune.cli.terminal import AsJson, JobFile, errors_as_json, print_json
+from elastune.cli.terminal import (
+    DEFAULT_FOLDER,
+    Address,
+    AsJson,
+    JobFile,
+    Planner,
+    RunsFolder,
+    json_output,
+    print_json,
+)  # fmt: skip
+from elastune.errors import JobError
 
 if TYPE_CHECKING:
     from elastune.job.job import Job
@@ -19,23 +30,16 @@ if TYPE_CHECKING:
     from elastune.runs.policy_quote import PolicyQuote
 
 
-class PlannerName(enum.StrEnum):
-    """Spelled out so that `--help` need not load the planners; a test compares them."""
-
-    EXACT = "exact"
-    GREEDY = "greedy"
-    STATIC = "static"
-    NAIVE_ELASTIC = "naive-elastic"
-
-
 class ObjectiveName(enum.StrEnum):
+    """Spelled out so that `--help` need not load numpy; a test compares them."""
+
     COST = "cost"
     TIME = "time"
 
 
 def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     job: JobFile,
-    planner: Annotated[PlannerName, typer.Option(help="The planner.")] = PlannerName.EXACT,
+    planner: Planner = None,
     objective: Annotated[
         ObjectiveName | None,
         typer.Option(
@@ -50,14 +54,24 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
     ] = None,
     samples: Annotated[int, typer.Option(help="Number of samples for means and quantiles.")] = 4096,
     seed: Annotated[int, typer.Option(help="The same seed gives the same output.")] = 0,
+    address: Address = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Measure a job without a profile without asking.")
+    ] = False,
+    runs_folder: RunsFolder = DEFAULT_FOLDER,
     as_json: AsJson = False,
 ) -> None:
-    """Find the cheapest plan that keeps the limits, and print its cost and finish time."""
-    with errors_as_json(as_json):
+    """Find the cheapest plan that keeps the limits, and print its cost and finish time.
+
+    A job without a profile is planned with an earlier measurement of the same training. Without one, it is
+    measured first, if you agree.
+    """
+    with json_output(as_json):
+        given = _measured(job, address=address, runs_folder=runs_folder, yes=yes, as_json=as_json)
         quote = _plan(
-            job,
+            given,
             plot,
-            planner=planner.value,
+            planner=planner,
             objective=None if objective is None else objective.value,
             samples=samples,
             seed=seed,
@@ -72,9 +86,10 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
         print_json(quote.to_dict())
     else:
         _print(quote, plot)
+        _warn(given, quote, address)
 
 
-def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
+def _plan(job: Job, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
     from rich.console import Console  # noqa: PLC0415
 
     from elastune.api.planning import quote as quote_job  # noqa: PLC0415
@@ -83,14 +98,14 @@ def _plan(job: Path, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
     if plot is not None:
         check_plot_file(plot)
     with Console(stderr=True).status("planning"):
-        quote = quote_job(_with_kept_profile(job), **options)
+        quote = quote_job(job, **options)
         if plot is not None:
             save_plot(cast("Quote", quote), plot)
     return quote
 
 
-def _with_kept_profile(path: Path) -> Job:
-    """A job without a profile is planned with the one that an earlier run measured, if any."""
+def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, as_json: bool) -> Job:
+    """A job without a profile is planned with the one that an earlier run measured, else measured now."""
     from elastune.api.profiling import describe_measured, find_profile, with_measurements  # noqa: PLC0415
     from elastune.job.job import load_job  # noqa: PLC0415
     from elastune.job.tuning import is_code  # noqa: PLC0415
@@ -99,11 +114,52 @@ def _with_kept_profile(path: Path) -> Job:
     if job.is_measured or not is_code(job.trainable):
         return job
     with contextlib.redirect_stdout(sys.stderr):  # what the trainable prints when it is imported
-        kept = find_profile(job, job.unopened_tuning().metric)
-    if kept is None:
-        return job
-    typer.echo(describe_measured(kept), err=True)
+        kept = find_profile(job, job.unopened_tuning().metric, runs_folder, address)
+        if kept is None:
+            _ask_to_measure(job, path, address=address, yes=yes, as_json=as_json)
+            kept = _measure(job, address=address, runs_folder=runs_folder, as_json=as_json)
+        else:
+            typer.echo(describe_measured(kept), err=True)
     return with_measurements(job, kept)
+
+
+def _ask_to_measure(job: Job, path: Path, *, address: str | None, yes: bool, as_json: bool) -> None:
+    from elastune.api.profiling import usual_effort  # noqa: PLC0415
+    from elastune.cli.run import ask_to_measure  # noqa: PLC0415
+    from elastune.runs.prepared_run import spends_money  # noqa: PLC0415
+    from elastune.wording import format_duration  # noqa: PLC0415
+
+    most = format_duration(usual_effort(job).most_s)
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise JobError(
+            "the job has no profile, and no measurement of this training was found; there is no terminal to "
+            f"confirm on: `elastune plan {path} --yes` measures it first, for up to {most}, and `elastune "
+            f"profile {path}` in more detail; or write it into the job, such as profile: {{iteration: 2s}}"
+        )
+    if address is None and spends_money(job):
+        ask_to_measure(job, usual_effort(job), yes=yes, as_json=as_json)
+    elif not yes:
+        typer.confirm(f"The job has no profile. Measure it now, for up to {most}?", abort=True, err=True)
+
+
+def _measure(job: Job, *, address: str | None, runs_folder: Path, as_json: bool) -> Path:
+    """The limits stay: a later run finds this measurement and does not pay for it again."""
+    from elastune.api.profiling import profile, usual_effort  # noqa: PLC0415
+    from elastune.cli.run import carry_out  # noqa: PLC0415
+
+    start = partial(profile, job, effort=usual_effort(job), address=address, folder=runs_folder)
+    taken = carry_out(start, as_json=as_json, again="the same command")
+    typer.echo(f"measuring took {taken.took}; kept in {taken.path}", err=True)
+    return taken.path
+
+
+def _warn(job: Job, quote: Quote | PolicyQuote, address: str | None) -> None:
+    from elastune.job.tuning import is_code  # noqa: PLC0415
+    from elastune.runs.quoting import quote_warnings  # noqa: PLC0415
+
+    if is_code(job.trainable):  # others are not for this machine
+        for warning in quote_warnings(job, quote, address=address):
+            typer.echo(f"\nwarning: {warning}")
 
 
 def _print(quote: Quote | PolicyQuote, plot: Path | None) -> None:

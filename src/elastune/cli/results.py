@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from elastune.cli.terminal import DEFAULT_FOLDER, AnyRun, AsJson, RunsFolder, errors_as_json, print_json
-from elastune.errors import ExecutionError
+from elastune.cli.terminal import DEFAULT_FOLDER, AnyRun, AsJson, RunsFolder, json_output, print_json
+from elastune.errors import ExecutionError, JobError
 
 
 def report_command(
@@ -16,7 +16,7 @@ def report_command(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="A run: its folder or journal, the start of its id, or last. Several are compared.",
+            help="A run: its folder or journal, the start of its id, a name, or last. Several are compared.",
             show_default=False,
         ),
     ],
@@ -29,7 +29,7 @@ def report_command(
     """Draw a run: nodes, trials, learning curves and cost, as one HTML page and as figures."""
     from rich.console import Console  # noqa: PLC0415
 
-    with errors_as_json(as_json):
+    with json_output(as_json):
         from elastune.api.reporting import report  # noqa: PLC0415
 
         with Console(stderr=True).status("reading") as waiting:
@@ -43,18 +43,35 @@ def report_command(
 def export_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     run: AnyRun,
     format_: Annotated[
-        str, typer.Option("--format", help="csv, json, parquet, tensorboard or mlflow.", show_default=False)
-    ],
+        str | None,
+        typer.Option(
+            "--format",
+            help="csv, json, parquet, tensorboard, mlflow or wandb; omit it for a model.",
+            show_default=False,
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="The folder to write to; for mlflow the tracking URI.", show_default="the run's folder"
+            help="The file of a model (model.pt, model.safetensors, model.pkl); the folder for tables; for "
+            "mlflow the tracking URI.",
+            show_default="the run's folder",
         ),
     ] = None,
+    trial: Annotated[str, typer.Option(help="The trial of a model: its number, or best.")] = "best",
+    part: Annotated[
+        str | None, typer.Option(help="Of a model, only this key of its state.", show_default="all")
+    ] = None,
+    pickles: Annotated[
+        bool, typer.Option("--pickles", help="Load pickled objects of a checkpoint that you trust.")
+    ] = False,
     what: Annotated[str, typer.Option(help="trials, rows or both; for csv, json and parquet.")] = "both",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     experiment: Annotated[
-        str | None, typer.Option(help="The MLflow experiment.", show_default="the name of the job")
+        str | None,
+        typer.Option(
+            help="The experiment of MLflow, or the project of W&B.", show_default="the name of the job"
+        ),
     ] = None,
     checkpoint: Annotated[
         bool, typer.Option("--checkpoint", help="Also store the best model in MLflow.")
@@ -62,17 +79,40 @@ def export_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     as_json: AsJson = False,
 ) -> None:
-    """Export the trials and rows of a run to files, TensorBoard or MLflow."""
-    with errors_as_json(as_json):
+    """Export the best model of a run to a file; or its trials and rows to files, TensorBoard,
+    MLflow or W&B."""
+    with json_output(as_json):
         from elastune.api.results import load_run  # noqa: PLC0415
+        from elastune.exports.model_file import is_model_file  # noqa: PLC0415
 
-        written = load_run(run, folder=runs_folder).export(
-            format_, to, what=what, force=force, experiment=experiment, checkpoint=checkpoint
-        )
+        found = load_run(run, folder=runs_folder)
+        if format_ is None and to is not None and is_model_file(to):
+            model = found.model(trial).export(to, part=part, force=force, pickles=pickles)
+            written: tuple[str, ...] = (str(model),)
+        else:
+            written = found.export(
+                _table_format(format_, trial, part),
+                to,
+                what=what,
+                force=force,
+                experiment=experiment,
+                checkpoint=checkpoint,
+            )
     if as_json:
-        print_json({"format": format_, "written": list(written)})
+        print_json({"format": format_ or Path(written[0]).suffix[1:], "written": list(written)})
     else:
         typer.echo("\n".join(written))
+
+
+def _table_format(format_: str | None, trial: str, part: str | None) -> str:
+    if format_ is None:
+        raise JobError(
+            "neither a model file nor a format is given; expected --to model.pt, .safetensors or .pkl, or "
+            "--format csv, json, parquet, tensorboard, mlflow or wandb"
+        )
+    if trial != "best" or part is not None:
+        raise JobError(f"--trial and --part are for model files, but --format is {format_}; omit them")
+    return format_
 
 
 def replay_command(
@@ -85,7 +125,7 @@ def replay_command(
     as_json: AsJson = False,
 ) -> None:
     """Train a trial of a hopping run again, in this process, and compare the weights bit for bit."""
-    with errors_as_json(as_json):
+    with json_output(as_json):
         from rich.console import Console  # noqa: PLC0415
         from rich.progress import Progress  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`elastune run` (the quote, then the run), `resume` (continues a run) and `stop` (shuts one down)."""
+"""`elastune run` (the quote, then the run) and `resume` (continues a run)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from elastune.cli.terminal import (
     INTERRUPTED,
     Address,
     AsJson,
+    Check,
     JobFile,
     Plain,
+    Planner,
     Quiet,
     RunsFolder,
     RunToChange,
     Yes,
-    errors_as_json,
+    json_output,
     present,
     print_json,
     show,
@@ -32,6 +34,7 @@ from elastune.cli.terminal import (
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
+    from elastune.checks.report import FirstMeasurement
     from elastune.job.job import Job
     from elastune.runs.prepared_run import PreparedRun
     from elastune.runs.profiling import Effort
@@ -47,6 +50,7 @@ _SUSPENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
     job: JobFile,
     policy: Annotated[str | None, typer.Option(help="The policy.", show_default="from the job")] = None,
+    planner: Planner = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of configurations and training.", show_default="the job's")
     ] = None,
@@ -60,29 +64,43 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
     log: Annotated[
         list[str] | None,
         typer.Option(
-            help="Write csv, tensorboard or mlflow during the run; may be repeated.",
+            help="Write csv, tensorboard, mlflow or wandb during the run; may be repeated.",
             show_default="the job's logging",
         ),
     ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="End the run as failed when the first trial fails.")
+    ] = False,
+    check: Check = True,
     yes: Yes = False,
     quiet: Quiet = False,
     plain: Plain = False,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
     as_json: AsJson = False,
 ) -> None:
-    """Run a job: plan it, show the quote, and train on nodes that are started and released as planned.
+    """Run a job: check the trainable, plan the search, show the quote, and train on nodes that are started
+    and released as planned.
 
     Ctrl-C saves everything, releases all nodes and suspends the run; a second Ctrl-C ends it at once.
     """
     meter_of = partial(open_meter, quiet=quiet, plain=plain)
-    with errors_as_json(as_json):
+    with json_output(as_json):
+        from elastune.api.arguments import planned_by  # noqa: PLC0415
+        from elastune.api.checking import checked  # noqa: PLC0415
         from elastune.api.running import carry_out_run  # noqa: PLC0415
         from elastune.api.tuning import prepare_to_run  # noqa: PLC0415
+        from elastune.runs.warm_start import with_old_trials  # noqa: PLC0415
 
         # What a trainable prints when it is imported must not get into our output.
         with contextlib.redirect_stdout(sys.stderr):
+            given = planned_by(_given(job, log, fail_fast=fail_fast), planner, [policy])
+            given = with_old_trials(given, runs_folder)
+            given, report = checked(
+                given, wanted=check, address=address, folder=runs_folder, say=partial(typer.echo, err=True)
+            )
             planned = _measured(
-                _logged(job, log),
+                given,
+                first=None if report is None else report.measured,
                 address=address,
                 runs_folder=runs_folder,
                 as_json=as_json,
@@ -95,7 +113,7 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         _ask(prepared, yes=yes, as_json=as_json)
         start = partial(carry_out_run, prepared, folder=runs_folder)
         finished = carry_out(start, as_json=as_json, meter_of=meter_of)
-    _print(finished, as_json=as_json)
+    print_finished(finished, as_json=as_json)
 
 
 def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a parameter
@@ -121,7 +139,7 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
 
     The time while it was down does not count against its deadline.
     """
-    with errors_as_json(as_json):
+    with json_output(as_json):
         from elastune.api.running import NewLimits, run_on  # noqa: PLC0415
         from elastune.journal.run_folders import find_run  # noqa: PLC0415
         from elastune.runs.resuming import take_up  # noqa: PLC0415
@@ -134,19 +152,22 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         _ask(continuation.prepared, yes=yes, as_json=as_json)
         meter_of = partial(open_meter, quiet=quiet, plain=plain)
         finished = carry_out(partial(run_on, continuation, limits), as_json=as_json, meter_of=meter_of)
-    _print(finished, as_json=as_json)
+    print_finished(finished, as_json=as_json)
 
 
-def _logged(job: Path, log: list[str] | None) -> Job:
+def _given(job: Path, log: list[str] | None, *, fail_fast: bool) -> Job:
     from elastune.job.job import Job, load_job  # noqa: PLC0415
 
     given = load_job(job)
-    return Job.from_dict({**given.to_dict(), "logging": log}, source="--log") if log else given
+    if log:
+        given = Job.from_dict({**given.to_dict(), "logging": log}, source="--log")
+    return given.model_copy(update={"fail_fast": True}) if fail_fast else given
 
 
 def _measured(
     given: Job,
     *,
+    first: FirstMeasurement | None,
     address: str | None,
     runs_folder: Path,
     as_json: bool,
@@ -164,7 +185,7 @@ def _measured(
         if address is None:
             ask_to_measure(given, effort, yes=yes, as_json=as_json)
 
-    start = partial(measured, given, address=address, folder=runs_folder, consent=consent)
+    start = partial(measured, given, first=first, address=address, folder=runs_folder, consent=consent)
     planned, how = carry_out(start, as_json=as_json, meter_of=meter_of, again="the same command")
     typer.echo(describe_measured(how), err=True)
     return planned
@@ -197,26 +218,14 @@ def carry_out(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def stop_command(
-    run: RunToChange = "last",
-    runs_folder: RunsFolder = DEFAULT_FOLDER,
-    as_json: AsJson = False,
-) -> None:
-    """Stop a run: it saves, releases all nodes and returns the best model so far."""
-    with errors_as_json(as_json):
-        from elastune.api.tuning import stop  # noqa: PLC0415
-
-        stopped = stop(run, folder=runs_folder, reason="elastune stop")
-    if as_json:
-        print_json({"run": stopped, "asked": True})
-    else:
-        typer.echo(f"run {stopped} was asked to stop; `elastune status {stopped}` shows its progress")
-
-
 def _show_quote(prepared: PreparedRun) -> None:
     from elastune.views.terminal.plan import render_any_quote  # noqa: PLC0415
 
     show(render_any_quote(prepared.quote))
+    if (warm := prepared.setup.tuning.describe_warm_start()) is not None:
+        typer.echo(warm)
+    for warning in prepared.warnings:
+        typer.echo(f"warning: {warning}")
     if prepared.address is None and not prepared.setup.terms.cluster.init.mean:
         typer.echo(
             "warning: the job does not say how long nodes take to boot (cluster.init), so the quote leaves "
@@ -228,7 +237,7 @@ def _show_quote(prepared: PreparedRun) -> None:
 
 def _ask(prepared: PreparedRun, *, yes: bool, as_json: bool) -> None:
     if prepared.spends_money:
-        _confirm("this run spends money", "Start?", yes=yes, as_json=as_json)
+        confirm("this run spends money", "Start?", yes=yes, as_json=as_json)
 
 
 def ask_to_measure(job: Job, effort: Effort, *, yes: bool, as_json: bool) -> None:
@@ -241,10 +250,11 @@ def ask_to_measure(job: Job, effort: Effort, *, yes: bool, as_json: bool) -> Non
         return
     most = format_usd(most_usd(job, effort))
     typer.echo(f"measuring takes up to {format_duration(effort.most_s)} and at most {most}", err=True)
-    _confirm("measuring spends money", "Measure?", yes=yes, as_json=as_json)
+    confirm("measuring spends money", "Measure?", yes=yes, as_json=as_json)
 
 
-def _confirm(what: str, question: str, *, yes: bool, as_json: bool) -> None:
+def confirm(what: str, question: str, *, yes: bool, as_json: bool) -> None:
+    """Ask at the terminal; without one only `--yes` says so."""
     if yes:
         return
     if as_json or not sys.stdin.isatty():
@@ -252,7 +262,8 @@ def _confirm(what: str, question: str, *, yes: bool, as_json: bool) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def _print(finished: FinishedRun, *, as_json: bool) -> None:
+def print_finished(finished: FinishedRun, *, as_json: bool) -> None:
+    """The result; exits with an error code if the run failed or left nodes."""
     from elastune.views.terminal.status import render_finished  # noqa: PLC0415
 
     present(finished, render_finished, as_json=as_json)
@@ -276,7 +287,10 @@ def _show_status(continuation: Continuation) -> None:
 
 
 def _explain_interruption(interrupted: RunInterrupted, again: str | None, *, as_json: bool) -> None:
-    run, command = interrupted.run, again or f"elastune resume {interrupted.run}"
+    from elastune.journal.run_commands import command_for  # noqa: PLC0415
+
+    run = interrupted.run
+    command = again or command_for("resume", interrupted.folder, run)
     if as_json:
         print_json({"error": "interrupted", "message": "all is saved", "run": run, "resume": command})
         return
@@ -285,6 +299,6 @@ def _explain_interruption(interrupted: RunInterrupted, again: str | None, *, as_
 
     saved = f"run {run} is suspended: everything is saved in {interrupted.folder.path}"
     check = read_final_check(interrupted.folder)
-    nodes = "all nodes were released" if check is None else final_check_words(check)
+    nodes = "all nodes were released" if check is None else final_check_words(check, interrupted.folder)
     for text in ("measuring was interrupted" if again else saved, nodes, f"continue with: {command}"):
         typer.echo(text, err=True)

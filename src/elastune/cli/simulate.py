@@ -15,9 +15,10 @@ from elastune.cli.terminal import (
     INTERRUPTED,
     AsJson,
     JobFile,
+    Planner,
     RunsFolder,
     Stopping,
-    errors_as_json,
+    json_output,
     print_json,
     show,
 )  # fmt: skip
@@ -44,6 +45,7 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
             show_default="from the job",
         ),
     ] = None,
+    planner: Planner = None,
     faults: Annotated[
         str,
         typer.Option(help="Faults: none, mild, harsh, key=value,... (lost_per_hour=0.2), or mild,crash=0.5."),
@@ -53,7 +55,7 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
     as_json: AsJson = False,
 ) -> None:
     """Run the whole experiment in virtual time, and compare it with the prediction."""
-    with errors_as_json(as_json):
+    with json_output(as_json):
         from elastune.api.simulating import simulate_many  # noqa: PLC0415
         from elastune.runs.campaign import CampaignInterrupted  # noqa: PLC0415
 
@@ -67,6 +69,7 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
                 campaign = simulate_many(
                     job,
                     policies=_names(policy),
+                    planner=planner,
                     seed=seed,
                     seeds=seeds,
                     faults=faults,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elastune.cli.meters import open_meter
-from elastune.cli.terminal import DEFAULT_FOLDER, INTERRUPTED, AsJson, RunsFolder, errors_as_json, present
+from elastune.cli.terminal import DEFAULT_FOLDER, INTERRUPTED, AsJson, RunsFolder, json_output, present
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def status_command(
     run: Annotated[
         str,
         typer.Argument(
-            help="A run, or runs started together: folder or journal, the start of an id, or last.",
+            help="A run, or runs started together: folder or journal, the start of an id, a name, or last.",
             show_default=False,
         ),
     ],
@@ -42,7 +42,7 @@ def status_command(
     as_json: AsJson = False,
 ) -> None:
     """Show a run: time and cost against limits and prediction, stages, trials, best model."""
-    with errors_as_json(as_json):
+    with json_output(as_json):
         from elastune.api.simulating import campaign_status, status  # noqa: PLC0415
         from elastune.views.terminal.status import render_campaign_status, render_status  # noqa: PLC0415
 
@@ -100,15 +100,21 @@ def _follow(found: FoundRun) -> None:
 
 def runs_command(
     runs_folder: RunsFolder = DEFAULT_FOLDER,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="Your runs in all folders, from the index in your home.")
+    ] = False,
     apart: Annotated[
-        bool, typer.Option("--all", help="One line per run, also for runs started together.")
+        bool, typer.Option("--each", help="One line per run, also for runs started together.")
+    ] = False,
+    profiles: Annotated[
+        bool, typer.Option("--profiles", help="Also runs that measure a training before it is planned.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs with their state, time, cost and best metric."""
-    with errors_as_json(as_json):
+    """List the runs with their state, time, cost and best metric, newest first."""
+    with json_output(as_json):
         from elastune.api.simulating import list_runs  # noqa: PLC0415
         from elastune.views.terminal.lists import render_runs  # noqa: PLC0415
 
-        listing = list_runs(runs_folder)
+        listing = list_runs(runs_folder, everywhere=everywhere, profiles=profiles)
     present(listing, partial(render_runs, apart=apart, now_utc=datetime.now(UTC)), as_json=as_json)

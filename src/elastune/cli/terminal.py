@@ -1,4 +1,4 @@
-"""What all commands share: their common options, printing, Ctrl-C, and errors as JSON.
+"""What all commands share: their common options, printing, Ctrl-C, and JSON output.
 
 Nothing that a run or a user wrote is interpreted as markup, and characters that the terminal's encoding lacks
 are replaced. A blocked terminal or pipe must not block the run that is shown there (`OutputQueue`).
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -22,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from elastune.errors import ElastuneError, ExecutionError, InfeasibleError, JobError
+from elastune.model.quantities import PlannerName
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,15 +40,23 @@ RunsFolder = Annotated[
 JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
 AnyRun = Annotated[
     str,
-    typer.Argument(help="A run: its folder or journal, the start of its id, or last.", show_default=False),
+    typer.Argument(
+        help="A run: its folder or journal, the start of its id, its name, or last.", show_default=False
+    ),
 ]
 RunToChange = Annotated[
-    str, typer.Argument(help="A run: its folder, the start of its id, or last.", show_default=False)
+    str, typer.Argument(help="A run: its folder, the start of its id, its name, or last.", show_default=False)
 ]
 Address = Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.", show_default=False)]
+Check = Annotated[
+    bool, typer.Option("--check/--no-check", help="Try the trainable before the run, see `elastune check`.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending money.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only the quote and the result.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Log lines instead of a live screen.")]
+Planner = Annotated[
+    PlannerName | None, typer.Option(help="The planner of a declared search.", show_default="the job's")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # As shells have it: 128 plus the number of the signal.
 INTERRUPTED = 128 + signal.SIGINT
@@ -129,7 +140,7 @@ def show(renderable: RenderableType) -> None:
 
 
 def print_json(data: object) -> None:
-    typer.echo(json.dumps(data, indent=2))
+    typer.echo(json.dumps(data, indent=2), file=_json_stream.get())
 
 
 def present(result: Any, render: Callable[[Any], RenderableType], *, as_json: bool) -> None:
@@ -184,16 +195,49 @@ class Stopping:
 _KINDS = {JobError: "job", ExecutionError: "execution", InfeasibleError: "infeasible"}
 
 
+_json_stream: ContextVar[IO[str] | None] = ContextVar("_json_stream", default=None)
+"""Standard output, while everything but JSON is diverted from it."""
+
+
 @contextlib.contextmanager
-def errors_as_json(wanted: bool) -> Iterator[None]:
-    """If `wanted`, print an error as JSON and exit with its code; otherwise it is raised."""
-    try:
+def json_output(wanted: bool) -> Iterator[None]:
+    """If `wanted`, nothing but `print_json` gets to standard output, and an error is printed as JSON.
+
+    What a trainable, Ray or a library prints goes to standard error.
+    """
+    if not wanted:
         yield
-    except ElastuneError as error:
-        if not wanted:
-            raise
-        print_json(_error_data(error))
-        raise typer.Exit(error.exit_code) from None
+        return
+    with _everything_to_stderr() as stream:
+        token = _json_stream.set(stream)
+        try:
+            yield
+        except ElastuneError as error:
+            print_json(_error_data(error))
+            raise typer.Exit(error.exit_code) from None
+        finally:
+            _json_stream.reset(token)
+
+
+@contextlib.contextmanager
+def _everything_to_stderr() -> Iterator[IO[str]]:
+    """Yields what was standard output. In a process of its own the file descriptor is diverted, too: child
+    processes and native code write to that."""
+    try:
+        owned = sys.stdout.fileno() == 1 and sys.stderr.fileno() == 2
+    except (AttributeError, OSError, ValueError):  # closed, or replaced by an object without a file
+        owned = False
+    with contextlib.ExitStack() as undo:
+        stream: IO[str] = sys.stdout
+        if owned:
+            stream.flush()
+            kept = os.dup(1)
+            undo.callback(os.close, kept)
+            undo.callback(os.dup2, kept, 1)
+            os.dup2(2, 1)
+            stream = undo.enter_context(open(kept, "w", encoding=sys.stdout.encoding, closefd=False))
+        undo.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield stream
 
 
 def _error_data(error: ElastuneError) -> dict[str, object]:

@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from elastune.core.events import Sampled
 from elastune.model.ids import Gang, NodeId, TrialId
 
 
@@ -39,9 +40,10 @@ class Command: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample(Command):
-    """Draw configurations for these new trials."""
+    """Draw configurations for these new trials. `given`: values that some of them have to have."""
 
     trials: tuple[TrialId, ...]
+    given: tuple[Sampled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,13 @@ class ReleaseNodes(Command):
     """Release these nodes now; nothing runs on them."""
 
     nodes: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitNodes(Command):
+    """The provider may have so many nodes at once from now on."""
+
+    most: int
 
 
 class Visit(NamedTuple):
@@ -120,10 +129,12 @@ class Revoke(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(Command):
-    """Save the state of a waiting gang durably, then dissolve it."""
+    """Save the state of a waiting gang durably, then dissolve it. `stay`: it goes on waiting instead, for
+    another lease or `Stop`."""
 
     trial: TrialId
     generation: int
+    stay: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,4 +199,4 @@ class EndRun(Command):
 
 _GangCommand = Train | Revoke | Pause | Stop | Stow
 _RunCommand = SetTimer | CancelTimer | Barrier | Note | Rest | EndRun
-AnyCommand = Sample | Fork | RequestNodes | ReleaseNodes | _GangCommand | _RunCommand
+AnyCommand = Sample | Fork | RequestNodes | ReleaseNodes | LimitNodes | _GangCommand | _RunCommand

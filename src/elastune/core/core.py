@@ -7,9 +7,12 @@ policy gives its advice, and the core grants what capacity, deadline and budget 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from elastune.core import (
     cluster_manager,
+    extension,
+    failing,
     gangs,
     hop_rounds,
     hopping,
@@ -41,6 +44,7 @@ class Core:
     def __init__(self, terms: RunTerms, policy: Policy) -> None:
         self.state = State(terms)
         self.policy = policy
+        self.max_nodes = terms.cluster.max_nodes  # as agreed with the provider before the run
 
     def handle(self, event: ev.AnyEvent) -> Sequence[do.AnyCommand]:
         """Apply an event; returns the commands that follow from it, in order."""
@@ -52,16 +56,25 @@ class Core:
         step = Step(state)
         waiting = self._apply(step, event)
         if state.ended is not None:
+            state.changes.missed.append(event)
             return step.commands
         shutdown.stop_if_reached(step)
-        shutdown.stop_if_hopeless(step)
+        if failing.stop_if_hopeless(step):
+            return step.commands
         self._ask_policy(step, event, waiting)
         return step.commands
+
+    def refusal(self, request: ev.AnyRequest) -> str | None:
+        """Why this request of a person or a program cannot be granted now; None: it can be handled."""
+        return extension.refusal(self.state, self.policy, request)
 
     def _ask_policy(self, step: Step, event: ev.AnyEvent, waiting: Trial | None) -> None:
         state, policy = self.state, self.policy
         advice: Advice | None = None
-        if state.shutdown is None:
+        if state.shutdown is not None:
+            state.changes.missed.append(event)
+        else:
+            self._catch_up(step)
             is_start = isinstance(event, ev.RunStarted)
             advice = policy.start(state) if is_start else policy.handle(event, state)
         if advice is None and waiting is None and type(event) in _QUIET and not step.commands:
@@ -74,6 +87,15 @@ class Core:
         if state.shutdown is None and _is_barred(state):
             shutdown.close(step, do.Ending.FAILED if state.limits.budget_usd is None else do.Ending.BUDGET)
             shutdown.end_run(step, do.Ending.BUDGET)
+
+    def _catch_up(self, step: Step) -> None:
+        """After an extension the policy hears what happened while the run was shutting down; its wishes
+        follow with its answer to the extension itself."""
+        missed, self.state.changes.missed = self.state.changes.missed, []
+        for event in missed:
+            advice = self.policy.handle(event, self.state)
+            if advice is not None:
+                self._take_advice(step, replace(advice, wishes=None, done=None))
 
     def _answer(self, step: Step, veto: Vetoed) -> list[Vetoed]:
         advice = self.policy.handle(veto, self.state) if self.state.shutdown is None else None
@@ -88,12 +110,13 @@ class Core:
         vetoes = cluster_manager.reconcile(step)  # release surplus nodes before gangs are placed on them
         scheduling.fill(step)
         if state.unreachable is not None and state.shutdown is None:
+            state.cause = state.unreachable
             step.note("data", state.unreachable)
             shutdown.close(step, do.Ending.FAILED)
         if not state.wishes.steady:
             vetoes += cluster_manager.reconcile(step)  # packing may have emptied nodes
         if advice is not None and advice.done is not None:
-            shutdown.close(step, advice.done)
+            shutdown.close(step, failing.honest_ending(step, advice.done))
         if state.shutdown is None and not state.suspended and _is_stuck(state):
             shutdown.run_out(step, Limit.DEADLINE)
         if state.shutdown is not None and not state.held:
@@ -139,7 +162,7 @@ class Core:
             case ev.GangStarted():
                 trial_events.started(step, event)
             case ev.TrialPaused():
-                trial_events.paused(step, event)
+                return trial_events.paused(step, event)
             case ev.TrialsSampled():
                 trial_events.sampled(step, event)
             case ev.ModelStowed():
@@ -162,19 +185,35 @@ class Core:
                 self.state.barriers.pop((event.pool, event.stage), None)
                 self.state.pool(event.pool).stage = event.stage + 1
                 self.state.ledger.open_stage(event.pool, event.stage + 1, event.at_s)
-            case ev.StopAsked():
-                if self.state.shutdown is None and self.state.ended is None:
-                    step.note("stop", event.reason)
-                    shutdown.close(step, do.Ending.STOPPED)
-            case ev.RestAsked():
-                if self.state.shutdown is None and not self.state.suspended:
-                    step.note("rest", event.reason)
-                    shutdown.suspend(step)
             case ev.Resumed():
                 self._resumed(step, event)
             case ev.RunStarted():
                 limits.set_deadline(step)
+            case _:
+                self._grant(step, event)
         return None
+
+    def _grant(self, step: Step, request: ev.AnyRequest) -> None:
+        """Apply a request of a person or a program. Its id is remembered: it is applied once."""
+        state = self.state
+        if request.request_id:
+            state.changes.request_ids[request.request_id] = None
+        match request:
+            case ev.StopAsked():
+                if state.shutdown is None and state.ended is None:
+                    step.note("stop", request.reason)
+                    shutdown.close(step, do.Ending.STOPPED)
+            case ev.RestAsked():
+                if state.shutdown is None and not state.suspended:
+                    step.note("rest", request.reason)
+                    shutdown.suspend(step)
+            case ev.RunExtended():
+                extension.extend(step, request)
+            case ev.TrialStopAsked(trial=trial):
+                extension.stop_trial(step, request)
+                self._stop(step, [trial])
+            case ev.ConfigAdded():
+                extension.add(step, request)
 
     def _timer_fired(self, step: Step, event: ev.TimerFired) -> None:
         state = self.state
@@ -210,11 +249,19 @@ class Core:
                 node_events.lost(step, node, billed_s)
             else:  # its release was ordered but not carried out
                 state.ledger.found(node, event.at_s, billed_s)
+        self._send_again(step)
+
+    def _send_again(self, step: Step) -> None:
+        """What the driver before had commanded and has no answer."""
+        state = self.state
+        if state.terms.cluster.max_nodes != self.max_nodes:
+            step.emit(do.LimitNodes(most=state.terms.cluster.max_nodes))
         for pool_state in state.pools.values():
             for request, count in pool_state.pool.asked.items():
                 step.emit(do.RequestNodes(request=request, count=count))
         if fresh := tuple(number for number in state.sampling if number not in state.forks):
-            step.emit(do.Sample(trials=fresh))
+            given = tuple(ev.Sampled(number, config) for number, config in state.changes.given.items())
+            step.emit(do.Sample(trials=fresh, given=given))
         for number, (parent, iteration) in state.forks.items():
             step.emit(do.Fork(trial=number, parent=parent, iteration=iteration))
         for pool, stage in state.barriers:
@@ -233,7 +280,9 @@ def _is_barred(state: State) -> bool:
 
 def _is_stuck(state: State) -> bool:
     """Nothing runs or is under way, and the waiting trials have no time for one more iteration."""
-    if state.held or state.barriers or state.sampling or not state.wished:
+    if state.barriers or state.sampling or not state.wished:
+        return False
+    if not all(state.trials[number].is_kept for number in state.held):
         return False
     if any(each.queue or not each.pool.is_complete for each in state.pools.values()):
         return False

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from elastune.model.configuration import Configuration
 from elastune.model.ids import NodeId, TrialId
 
-Config = Mapping[str, str | int | float | bool | None]
+Config = Configuration
 
 
 class Sampled(NamedTuple):
@@ -115,10 +116,13 @@ class NodeFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangStarted(Event):
-    """The workers are connected and have loaded the checkpoint; training begins."""
+    """The workers are connected and have loaded the checkpoint; training begins. A trial that cannot be saved
+    has trained `repeated` iterations again; `changed`: how the last of them differs from before."""
 
     trial: TrialId
     generation: int
+    repeated: int = 0
+    changed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +183,12 @@ def has_stopped(event: Progressed) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPaused(Event):
-    """The state after the last iteration is durable and the slots are free."""
+    """The state after the last iteration is durable and the slots are free. `stays`: the gang keeps them and
+    waits for an order."""
 
     trial: TrialId
     generation: int
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +220,8 @@ class StopAsked(Event):
     """A person or a program requests the end of the run."""
 
     reason: str
+    request_id: str = ""
+    """Of the request that came from outside, by which it is applied once; empty: not from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +229,37 @@ class RestAsked(Event):
     """A person suspends the run: everything is saved and released until `Resumed`."""
 
     reason: str
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunExtended(Event):
+    """A person or a program changed the limits of the run; None: the limit stays. A run that had ended goes
+    on: it is suspended until `Resumed`."""
+
+    request_id: str
+    deadline_s: float | None = None
+    """By the run's clock."""
+    budget_usd: float | None = None
+    max_nodes: int | None = None
+    more_trials: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStopAsked(Event):
+    """A person or a program ends one trial; the search goes on without it."""
+
+    request_id: str
+    trial: TrialId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigAdded(Event):
+    """A person or a program wants this configuration to be the next new trial. Missing values are drawn."""
+
+    request_id: str
+    config: Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,5 +281,7 @@ class Resumed(Event):
 _NodeEvent = NodesGranted | NodesRefused | NodesReady | NodeNoticed | NodeLost | NodeFound
 _TrialEvent = TrialsSampled | GangStarted | TrialPaused | ModelStowed
 _ProgressEvent = LeaseEnded | VisitEnded | TrialCrashed | GangLost | Progressed
-_RunEvent = RunStarted | TimerFired | BarrierPassed | StopAsked | RestAsked | Resumed
-AnyEvent = _RunEvent | _NodeEvent | _TrialEvent | _ProgressEvent
+_RunEvent = RunStarted | TimerFired | BarrierPassed | Resumed
+AnyRequest = StopAsked | RestAsked | RunExtended | TrialStopAsked | ConfigAdded
+"""What a person or a program asked of a run. `Core.refusal` says whether it is possible."""
+AnyEvent = _RunEvent | AnyRequest | _NodeEvent | _TrialEvent | _ProgressEvent

@@ -1,4 +1,4 @@
-"""The gang of one trial: form it, extend its lease, pause it, stop it, dissolve it.
+"""The gang of one trial: form it, extend its lease, pause it, let it stay, stop it, dissolve it.
 
 Each function updates the trial's phase, the free slots, the ledger and the commands together.
 """
@@ -50,7 +50,9 @@ def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
     state = step.state
     until_s = limits.deadline_call_s(state)
     trial.lease = Lease(wish.until_iteration, until_s, wish.final)
-    trial.revoked = False
+    if wish.final:
+        trial.final_goal = wish.until_iteration
+    trial.revoked = trial.stays = False
     if trial.activity is Activity.WAITING:
         turn_to(step, trial, Activity.TRAINING)
     if trial.phase is Phase.RESIZING:
@@ -73,7 +75,8 @@ def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
 
 
 def revoke(step: Step, trial: Trial, *, resizing: bool = False) -> None:
-    """Free the slots after the present iteration, with a save; a gang that has not begun just stops."""
+    """Free the slots after the present iteration, with a save; a gang that has not begun, or that has saved
+    already, just stops."""
     if resizing and trial.phase is Phase.RUNNING:
         trial.step(Phase.RESIZING)
     match trial.activity:
@@ -83,11 +86,20 @@ def revoke(step: Step, trial: Trial, *, resizing: bool = False) -> None:
                 step.emit(Revoke(trial=trial.number, generation=trial.generation))
         case Activity.STARTING | Activity.TRAINING:
             stop(step, trial)
+        case Activity.WAITING if trial.stays:
+            stop(step, trial)
         case Activity.WAITING:
             turn_to(step, trial, Activity.SAVING)
             step.emit(Pause(trial=trial.number, generation=trial.generation))
         case None:
             raise InvariantError(f"trial {trial.number} has no gang to revoke")
+
+
+def keep(step: Step, trial: Trial) -> None:
+    """Save the state of a waiting gang, which then waits for what the policy decides."""
+    trial.stays = True
+    turn_to(step, trial, Activity.SAVING)
+    step.emit(Pause(trial=trial.number, generation=trial.generation, stay=True))
 
 
 def stop(step: Step, trial: Trial) -> None:
@@ -112,7 +124,8 @@ def dissolve(step: Step, trial: Trial) -> None:
         pool_state.occupants.get(slot.node, {}).pop(trial.number, None)
     del state.held[trial.number]
     lease, visit = trial.lease, trial.visit
-    trial.gang, trial.activity, trial.lease, trial.revoked = (), None, None, False
+    trial.gang, trial.activity, trial.lease = (), None, None
+    trial.revoked = trial.stays = False
     trial.shares, trial.visit = (), None
     if trial.saved < trial.iteration:
         del trial.values[trial.saved :]
@@ -146,10 +159,12 @@ def turn_to(step: Step, trial: Trial, activity: Activity) -> None:
         raise InvariantError(f"trial {trial.number} has no gang")
     step.state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
     step.state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
-    if before is Activity.STARTING:
+    if before is Activity.STARTING and not step.state.terms.continuing.repeated(trial.iteration, kept=False):
         step.state.observed_speed.startup.add(now - trial.since_s)
     elif before is Activity.TRAINING and trial.iteration > trial.begun_at:
-        spell = TrainingSpell(len(trial.gang), trial.iteration - trial.begun_at, now - trial.since_s)
+        repeated = step.state.terms.continuing.repeated(trial.begun_at, kept=True)
+        iterations, seconds = trial.iteration - trial.begun_at + repeated, now - trial.since_s
+        spell = TrainingSpell(trial.number, len(trial.gang), iterations, seconds)
         step.state.observed_speed.trained(spell)
     if activity is Activity.TRAINING:
         trial.begun_at = trial.iteration

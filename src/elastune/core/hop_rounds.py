@@ -155,7 +155,9 @@ def gang_of_all(state: State, pool_state: PoolState, workers: tuple[Slot, ...], 
     is_faster = manner is TrainingMode.TOGETHER if state.wishes.together is None else state.wishes.together
     # All members must take equally many steps, because they sum their gradients in each.
     shapes = {(len(each), sum(number < data.partitions for number in each)) for each in held}
-    even = data.replicas == 1 and len(shapes) == 1
+    # A worker that would be idle holds a copy; in a gang the rows of that partition would count twice.
+    copies = sum(map(len, held)) - len(frozenset[PartitionId]().union(*held))
+    even = data.replicas == 1 and len(shapes) == 1 and not copies
     return workers if is_faster and even and len(workers) > 1 else None
 
 

@@ -80,7 +80,8 @@ def visited(step: Step, trial: Trial, event: VisitEnded) -> None:
     if event.kept:
         progress.safe = len(progress.seen)
     state.paces[visit.evaluates].add(trial.number, slot.node, event.seconds, data.size(visit.partition))
-    state.observed_speed.trained(TrainingSpell(1, data.part_of_iteration(visit.partition), event.seconds))
+    part = data.part_of_iteration(visit.partition)
+    state.observed_speed.trained(TrainingSpell(trial.number, 1, part, event.seconds))
     now = pool_state.hop_state.round
     if now is not None:
         now.epoch.handle(UnitEnded(at_s=state.now_s, worker=worker_id(slot)))

@@ -151,9 +151,10 @@ class Ledger:
         return self._touch(pool, at_s).account.usd if pool in self._open else 0.0
 
     def idle_slot_s(self, stage: StageAccount) -> float:
-        """Slot-seconds of nodes that were up and unused: at a barrier, or held for later."""
-        up_s = stage.node_s - stage.booting_s
-        return max(0.0, up_s * self._cluster.slots_per_node - stage.use.busy_s)
+        """Slot-seconds of nodes that were up and unused: at a barrier, with or without a gang that waits
+        there, or held for later."""
+        up_s, working_s = stage.node_s - stage.booting_s, stage.use.busy_s - stage.use.waiting_s
+        return max(0.0, up_s * self._cluster.slots_per_node - working_s)
 
     def lasts_until_s(self, usd: float, *, asked: int = 0, at_s: float = 0.0) -> float | None:
         """When so much is paid if nothing changes; None: never. `asked` more nodes count from `at_s`, at the
@@ -294,6 +295,13 @@ class Ledger:
             if now.before is not None and not now.account.node_s and not now.account.usd:
                 self.stages.remove(now.account)  # the last barrier opened a stage without nodes
                 now.account = now.before
+
+    def reopen_stage(self, pool: int, stage: int, at_s: float) -> None:
+        """The run goes on after `close`, in this stage of the pool."""
+        now = self._touch(pool, at_s)
+        now.account.ended_s = None
+        if now.account.stage != stage:  # it had no nodes and was left out
+            self.open_stage(pool, stage, at_s)
 
     def _weight(self, usd_per_hour: float | None) -> float:
         return self.usual_weight if usd_per_hour is None else usd_per_hour / SECONDS_PER_HOUR / self._rate

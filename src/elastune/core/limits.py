@@ -18,7 +18,7 @@ from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish
 from elastune.model.billing import bills_nodes
 from elastune.model.cluster import SECONDS_PER_HOUR
-from elastune.model.limits import Limit, tell_limits
+from elastune.model.limits import Limit, Limits, tell_limits
 from elastune.wording import format_usd
 
 DEADLINE_CALL = "guard:deadline-call"
@@ -61,7 +61,8 @@ def set_deadline(step: Step) -> None:
 def committed_usd(state: State) -> float:
     """What is paid in the end if the run shuts down from now on; after the last call: if it ends now.
 
-    Every gang saves first; of a save that is under way only the rest counts.
+    Every gang saves first; of a save that is under way only the rest counts. A gang that has saved and stays
+    leaves at once.
     """
     allowance = _allowance_s(state)
     asked = _asked_usd(state, allowance)
@@ -70,6 +71,8 @@ def committed_usd(state: State) -> float:
     gangs = {}
     for number in state.held:
         trial = state.trials[number]
+        if trial.is_kept:
+            continue
         saved_s = state.now_s - trial.since_s if trial.activity is Activity.SAVING else 0.0
         gangs[trial.gang] = max(0.0, allowance - saved_s)
     return state.ledger.wound_up_usd(state.now_s, gangs) + asked
@@ -171,18 +174,35 @@ def may_live_until_s(state: State, more: int = 0) -> float:
     return math.inf if until_s is None else until_s - state.terms.cluster.shutdown_s
 
 
+def changed(limits: Limits, deadline_s: float | None, budget_usd: float | None) -> Limits:
+    """None: the limit stays."""
+    deadline_s = limits.deadline_s if deadline_s is None else deadline_s
+    return replace(
+        limits, deadline_s=deadline_s, budget_usd=limits.budget_usd if budget_usd is None else budget_usd
+    )
+
+
 def renegotiate(step: Step, deadline_s: float | None, budget_usd: float | None) -> None:
-    """New limits for a resumed run; None: the limit stays."""
+    """New limits for a run that is resumed or extended; None: the limit stays. One that had been given up
+    holds again."""
     state = step.state
+    if deadline_s is None and budget_usd is None:
+        return
+    state.limits = changed(state.limits, deadline_s, budget_usd)
+    state.terms = replace(state.terms, limits=changed(state.terms.limits, deadline_s, budget_usd))
     if deadline_s is not None:
-        state.limits = replace(state.limits, deadline_s=deadline_s)
+        state.conceded -= {Limit.DEADLINE}
         set_deadline(step)
         for trial in state.trials.values():
             trial.late_after_s = None
     if budget_usd is not None:
-        state.limits = replace(state.limits, budget_usd=budget_usd)
-    if deadline_s is not None or budget_usd is not None:
-        step.note("limits", f"from now on {tell_limits(state.limits) or 'no limit'}")
+        state.conceded -= {Limit.BUDGET}
+    step.note("limits", f"from now on {tell_limits(state.limits) or 'no limit'}")
+
+
+def limit_nodes(state: State, most: int) -> None:
+    """A new `max_nodes`."""
+    state.terms = replace(state.terms, cluster=replace(state.terms.cluster, max_nodes=most))
 
 
 def concede(step: Step, limit: Limit) -> None:

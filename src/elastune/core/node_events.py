@@ -52,7 +52,8 @@ def refused(step: Step, event: NodesRefused) -> None:
     starving = [each.pool for each in state.pools.values() if each.pool.coming < each.pool.wanted]
     patience = cluster_manager.MOST_REFUSALS_WHILE_PAYING if state.where else cluster_manager.MOST_REFUSALS
     if not state.held and starving and min(pool.refusals for pool in starving) > patience:
-        step.note("nodes", f"no node can be had: {event.reason}")
+        state.cause = f"no node can be had: {event.reason}"
+        step.note("nodes", state.cause)
         close(step, Ending.FAILED)
 
 

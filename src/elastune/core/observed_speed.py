@@ -1,24 +1,30 @@
 """Observed speed: corrects the profile for plans of the rest of a run.
 
 A profile was measured on a few configurations, perhaps on another day. Observations correct it as far as they
-exceed random variation ("luck").
+exceed random variation ("luck"). What a trial's own iterations took is its own, and stays with it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from elastune.model.cluster import ClusterTerms
 from elastune.model.distributions import Constant, Distribution, scaled
-from elastune.model.profile import Profile, Speedup
+from elastune.model.ids import TrialId
+from elastune.model.profile import Profile, Speedup, TrialSpeed
 
 # How far off a profile usually is, as a whole and, beyond that, at one number of slots.
 _DOUBT = 0.25
 _DOUBT_PER_SIZE = 0.1
 # Variation that neither noise nor spread of the profile explain.
 _LEAST_LUCK = 0.01
+_ROUNDS = 6
+# Trials that differ by more than this differ, whatever the profile says.
+_UNEQUAL = 0.05
 # A start-up, save or boot time of the profile counts as much as so many observations.
 _BELIEF = 3.0
 
@@ -27,6 +33,7 @@ _BELIEF = 3.0
 class TrainingSpell:
     """A gang has trained so many iterations without a break."""
 
+    trial: TrialId
     slots: int
     iterations: float
     seconds: float
@@ -42,53 +49,76 @@ class SpeedTally:
         self.seconds += seconds
 
 
+Guess = Callable[[Sequence[TrialId]], Sequence[TrialSpeed]]
+"""What is known of the speed of trials before they have trained."""
+
+
 @dataclass(slots=True)
 class ObservedSpeed:
-    """Finished training spells by number of slots, and the latencies of start-up, save and boot."""
+    """Training by trial and number of slots, and the latencies of start-up, save and boot."""
 
-    spells: dict[int, int] = field(default_factory=dict)
-    training: dict[int, SpeedTally] = field(default_factory=dict)
+    training: dict[tuple[TrialId, int], SpeedTally] = field(default_factory=dict)
     startup: SpeedTally = field(default_factory=SpeedTally)
     save: SpeedTally = field(default_factory=SpeedTally)
     boot: SpeedTally = field(default_factory=SpeedTally)
 
     def trained(self, spell: TrainingSpell) -> None:
-        self.spells[spell.slots] = self.spells.get(spell.slots, 0) + 1
-        self.training.setdefault(spell.slots, SpeedTally()).add(spell.seconds, spell.iterations)
+        tally = self.training.setdefault((spell.trial, spell.slots), SpeedTally())
+        tally.add(spell.seconds, spell.iterations)
 
-    def observation(self, profile: Profile, running: Iterable[TrainingSpell] = ()) -> SpeedObservation:
+    def observation(
+        self, profile: Profile, running: Iterable[TrainingSpell] = (), guess: Guess | None = None
+    ) -> SpeedObservation:
         """What follows for a profile, with the `running` spells of gangs that still train."""
-        all_ = ObservedSpeed(
-            dict(self.spells), {slots: replace(tally) for slots, tally in self.training.items()}
-        )
+        every = ObservedSpeed({key: replace(tally) for key, tally in self.training.items()})
         for spell in running:
-            all_.trained(spell)
-        return SpeedObservation(all_._factors(profile), all_._luck(profile, all_.training), self)
+            every.trained(spell)
+        average = TrialSpeed(1.0, profile.spread)
+        return _explain(every.training, profile, guess or (lambda some: [average] * len(some)), self)
 
-    def _factors(self, profile: Profile) -> dict[int | None, float]:
-        """How much longer iterations take than in the profile; None: on numbers of slots not observed."""
-        seen = {slots: tally for slots, tally in self.training.items() if tally.count and tally.seconds}
-        expected = {slots: tally.count * _iteration_s(profile, slots) for slots, tally in seen.items()}
-        total = sum(expected.values())
-        if not total:
-            return {None: 1.0}
-        ratio = sum(tally.seconds for tally in seen.values()) / total
-        common = 1.0 + _trust(_DOUBT, self._luck(profile, seen)) * (ratio - 1.0)
-        factors: dict[int | None, float] = {None: common}
-        for slots, tally in seen.items():
-            own = tally.seconds / expected[slots]
-            factors[slots] = common + _trust(_DOUBT_PER_SIZE, self._luck(profile, [slots])) * (own - common)
-        return factors
 
-    def _luck(self, profile: Profile, sizes: Iterable[int]) -> float:
-        """The standard deviation of observed by expected time, if the profile were right."""
-        known = [slots for slots in sizes if slots in self.training]
-        spells = sum(self.spells[slots] for slots in known)
-        iterations = sum(self.training[slots].count for slots in known)
-        if not spells or not iterations:
-            return math.inf
-        noise = profile.iteration.sd / profile.iteration.mean if profile.iteration.mean else 0.0
-        return math.sqrt(profile.spread**2 / spells + noise**2 / iterations + _LEAST_LUCK**2)
+def _explain(
+    training: Mapping[tuple[TrialId, int], SpeedTally], profile: Profile, guess: Guess, once: ObservedSpeed
+) -> SpeedObservation:
+    """Time by profile, explained by three factors: the whole profile, the number of slots, the trial.
+
+    All in logarithms with normal priors, so each factor, given the others, is a weighted mean of what they
+    leave unexplained. A few rounds suffice: trials start with what was guessed, and mostly differ.
+    """
+    noise = profile.iteration.sd / profile.iteration.mean if profile.iteration.mean else 0.0
+    keys = [key for key, tally in training.items() if tally.count and tally.seconds]
+    tallies = [training[key] for key in keys]
+    expected = [t.count * _iteration_s(profile, slots) for t, (_, slots) in zip(tallies, keys, strict=True)]
+    if not sum(expected):
+        return SpeedObservation({None: 1.0}, math.inf, {}, once)
+    excess = np.log([tally.seconds / e for tally, e in zip(tallies, expected, strict=True)])
+    weight = 1.0 / (noise**2 / np.array([tally.count for tally in tallies]) + _LEAST_LUCK**2)
+    trials, of_trial = np.unique([trial for trial, _ in keys], return_inverse=True)
+    sizes, of_size = np.unique([slots for _, slots in keys], return_inverse=True)
+    guesses = guess([TrialId(int(trial)) for trial in trials])
+    variance = np.log1p(np.array([each.spread for each in guesses]) ** 2)
+    prior = np.log([each.factor for each in guesses]) - variance / 2
+    own, by_size, common = prior.copy(), np.zeros(sizes.size), 0.0
+    seen = np.bincount(of_trial, weight)
+    for round_ in range(2 * _ROUNDS):
+        left = np.bincount(of_trial, weight * (excess - by_size[of_size])) / seen - prior
+        if round_ == _ROUNDS:  # what neither slots nor luck explain: these trials differ
+            differ = np.abs(left - common) > _UNEQUAL
+            variance = np.where(differ, np.maximum(variance, _UNEQUAL**2), variance)
+        trust = 1.0 / (variance + 1.0 / seen)
+        common = float((trust * left).sum() / (trust.sum() + _DOUBT**-2))
+        left = excess - common - by_size[of_size]
+        own = prior + variance * (np.bincount(of_trial, weight * left) - seen * prior) / (1 + variance * seen)
+        left = weight * (excess - common - own[of_trial])
+        by_size = np.bincount(of_size, left) / (np.bincount(of_size, weight) + _DOUBT_PER_SIZE**-2)
+    unknown = variance / (1 + variance * seen)
+    speeds = {
+        TrialId(int(trial)): TrialSpeed(math.exp(mean + left_s2 / 2), math.sqrt(math.expm1(left_s2)))
+        for trial, mean, left_s2 in zip(trials, own, unknown, strict=True)
+    }
+    factors: dict[int | None, float] = {None: math.exp(common)}
+    factors |= {int(size): math.exp(common + more) for size, more in zip(sizes, by_size, strict=True)}
+    return SpeedObservation(factors, math.sqrt(1.0 / float(trust.sum()) + _LEAST_LUCK**2), speeds, once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +126,8 @@ class SpeedObservation:
     factors: dict[int | None, float]
     luck: float
     """The standard deviation of `slowdown` if the profile were right."""
+    speeds: dict[TrialId, TrialSpeed]
+    """Of the trials that have trained, apart from the slowdown."""
     once: ObservedSpeed
 
     @property
@@ -125,11 +157,6 @@ class SpeedObservation:
 
 def _iteration_s(profile: Profile, slots: int) -> float:
     return profile.iteration.mean / profile.speedup.at(slots)
-
-
-def _trust(doubt: float, luck: float) -> float:
-    """The weight of the observation against the profile, by the uncertainty of each."""
-    return 0.0 if math.isinf(luck) else doubt**2 / (doubt**2 + luck**2)
 
 
 def _revised(believed: Distribution, seen: SpeedTally) -> Distribution:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from elastune.core.events import AnyEvent
+from elastune.core.events import AnyEvent, ConfigAdded, RunExtended
 from elastune.core.wishes import Advice
 
 if TYPE_CHECKING:
@@ -123,6 +123,14 @@ class Policy(Protocol):
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         """The event is already part of the state. None: all wishes stand."""
+
+    def refuses(self, request: RunExtended | ConfigAdded, state: State) -> str | None:
+        """Why it has no use for new limits (of a run that goes on or has ended), for more trials, or for a
+        configuration. None: it acts on the event. Policies that inherit this take new limits while they run.
+        """
+        if isinstance(request, ConfigAdded) or request.more_trials:
+            return "the policy of this run takes no new trials while it runs"
+        return None if state.ended is None else "the policy of this run cannot go on after its end"
 
     def progress(self, state: State) -> Progress:
         """How far it is, what is planned, what its timers are for; policies without a plan inherit this."""

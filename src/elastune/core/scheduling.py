@@ -1,14 +1,17 @@
 """From wishes to gangs: which trials start, go on or give way, and on which slots.
 
-Steady wishes leave gangs where they are and fill free slots by best fit; that is cheap, and RubberBand and
-ASHA need no more. Other wishes go through the placement controller, which may move and shrink gangs. Its
-answer stays in `targets` until the gangs have moved: a gang saves, leaves, and starts again when its new
-slots are free.
+Steady wishes leave gangs where they are and fill free slots by best fit, which seats as many gangs of one
+size as any other way. The placement controller decides where a gang must leave: it empties the nodes that new
+wishes no longer hold (`pack`), and chooses which of the gangs that stay make room for a trial that has work
+to do (`place`), in both cases as few as possible. Other wishes go through it altogether: it may move and
+shrink gangs. Its answer stays in `targets` until the gangs have moved: a gang saves, leaves, and starts again
+when its new slots are free.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from elastune.core import cluster_manager, gangs, hopping, limits
@@ -17,7 +20,7 @@ from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish, Wishes
 from elastune.model.ids import Gang, TrialId
 from elastune.placement.controller import pack, place
-from elastune.placement.request import PlacementNodes, PlacementRequest, SlotWish
+from elastune.placement.request import Change, Packing, PlacementNodes, PlacementRequest, SlotWish
 
 
 def adopt(step: Step, wishes: Wishes) -> None:
@@ -38,6 +41,8 @@ def adopt(step: Step, wishes: Wishes) -> None:
         if state.terms.data is None and trial.activity is None and limits.is_open(state, trial, wish):
             state.pool_state(wish.pool).queue.append(wish.trial)
     if wishes.steady:
+        for pool_state in state.pools.values() if wishes.pack and state.terms.data is None else ():
+            _empty_surplus(step, pool_state)
         for number in tuple(state.held):
             if not was_steady or state.wished.get(number) is not before.get(number):
                 settle(step, state.trials[number])
@@ -51,8 +56,13 @@ def settle(step: Step, trial: Trial) -> None:
         return
     if trial.visit is not None:
         hopping.settle_hops(step, trial)
-    elif wish is None or state.shutdown or not limits.is_open(state, trial, wish):
+    elif wish is None or state.shutdown:
         gangs.revoke(step, trial)
+    elif not limits.is_open(state, trial, wish):
+        if not _may_stay(state, trial, wish):
+            gangs.revoke(step, trial)
+        elif not trial.stays:
+            gangs.keep(step, trial)
     elif state.suspended or not _is_in_place(state, trial, wish):
         give_way(step, trial)
     elif (
@@ -96,18 +106,71 @@ def wait_again(step: Step, trial: Trial) -> None:
 
 def _fill_steadily(step: Step, pool_state: PoolState) -> None:
     state = step.state
-    at_once = state.wishes.at_once.get(pool_state.pool.number)
-    while pool_state.queue and (at_once is None or pool_state.gangs < at_once):
+    while pool_state.queue and _may_start_one(state, pool_state):
         trial = state.trials[pool_state.queue[0]]
         wish = state.wished.get(trial.number)
         if wish is None or trial.activity is not None or not limits.is_open(state, trial, wish):
             pool_state.queue.popleft()
             continue
-        gang = pool_state.free_slots.seat(wish.slots)
+        gang = pool_state.free_slots.seat(wish.slots) or _make_room(step, pool_state, wish)
         if gang is None:
             return
         pool_state.queue.popleft()
         gangs.start(step, trial, gang, wish)
+
+
+def _may_start_one(state: State, pool_state: PoolState) -> bool:
+    """Whether fewer gangs have work to do than the wishes allow."""
+    at_once = state.wishes.at_once.get(pool_state.pool.number)
+    if at_once is None or pool_state.gangs < at_once:
+        return True
+    return pool_state.gangs - len(_kept(state, pool_state)) < at_once
+
+
+def _kept(state: State, pool_state: PoolState) -> list[Trial]:
+    """The trials of a pool that wait in their gangs, saved."""
+    held = (state.trials[number] for number in state.held)
+    return [trial for trial in held if trial.is_kept and trial.pool == pool_state.pool.number]
+
+
+def _make_room(step: Step, pool_state: PoolState, wish: Wish) -> Gang | None:
+    """Slots for a trial that has work to do, from gangs that have none and stay; None if that does not help.
+
+    As few as possible leave, of equals the lowest-ranked.
+    """
+    state = step.state
+    kept = {trial.number: trial for trial in _kept(state, pool_state)}
+    if not kept:
+        return None
+    held = (state.trials[number] for number in state.held)
+    present = {trial.number: trial.gang for trial in held if trial.pool == pool_state.pool.number}
+    ranked = [SlotWish(trial=wish.trial, slots=wish.slots)]
+    ranked += [SlotWish(trial=n, slots=len(kept[n].gang)) for n in state.wished if n in kept]
+    placement = place(
+        PlacementRequest(
+            cluster=_cluster(state, pool_state),
+            wishes=tuple(ranked),
+            present=present,
+            locked=frozenset(present.keys() - kept),
+            min_slots=_most_slots(ranked),
+        )
+    )
+    if wish.trial not in placement.gangs:
+        return None
+    for number, trial in kept.items():
+        if placement.changes[number] is not Change.STAY:
+            gangs.revoke(step, trial)
+    return pool_state.free_slots.seat(wish.slots)
+
+
+def _may_stay(state: State, trial: Trial, wish: Wish) -> bool:
+    """Whether a gang whose wish is fulfilled keeps its slots. None begins to while others wait for slots."""
+    if not (wish.stay and state.wishes.steady) or state.terms.data is not None or state.suspended:
+        return False
+    is_done = trial.iteration >= wish.until_iteration and not trial.returned
+    if trial.activity is not Activity.WAITING or trial.phase.is_over or not is_done:
+        return False
+    return (trial.stays or not state.pools[wish.pool].queue) and _is_in_place(state, trial, wish)
 
 
 def _is_in_place(state: State, trial: Trial, wish: Wish) -> bool:
@@ -119,6 +182,70 @@ def _is_in_place(state: State, trial: Trial, wish: Wish) -> bool:
     if trial.pool != wish.pool or len(trial.gang) != wish.slots:
         return False
     return not any(state.where[slot.node].leaving for slot in trial.gang)
+
+
+def _empty_surplus(step: Step, pool_state: PoolState) -> None:
+    """Fewer nodes are wanted than are up: the placement controller chooses those that are given up, so that
+    as few as possible of the gangs that go on must move: those with work to do before those that wait."""
+    state, pool = step.state, pool_state.pool
+    kept = state.wishes.nodes.get(pool.number, 0)
+    wishes = [wish for wish in state.wishes.trials if wish.pool == pool.number]
+    going = {wish.trial: state.trials[wish.trial].gang for wish in wishes if _goes_on(state, wish)}
+    if pool.ready <= kept or not going:
+        return
+    open_ = {wish.trial for wish in wishes if limits.is_open(state, state.trials[wish.trial], wish)}
+    packing = _pack(state, pool_state, [w for w in wishes if w.trial in open_ or w.trial in going], going)
+    working = {trial: gang for trial, gang in going.items() if trial in open_}
+    if any(packing.placement.changes[trial] is not Change.STAY for trial in working):
+        packing = _pack(state, pool_state, [wish for wish in wishes if wish.trial in open_], working)
+    for node in packing.release:
+        cluster_manager.retire(pool_state, pool.nodes[node])
+
+
+def _pack(
+    state: State, pool_state: PoolState, wishes: Sequence[Wish], going: Mapping[TrialId, Gang]
+) -> Packing:
+    """On as many nodes as are wanted. No gang shrinks; if not all find room, gangs on the fullest nodes go on
+    and others wait."""
+    nodes = {trial: gang[0].node for trial, gang in going.items()}
+    neighbours = Counter(nodes.values())
+    ranked = [wish for wish in wishes if wish.trial in going]
+    ranked.sort(key=lambda wish: -neighbours[nodes[wish.trial]])
+    ranked += [wish for wish in wishes if wish.trial not in going]
+    at_once = state.wishes.at_once.get(pool_state.pool.number, len(ranked))
+    first = [SlotWish(trial=wish.trial, slots=wish.slots) for wish in ranked[: max(at_once, len(going))]]
+    request = PlacementRequest(
+        cluster=_cluster(state, pool_state),
+        wishes=tuple(first),
+        present=going,
+        min_slots=_most_slots(first),
+    )
+    return pack(request, nodes_kept=state.wishes.nodes.get(pool_state.pool.number, 0))
+
+
+def _goes_on(state: State, wish: Wish) -> bool:
+    """Whether the trial has a gang as wished for, which trains or stays."""
+    trial = state.trials[wish.trial]
+    if trial.activity is None or (trial.activity is Activity.SAVING and not trial.stays):
+        return False
+    has_work = limits.is_open(state, trial, wish) or (wish.stay and trial.stays)
+    return has_work and _is_in_place(state, trial, wish)
+
+
+def _most_slots(wishes: Sequence[SlotWish]) -> int:
+    """As `min_slots`, it keeps all of them from shrinking."""
+    return max(wish.slots for wish in wishes)
+
+
+def _cluster(state: State, pool_state: PoolState) -> PlacementNodes:
+    """The nodes that are up: those without gangs first, as they are the first to be given up, then by age."""
+    nodes = [node for node in pool_state.pool.nodes.values() if node.ready_s is not None]
+    nodes.sort(key=lambda node: bool(pool_state.occupants[node.number]))
+    return PlacementNodes(
+        nodes=tuple(node.number for node in nodes),
+        slots_per_node=state.terms.cluster.slots_per_node,
+        leaving=frozenset(node.number for node in nodes if node.leaving),
+    )
 
 
 def _rearrange(step: Step, pool_state: PoolState) -> None:

@@ -1,45 +1,13 @@
-"""How a run ends: it winds up (nothing new starts, what runs is saved), then everything is released.
-
-Also the gist of a trial's error, by which trials that all fail alike end the run.
-"""
+"""How a run ends: it winds up (nothing new starts, what runs is saved), then everything is released."""
 
 from __future__ import annotations
-
-import itertools
-import re
-from collections.abc import Iterable, Sequence
 
 from elastune.core import cluster_manager, gangs, hop_rounds, hopping, limits, scheduling
 from elastune.core.commands import Ending, EndRun, Rest
 from elastune.core.state import Step
-from elastune.core.trial_events import DIVERGED
-from elastune.core.trials import Activity, Phase, Trial
+from elastune.core.trials import Activity, Phase
 from elastune.core.wishes import Wishes
-from elastune.model.ids import TrialId
 from elastune.model.limits import Limit
-
-_TRACEBACK = "Traceback (most recent call last):\n"
-_NUMBER = re.compile(r"\d+(\.\d+)?")
-_MAX_EQUAL_FAILURES = 5
-
-
-def exception_line(error: str) -> str:
-    """Type and message of the exception that a traceback ends with; of another text, its first line.
-
-    Of a message with several lines, the first that is not empty.
-    """
-    _, mark, frames = error.strip().rpartition(_TRACEBACK)
-    lines = [line.rstrip() for line in frames.splitlines() if line.strip()]
-    if mark:
-        lines = list(itertools.dropwhile(lambda line: line.startswith(" "), lines)) or lines
-    if len(lines) > 1 and lines[0].endswith(":"):
-        return f"{lines[0]} {lines[1].strip()}"
-    return lines[0] if lines else ""
-
-
-def gist(error: str) -> str:
-    """Equal for errors that differ in numbers only."""
-    return _NUMBER.sub("#", exception_line(error))
 
 
 def close(step: Step, ending: Ending) -> None:
@@ -87,41 +55,13 @@ def stop_if_reached(step: Step) -> None:
         close(step, Ending.TARGET)
 
 
-def stop_if_hopeless(step: Step) -> None:
-    """Wind up when the first trials all failed alike before any trial had a value."""
-    state = step.state
-    if state.iterations or state.shutdown is not None:
-        return
-    first = [state.trials.get(TrialId(number)) for number in range(_MAX_EQUAL_FAILURES)]
-    failed = [trial for trial in first if trial is not None and trial.error is not None]
-    if len(failed) < len(first) or len({gist(trial.error or "") for trial in failed}) > 1:
-        return  # one that still runs may get a value
-    if any(DIVERGED in (trial.error or "") for trial in failed) or not _differ(failed, state.trials.values()):
-        return
-    step.note("hopeless", f"the first {len(failed)} trials all failed alike, so the others are not tried")
-    close(step, Ending.FAILED)
-
-
-def _differ(failed: Sequence[Trial], all_: Iterable[Trial]) -> bool:
-    """Whether the failed trials differ in all parameters in which any trials differ. The first ones of a grid
-    have values in common, which may be the cause."""
-
-    def varied(trials: Iterable[Trial]) -> set[str]:
-        values: dict[str, set[object]] = {}
-        for trial in trials:
-            for name, value in trial.config.items():
-                values.setdefault(name, set()).add(value)
-        return {name for name, seen in values.items() if len(seen) > 1}
-
-    return varied(all_) == varied(failed)
-
-
 def last_call(step: Step, limit: Limit) -> None:
     """No iteration that starts now would end in time. If only saves and barriers are left, the run goes on to
     the limit itself."""
     state = step.state
-    saving = all(state.trials[number].activity is Activity.SAVING for number in state.held)
-    if saving and (state.held or state.barriers) and state.terms.may_exceed is not limit:
+    held = [trial for trial in map(state.trials.__getitem__, state.held) if not trial.is_kept]
+    saving = all(trial.activity is Activity.SAVING for trial in held)
+    if saving and (held or state.barriers) and state.terms.may_exceed is not limit:
         state.called = True
     else:
         run_out(step, limit)
@@ -147,6 +87,7 @@ def end_run(step: Step, ending: Ending) -> None:
         gangs.stop(step, state.trials[number])
     for trial in state.living():
         trial.step(Phase.STOPPED)
+        state.changes.cut[trial.number] = None
     for pool_state in state.pools.values():
         cluster_manager.release(step, pool_state, list(pool_state.pool.nodes.values()))
     for timer in tuple(state.timers):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from elastune.core.commands import AnyCommand, Best, CancelTimer, Ending, Note, SetTimer
+from elastune.core.events import AnyEvent, Config
 from elastune.core.hop_state import HopProgress, HopState, VisitPaces
 from elastune.core.ledger import Ledger
 from elastune.core.nodes import FreeSlots, Node, PoolNodes
@@ -19,9 +20,13 @@ from elastune.hopping.partitions import DataTerms
 from elastune.model.ids import Gang, NodeId, TrialId
 from elastune.model.limits import Limit
 from elastune.model.metric import Mode
+from elastune.model.profile import TrialSpeed
+from elastune.model.speeds import ConfigSpeed, settings_of
 
 # A gang that still trains counts as observed speed from so many iterations on.
 _MIN_ITERATIONS = 3
+# Trials of which the speed of others is learned.
+_MOST_LEARNED = 200
 
 
 @dataclass(slots=True)
@@ -42,8 +47,35 @@ class PoolState:
     hop_state: HopState = field(default_factory=HopState)
 
 
+@dataclass(slots=True)
+class RunChanges:
+    """What requests of people and programs have changed, and what an extension after the end will need."""
+
+    request_ids: dict[str, None] = field(default_factory=dict)
+    """Requests that were applied."""
+    queued: list[Config] = field(default_factory=list)
+    """Given configurations, for the next new trials."""
+    given: dict[TrialId, Config] = field(default_factory=dict)
+    """The same of trials that are being drawn."""
+    more_trials: int = 0
+    """Added to those of the job."""
+    cut: dict[TrialId, None] = field(default_factory=dict)
+    """Trials that were in the race when the run ended."""
+    missed: list[AnyEvent] = field(default_factory=list)
+    """Events since the beginning of the shutdown, of which the policy does not know."""
+
+
 class State:
     """Policies read it; only the core's own modules write."""
+
+    furthest = 0
+    """The most iterations that any trial has done, saved or not."""
+    cause: str | None = None
+    """Why the run failed."""
+    awaited: frozenset[tuple[TrialId, int]] | None = None
+    """Gangs that decide whether the run has failed: trials like theirs have all failed."""
+    noted: frozenset[str] = frozenset()
+    """Topics of notes that are made once."""
 
     def __init__(self, terms: RunTerms) -> None:
         self.terms = terms
@@ -57,6 +89,7 @@ class State:
         """Trials requested and not yet drawn."""
         self.forks: dict[TrialId, tuple[TrialId, int]] = {}
         """Of those, forks: the parent and the iteration of its checkpoint."""
+        self.changes = RunChanges()
         self.exhausted = False
         self.pools: dict[int, PoolState] = {}
         self.where: dict[NodeId, Node] = {}
@@ -112,11 +145,26 @@ class State:
     def observation(self) -> SpeedObservation:
         """The speed observed so far. A gang that trains is, on average, in the middle of an iteration."""
         running = (
-            TrainingSpell(len(t.gang), t.iteration - t.begun_at + 0.5, self.now_s - t.since_s)
+            TrainingSpell(t.number, len(t.gang), t.iteration - t.begun_at + 0.5, self.now_s - t.since_s)
             for t in map(self.trials.__getitem__, self.held)
             if t.activity is Activity.TRAINING and t.iteration - t.begun_at >= _MIN_ITERATIONS
         )
-        return self.observed_speed.observation(self.terms.profile, running)
+        return self.observed_speed.observation(self.terms.profile, running, self._guess)
+
+    def _guess(self, trials: Sequence[TrialId]) -> Sequence[TrialSpeed]:
+        return self.terms.profile.guess_speeds([self.trials[number].config for number in trials])
+
+    def speeds(self, trials: Iterable[Trial]) -> tuple[TrialSpeed, ...]:
+        """What is known of each trial: what its own iterations took, else what its configuration tells."""
+        wanted, seen = list(trials), self.observation().speeds
+        unseen = [trial for trial in wanted if trial.number not in seen]
+        learned = [
+            ConfigSpeed(settings_of(self.trials[number].config), speed.factor)
+            for number, speed in list(seen.items())[-_MOST_LEARNED:]
+        ]
+        guesses = self.terms.profile.guess_speeds([trial.config for trial in unseen], learned)
+        guessed = {trial.number: guess for trial, guess in zip(unseen, guesses, strict=True)}
+        return tuple(seen.get(trial.number) or guessed[trial.number] for trial in wanted)
 
     def pool(self, number: int = 0) -> PoolNodes:
         return self.pool_state(number).pool
@@ -168,6 +216,8 @@ class Step:
     def __init__(self, state: State) -> None:
         self.state = state
         self.commands: list[AnyCommand] = []
+        self.failed: Trial | None = None
+        """The trial that has failed through this event."""
 
     def emit(self, command: AnyCommand) -> None:
         self.commands.append(command)

@@ -1,4 +1,4 @@
-"""What is agreed before a run and does not change while it runs."""
+"""What is agreed before a run. Only a change of its limits replaces it while it runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from elastune.hopping.partitions import DataTerms
 from elastune.model.checkpoint_rule import DEFAULT_INTERVAL_S, CheckpointRule
 from elastune.model.cluster import ClusterTerms
+from elastune.model.continuing import Continuing
 from elastune.model.limits import GangLimits, Limit, Limits
 from elastune.model.metric import Mode, Target
 from elastune.model.profile import Profile
@@ -30,10 +31,14 @@ class RunTerms:
     gangs: GangLimits = field(default_factory=GangLimits)
     retries: int = 0
     """How often a trial whose own code crashed is tried again."""
+    fail_fast: bool = False
+    """The first trial that fails ends the run."""
     target: Target | None = None
     """The run ends as soon as a model with a durable checkpoint reaches it. None: when the policy ends it."""
     data: DataTerms | None = None
     """Models hop over these partitioned data. None: each trial has its own gang and data."""
+    continuing: Continuing = Continuing.CHECKPOINT
+    """How a trial goes on in another gang."""
     reserve_s: float = 0.0
     """What a runtime needs to react to a last call; none in virtual time."""
 

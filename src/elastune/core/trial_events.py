@@ -11,7 +11,9 @@ from elastune.core.commands import Best, Fork, Sample
 from elastune.core.state import State, Step
 from elastune.core.trials import Activity, Phase, Trial
 from elastune.errors import InvariantError
+from elastune.model.continuing import Continuing
 from elastune.model.ids import TrialId
+from elastune.wording import plural
 
 DIVERGED = "the training has diverged"
 _RETURNED_AT_ONCE = "the trainable returned before its first iteration"
@@ -22,8 +24,9 @@ MAX_KILLS = 3
 def count(state: State, trial: Trial, event: ev.Progressed) -> str | None:
     """Add rows and checkpoints to a trial; returns what is wrong with them, if anything."""
     metric, values, error = state.terms.metric, trial.values, None
+    may_skip = state.terms.continuing is Continuing.CALLING
     for row in event.rows:
-        if row.iteration != len(values) + 1:
+        if row.iteration != len(values) + 1 and not (may_skip and row.iteration > len(values)):
             raise InvariantError(
                 f"trial {trial.number} reports iteration {row.iteration} after {len(values)}"
             )
@@ -31,8 +34,10 @@ def count(state: State, trial: Trial, event: ev.Progressed) -> str | None:
         if not _is_number(value):
             error = _describe_value(metric, value, row.iteration, sorted(row.metrics))
             break
-        values.append(value)
-        state.iterations += 1
+        new = row.iteration - len(values)  # a call reports its last iteration only, which stands for all
+        values.extend([value] * new)
+        state.iterations += new
+    state.furthest = max(state.furthest, len(values))
     for iteration in event.saved:
         if iteration <= len(values):
             save(state, trial, iteration)
@@ -72,16 +77,19 @@ def sampled(step: Step, event: ev.TrialsSampled) -> None:
             raise InvariantError(f"trial {number} is sampled twice")
         state.sampling.pop(number, None)
         trial = state.trials[number] = Trial(number, config)
+        trial.given = state.changes.given.pop(number, None) is not None
         if number in state.forks:
             trial.parent, trial.inherited = state.forks.pop(number)
             trial.values = state.trials[trial.parent].values[: trial.inherited]
             trial.saved = trial.inherited
         if state.ended is not None:  # the answer came after the end
             trial.step(Phase.STOPPED)
+            state.changes.cut[number] = None
     if event.exhausted:
         state.exhausted = True
         state.sampling.clear()
         state.forks.clear()
+        state.changes.given.clear()
 
 
 def request_trials(step: Step, fresh: int, parents: tuple[TrialId, ...]) -> None:
@@ -91,7 +99,10 @@ def request_trials(step: Step, fresh: int, parents: tuple[TrialId, ...]) -> None
         first = len(state.trials) + len(state.sampling)
         asked = tuple(TrialId(first + i) for i in range(fresh))
         state.sampling.update(dict.fromkeys(asked))
-        step.emit(Sample(trials=asked))
+        given = tuple(ev.Sampled(*each) for each in zip(asked, state.changes.queued, strict=False))
+        state.changes.given.update(given)
+        del state.changes.queued[: len(given)]
+        step.emit(Sample(trials=asked, given=given))
     for parent in parents:
         _fork(step, state.trial(parent))
 
@@ -112,6 +123,21 @@ def started(step: Step, event: ev.GangStarted) -> None:
     if trial is not None:
         gangs.turn_to(step, trial, Activity.TRAINING)
         trial.step(Phase.RUNNING)
+        _note_repetition(step, event)
+
+
+def _note_repetition(step: Step, event: ev.GangStarted) -> None:
+    """The first one of a run, and the first one with other metrics."""
+    state, topics = step.state, []
+    if event.repeated and "repeat" not in state.noted:
+        topics.append("repeat")
+        iterations = plural(event.repeated, "iteration")
+        step.note("repeat", f"trial {event.trial} has no saved model: it trained {iterations} again")
+    if event.changed and "changed" not in state.noted:
+        topics.append("changed")
+        text = f"trial {event.trial} did not repeat itself when it was trained again: {event.changed}"
+        step.note("changed", f"{text}; metrics of trials that cannot be saved may differ from their models")
+    state.noted |= set(topics)
 
 
 def progressed(step: Step, event: ev.Progressed) -> Trial | None:
@@ -149,16 +175,21 @@ def _wait(step: Step, trial: Trial, reason: ev.LeaseEnd) -> None:
         trial.late_after_s = trial.lease.until_s
 
 
-def paused(step: Step, event: ev.TrialPaused) -> None:
+def paused(step: Step, event: ev.TrialPaused) -> Trial | None:
+    """Returns the trial if its gang waits for an order."""
     trial = _present(step.state, event.trial, event.generation)
     if trial is None:
-        return
+        return None
     save(step.state, trial, trial.iteration)
     step.state.observed_speed.save.add(step.state.now_s - trial.since_s)
+    if event.stays:
+        gangs.turn_to(step, trial, Activity.WAITING)
+        return trial
     gangs.dissolve(step, trial)
     if trial.returned and not trial.values:
         _fail(step, trial, _RETURNED_AT_ONCE)
     scheduling.wait_again(step, trial)
+    return None
 
 
 def _present(state: State, number: TrialId, generation: int) -> Trial | None:
@@ -192,5 +223,6 @@ def _crashed(step: Step, trial: Trial, error: str) -> None:
 
 def _fail(step: Step, trial: Trial, error: str) -> None:
     trial.step(Phase.FAILED)
-    trial.error = error
+    trial.error, trial.failed_after = error, trial.iteration
+    step.failed = trial
     step.note("failed", f"trial {trial.number}: {error}")

@@ -6,6 +6,8 @@ SAMPLED ──▶ STARTING ──▶ RUNNING ──▶ PAUSED ──▶ STARTING
                            │  ▲
                            ▼  └── STARTING
                         RESIZING                    any of them ──▶ STOPPED | FINISHED | FAILED
+
+The end of the run stops trials, too; `revive` takes that back if the run is extended.
 """
 
 from __future__ import annotations
@@ -80,6 +82,8 @@ class Trial:
     """The trial that it was forked from, whose values and checkpoint it starts with."""
     inherited: int = 0
     """Iterations taken over from the parent."""
+    given: bool = False
+    """Its values were given by a request, not drawn."""
     phase: Phase = Phase.SAMPLED
     generation: int = 0
     gang: Gang = ()
@@ -96,6 +100,8 @@ class Trial:
     shares: tuple[tuple[int, ...], ...] = ()
     """The partitions that each member of its gang holds."""
     revoked: bool = False
+    stays: bool = False
+    """Its gang saves, or has saved, and keeps its slots until the policy decides."""
     values: list[float] = field(default_factory=list)
     saved: int = 0
     returned: bool = False
@@ -108,10 +114,19 @@ class Trial:
     lost: int = 0
     """How often its gang was lost with a machine."""
     error: str | None = None
+    failed_after: int | None = None
+    """The iterations that it had done when it failed, saved or not."""
+    final_goal: int | None = None
+    """The iteration at which it would be finished, once it has a lease to there."""
 
     @property
     def iteration(self) -> int:
         return len(self.values)
+
+    @property
+    def is_kept(self) -> bool:
+        """It waits in its gang, and its state is durable."""
+        return self.stays and self.activity is Activity.WAITING
 
     @property
     def value(self) -> float | None:
@@ -120,6 +135,12 @@ class Trial:
 
     def step(self, phase: Phase) -> None:
         self.phase = check_step(self.number, self.phase, phase)
+
+    def revive(self) -> None:
+        """The run goes on after its end, which had stopped the trial."""
+        if self.phase is not Phase.STOPPED:
+            raise InvariantError(f"trial {self.number} is {self.phase.value}; expected one that was stopped")
+        self.phase = Phase.PAUSED if self.saved else Phase.SAMPLED
 
     def has_done(self, until_iteration: int) -> bool:
         return self.returned or len(self.values) >= until_iteration

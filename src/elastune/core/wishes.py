@@ -20,15 +20,18 @@ class Wish(NamedTuple):
     pool: int = 0
     final: bool = False
     """The trial is finished then."""
+    stay: bool = False
+    """Then its gang saves and keeps its slots until other wishes come, or until a trial needs them. No effect
+    where models hop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
     """The wanted trials, best first, and nodes; valid until other wishes replace them.
 
-    Trials that are not named pause. A wish whose iteration is reached is fulfilled: its trial pauses, its
-    slots go to the next in the list. `steady`: gangs keep their size and place, and trials without room
-    wait; otherwise placement may move and shrink gangs in favour of better trials.
+    Trials that are not named pause. A wish whose iteration is reached is fulfilled: its trial pauses (or
+    stays), its slots go to the next in the list. `steady`: gangs keep their size and place, and trials
+    without room wait; otherwise placement may move and shrink gangs in favour of better trials.
     """
 
     trials: tuple[Wish, ...] = ()
@@ -37,6 +40,9 @@ class Wishes:
     at_once: Mapping[int, int] = field(default_factory=dict)
     """The most gangs at a time, by pool, if fewer than the slots allow."""
     steady: bool = True
+    pack: bool = False
+    """If steady: as few gangs as possible move so that no more nodes than wanted are held. Otherwise a node
+    that is not wanted any more is released when its gangs have ended."""
     together: bool | None = None
     """Where models hop: whether each trial in turn gets all workers instead. None: whichever is faster."""
 

@@ -30,8 +30,7 @@ from elastune.curves.source import (
 )
 from elastune.curves.table import CurveTable
 from elastune.errors import JobError
-from elastune.space.sampler import Configuration
-from elastune.space.space import Scalar
+from elastune.model.configuration import Configuration, own_copy
 from elastune.training.recipe import load
 from elastune.wording import did_you_mean, seen
 
@@ -73,8 +72,8 @@ class FunctionSource(BareSource):
     def curve(self, config: Configuration, seed: tuple[int, int]) -> Curve:
         if self.is_generator:
             start = cast("Callable[[Configuration], Iterator[object]]", self.function)
-            return GeneratorCurve(start, dict(config), self.as_row)
-        return FunctionCurve(self.function, dict(config), self.as_row)
+            return GeneratorCurve(start, config, self.as_row)
+        return FunctionCurve(self.function, config, self.as_row)
 
     def as_row(self, metrics: object) -> Row:
         """A number is the metric; a mapping must have the metric among its numbers."""
@@ -92,11 +91,11 @@ class FunctionCurve(UnmeasuredCurve):
     """Calls the function for every iteration; its result must not depend on earlier calls."""
 
     function: Function
-    config: dict[str, Scalar]
+    config: Configuration
     as_row: Callable[[object], Row]
 
     def rows(self, first: int, last: int) -> Sequence[Row]:
-        return [self.as_row(self.function(dict(self.config), k)) for k in range(first, last + 1)]
+        return [self.as_row(self.function(own_copy(self.config), k)) for k in range(first, last + 1)]
 
 
 class GeneratorCurve(UnmeasuredCurve):
@@ -108,7 +107,7 @@ class GeneratorCurve(UnmeasuredCurve):
     def __init__(
         self,
         start: Callable[[Configuration], Iterator[object]],
-        config: dict[str, Scalar],
+        config: Configuration,
         as_row: Callable[[object], Row],
     ) -> None:
         self._start, self._config, self._as_row = start, config, as_row
@@ -121,7 +120,7 @@ class GeneratorCurve(UnmeasuredCurve):
         return self._rows[first - 1 : last]
 
     def _advance(self) -> None:
-        running = self._running or islice(self._start(dict(self._config)), len(self._rows), None)
+        running = self._running or islice(self._start(own_copy(self._config)), len(self._rows), None)
         self._running = None
         try:
             self._rows.append(self._as_row(next(running)))

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Protocol
 
 from elastune.errors import JobError
+from elastune.model.configuration import Configuration
 from elastune.model.metric import Mode
 from elastune.model.profile import Profile
 from elastune.space.parsing import parse_space
-from elastune.space.sampler import Configuration
 from elastune.space.space import Space
 from elastune.wording import seen
 

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from elastune.curves.source import Row
 from elastune.errors import JobError
+from elastune.model.configuration import Configuration, Scalar, flattened
 from elastune.model.distributions import Constant, LogNormal
 from elastune.model.profile import Profile, Speedup, pooled_variation
-from elastune.space.sampler import Configuration
-from elastune.space.space import Scalar
 from elastune.wording import did_you_mean, seen, several
 
 Values = tuple[Scalar, ...]
@@ -98,10 +97,11 @@ class CurveTable:
 
     def curve(self, config: Configuration, seed: tuple[int, int]) -> TableCurve:
         """If a configuration was trained more than once, the seed chooses the training."""
+        flat = flattened(config)
         try:
-            repeats = self.found[tuple([config[name] for name in self.parameters])]
+            repeats = self.found[tuple([flat[name] for name in self.parameters])]
         except (KeyError, TypeError):
-            wanted = {name: config.get(name) for name in self.parameters}
+            wanted = {name: flat.get(name) for name in self.parameters}
             raise JobError(
                 f"{self.source}: {seen(wanted)} is none of its {len(self.table):,} configurations; "
                 "take them from the table (search.sampler: table), or choose among its values in `space`"

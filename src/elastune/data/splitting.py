@@ -18,7 +18,7 @@ from elastune.data.files import absolute, file_errors, look, make_folder, open_f
 from elastune.data.formats import SINGLE, is_unnamed, numbered, write_npz
 from elastune.data.registering import register
 from elastune.errors import JobError
-from elastune.training.worker import shuffled
+from elastune.training.seeding import shuffled
 from elastune.wording import seen, several, without_secrets
 
 _EXPECTED = "expected an array or tensor, a tuple or dict of them, or a data frame"

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from elastune.errors import JobError
+from elastune.errors import ElastuneError, JobError
 from elastune.history.notes import RunNote
 from elastune.history.trial_tables import (
     OF_ROWS,
@@ -70,7 +70,7 @@ def require(library: str, *, extra: str, what: str) -> None:
 
 
 _WHOLE = ("best_iteration", "slots", "parent")
-_NUMBERS = ("final", "best", "started_s", "ended_s")
+_NUMBERS = ("final", "best", "best_reported", "started_s", "ended_s")
 
 
 def to_frame(columns: Columns) -> pd.DataFrame:
@@ -168,12 +168,17 @@ class WriterThread:
     """Stops writing after the first error; the missing part can be exported later."""
 
     def __init__(
-        self, name: str, opener: Callable[[], LogWriter], *, run: str, now: Callable[[], float]
+        self,
+        name: str,
+        opener: Callable[[], LogWriter],
+        *,
+        explain: Callable[[str], str],
+        now: Callable[[], float],
     ) -> None:
+        """`explain` makes the note for the user of the reason why the writing has stopped."""
         self.complaint: RunNote | None = None
-        self._name = name
         self._open = opener
-        self._run = run
+        self._explain = explain
         self._now = now
         self._news: queue.SimpleQueue[RunNews | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=f"log-{name}", daemon=True)
@@ -196,16 +201,15 @@ class WriterThread:
             while (news := self._news.get()) is not None:
                 writer.update(news)
             writer.close()
+        except ElastuneError as error:
+            self._give_up(without_secrets(str(error).splitlines()[0]))
         except Exception as error:  # noqa: BLE001  libraries and servers may raise anything
             self._give_up(without_secrets(f"{type(error).__name__}: {error}".splitlines()[0]))
 
     def _give_up(self, why: str) -> None:
         if self.complaint is not None:
             return
-        text = (
-            f"writing for {self._name} has stopped: {why}; when the run is over, `elastune export "
-            f"{self._run} --format {self._name}{' --force' * (self._name == 'csv')}` writes all of it"
-        )
+        text = self._explain(why)
         self.complaint = RunNote(at_s=self._now(), topic="logging", text=text)
         _log.warning(text)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from elastune.errors import ExecutionError
 from elastune.exports.files import RunHead, RunNews, require
 from elastune.history.trials import OVER, RowEntry, TrialEntry, as_float
+from elastune.model.configuration import flattened
 from elastune.wording import without_secrets
 
 if TYPE_CHECKING:
@@ -140,7 +141,9 @@ class MlflowWriter:
             tags=tags,
             run_name=f"trial-{line.trial:05d}",
         )
-        params = [Param(_key(name), str(value)[:_MOST_CHARACTERS]) for name, value in line.config.items()]
+        params = [
+            Param(_key(name), str(value)[:_MOST_CHARACTERS]) for name, value in flattened(line.config).items()
+        ]
         for start in range(0, len(params), _MOST_PARAMS):
             self._client.log_batch(run.info.run_id, params=params[start : start + _MOST_PARAMS])
         return _Trial(run, self._client)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastune.exports.files import RunHead, RunNews, require
 from elastune.history.trials import RowEntry, TrialEntry, as_float
+from elastune.model.configuration import flattened
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -73,7 +74,7 @@ class TensorBoardWriter:
         info = plugin_data_pb2.SessionStartInfo(
             group_name=_name(line.trial), start_time_secs=self._head.wall_s(line.started_s or 0.0)
         )
-        for name, value in line.config.items():
+        for name, value in flattened(line.config).items():
             if isinstance(value, bool):
                 info.hparams[name].bool_value = value
             elif isinstance(value, int | float):

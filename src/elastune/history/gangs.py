@@ -53,7 +53,9 @@ class GangLife:
     first_iteration: int = 1
     rows: int = 0  # iterations reported
     started_s: float | None = None  # when training began, if reported
-    save_from_s: float | None = None  # when a save and pause was commanded
+    repeated: int = 0  # iterations trained again before that, by a trial that cannot be saved
+    save_from_s: float | None = None  # when a save was commanded, until it is durable
+    saves: list[tuple[float, float]] = field(default_factory=list)  # (end, seconds) of saves on command
     iteration_from_s: float | None = None  # start of the current iteration; None: unknown
     iterations_s: list[float] = field(default_factory=list)  # of iterations whose start is known
 
@@ -95,14 +97,19 @@ class GangLife:
 
     def report(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            self.rows += 1
+            new = max(1, row.iteration - self.first_iteration - self.rows + 1)
+            self.rows += new
             if self.iteration_from_s is not None:
-                self.iterations_s.append(row.at_s - self.iteration_from_s)
+                # A call that reports its last iteration only has trained all of them, from the beginning.
+                trained = 1 if new == 1 else row.iteration
+                self.iterations_s.append((row.at_s - self.iteration_from_s) / trained)
             self.iteration_from_s = row.at_s
 
     def at(self, now_s: float) -> GangLife:
         """A copy with at least one span, of length 0 if there is no other."""
-        copy = replace(self, spans=list(self.spans), iterations_s=list(self.iterations_s))
+        copy = replace(
+            self, spans=list(self.spans), iterations_s=list(self.iterations_s), saves=list(self.saves)
+        )
         if copy.end is None:
             copy.end_span(now_s)
         copy.spans = copy.spans or [GangSpan(self.activity, self.formed_s, self.formed_s)]
@@ -188,8 +195,9 @@ class GangBook:
                 model_bytes=event.model_bytes,
             )
 
-    def trains(self, trial: TrialId, at_s: float) -> None:
+    def trains(self, trial: TrialId, at_s: float, repeated: int = 0) -> None:
         gang = self._present[trial]
+        gang.repeated = repeated
         gang.turn_to(Activity.TRAINING, at_s)
         gang.started_s = gang.iteration_from_s = at_s
 
@@ -203,6 +211,14 @@ class GangBook:
         if gang is not None:
             gang.turn_to(Activity.SAVING, at_s)
             gang.save_from_s = at_s
+
+    def saved(self, trial: TrialId, at_s: float) -> None:
+        """A save on command is durable; the gang ends now, or waits for another lease."""
+        gang = self._present[trial]
+        gang.turn_to(Activity.WAITING, at_s)
+        if gang.save_from_s is not None:
+            gang.saves.append((at_s, at_s - gang.save_from_s))
+            gang.save_from_s = None
 
     def dissolve(self, trial: TrialId, at_s: float, why: str) -> None:
         gang = self._present.pop(trial, None)

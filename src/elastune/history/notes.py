@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from elastune.core.commands import Note
 from elastune.core.events import Resumed
-from elastune.core.shutdown import exception_line, gist
+from elastune.core.failing import exception_line, gist
 from elastune.core.state import State
 from elastune.journal.codec import select, time_of
 from elastune.journal.records import Entry
@@ -37,7 +37,9 @@ class Failure:
 
 
 def note_on(event: Resumed) -> RunNote:
-    text = f"Elastune was down for {format_duration(event.down_s)} and resumed from its journal"
+    text = "Elastune resumed the run from its journal"
+    if event.down_s:
+        text = f"Elastune was down for {format_duration(event.down_s)} and resumed from its journal"
     return RunNote(at_s=event.at_s, topic="driver", text=text, down_s=event.down_s)
 
 

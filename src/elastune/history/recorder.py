@@ -31,6 +31,7 @@ class StageEnd:
     pool: int
     stage: int
     at_s: float
+    sync_s: float = 0.0  # from the last trial saved to the barrier passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class Recorder:
         self.trials = TrialBook(terms)
         self.rows = RowBook(terms.metric, is_kept=for_tables)
         self.stages: list[StageEnd] = []
+        self._barriers: dict[tuple[int, int], float] = {}  # when they were ordered
         self.remarks: list[RunNote] = []
         self.outages: list[Outage] = []
         self.money: list[tuple[float, float]] = []
@@ -96,10 +98,13 @@ class Recorder:
                 self._lose(event.node, event.billed_s)
             case ev.NodeFound():
                 self.nodes.found(event.node, at_s, event.billed_s, event.usd_per_hour)
-            case ev.BarrierPassed():
-                self.stages.append(StageEnd(pool=event.pool, stage=event.stage, at_s=at_s))
+            case ev.BarrierPassed(pool=pool, stage=stage):
+                sync_s = at_s - self._barriers.pop((pool, stage), at_s)
+                self.stages.append(StageEnd(pool=pool, stage=stage, at_s=at_s, sync_s=sync_s))
             case ev.Resumed():
                 self._resumed(event)
+            case ev.RunExtended():
+                self.ending = self.ended_s = None
 
     def _book_command(self, command: object) -> None:
         match command:
@@ -116,6 +121,8 @@ class Recorder:
                 self.nodes.released(command, self.now_s)
             case do.Fork():
                 self.trials.forked(command)
+            case do.Barrier(pool=pool, stage=stage):
+                self._barriers[pool, stage] = self.now_s
             case do.Note():
                 self.remarks.extend(notes_of(command, self.now_s))
             case do.EndRun():
@@ -133,9 +140,11 @@ class Recorder:
                 self.rows.touch(trial)
                 if is_present:
                     self.trials.save_all(trial, event.at_s)
-                    self._dissolve(trial, "paused")
+                    self.gangs.saved(trial, event.at_s)
+                    if not event.stays:
+                        self._dissolve(trial, "paused")
             case ev.GangStarted() if is_present:
-                self.gangs.trains(trial, event.at_s)
+                self.gangs.trains(trial, event.at_s, event.repeated)
 
     def _progressed(self, event: ev.Progressed) -> None:
         self.trials.progressed(event)
@@ -159,7 +168,8 @@ class Recorder:
         self.nodes.end(node, self.now_s, lost=True, billed_s=billed_s)
 
     def _resumed(self, event: ev.Resumed) -> None:
-        self.outages.append(Outage(at_s=event.at_s, down_s=event.down_s))
+        if event.down_s:
+            self.outages.append(Outage(at_s=event.at_s, down_s=event.down_s))
         self.remarks.append(note_on(event))
         self.nodes.down(event.down_s)
         for trial in self.gangs.present():

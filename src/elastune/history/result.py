@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from elastune.core.commands import Ending
 from elastune.core.events import Config
+from elastune.core.failing import common_error
 from elastune.core.ledger import Ledger
 from elastune.core.state import State
 from elastune.core.trials import Phase, Trial
-from elastune.errors import InvariantError
+from elastune.errors import InvariantError, JobError
 from elastune.history.hopping import HoppingFigures
+from elastune.model.configuration import flattened
 from elastune.planning.quote import price_keys
-from elastune.wording import format_duration, format_usd
+from elastune.wording import plural, time_and_money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Time and money; of a prediction, the means."""
+    """Time and money; of a prediction, the means. What costs nothing has no price in its text."""
 
     jct_seconds: float
     cost: float
 
     def __str__(self) -> str:
-        return f"{format_duration(self.jct_seconds)} and {format_usd(self.cost)}"
+        return time_and_money(self.jct_seconds, self.cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestTrial:
-    """The best model that has a checkpoint."""
+    """The best model that has a checkpoint. `metric` is its value after `iterations`."""
 
     trial: int
     config: Config
@@ -39,8 +42,23 @@ class BestTrial:
     checkpoint: str | None = None
     """Its path; None: the run was simulated."""
 
-    def kept_at(self, path: str) -> BestTrial:
-        return replace(self, checkpoint=path)
+    def load(self, *, pickles: bool | None = None) -> Any:
+        """The state of the model, for a run that trained one."""
+        raise JobError(self._absence())
+
+    def export(
+        self,
+        to: Any,
+        *,
+        part: str | None = None,
+        force: bool = False,
+        pickles: bool | None = None,
+    ) -> Any:
+        """Write the model to a file, for a run that trained one."""
+        raise JobError(self._absence())
+
+    def _absence(self) -> str:
+        return f"trial {self.trial} has no model: the run was simulated; expected one of a real run"
 
     def to_dict(self) -> dict[str, object]:
         data: dict[str, object] = {"trial": self.trial, "config": dict(self.config), "metric": self.metric}
@@ -65,16 +83,24 @@ class RunResult:
     journal_sha256: str
     ledger: Ledger
     run: str | None = None
+    cause: str | None = None
+    """Why it failed."""
+    shortfall: str | None = None
+    """What the search was to do and did not, because trials failed."""
     hopping: HoppingFigures | None = None
     """None: no model hopped."""
+    planner: str | None = None
+    """None: the policy has no plan."""
 
     def __str__(self) -> str:
         run = "" if self.run is None else f"run {self.run}, "
         best = "no model"
         if self.best is not None:
-            config = ", ".join(f"{name}={value}" for name, value in self.best.config.items())
+            config = ", ".join(f"{name}={value}" for name, value in flattened(self.best.config).items())
             best = f"best {self.metric} {self.best.metric:.6g} with {config}"
-        return f"{run}{self.ending.value}: {best}; {self.trials} trials in {self.actual}"
+        ending = self.ending.value if self.cause is None else f"failed ({self.cause})"
+        short = "" if self.shortfall is None else f"; {self.shortfall}"
+        return f"{run}{ending}: {best}; {self.trials} trials in {self.actual}{short}"
 
     def to_dict(self) -> dict[str, object]:
         """Plain data with stable keys."""
@@ -82,12 +108,15 @@ class RunResult:
         hopping = {} if self.hopping is None else {"hopping": self.hopping.to_dict()}
         return {
             "policy": self.policy,
+            "planner": self.planner,
             "seed": self.seed,
             "predicted": {"jct_seconds": self.predicted.jct_seconds, "cost": self.predicted.cost},
             "actual": {"jct_seconds": self.actual.jct_seconds, "cost": self.actual.cost},
             "best": None if best is None else best.to_dict(),
             "metric": self.metric,
             "ending": self.ending.value,
+            "cause": self.cause,
+            "shortfall": self.shortfall,
             "trials": self.trials,
             "phases": dict(self.phases),
             "iterations": self.iterations,
@@ -100,8 +129,16 @@ class RunResult:
         }
 
 
-def result_of(
-    state: State, *, policy: str, seed: int, run: str, predicted: Estimate, journal_sha256: str
+def result_of(  # noqa: PLR0913  all by name
+    state: State,
+    *,
+    policy: str,
+    seed: int,
+    run: str,
+    predicted: Estimate,
+    journal_sha256: str,
+    planner: str | None = None,
+    most_iterations: int | None = None,
 ) -> RunResult:
     if state.ended is None or state.ended_s is None:
         raise InvariantError(f"run {run} has not ended; expected a finished run")
@@ -120,7 +157,33 @@ def result_of(
         journal_sha256=journal_sha256,
         ledger=state.ledger,
         run=run,
+        cause=cause_of(state),
+        shortfall=shortfall_of(state, most_iterations),
+        planner=planner,
     )
+
+
+def cause_of(state: State) -> str | None:
+    return state.cause if state.ended is Ending.FAILED else None
+
+
+def shortfall_of(state: State, most_iterations: int | None) -> str | None:
+    """Finalists that failed, and how far the best model is; None: no trial failed that was to be finished.
+
+    `most_iterations` are those of the search, for a run in which no trial came so far as to be a finalist.
+    """
+    trials = state.trials.values()
+    finalists = [trial for trial in trials if trial.final_goal is not None]
+    failed = [trial for trial in finalists if trial.error is not None]
+    told = []
+    if failed and len(finalists) < len(trials):
+        told.append(f"{len(failed)} of {plural(len(finalists), 'finalist')} failed: {common_error(failed)}")
+    goal = max((trial.final_goal or 0 for trial in finalists), default=most_iterations or 0)
+    best = state.best
+    cut_short = best is not None and (cause_of(state) or state.trials[best.trial] in failed)
+    if best is not None and cut_short and best.iteration < goal:
+        told.append(f"the best model has {best.iteration:,} of {plural(goal, 'iteration')}")
+    return "; ".join(told) or None
 
 
 def best_of(state: State) -> BestTrial | None:

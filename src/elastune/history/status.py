@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from elastune.core.commands import Ending
+from elastune.core.failing import exception_line
 from elastune.core.ledger import Ledger, StageAccount
 from elastune.core.state import State
 from elastune.history.hopping import HoppingFigures
 from elastune.history.notes import Failure, RunNote, failures_of
-from elastune.history.result import BestTrial, Estimate, best_of, count_phases
+from elastune.history.result import BestTrial, Estimate, best_of, cause_of, count_phases, shortfall_of
 from elastune.model.cluster import SECONDS_PER_HOUR
 from elastune.model.limits import Limits
 from elastune.planning.quote import Quote, StageQuote, price_source
@@ -67,6 +68,7 @@ class NodePrices:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
     policy: str
+    planner: str | None  # None: there is no plan
     seed: int
     metric: str
     limits: Limits  # the job's limits; `conceded` names those given up since
@@ -75,6 +77,9 @@ class RunStatus:
     promised: Estimate | None  # not exceeded with the job's confidence; None: there is no plan
     actual: Estimate  # so far; final once the run has ended
     ending: Ending | None
+    cause: str | None  # why it failed
+    shortfall: str | None  # what it was to do and did not, because trials failed
+    traceback: str | None  # of the trial whose failure ended the run
     best: BestTrial | None
     trials: int
     phases: Mapping[str, int]
@@ -90,6 +95,7 @@ class RunStatus:
     warnings: tuple[str, ...] = ()  # problems to show even if the run is complete
     hopping: HoppingFigures | None = None  # None: no model hopped, or the journal was not read for it
     prices: NodePrices | None = None  # None: all nodes cost the job's price
+    is_free: bool = False  # nothing costs anything
 
     @property
     def down_s(self) -> float:
@@ -98,8 +104,10 @@ class RunStatus:
 
     @property
     def has_failed(self) -> bool:
-        """It has ended without a usable result."""
-        return self.ending is Ending.FAILED or (self.ending is not None and self.trials == self.failed > 0)
+        """It has ended without a usable result, or before its time because of failures."""
+        if self.ending is None or self.ending is Ending.FAILED:
+            return self.ending is Ending.FAILED
+        return self.failed > 0 and (self.trials == self.failed or self.best is None)
 
     @property
     def failed(self) -> int:
@@ -117,7 +125,7 @@ class RunStatus:
         """Plain data; keys shared with `RunResult.to_dict` have the same names."""
         data = asdict(self)
         limits = data.pop("limits")
-        del data["hopping"]
+        del data["hopping"], data["is_free"]
         if self.prices is None:
             del data["prices"]
         return {
@@ -181,14 +189,18 @@ def status_of(
     at_s = state.now_s if state.ended_s is None else state.ended_s
     return RunStatus(
         policy=setup.policy,
+        planner=None if quote is None else quote.planner,
         seed=seed,
         metric=state.terms.metric,
-        limits=_shown_limits(setup.terms.limits, state.limits),
+        limits=_shown_limits(state.terms.limits, state.limits),
         conceded=tuple(sorted(limit.value for limit in state.conceded)),
         predicted=predicted,
         promised=promise_of(quote),
         actual=Estimate(jct_seconds=at_s, cost=state.ledger.accrued_usd(state.now_s)),
         ending=state.ended,
+        cause=cause_of(state),
+        shortfall=None if state.ended is None else shortfall_of(state, most_iterations(setup)),
+        traceback=_traceback(state),
         best=best_of(state),
         trials=len(state.trials),
         phases=count_phases(state),
@@ -204,7 +216,20 @@ def status_of(
         warnings=tuple(_warnings(setup, state)),
         hopping=hopping,
         prices=_prices(state),
+        is_free=setup.terms.cluster.is_free,
     )
+
+
+def most_iterations(setup: RunSetup) -> int | None:
+    most = getattr(setup.search, "max_iterations", None)
+    return most if isinstance(most, int) else None
+
+
+def _traceback(state: State) -> str | None:
+    """The error that the cause names, where it has more than one line."""
+    cause = cause_of(state)
+    errors = (trial.error for trial in state.trials.values() if trial.error is not None)
+    return next((e for e in errors if cause and "\n" in e and cause.endswith(exception_line(e))), None)
 
 
 def _prices(state: State) -> NodePrices | None:
@@ -300,7 +325,7 @@ def _growth(ledger: Ledger) -> tuple[tuple[float, int], ...]:
 
 
 def _shown_limits(agreed: Limits, now: Limits) -> Limits:
-    """Those in force, which a resume may have changed; a conceded limit is still shown."""
+    """Those in force; a conceded limit is still shown."""
     deadline_s = agreed.deadline_s if now.deadline_s is None else now.deadline_s
     budget_usd = agreed.budget_usd if now.budget_usd is None else now.budget_usd
     return replace(agreed, deadline_s=deadline_s, budget_usd=budget_usd)

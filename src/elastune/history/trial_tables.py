@@ -6,7 +6,7 @@ The entries come from a recorder, which a journal or a running run feeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
@@ -14,12 +14,14 @@ from elastune.core.trials import Trial
 from elastune.history.recorder import Recorder
 from elastune.history.result import phase_of
 from elastune.history.trials import HistoryTerms, RowEntry, TrialEntry, as_float
+from elastune.model.configuration import flattened
 
 Columns = dict[str, list[object]]
 
 OF_TRIALS = (
-    "trial", "status", "iterations", "final", "best", "best_iteration", "started_s", "ended_s", "seconds",
-    "slot_seconds", "cost", "slots", "nodes", "parent", "crashes", "error", "checkpoint",
+    "trial", "status", "iterations", "final", "best", "best_iteration", "best_reported", "started_s",
+    "ended_s", "seconds", "slot_seconds", "cost", "slots", "nodes", "parent", "crashes", "error",
+    "checkpoint",
 )  # fmt: skip
 OF_ROWS = ("trial", "iteration", "at_s")
 CONFIG = "config/"
@@ -27,11 +29,13 @@ METRIC = "metric/"
 
 
 def trial_columns(lines: Sequence[TrialEntry]) -> Columns:
-    """One line per trial; hyperparameters are `config/<name>`, None if a trial has none of that name."""
+    """One line per trial; hyperparameters are `config/<name>`, None if a trial has none of that name. Members
+    of a group are columns of their own (`config/optimizer.lr`), a list is JSON text."""
     columns: Columns = {name: [getattr(line, name) for line in lines] for name in OF_TRIALS}
     columns["nodes"] = [" ".join(map(str, line.nodes)) or None for line in lines]
-    names = dict.fromkeys(name for line in lines for name in line.config)
-    return columns | {f"{CONFIG}{name}": [line.config.get(name) for line in lines] for name in names}
+    configs = [flattened(line.config) for line in lines]
+    names = dict.fromkeys(name for config in configs for name in config)
+    return columns | {f"{CONFIG}{name}": [config.get(name) for config in configs] for name in names}
 
 
 def metric_names(rows: Sequence[RowEntry]) -> list[str]:
@@ -69,7 +73,7 @@ def table_recorder(terms: RunTerms) -> Recorder:
 def trial_line(record: Recorder, state: State, trial: Trial, checkpoint: str | None = None) -> TrialEntry:
     """`checkpoint` is the path of the newest one."""
     curve = record.rows.curve(trial.number)
-    best = _best(state, curve.values)
+    best = record.trials.histories[trial.number].best
     slots = record.gangs.slot_time(trial.number, state.now_s)
     slot_seconds = 0.0 if slots is None else slots.slot_seconds
     return TrialEntry(
@@ -77,8 +81,9 @@ def trial_line(record: Recorder, state: State, trial: Trial, checkpoint: str | N
         status=phase_of(state, trial).value,
         iterations=max(curve.last, trial.inherited),
         final=curve.values.get(curve.last),
-        best=None if best is None else curve.values[best],
-        best_iteration=best,
+        best=None if best is None else best.value,
+        best_iteration=None if best is None else best.iteration,
+        best_reported=_best(state, curve.values.values()),
         started_s=None if slots is None else slots.started_s,
         ended_s=None if slots is None else slots.ended_s,
         seconds=0.0 if slots is None else slots.seconds,
@@ -94,10 +99,10 @@ def trial_line(record: Recorder, state: State, trial: Trial, checkpoint: str | N
     )
 
 
-def _best(state: State, values: Mapping[int, float]) -> int | None:
-    """The first iteration with the best finite value."""
-    best: int | None = None
-    for iteration, value in values.items():
-        if math.isfinite(value) and state.better(value, None if best is None else values[best]):
-            best = iteration
+def _best(state: State, values: Iterable[float]) -> float | None:
+    """The best finite value."""
+    best: float | None = None
+    for value in values:
+        if math.isfinite(value) and state.better(value, best):
+            best = value
     return best

@@ -57,8 +57,9 @@ class TrialEntry:
     status: str
     iterations: int  # the last iteration trained, including the parent's
     final: float | None
-    best: float | None
+    best: float | None  # the best value that has, or had, a checkpoint, as for the best model of the run
     best_iteration: int | None
+    best_reported: float | None  # the best value of all iterations, saved or not
     started_s: float | None
     ended_s: float | None  # when it last held slots; None: it holds some now, or never did
     seconds: float  # time with slots
@@ -134,6 +135,7 @@ class TrialHistory:
     points: list[MetricPoint] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)  # the metric after iterations 1, 2, ... of its state
     saved: int = 0
+    best: BestStep | None = None  # of its own iterations that were saved
     crashes: list[Crash] = field(default_factory=list)
     parent: TrialId | None = None  # the trial it was forked from
     inherited: int = 0  # the first values that are the parent's
@@ -224,7 +226,8 @@ class TrialBook:
             value = row.metrics.get(self._metric)
             if value is None or not math.isfinite(as_float(value)):
                 break
-            trial.kept.append(value)
+            # As in the core: the last iteration of a call stands for all of them.
+            trial.kept.extend([value] * max(1, row.iteration - len(trial.kept)))
             trial.points.append(MetricPoint(row.at_s, row.iteration, value))
         for iteration in event.saved:
             if iteration <= len(trial.kept):
@@ -245,6 +248,11 @@ class TrialBook:
         trial.saved = max(trial.saved, iteration)
         if not iteration:
             return
-        value = trial.kept[iteration - 1]
-        if not self.best or self._mode.better(value, self.best[-1].value):
-            self.best.append(BestStep(at_s, value, number, iteration))
+        step = BestStep(at_s, trial.kept[iteration - 1], number, iteration)
+        if iteration > trial.inherited and self._is_better(step, trial.best):
+            trial.best = step
+        if self._is_better(step, self.best[-1] if self.best else None):
+            self.best.append(step)
+
+    def _is_better(self, step: BestStep, than: BestStep | None) -> bool:
+        return than is None or self._mode.better(step.value, than.value)

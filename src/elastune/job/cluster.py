@@ -133,7 +133,9 @@ class ClusterSection(Section):
     nodes: Count | None = None
     provider: Annotated[str, BeforeValidator(_provider)] = LOCAL
     price_per_hour: Money | None = Field(
-        default=None, validate_default=True, description="what one node costs per hour, such as 12.24"
+        default=None,
+        validate_default=True,
+        description="what one node costs per hour, such as 12.24 (for this machine: nodes: 1, and no price)",
     )
     """None: ask the provider."""
     billing: Annotated[

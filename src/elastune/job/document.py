@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from elastune.errors import JobError
 from elastune.job.search import known_algorithms
-from elastune.job.section import RENAMED, MisfitError, Section, expected_in
+from elastune.job.section import RENAMED, MisfitError, Section, SeveralMisfitsError, expected_in
 from elastune.model.quantities import ExpectedError
 from elastune.wording import did_you_mean, either, nearest, seen
 
@@ -177,7 +177,14 @@ def dotted(path: Path) -> str:
 
 def describe(error: ValidationError, sections: Mapping[Path, type[Section]]) -> tuple[Complaint, ...]:
     """One complaint per mistake. A misspelt key and the key that is missing for it count as one."""
-    found = [_describe_mistake(details, sections) for details in error.errors(include_url=False)]
+    found = []
+    for details in error.errors(include_url=False):
+        cause = details.get("ctx", {}).get("error")
+        if isinstance(cause, SeveralMisfitsError):
+            above = tuple(str(part) for part in details["loc"])
+            found += [Complaint(path=above + each.path, text=str(each)) for each in cause.found]
+        else:
+            found.append(_describe_mistake(details, sections))
     meant = {(*complaint.path[:-1], complaint.instead) for complaint in found if complaint.instead}
     return tuple(item for item in found if not (item.is_missing and item.path in meant))
 

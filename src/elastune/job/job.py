@@ -27,12 +27,32 @@ from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection, KindSection, first_of_all, kinds_in, written_kinds
 from elastune.job.data import DataSection, data_in
 from elastune.job.document import Complaint, InvalidJobError, describe, read_yaml
+from elastune.job.machine import on_this_machine, refuse_budget
 from elastune.job.measurement_files import read_text
-from elastune.job.outputs import Logging, LoggingSection, MlflowSection, Storage, logging_in, storage_in
+from elastune.job.outputs import (
+    Callbacks,
+    Logging,
+    LoggingSection,
+    MlflowSection,
+    Storage,
+    WandbSection,
+    callbacks_in,
+    logging_in,
+    storage_in,
+)
 from elastune.job.profile import AnyProfile, CheckpointSection, LatencySection, ProfileSection, profile_in
-from elastune.job.search import AnySearch, search_class, undeclared_search
-from elastune.job.search_options import DeclaredSearch, ShaSearch
-from elastune.job.section import MisfitError, Section, with_current_keys
+from elastune.job.search import (
+    AUTO,
+    DECLARED,
+    FIRST_AUTO,
+    AnySearch,
+    continuing_misfit,
+    search_class,
+    undeclared_search,
+)
+from elastune.job.search_defaults import Room, default_options
+from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch, StageSection
+from elastune.job.section import MisfitError, Section, SeveralMisfitsError, with_current_keys
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, open_space, written_in
 from elastune.job.tuning import (
     AnyTarget,
@@ -43,6 +63,8 @@ from elastune.job.tuning import (
     is_code,
     misfit,
 )
+from elastune.job.warm_start import WarmStart, WarmStartSection, warm_start_in
+from elastune.model.continuing import Continuing
 from elastune.model.distributions import Constant
 from elastune.model.limits import Limits
 from elastune.model.metric import Mode, Target
@@ -50,6 +72,7 @@ from elastune.model.profile import Profile, Speedup
 from elastune.model.quantities import (
     Count,
     Flag,
+    PlannerName,
     PositiveDuration,
     PositiveMoney,
     Probability,
@@ -60,10 +83,11 @@ from elastune.model.quantities import (
     run_name,
 )
 from elastune.planning.problem import Problem
-from elastune.space.given_configurations import StartError, check_starts
+from elastune.space.given_configurations import check_starts
+from elastune.space.plain_samplers import GridSampler
 from elastune.space.sampler import Sampler
-from elastune.space.space import Space
-from elastune.wording import seen
+from elastune.space.space import Space, SpaceError
+from elastune.wording import either, format_usd, seen
 
 
 class SlotSection(Section):
@@ -80,21 +104,25 @@ class SlotSection(Section):
 
 
 Limit = Annotated[Literal["deadline", "budget"], BeforeValidator(one_of("deadline", "budget"))]
-Kept = Annotated[Literal["best", "all"], BeforeValidator(one_of("best", "all"))]
+Kept = Annotated[Literal["best", "least", "all"], BeforeValidator(one_of("best", "least", "all"))]
 _ONE_CPU = SlotSection(cpus=1)
 # A placeholder until the training is measured; nothing is planned with it.
 _UNMEASURED = Profile(iteration=Constant(1.0), speedup=Speedup.of({}))
 # Left out of a job's data at their defaults, so that the journals of jobs without them do not change.
 _LATER_KEYS = (
-    "stop_when", "storage", "hang_after", "pickles", "keep_checkpoints", "logging", "execution", "data"
+    "stop_when", "storage", "hang_after", "pickles", "keep_checkpoints", "logging", "execution", "data",
+    "planner", "fidelity", "saves", "fail_fast", "warm_start", "callbacks",
 )  # fmt: skip
+_FIRST_MIN_ROUND_S = 60.0
 # How paths that are written relative to the job file become relative to the working folder.
 _PLACED = {
     "cluster": kinds_in,
     "trainable": written_in,
     "storage": storage_in,
     "logging": logging_in,
+    "callbacks": callbacks_in,
     "data": data_in,
+    "warm_start": warm_start_in,
 }
 
 
@@ -103,11 +131,14 @@ class Job(Section):
 
     name: Annotated[str, BeforeValidator(run_name)] = "job"
     trainable: AnyTrainable | None = None
+    fidelity: Word | None = None
+    saves: Flag | None = None
     space: AnySpace | None = None
     stop_when: AnyTarget | None = None
     metric: Word | None = Field(default=None, validate_default=True)
     mode: Annotated[Mode, BeforeValidator(one_of("max", "min"))] | None = None
     search: AnySearch
+    planner: Annotated[PlannerName, BeforeValidator(one_of(*PlannerName))] = PlannerName.EXACT
     deadline: PositiveDuration | None = None
     budget: PositiveMoney | None = None
     may_exceed: Limit | None = None
@@ -117,33 +148,52 @@ class Job(Section):
     slot: SlotSection = _ONE_CPU
     seed: Seed = 0
     retries: Retries = 0
+    fail_fast: Flag = False
     checkpoint_every: PositiveDuration | None = None
     keep_checkpoints: Kept = "best"
     storage: Storage | None = None
     pickles: Flag = False
     hang_after: PositiveDuration | None = None
     logging: Logging | None = None
+    callbacks: Callbacks = ()
     execution: Annotated[Literal["gang", "hopper"], BeforeValidator(one_of("gang", "hopper"))] = "gang"
     data: DataSection | None = None
     start_configurations: StartConfigurations = ()
+    warm_start: WarmStart | None = None
 
     _undeclared: bool = PrivateAttr(default=False)
+    _only_named: bool = PrivateAttr(default=False)
     _unmeasured: bool = PrivateAttr(default=False)
 
     def __init__(self, **sections: Any) -> None:
-        chosen = undeclared_search(sections) if sections.get("search") is None else None
-        if chosen is not None:
-            sections["search"] = {"algorithm": chosen}
+        here = on_this_machine(sections)
+        sections |= here
+        auto = AUTO if sections.get("search") is None else sections["search"]
+        is_auto = isinstance(auto, str) and auto in (AUTO, FIRST_AUTO)
+        chosen = undeclared_search(sections) if is_auto else None
+        if is_auto:
+            first = {"min_round": _FIRST_MIN_ROUND_S} if (auto, chosen) == (FIRST_AUTO, "seer") else {}
+            sections.pop("search", None)
+            sections |= {} if chosen is None else {"search": {"algorithm": chosen, **first}}
+        named = sections.get("search") if isinstance(sections.get("search"), str) else None
+        if named is not None:
+            sections["search"] = {"algorithm": named, **default_options(named, Room())}
         if sections.get("profile") is None:
             sections["profile"] = first_of_all(sections.get("cluster"), "profile")
         try:
             super().__init__(**sections)
         except ValidationError as error:
             raise InvalidJobError(describe(error, _sections(sections))) from None
+        if here and self.budget is not None and not self.cluster.price_per_hour:
+            wrong = refuse_budget(format_usd(self.budget))
+            raise InvalidJobError((Complaint(path=wrong.path, text=str(wrong)),))
         self._undeclared = chosen is not None
         self._unmeasured = sections.get("profile") is None and not isinstance(self.trainable, CurveFile)
         if self._unmeasured:
             self._require_measured_kinds()
+        self._only_named = named is not None
+        if named is not None:
+            object.__setattr__(self, "search", self._named_search())
 
     def _require_measured_kinds(self) -> None:
         """One kind cannot be measured on another."""
@@ -167,7 +217,54 @@ class Job(Section):
         """The same job with these measurements."""
         measured = self.model_copy(update={"profile": profile})
         measured._unmeasured = False  # noqa: SLF001  of the same class
-        return measured
+        if not self._only_named:
+            return measured
+        return measured.model_copy(update={"search": measured._named_search()})  # noqa: SLF001
+
+    @property
+    def names_search_only(self) -> bool:
+        """Whether the options of the search follow from the limits and the speed."""
+        return self._only_named
+
+    def _named_search(self) -> SearchSection:
+        """The search with the options that fit the limits at the measured speed."""
+        limits = Limits(deadline_s=self.deadline, budget_usd=self.budget, confidence=self.confidence)
+        # The price of a provider is not known yet; the budget is then left to the search itself.
+        is_priced = self.cluster.price_per_hour is not None
+        cluster = self.cluster if is_priced else self.cluster.model_copy(update={"price_per_hour": 0.0})
+        profile = None if self._unmeasured else self.profile
+        room = Room.of(limits, profile, cluster.to_terms(), self.search.gang_limits())
+        grid = None
+        if self.search.algorithm == "grid" and isinstance(self.space, Space):
+            grid = GridSampler(self.space).size
+        options = default_options(self.search.algorithm, room, grid)
+        return type(self.search).model_validate({"algorithm": self.search.algorithm, **options})
+
+    def with_planner(self, planner: str | None) -> Self:
+        """The same job with another planner; None: with its own."""
+        if planner is None:
+            return self
+        if planner not in tuple(PlannerName):
+            raise JobError(f"planner is {planner!r}; expected one of: {', '.join(PlannerName)}")
+        chosen = self.model_copy(update={"planner": PlannerName(planner)})
+        if wrong := chosen._planner_misfit():  # noqa: SLF001  of the same class
+            raise JobError(f"planner {wrong}")
+        return chosen
+
+    def with_search(self, search: SearchSection) -> Self:
+        """The same job with another search, which it then declares."""
+        declared = self.model_copy(update={"search": search})
+        declared._undeclared = False  # noqa: SLF001  of the same class
+        return declared
+
+    def _planner_misfit(self) -> str | None:
+        """The error that follows the name of the key."""
+        if isinstance(self.search, DeclaredSearch):
+            return None
+        return (
+            f"is {self.planner}, but {self.search.algorithm} decides while it runs and has no plan; leave it "
+            f"out, or declare the stages (search.algorithm: {either(DECLARED)})"
+        )
 
     def of_kind(self, kind: KindSection) -> Self:
         """The same job with one of its kinds of nodes alone."""
@@ -242,6 +339,13 @@ class Job(Section):
         return self
 
     @model_validator(mode="after")
+    def _planner_has_stages_to_plan(self) -> Self:
+        wrong = None if self.planner is PlannerName.EXACT else self._planner_misfit()
+        if wrong:
+            raise MisfitError(("planner",), wrong)
+        return self
+
+    @model_validator(mode="after")
     def _models_hop_over_data(self) -> Self:
         if self.execution == "hopper" and self.data is None:
             text = "is missing, and execution is hopper; expected data: {path: ..., partitions: 8}"
@@ -249,6 +353,36 @@ class Job(Section):
         if self.execution == "gang" and self.data is not None:
             text = "is for models that hop; add execution: hopper, or load the data in the trainable"
             raise MisfitError(("data",), text)
+        return self
+
+    @property
+    def continuing(self) -> Continuing:
+        """How a trial goes on after a pause."""
+        if self.fidelity is not None:
+            return Continuing.CALLING
+        return Continuing.REPEATING if self.saves is False else Continuing.CHECKPOINT
+
+    @model_validator(mode="after")
+    def _fidelity_is_an_argument_of_its_own(self) -> Self:
+        if self.fidelity is None:
+            return self
+        if isinstance(self.space, Space) and self.fidelity in self.space.entries:
+            text = (
+                f"is {self.fidelity}, which is also in the space; expected an argument that is not searched"
+            )
+            raise MisfitError(("fidelity",), text)
+        if self.saves:
+            text = (
+                "is true, but a function with a fidelity trains from the beginning at each call; leave it out"
+            )
+            raise MisfitError(("saves",), text)
+        return self
+
+    @model_validator(mode="after")
+    def _search_suits_what_cannot_be_saved(self) -> Self:
+        wrong = continuing_misfit(self.continuing, self.search, hops=self.data is not None)
+        if wrong is not None:
+            raise MisfitError(*wrong)
         return self
 
     @model_validator(mode="after")
@@ -280,13 +414,15 @@ class Job(Section):
     def _start_configurations_are_of_the_space(self) -> Self:
         starts, trials = self.start_configurations, getattr(self.search, "trials", None)
         if trials is not None and len(starts) > trials:
-            text = f"are {len(starts)}, but search.trials is {trials}; leave some out"
+            key = "trials" if "trials" in type(self.search).model_fields else "stages.0.trials"
+            text = f"are {len(starts)}, but search.{key} is {trials}; leave some out"
             raise MisfitError(("start_configurations",), text)
         if isinstance(self.space, Space):
             try:
                 check_starts(self.space, starts)
-            except StartError as error:
-                raise MisfitError(("start_configurations", *error.path), error.text) from None
+            except SpaceError as error:
+                places = ((("start_configurations", *each.path), each.text) for each in error.mistakes)
+                raise SeveralMisfitsError(MisfitError(*place) for place in places) from None
         return self
 
     @model_validator(mode="after")
@@ -313,7 +449,11 @@ class Job(Section):
         silent |= {"profile"} if self._unmeasured else set()
         silent |= {"search"} if self._undeclared else set()
         left_out: dict[str, Any] = dict.fromkeys(silent, True)
-        return self.model_dump(mode="json", exclude={**left_out, "cluster": self.cluster.silent_keys})
+        data = self.model_dump(mode="json", exclude={**left_out, "cluster": self.cluster.silent_keys})
+        # Only SEER has other defaults than in the first version.
+        is_first = getattr(self.search, "min_round", None) == _FIRST_MIN_ROUND_S
+        is_new = self._undeclared and self.search.algorithm == "seer" and not is_first
+        return {**data, "search": AUTO} if is_new else data
 
     def to_problem(self) -> Problem:
         """The job as the planners need it."""
@@ -331,6 +471,7 @@ class Job(Section):
             limits=Limits(deadline_s=self.deadline, budget_usd=self.budget, confidence=self.confidence),
             gangs=self.search.gang_limits(),
             hopping=None if self.data is None else self.data.to_hopping(),
+            continuing=self.continuing,
         )
 
     def require_profile(self) -> None:
@@ -338,7 +479,8 @@ class Job(Section):
         if self._unmeasured:
             raise JobError(
                 "profile is missing: the speed of this training is not known; measure it with `elastune "
-                "profile`, or write it into the job, such as profile: {iteration: 2s}"
+                "profile`, in Python with `measured(job)` of elastune.api.profiling, or write it into the "
+                "job, such as profile: {iteration: 2s}"
             )
 
     def tuning(self) -> Tuning:
@@ -363,6 +505,7 @@ class Job(Section):
             space=source.space if self.space is None else open_space(self.space),
             sampler=self._sampler(),
             starts=self.start_configurations,
+            warm_start=self.warm_start,
         )
 
     def open_trainable(self) -> CurveSource:
@@ -387,6 +530,12 @@ def load_recorded_job(path: Path) -> Job:
     return Job.from_dict(with_current_keys(data), source=str(path))
 
 
+def _stages_in(data: Mapping[str, object]) -> int:
+    search = data.get("search")
+    stages = search.get("stages") if isinstance(search, Mapping) else None
+    return len(stages) if isinstance(stages, list | tuple) else 0
+
+
 def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]]:
     """The class of each mapping of this job; every deeper mapping is a latency."""
     chosen = search_class(data.get("search")) or ShaSearch
@@ -396,13 +545,16 @@ def _sections(data: Mapping[str, object]) -> dict[tuple[str, ...], type[Section]
         (): Job,
         ("search",): chosen,
         ("search", "sampler"): SamplerSection,
+        **{("search", "stages", f"{number}"): StageSection for number in range(_stages_in(data))},
         ("profile",): ProfileSection,
         ("profile", "checkpoint"): CheckpointSection,
         ("cluster",): ClusterSection,
         ("slot",): SlotSection,
         ("logging",): LoggingSection,
         ("logging", "mlflow"): MlflowSection,
+        ("logging", "wandb"): WandbSection,
         ("data",): DataSection,
+        ("warm_start",): WarmStartSection,
         ("trainable",): CurvesSection,
         ("profile", "iteration"): LatencySection,
         **dict.fromkeys(places, KindSection),

@@ -7,12 +7,15 @@ what it may hold; `elastune.model.profile.fit_profile` makes the fit.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from elastune.errors import JobError
+from elastune.job.section import MisfitError
+from elastune.model.configuration import NotPlainError, plain_value
 from elastune.model.profile import Profile, fit_profile
-from elastune.model.quantities import ExpectedError, duration, spread, whole
+from elastune.model.quantities import ExpectedError, duration, factor, spread, whole
+from elastune.model.speeds import ConfigSpeed, settings_of
 from elastune.wording import did_you_mean, either, seen
 
 
@@ -34,7 +37,7 @@ def read_text(path: str | Path, what: str) -> str:
 
 _OTHER_KEYS = ("startup", "save", "sync")
 # Keys of a measurement that say nothing about the speed of the training.
-_NOTES = ("boot", "queue", "key", "checkpoint_bytes")
+_NOTES = ("boot", "queue", "key", "checkpoint_bytes", "unmeasured")
 
 
 def read_measurements(path: str | Path) -> Profile:
@@ -62,7 +65,7 @@ def _fit(content: object) -> Profile:
     if not isinstance(content, dict) or not content:
         raise JobError('expected a mapping of slots to lists of latencies, such as {"1": [60.1, 59.7]}')
     sections = content if "iteration" in content else {"iteration": content}
-    known = ("iteration", "spread", *_OTHER_KEYS)
+    known = ("iteration", "spread", "speeds", *_OTHER_KEYS)
     for key in sections:
         if key not in (*known, *_NOTES):
             expected = f"{either(known)}{did_you_mean(key, known)}"
@@ -71,7 +74,12 @@ def _fit(content: object) -> Profile:
     if not isinstance(iteration, dict):
         raise JobError('iteration: expected a mapping of slots to lists, such as {"1": [60.1, 59.7]}')
     latencies = {name: _latencies(sections.get(name, 0.0), name) for name in _OTHER_KEYS}
-    return fit_profile(_iterations(iteration), **latencies, spread=_spread(sections.get("spread", 0.0)))
+    return fit_profile(
+        _iterations(iteration),
+        **latencies,
+        spread=_spread(sections.get("spread", 0.0)),
+        speeds=_speeds(sections.get("speeds", [])),
+    )
 
 
 def _iterations(iteration: dict[str, object]) -> dict[int, Sequence[float]]:
@@ -109,3 +117,56 @@ def _spread(written: object) -> float:
         return spread(written)
     except ExpectedError as error:
         raise JobError(f"spread is {seen(written)}; expected {error}") from None
+
+
+def _speeds(written: object) -> tuple[ConfigSpeed, ...]:
+    try:
+        return parse_speeds(written)
+    except ExpectedError as error:
+        raise JobError(f"speeds is {seen(written)}; expected {error}") from None
+    except MisfitError as error:
+        raise JobError(f"{'.'.join(('speeds', *error.path))} {error}") from None
+
+
+def parse_speeds(written: object) -> tuple[ConfigSpeed, ...]:
+    """From a list of mappings, as in a job. Errors have the path to the value."""
+    if not isinstance(written, list | tuple):
+        raise ExpectedError("a list of measured configurations, such as [{config: {width: 64}, factor: 0.5}]")
+    return tuple(_config_speed(each, str(place)) for place, each in enumerate(written))
+
+
+def _config_speed(written: object, place: str) -> ConfigSpeed:
+    if isinstance(written, ConfigSpeed):
+        return written
+    if not isinstance(written, Mapping):
+        raise MisfitError((place,), f"is {seen(written)}; expected {{config: {{width: 64}}, factor: 0.5}}")
+    known = ("config", "factor", "weight")
+    for key in written:
+        if key not in known:
+            raise MisfitError((place, str(key)), f"is not a key of it; expected {either(known)}")
+    for key in ("config", "factor"):
+        if key not in written:
+            raise MisfitError((place, key), "is missing; expected a configuration and its factor")
+    config = written["config"]
+    if not isinstance(config, Mapping):
+        raise MisfitError((place, "config"), f"is {seen(config)}; expected hyperparameters by name")
+    try:
+        settings = settings_of(
+            {str(name): plain_value(value, (str(name),)) for name, value in config.items()}
+        )
+    except NotPlainError as error:
+        expected = "text, a finite number, true, false or null, or lists and mappings of them"
+        text = f"is {seen(error.part)}; expected {expected}"
+        raise MisfitError((place, "config", *error.path), text) from None
+    return ConfigSpeed(
+        settings,
+        _positive(written["factor"], (place, "factor")),
+        _positive(written.get("weight", 1.0), (place, "weight")),
+    )
+
+
+def _positive(written: object, path: tuple[str, ...]) -> float:
+    try:
+        return factor(written)
+    except ExpectedError as error:
+        raise MisfitError(path, f"is {seen(written)}; expected {error}") from None

@@ -1,4 +1,5 @@
-"""What a real run writes: `logging: [csv, tensorboard, mlflow]` for other tools, and where checkpoints go."""
+"""What a real run writes: `logging: [csv, tensorboard, mlflow, wandb]` for other tools, and where checkpoints
+go."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
+from elastune.curves.source import located
 from elastune.job.section import ADDRESS, MisfitError, Section, path_text, without_login
 from elastune.model.quantities import ExpectedError, Word
 from elastune.wording import did_you_mean, either
 
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
-LOGGERS = ("csv", "tensorboard", "mlflow")
+LOGGERS = ("csv", "tensorboard", "mlflow", "wandb")
 
 
 def _folder(written: object) -> object:
@@ -50,16 +52,32 @@ def _mlflow(written: object) -> object:
     return {"uri": written} if isinstance(written, str) else written
 
 
+class WandbSection(Section):
+    """Without `mode`, W&B's own default: the variable WANDB_MODE, or online. The project is the job's name
+    unless it is given."""
+
+    project: Word | None = None
+    entity: Word | None = None
+    mode: Literal["online", "offline"] | None = None
+
+
+def _wandb(written: object) -> object:
+    if written is True:
+        return {}
+    return {"project": written} if isinstance(written, str) else written
+
+
 class LoggingSection(Section):
     """One key for each tool; None: it is off."""
 
     csv: Folder | None = None
     tensorboard: Folder | None = None
     mlflow: Annotated[MlflowSection, BeforeValidator(_mlflow)] | None = None
+    wandb: Annotated[WandbSection, BeforeValidator(_wandb)] | None = None
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
-        if self.csv is None and self.tensorboard is None and self.mlflow is None:
+        if all(getattr(self, name) is None for name in LOGGERS):
             raise MisfitError((), f"names nothing; expected {either(LOGGERS)}, or no such key")
         return self
 
@@ -89,6 +107,26 @@ def logging_in(folder: Path, written: object) -> object:
     paths = {key: written[key] for key in ("csv", "tensorboard") if isinstance(written.get(key), str | Path)}
     seen = {key: str(folder / Path(path).expanduser()) for key, path in paths.items() if str(path).strip()}
     return {**written, **seen}
+
+
+def _parse_callbacks(written: object) -> object:
+    names = [written] if isinstance(written, str) else written
+    if not isinstance(names, list | tuple) or not all(
+        isinstance(each, str) and ":" in each for each in names
+    ):
+        raise ExpectedError("names of classes, such as [my_module:MyCallback, path/to/file.py:Notify]")
+    return tuple(names)
+
+
+Callbacks = Annotated[tuple[str, ...], BeforeValidator(_parse_callbacks)]
+
+
+def callbacks_in(folder: Path, written: object) -> object:
+    """As written in a job in `folder`, with paths as seen from the working folder."""
+    names = [written] if isinstance(written, str) else written
+    if not isinstance(names, list | tuple):
+        return written
+    return [located(each, folder) if isinstance(each, str) else each for each in names]
 
 
 def storage_in(folder: Path, written: object) -> object:

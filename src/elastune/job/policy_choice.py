@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elastune.core.terms import RunTerms
+from elastune.errors import ElastuneError
 from elastune.job.job import Job
 from elastune.job.search_options import DeclaredSearch
+from elastune.model.limits import Limits
+from elastune.model.metric import Mode
+from elastune.model.quantities import PlannerName
+from elastune.policies.seer import SeerOptions, count_trials
+from elastune.wording import plural
 
 NAMES = {
     "rubberband": "RubberBand",
@@ -22,6 +29,11 @@ NAMES = {
 }
 
 
+_SIZES = ("trials", "max_iterations")
+ENOUGH_TRIALS = 10
+"""A search of fewer is hardly one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
     policy: str
@@ -36,21 +48,76 @@ def choose(job: Job, policy: str | None = None) -> PolicyChoice:
     if policy is not None:
         return PolicyChoice(policy=policy, because="it was asked for")
     name = job.search.algorithm
+    if not job.declares_search:
+        return _choose_undeclared(job)
     if not isinstance(job.search, DeclaredSearch):
-        if job.declares_search:
-            return PolicyChoice(policy=name, because="search.algorithm names it")
-        other = "budget" if name == "seer" else "fixed cluster"
-        because = f"a deadline and a {other} were given and no search was declared"
+        where = "search" if job.names_search_only else "search.algorithm"
+        return PolicyChoice(policy=name, because=f"{where} names it{_chosen_options(job)}")
+    if name == "hyperband" and _is_one_free_node(job):
+        options = _chosen_options(job)
+        because = f"hyperband was declared{options}, and one node trains one bracket after the other"
         return PolicyChoice(policy=name, because=because)
-    declared = f"{name} was declared"
-    if job.deadline is not None:
+    declared = f"{name} {'were' if name == 'stages' else 'was'} declared{_chosen_options(job)}"
+    if job.deadline is not None and job.cluster.price_per_hour == 0.0:
+        because = f"{declared} with a deadline, on machines that cost nothing: least time"
+    elif job.deadline is not None:
         also = " within the budget" if job.budget is not None else ""
         because = f"{declared} with a deadline: least cost by then{also}"
     elif job.budget is not None:
         because = f"{declared} with a budget: least time for it"
     else:
         because = f"{declared}; without a deadline or a budget nothing is promised"
-    return PolicyChoice(policy="rubberband", because=because)
+    planner = "" if job.planner is PlannerName.EXACT else f"; planned by {job.planner}"
+    return PolicyChoice(policy="rubberband", because=f"{because}{planner}")
+
+
+def _choose_undeclared(job: Job) -> PolicyChoice:
+    """By the limits, and where SEER would hardly search, HyperSched, which is best with few slots."""
+    name = job.search.algorithm
+    other = "budget" if name == "seer" else "fixed cluster"
+    because = f"a deadline and a {other} were given and no search was declared"
+    few = _trials_of_seer(job)
+    if few is not None and few < ENOUGH_TRIALS:
+        because = f"{because}; SEER would try only {plural(few, 'trial')}"
+        return PolicyChoice(policy="hypersched", because=because)
+    return PolicyChoice(policy=name, because=because)
+
+
+def _is_one_free_node(job: Job) -> bool:
+    """A plan of Hyperband has nodes of their own for each bracket, so as to pay for no more than needed."""
+    return job.cluster.most_nodes == 1 and job.cluster.price_per_hour == 0.0
+
+
+def _trials_of_seer(job: Job) -> int | None:
+    """None: the job has another search, or what the trials depend on is not known yet."""
+    cluster, search = job.cluster, job.search
+    if not isinstance(search, SeerOptions) or not job.is_measured or cluster.kinds:
+        return None
+    if cluster.price_per_hour is None or search.min_round is not None:
+        return None
+    terms = RunTerms(
+        metric="",
+        mode=Mode.MAX,
+        cluster=cluster.to_terms(),
+        profile=job.profile,
+        limits=Limits(deadline_s=job.deadline, budget_usd=job.budget, confidence=job.confidence),
+        gangs=search.gang_limits(),
+    )
+    try:
+        return count_trials(search, terms)
+    except ElastuneError:
+        return None  # SEER itself says what is missing
+
+
+def _chosen_options(job: Job) -> str:
+    """The options of a search that is only a name, which Elastune has chosen."""
+    if not job.names_search_only:
+        return ""
+    options = ", ".join(
+        f"{key}: {value:,}" for key, value in job.search.model_dump().items() if key in _SIZES and value
+    )
+    known = " and the speed" if job.is_measured else ""
+    return f" ({options}, from the limits{known})" if options else ""
 
 
 def choose_policy(job: Job) -> str:

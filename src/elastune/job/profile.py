@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from elastune.errors import JobError
-from elastune.job.measurement_files import read_measurements
+from elastune.job.measurement_files import parse_speeds, read_measurements
 from elastune.job.section import MisfitError, Section
 from elastune.model.distributions import Constant, Distribution, Empirical, LogNormal, Normal
 from elastune.model.profile import Profile, Speedup
@@ -38,6 +38,7 @@ from elastune.model.quantities import (
     one_of,
     whole,
 )
+from elastune.model.speeds import ConfigSpeed
 from elastune.wording import either, seen
 
 Plain = float | dict[str, object]
@@ -183,6 +184,13 @@ Transfer = Annotated[
 ]
 
 
+Speeds = Annotated[
+    tuple[ConfigSpeed, ...],
+    PlainValidator(parse_speeds),
+    PlainSerializer(lambda speeds: [each.to_dict() for each in speeds]),
+]
+
+
 class ProfileSection(Section):
     iteration: Latency = Field(description="the time of an iteration at 1 slot, such as {mean: 60s, sd: 2s}")
     spread: Spread = 0.0
@@ -193,6 +201,7 @@ class ProfileSection(Section):
     save: Latency = Constant(0.0)
     sync: Latency = Constant(0.0)
     checkpoint: Transfer = 0.0
+    speeds: Speeds = ()
 
     @field_validator("iteration")
     @classmethod
@@ -211,6 +220,7 @@ class ProfileSection(Section):
             save=self.save,
             sync=self.sync,
             transfer_s=self.checkpoint,
+            speeds=self.speeds,
         )
 
 
@@ -223,6 +233,7 @@ def _profile_to_plain(profile: Profile) -> dict[str, object]:
         "save": latency_to_plain(profile.save),
         "sync": latency_to_plain(profile.sync),
         "checkpoint": profile.transfer_s,
+        **({"speeds": [each.to_dict() for each in profile.speeds]} if profile.speeds else {}),
     }
 
 

@@ -17,6 +17,7 @@ from elastune.errors import JobError
 from elastune.job.search_options import (
     AshaSearch,
     BohbSearch,
+    DeclaredSearch,
     EGridSearch,
     EHyperbandSearch,
     GridSearch,
@@ -27,9 +28,11 @@ from elastune.job.search_options import (
     SearchSection,
     SeerSearch,
     ShaSearch,
+    StagesSearch,
 )
 from elastune.job.section import MisfitError, expected_in
-from elastune.wording import seen
+from elastune.model.continuing import Continuing
+from elastune.wording import either, seen
 
 PLUGINS = "elastune.policies"
 
@@ -50,6 +53,7 @@ class PluginSearch(SearchSection):
 SEARCHES: dict[str, type[SearchSection]] = {
     "sha": ShaSearch,
     "hyperband": HyperbandSearch,
+    "stages": StagesSearch,
     "asha": AshaSearch,
     "seer": SeerSearch,
     "hypersched": HyperSchedSearch,
@@ -60,6 +64,18 @@ SEARCHES: dict[str, type[SearchSection]] = {
     "e-hyperband": EHyperbandSearch,
     "e-grid": EGridSearch,
 }
+
+
+DECLARED = tuple(name for name, section in SEARCHES.items() if issubclass(section, DeclaredSearch))
+"""The algorithms whose stages are known before they run."""
+CALLING = tuple(name for name, section in SEARCHES.items() if not (section.by_clock or section.forks))
+"""The algorithms for a function with a fidelity."""
+
+
+AUTO = "auto"
+"""As a search: the same as none, chosen by the limits."""
+FIRST_AUTO = "auto-1"
+"""In the records of the first versions, which left it out: `min_round` of SEER was a minute then."""
 
 
 def undeclared_search(job: Mapping[str, object]) -> str | None:
@@ -101,6 +117,34 @@ def _misfit(algorithm: str, section: type[SearchSection], details: ErrorDetails)
     if isinstance(cause, MisfitError):
         return f"search.{key} {cause}, and {algorithm} cannot use that"
     return f"search.{key} is {seen(details['input'])}; {algorithm} needs {cause or details['msg']}"
+
+
+def continuing_misfit(
+    continuing: Continuing, search: SearchSection, *, hops: bool
+) -> tuple[tuple[str, ...], str] | None:
+    """Why a search cannot train trials that go on like this: the key to change, and the error after it."""
+    if continuing is Continuing.CHECKPOINT:
+        return None
+    what = "cannot be saved"
+    if continuing is Continuing.CALLING:
+        what = "is a function that trains from the beginning at each call (fidelity)"
+    if hops:
+        text = f"is hopper, but the trainable {what}, and a model that hops is saved; leave it and data out"
+        return ("execution",), text
+    if search.forks:
+        text = f"is {search.algorithm}, which copies models, but the trainable {what}; choose asha"
+        return ("search", "algorithm"), text
+    return _calling_misfit(search) if continuing is Continuing.CALLING else None
+
+
+def _calling_misfit(search: SearchSection) -> tuple[tuple[str, ...], str] | None:
+    if search.by_clock:
+        text = f"is {search.algorithm}, which compares trials by the clock, but a call cannot be interrupted"
+        return ("search", "algorithm"), f"{text} (fidelity); choose {either(CALLING)}"
+    if "max_iterations" in type(search).model_fields and getattr(search, "max_iterations", 1) is None:
+        text = "is missing: with a fidelity it is the value of the last call; expected a number, such as 27"
+        return ("search", "max_iterations"), text
+    return None
 
 
 def known_algorithms() -> tuple[str, ...]:

@@ -6,16 +6,17 @@ the policy reads the section itself. Only a `DeclaredSearch` has stages that are
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Protocol, Self, runtime_checkable
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from elastune.job.section import MisfitError, Section
 from elastune.job.tuning import AnySampler
 from elastune.model.limits import GangLimits
-from elastune.model.quantities import Count
-from elastune.model.stages import Spec, hyperband, successive_halving
+from elastune.model.quantities import Count, ExpectedError, Iterations
+from elastune.model.stages import Spec, Stage, hyperband, successive_halving
 from elastune.policies.asha import AshaOptions
 from elastune.policies.elastic_baselines import EGridOptions, EHyperbandOptions
 from elastune.policies.full_training import FullTrainingOptions
@@ -27,6 +28,9 @@ from elastune.policies.seer import SeerOptions
 
 # The first bracket of Hyperband starts about max_iterations / min_iterations trials.
 MOST_TRIALS = 1_000_000
+# Stages or rungs of one search; an eta close to 1 makes many.
+MOST_STAGES = 1_000
+_STAGES = "[{trials: 32, iterations: 1}, {trials: 10, iterations: 3}]"
 
 
 class SearchSection(Section):
@@ -36,6 +40,10 @@ class SearchSection(Section):
     """Unless the job names a sampler, or the trainable is a table."""
     bounded_by: ClassVar[tuple[str, ...]] = ()
     """Options without which the search has no end of its own."""
+    by_clock: ClassVar[bool] = False
+    """Trials are compared at times, not after iterations."""
+    forks: ClassVar[bool] = False
+    """Trials continue from the models of others."""
     algorithm: str
     sampler: AnySampler | None = None
     min_slots_per_trial: Count = 1
@@ -67,8 +75,20 @@ class HalvingSection(HalvingOptions, SearchSection):
             raise MisfitError(("max_iterations",), text)
         return self
 
+    @model_validator(mode="after")
+    def _stages_can_be_counted(self) -> Self:
+        growth = math.log(self.max_iterations / self.min_iterations)
+        if growth > MOST_STAGES * math.log(self.eta):
+            least = math.exp(growth / MOST_STAGES)
+            text = (
+                f"is {self.eta}, which makes more than {MOST_STAGES:,} stages up to {self.max_iterations:,} "
+                f"iterations; expected at least {math.ceil(least * 1000) / 1000}"
+            )
+            raise MisfitError(("eta",), text)
+        return self
 
-class DeclaredSearch(HalvingSection, ABC):
+
+class DeclaredSearch(SearchSection, ABC):
     """A search that can be planned and priced, because its stages are known before it runs."""
 
     @abstractmethod
@@ -76,7 +96,80 @@ class DeclaredSearch(HalvingSection, ABC):
         """The declared stages; several specs run side by side."""
 
 
-class ShaSearch(DeclaredSearch):
+@runtime_checkable
+class ExperimentSpec(Protocol):
+    """The stages as code (RubberBand Figure 6): the trials of a stage, and the new iterations of each."""
+
+    def num_stages(self) -> int: ...
+
+    def get_stage(self, stage_index: int, /) -> tuple[int, int]: ...
+
+
+class StageSection(Section):
+    """One stage of `stages`."""
+
+    trials: Count = Field(description="the trials of the stage, such as 32")
+    iterations: Iterations = Field(description="the new iterations of each trial in the stage, such as 3")
+
+
+def _written_stages(written: object) -> object:
+    """Stages given as code, or as `Stage`s, become plain data."""
+    if isinstance(written, ExperimentSpec):
+        pairs = [written.get_stage(index) for index in range(written.num_stages())]
+        try:
+            return [{"trials": trials, "iterations": iterations} for trials, iterations in pairs]
+        except (TypeError, ValueError):
+            raise ExpectedError("a get_stage(index) that returns (trials, iterations)") from None
+    if isinstance(written, list | tuple):
+        return [
+            {"trials": each.trials, "iterations": each.iterations} if isinstance(each, Stage) else each
+            for each in written
+        ]
+    raise ExpectedError(f"a list of stages, such as {_STAGES}")
+
+
+class StagesSearch(DeclaredSearch):
+    """Any stages: the best trials of each go on to the next."""
+
+    algorithm: Literal["stages"] = Field(default="stages")
+    stages: Annotated[tuple[StageSection, ...], BeforeValidator(_written_stages)] = Field(
+        description=f"the trials of each stage and their new iterations, such as {_STAGES}"
+    )
+
+    @model_validator(mode="after")
+    def _trials_never_grow(self) -> Self:
+        if not 1 <= len(self.stages) <= MOST_STAGES:
+            text = f"has {len(self.stages)} stages; expected 1 to {MOST_STAGES:,}"
+            raise MisfitError(("stages",), text)
+        for number, (before, after) in enumerate(zip(self.stages, self.stages[1:], strict=False), 1):
+            if after.trials > before.trials:
+                text = (
+                    f"is {after.trials}, more than the {before.trials} of the stage before; expected at most "
+                    "as many, because only the best of them go on"
+                )
+                raise MisfitError(("stages", str(number), "trials"), text)
+        return self
+
+    # Under the names of the other searches, for a policy that has another search on the same job.
+
+    @property
+    def trials(self) -> int:
+        return self.stages[0].trials
+
+    @property
+    def min_iterations(self) -> int:
+        return self.stages[0].iterations
+
+    @property
+    def max_iterations(self) -> int:
+        return sum(stage.iterations for stage in self.stages)
+
+    def specs(self) -> tuple[Spec, ...]:
+        stages = tuple(Stage(trials=each.trials, iterations=each.iterations) for each in self.stages)
+        return (Spec(name=self.algorithm, stages=stages),)
+
+
+class ShaSearch(HalvingSection, DeclaredSearch):
     """Successive Halving: `trials` configurations, the best 1/eta of them after every stage."""
 
     algorithm: Literal["sha"] = Field(default="sha")
@@ -93,7 +186,7 @@ class ShaSearch(DeclaredSearch):
         )
 
 
-class HyperbandSearch(DeclaredSearch):
+class HyperbandSearch(HalvingSection, DeclaredSearch):
     """Hyperband: several brackets of Successive Halving side by side."""
 
     algorithm: Literal["hyperband"] = Field(default="hyperband")
@@ -128,18 +221,21 @@ class HyperSchedSearch(HyperSchedOptions, HalvingSection):
 class SeerSearch(SeerOptions, SearchSection):
     """Brackets of different parallelism, in rounds by the clock."""
 
+    by_clock = True
     algorithm: Literal["seer"] = Field(default="seer")
 
 
 class EHyperbandSearch(EHyperbandOptions, SearchSection):
     """Hyperband's brackets side by side, as long as the deadline and the budget allow."""
 
+    by_clock = True
     algorithm: Literal["e-hyperband"] = Field(default="e-hyperband")
 
 
 class EGridSearch(EGridOptions, SearchSection):
     """Half of the time for many trials on few slots each, half for the best of them on many."""
 
+    by_clock = True
     algorithm: Literal["e-grid"] = Field(default="e-grid")
 
 
@@ -157,6 +253,7 @@ class BohbSearch(BohbOptions, HalvingSection):
 class PbtSearch(PbtOptions, SearchSection):
     """A population in which the worst copy the best, with changes, every `interval` iterations."""
 
+    forks = True
     algorithm: Literal["pbt"] = Field(default="pbt")
 
 

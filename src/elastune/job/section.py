@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -31,9 +31,17 @@ class MisfitError(ValueError):
         self.path = path
 
 
+class SeveralMisfitsError(ValueError):
+    """Several values are wrong, each for a reason of its own."""
+
+    def __init__(self, found: Iterable[MisfitError]) -> None:
+        self.found = tuple(found)
+        super().__init__("; ".join(map(str, self.found)))
+
+
 def with_current_keys(recorded: Mapping[str, object]) -> dict[str, object]:
     """The data of a job that a run recorded, perhaps in an earlier version."""
-    return {RENAMED.get(key, key): value for key, value in recorded.items()}
+    return {"search": "auto-1"} | {RENAMED.get(key, key): value for key, value in recorded.items()}
 
 
 def expected_in(section: type[Section], key: str) -> str | None:

@@ -18,7 +18,7 @@ from pydantic import (
 
 from elastune.curves.opening import SYNTHETIC, possible
 from elastune.curves.source import CURVE_SUFFIXES, CurveFile, Function, Reference, located
-from elastune.job.section import MisfitError, Section
+from elastune.job.section import MisfitError, Section, SeveralMisfitsError
 from elastune.model.quantities import ExpectedError, Word, word
 from elastune.space.function_space import FunctionSpace
 from elastune.space.parsing import parse_space
@@ -130,7 +130,7 @@ def _parse_space(written: object) -> SpaceReference:
     try:
         return parse_space(written)
     except SpaceError as error:
-        raise MisfitError(error.path, error.text) from None
+        raise SeveralMisfitsError(MisfitError(each.path, each.text) for each in error.mistakes) from None
 
 
 AnyTrainable = Annotated[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
@@ -17,14 +17,19 @@ from elastune.curves.opening import SYNTHETIC
 from elastune.curves.source import CurveFile, CurveSource, Reference
 from elastune.errors import JobError
 from elastune.job.section import MisfitError, Section
+from elastune.job.warm_start import WarmStartSection
+from elastune.model.configuration import Configuration
 from elastune.model.metric import Inequality, Mode, Target
 from elastune.model.quantities import Count, ExpectedError, Flag, one_of, parse_number, word
+from elastune.space.domain_parsing import parse_value
 from elastune.space.given_configurations import StartingSampler, TableSampler
 from elastune.space.model_sampler import ModelSampler
-from elastune.space.parsing import parse_scalar
 from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
-from elastune.space.sampler import AnySpace, Configuration, Sampler
+from elastune.space.sampler import AnySpace, Sampler, completed
 from elastune.space.space import SpaceError
+from elastune.space.study_sampler import OwnSampler, StudySampler
+from elastune.space.values import quantile
+from elastune.space.warm_start import MappedTrials, map_trials
 from elastune.wording import either, seen
 
 Kind = Literal["random", "grid", "table", "qmc", "tpe", "gp"]
@@ -101,6 +106,16 @@ class SamplerSection(Section):
         return {option: value for option, value in given.items() if value != fields[option].default}
 
 
+def parse_configuration(written: object) -> Configuration:
+    """Values by name, as in `start_configurations`; whether they are of the space is checked later."""
+    if not isinstance(written, Mapping) or not written:
+        raise JobError(f"the configuration is {seen(written)}; expected values by name, such as {{lr: 0.1}}")
+    try:
+        return _start("", written)
+    except MisfitError as error:
+        raise JobError(f"the configuration's {'.'.join(error.path[1:])} {error}") from None
+
+
 def _starts(written: object) -> tuple[Configuration, ...]:
     if not isinstance(written, list | tuple):
         raise ExpectedError("a list of configurations, such as [{lr: 0.1, momentum: 0.9}, {lr: 0.01}]")
@@ -113,10 +128,7 @@ def _starts(written: object) -> tuple[Configuration, ...]:
 
 def _start(number: str, written: Mapping[object, object]) -> Configuration:
     try:
-        return {
-            str(name): None if value is None else parse_scalar((str(name),), value)
-            for name, value in written.items()
-        }
+        return {str(name): parse_value((str(name),), value) for name, value in written.items()}
     except SpaceError as error:
         raise MisfitError((number, *error.path), error.text) from None
 
@@ -127,7 +139,7 @@ AnySampler = Annotated[
     PlainSerializer(SamplerSection.to_plain),
 ]
 StartConfigurations = Annotated[
-    tuple[Configuration, ...],
+    tuple[Mapping[str, Any], ...],  # a `Configuration`; pydantic cannot resolve recursive types
     PlainValidator(_starts),
     PlainSerializer(lambda starts: [dict(each) for each in starts]),
 ]
@@ -146,6 +158,7 @@ class Tuning:
     space: AnySpace | None
     sampler: SamplerSection
     starts: tuple[Configuration, ...] = ()
+    warm_start: WarmStartSection | None = None
 
     def make_sampler(self, seed: int, *, learns: bool = True) -> Sampler:
         """With `learns` false, samplers that learn draw at random: for simulations of a policy."""
@@ -154,7 +167,33 @@ class Tuning:
             sampler = self._table_sampler(seed)
         else:
             sampler = self._space_sampler(seed, kind if learns or kind not in ("tpe", "gp") else "random")
-        return StartingSampler(sampler, self.starts) if self.starts else sampler
+        starts = self.starts
+        if self.warm_start is not None and (old := self.old_trials()) is not None:
+            starts = (*starts, *old.best(self.warm_start.first, self.mode))
+            if isinstance(sampler, ModelSampler):
+                sampler.learn([(trial.config, trial.values) for trial in old.whole])
+        return StartingSampler(sampler, starts) if starts else sampler
+
+    def old_trials(self) -> MappedTrials | None:
+        """Those of the warm start, in terms of this space. None: there are none, or they were not read."""
+        if self.warm_start is None or self.warm_start.old_trials is None or self.space is None:
+            return None
+        return map_trials(self.space, self.warm_start.old_trials)
+
+    def describe_warm_start(self) -> str | None:
+        """What the search takes over from an earlier one; None: nothing."""
+        section, old = self.warm_start, self.old_trials()
+        if section is None or old is None:
+            return None
+        learns = self.sampler.kind in ("tpe", "gp")
+        return old.describe(section.run, learns=learns, first=section.first)
+
+    def check(self, given: Configuration) -> None:
+        """Raises `SpaceError` if these values, with others that are missing, are no configuration."""
+        if self.space is None:
+            self.make_sampler(0).complete(0, given)
+        else:
+            completed(self.space, given, lambda _, distribution: quantile(distribution)(0.0))
 
     def _table_sampler(self, seed: int) -> Sampler:
         if self.trainable.table is None:
@@ -166,6 +205,8 @@ class Tuning:
         if space is None:
             expected = "the hyperparameters to search, such as {lr: {float: [1e-4, 1.0], log: true}}"
             raise JobError(f"space is missing; expected {expected}")
+        if kind != "random" and isinstance(own := getattr(space, "sampler", None), OwnSampler):
+            return StudySampler(space, own, seed=seed, mode=self.mode)
         match kind:
             case "grid":
                 return GridSampler(space, seed=seed)

@@ -16,18 +16,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from elastune.core.commands import AnyCommand, Best, Ending, SetTimer, Train, Visit
+from elastune.core.commands import AnyCommand, Best, Ending, Pause, Sample, SetTimer, Train, Visit
 from elastune.core.core import Core
 from elastune.core.events import (
     AnyEvent,
     GangLost,
+    GangStarted,
     LeaseEnd,
     NodeFound,
     NodesGranted,
     NodesReady,
+    RestAsked,
     Resumed,
     Row,
     Sampled,
+    StopAsked,
+    TrialPaused,
 )
 from elastune.errors import ExecutionError
 from elastune.journal.records import Entry
@@ -44,7 +48,13 @@ _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     NodesReady: (("hosts", ()),),
     NodeFound: (("usd_per_hour", None),),
     GangLost: (("model_lost", False),),
+    GangStarted: (("repeated", 0), ("changed", "")),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
+    Pause: (("stay", False),),
+    TrialPaused: (("stays", False),),
+    Sample: (("given", ()),),
+    StopAsked: (("request_id", ""),),
+    RestAsked: (("request_id", ""),),
 }
 """Fields that the first journals did not have, with the value assumed for them."""
 _FIELDS = {
@@ -169,6 +179,7 @@ _DECODERS: dict[str, Callable[[Any], object]] = {
     "nodes": tuple,
     "lost": lambda value: tuple((node, billed_s) for node, billed_s in value),
     "trials": _trials,
+    "given": _trials,
     "reason": _reason,
     "best": lambda value: Best(**value),
     "shares": lambda value: tuple(tuple(share) for share in value),

@@ -18,6 +18,9 @@ from elastune.errors import InvariantError
 
 RunId = NewType("RunId", str)
 
+MEASURING_POLICY = "profile"
+"""The policy of runs that measure a training before it is planned."""
+
 # The folder's id, plus the run's number if the folder's journal holds several: `3fa2c1`, `3fa2c1.12`.
 _RUN_ID = re.compile(r"[0-9a-z]+(\.[0-9]+)?")
 
@@ -41,6 +44,10 @@ class RunRecord:
             raise InvariantError(f"run id is {self.run!r}; expected one like 3fa2c1 or 3fa2c1.12")
         if self.created_utc.utcoffset() != timedelta(0):
             raise InvariantError(f"run {self.run}: created_utc is {self.created_utc}; expected a time in UTC")
+
+    @property
+    def measures(self) -> bool:
+        return self.policy == MEASURING_POLICY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

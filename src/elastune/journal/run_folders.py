@@ -1,6 +1,7 @@
 """The folder of a run, `<name>-<utc>-<id>`, and finding a run by what the user typed.
 
-That is the path of a folder or a journal, the start of an id, or `last`.
+That is the path of a folder or a journal, the start of an id, a name, or `last`. It is searched for in the
+folder of runs first, then in the index of the user's runs.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 
 from elastune.errors import ElastuneError, InvariantError, JobError
 from elastune.journal.records import RunId, RunRecord
+from elastune.journal.run_index import indexed_paths
 from elastune.journal.store import Journal
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _ID = re.compile(r"[0-9a-f]{6}")
 _FOLDER_NAME = re.compile(r"(?P<name>.+)-(?P<stamp>[0-9]{8}T[0-9]{6}Z)-(?P<id>[0-9a-f]{6})")
 
+USUAL_ROOT = Path("elastune-runs")
+"""The folder of runs, unless the user names another."""
 # File names have at most 255 bytes; the time, the id and the dashes need 24 of them.
 _NAME_BYTES = 100
 
@@ -72,6 +77,12 @@ class RunFolder:
         return RunId(match["id"]) if match else None
 
     @property
+    def name(self) -> str | None:
+        """The name of its runs as part of a file's name (`slug`)."""
+        match = _FOLDER_NAME.fullmatch(self.path.name)
+        return match["name"] if match else None
+
+    @property
     def created_utc(self) -> datetime | None:
         match = _FOLDER_NAME.fullmatch(self.path.name)
         try:
@@ -82,11 +93,19 @@ class RunFolder:
 
 def run_folders(root: Path) -> list[RunFolder]:
     """All folders under `root` with a name that `RunFolder.create` gives, newest first."""
-    folders = [RunFolder(path=path) for path in root.iterdir()] if root.is_dir() else []
+    return _newest_first(root.iterdir() if root.is_dir() else ())
+
+
+def indexed_folders() -> list[RunFolder]:
+    """All folders in the user's index, newest first."""
+    return _newest_first(indexed_paths())
+
+
+def _newest_first(paths: Iterable[Path]) -> list[RunFolder]:
     dated = [
-        (created, folder.path.name, folder)
-        for folder in folders
-        if (created := folder.created_utc) is not None and folder.path.is_dir()
+        (created, path.name, folder)
+        for path in paths
+        if (created := (folder := RunFolder(path=path)).created_utc) is not None and path.is_dir()
     ]
     return [folder for _, _, folder in sorted(dated, key=lambda each: each[:2], reverse=True)]
 
@@ -128,8 +147,9 @@ class Listing:
     broken: tuple[BrokenFolder, ...]
 
 
-def list_runs(root: Path) -> Listing:
-    return _read_all(run_folders(root))
+def list_runs(root: Path | None) -> Listing:
+    """None: those in the index, wherever they are."""
+    return _read_all(indexed_folders() if root is None else run_folders(root))
 
 
 def find_run(root: Path, text: str) -> FoundRun:
@@ -143,26 +163,66 @@ def find_run(root: Path, text: str) -> FoundRun:
 
 def find_runs(root: Path, text: str) -> Sequence[FoundRun]:
     """The run that `text` means, or all runs of the one folder or journal that it means."""
+    here = run_folders(root)
     if text == "last":
-        return _last(root)
-    match = _ID_START.fullmatch(text)
-    if match:
-        folders = [folder for folder in run_folders(root) if (folder.run or "").startswith(match["folder"])]
-        if len(folders) > 1:
-            there = _listed(f"{folder.run} ({folder.path.name})" for folder in folders)
-            raise JobError(f"{text!r} is the start of {len(folders)} ids; add digits: {there}")
-        if folders:
-            return _in_folder(folders[0], match["part"])
+        # In a folder of runs that the user named, `stop last` must not mean a run elsewhere.
+        return _last(here or (indexed_folders() if root == USUAL_ROOT else []), root)
     path = next((path for path in (Path(text), root / text) if text and path.exists()), None)
-    if path is None:
-        there = _listed(f"{folder.run} ({folder.path.name})" for folder in run_folders(root))
+    found = _by_id(here, text) or (path and _at(path)) or _by_name(here, text)
+    if found:
+        return found
+    elsewhere = indexed_folders()
+    found = _by_id(elsewhere, text) or _by_name(elsewhere, text)
+    if found:
+        return found
+    if path is not None:
+        return _in_folder(RunFolder(path=path), None)  # says what is missing there
+    there = _listed(f"{folder.run} ({folder.path.name})" for folder in here)
+    more = "; `elastune runs --all` lists the runs in other folders" if elsewhere else ""
+    raise JobError(
+        f"no run under {root} matches {text!r}; expected the path of a run's folder or journal, "
+        f"the start of an id, a name, or last; there are: {there}{more}"
+    )
+
+
+def folders_with_id(folders: Sequence[RunFolder], text: str) -> list[RunFolder]:
+    """Those whose id starts with `text`."""
+    match = _ID_START.fullmatch(text)
+    return [folder for folder in folders if match and (folder.run or "").startswith(match["folder"])]
+
+
+def _by_id(folders: Sequence[RunFolder], text: str) -> Sequence[FoundRun]:
+    fitting = folders_with_id(folders, text)
+    if not fitting:
+        return ()
+    if len(fitting) > 1:
+        there = _listed(f"{folder.run} ({folder.path.name})" for folder in fitting)
+        raise JobError(f"{text!r} is the start of {len(fitting)} ids; add digits: {there}")
+    named = [folder for folder in folders if folder.name == text and folder is not fitting[0]]
+    if named and text != fitting[0].run:
         raise JobError(
-            f"no run under {root} matches {text!r}; expected the path of a run's folder or journal, "
-            f"the start of an id, or last; there are: {there}"
+            f"{text!r} is the start of the id {fitting[0].run} ({fitting[0].path.name}) and the name of "
+            f"other runs; give an id: {_listed(f'{folder.run}' for folder in named)}"
         )
-    if path.is_dir():
-        return _in_folder(RunFolder(path=path), None)
-    return read_runs(RunFolder(path=path.parent), path)
+    match = _ID_START.fullmatch(text)
+    return _in_folder(fitting[0], match["part"] if match else None)
+
+
+def _by_name(folders: Sequence[RunFolder], text: str) -> Sequence[FoundRun]:
+    """The newest run of that name, or the folder with that name."""
+    if not any(map(str.isalnum, text)):
+        return ()
+    name = slug(text)
+    fitting = [folder for folder in folders if name == folder.name or text == folder.path.name]
+    return _last(fitting) if fitting else ()
+
+
+def _at(path: Path) -> Sequence[FoundRun]:
+    """The runs at a path; none if it is a folder without a journal, perhaps with the name of a run."""
+    if path.is_file():
+        return read_runs(RunFolder(path=path.parent), path)
+    folder = RunFolder(path=path)
+    return _in_folder(folder, None) if folder.journal.exists() else ()
 
 
 def read_runs(folder: RunFolder, journal: Path) -> list[FoundRun]:
@@ -173,19 +233,24 @@ def read_runs(folder: RunFolder, journal: Path) -> list[FoundRun]:
     return [FoundRun(folder=folder, journal=journal, record=record) for record in records]
 
 
-def _last(root: Path) -> Sequence[FoundRun]:
-    """The runs of the newest folder. If it is broken, the next is not used: `resume last` spends money."""
-    folders = run_folders(root)
-    if not folders:
+def _last(folders: Sequence[RunFolder], root: Path | None = None) -> Sequence[FoundRun]:
+    """The runs of the newest folder that does not just measure. If it is broken, the next is not used:
+    `resume last` spends money."""
+    newest: RunFolder | None = None
+    for _, group in groupby(folders, key=lambda folder: folder.created_utc):
+        listing = _read_all(list(group))
+        if listing.broken:
+            broken = listing.broken[0]
+            raise JobError(
+                f"the last run, {broken.folder.path}, cannot be read: {broken.reason}; name a run by its id"
+            )
+        tuning = [found for found in listing.runs if not found.record.measures]
+        newest = newest or listing.runs[0].folder
+        if tuning:
+            newest = tuning[0].folder
+            break
+    if newest is None:
         raise JobError(f"there are no runs under {root}; start one, or name another root for runs")
-    same_second = [folder for folder in folders if folder.created_utc == folders[0].created_utc]
-    listing = _read_all(same_second)
-    if listing.broken:
-        broken = listing.broken[0]
-        raise JobError(
-            f"the last run, {broken.folder.path}, cannot be read: {broken.reason}; name a run by its id"
-        )
-    newest = listing.runs[0].folder
     return read_runs(newest, newest.journal)
 
 

@@ -55,16 +55,15 @@ class CheckpointRule:
 
     def begin(self, saves: Saves, value: float, now_s: float) -> Saves:
         """A save of the state with this metric begins now."""
-        return replace(
-            self.raise_best(saves, value),
-            regular_s=now_s if self.is_regular(saves, now_s) else saves.regular_s,
-            began_s=now_s,
-            is_writing=True,
-        )
+        return self._with_save(saves, value, now_s, saves.save_s, is_writing=True)
 
     def end(self, saves: Saves, save_s: float) -> Saves:
         """The save that was being written is over, after `save_s`."""
         return replace(saves, save_s=save_s, is_writing=False)
+
+    def begin_and_end(self, saves: Saves, value: float, now_s: float, save_s: float) -> Saves:
+        """A save that begins now and will have taken `save_s`."""
+        return self._with_save(saves, value, now_s, save_s, is_writing=False)
 
     def raise_best(self, saves: Saves, value: float | None) -> Saves:
         """A model with this metric is saved, here or elsewhere."""
@@ -77,6 +76,17 @@ class CheckpointRule:
         Always between training and evaluation, so that the training need not be repeated.
         """
         return training_ends or unsaved_s >= self._interval_s(save_s)
+
+    def _with_save(
+        self, saves: Saves, value: float, now_s: float, save_s: float | None, *, is_writing: bool
+    ) -> Saves:
+        return Saves(  # `replace` takes three times as long, and a simulation saves very often
+            best=value if self._is_best(value, saves.best) else saves.best,
+            regular_s=now_s if self.is_regular(saves, now_s) else saves.regular_s,
+            began_s=now_s,
+            save_s=save_s,
+            is_writing=is_writing,
+        )
 
     def _interval_s(self, save_s: float | None) -> float:
         return max(self.every_s, SAVES_PER_INTERVAL * (self.save_s if save_s is None else save_s))

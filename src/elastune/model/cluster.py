@@ -44,6 +44,11 @@ class ClusterTerms:
         return self.price_source == JOBS_PRICE
 
     @property
+    def is_free(self) -> bool:
+        """Whether nothing can cost anything; then no money is shown."""
+        return not (self.price_per_hour or self.most_price_per_hour or self.data_usd_per_node)
+
+    @property
     def dearest_usd_per_s(self) -> float:
         """The highest price of a node that was requested and has not come yet."""
         most = self.price_per_hour if self.most_price_per_hour is None else self.most_price_per_hour

@@ -25,7 +25,9 @@ EXACT_LOGNORMAL_SUMMANDS = 8
 
 
 class Distribution(Protocol):
-    """A latency in seconds, never negative."""
+    """A latency in seconds, never negative; a value, which can be a key."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def mean(self) -> float: ...
@@ -173,6 +175,8 @@ def draw_sums(
     exact = EXACT_LOGNORMAL_SUMMANDS if isinstance(distribution, LogNormal) else EXACT_SUMMANDS
     limit = 0 if adds_up else exact
     few, many = np.flatnonzero((counts > 0) & (counts <= limit)), np.flatnonzero(counts > limit)
+    if many.size == counts.size:
+        return _draw_total(distribution, rng, counts, rows)
     sums = np.zeros((rows, counts.size))
     if many.size:
         sums[:, many] = _draw_total(distribution, rng, counts[many], rows)
@@ -189,7 +193,9 @@ def _draw_total(
     if isinstance(distribution, LogNormal):
         sigma = np.sqrt(np.log1p((sds / means) ** 2))
         return np.asarray(np.exp(np.log(means) - sigma**2 / 2 + sigma * normal))
-    return np.maximum(0.0, means + sds * normal)
+    normal *= sds
+    normal += means
+    return np.maximum(0.0, normal, out=normal)
 
 
 def _add_up(

@@ -13,12 +13,22 @@ from elastune.wording import format_duration, format_usd
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Per sample: job completion time and cost; per stage: means."""
+    """Per sample: job completion time and cost; per stage: means.
+
+    Means are for survivors whose speed has nothing to do with their quality. Quantiles, and so the limits,
+    hold in the worst case as well: the slower configurations are the better ones.
+    """
 
     jct_s: Array
     cost_usd: Array
     stage_mean_s: tuple[float, ...]
     stage_mean_usd: tuple[float, ...]
+    worst: Outcome | None = None  # None: the same
+
+    @property
+    def limited(self) -> Outcome:
+        """The outcome for which limits have to hold."""
+        return self.worst or self
 
     @property
     def mean_jct_s(self) -> float:
@@ -29,10 +39,10 @@ class Outcome:
         return float(self.cost_usd.mean())
 
     def jct_quantile_s(self, probability: float) -> float:
-        return quantile(self.jct_s, probability)
+        return quantile(self.limited.jct_s, probability)
 
     def cost_quantile_usd(self, probability: float) -> float:
-        return quantile(self.cost_usd, probability)
+        return quantile(self.limited.cost_usd, probability)
 
 
 def quantile(values: Array, probability: float) -> float:
@@ -61,6 +71,10 @@ class Limits:
 
     def keep(self, outcome: Outcome) -> bool:
         return self.keep_deadline(outcome) and self.keep_budget(outcome)
+
+    @property
+    def are_set(self) -> bool:
+        return self.deadline_s is not None or self.budget_usd is not None
 
     def without_deadline(self) -> Limits:
         return replace(self, deadline_s=None)

@@ -6,18 +6,24 @@ Where the measurements come from is left to others.
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from elastune.errors import InvariantError, JobError
+from elastune.model.configuration import Configuration
 from elastune.model.distributions import Constant, Distribution, LogNormal, is_constant
+from elastune.model.speeds import ConfigSpeed, SpeedModel, fit_speeds
 from elastune.wording import plural
 
 _NOTHING = Constant(0.0)
 # No clock is finer, and the ratio of two means, the speed-up, stays finite.
 _LEAST_S = 1e-9
+# Fewer configurations do not tell what their hyperparameters do to the speed.
+_ENOUGH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +55,27 @@ class Speedup:
         return left + (value - left) * (slots - left_slots) / (right_slots - left_slots)
 
 
+class TrialSpeed(NamedTuple):
+    """What is known of a trial's speed: a log-normal factor, by its mean and coefficient of variation."""
+
+    factor: float
+    """How much longer its iterations take than those of the profile."""
+    spread: float
+
+
+ALIKE = TrialSpeed(1.0, 0.0)
+"""A trial that is known to be as fast as the profile says."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """Latencies in seconds; `iteration` at one slot.
 
-    `spread` is the standard deviation of a factor, log-normal with mean 1, that is drawn once per trial
-    and stage: configurations differ in speed, and without it the noise of many iterations averages out.
+    `spread` is the standard deviation of a factor, log-normal with mean 1, that is drawn once per trial:
+    configurations differ in speed, and without it the noise of many iterations averages out.
     `transfer_s` is the time of one checkpoint to or from storage, on top of `save` and `startup`.
+    `speeds` are single configurations that were measured; `elastune.model.speeds` learns from them how much
+    of `spread`, which is that of all configurations, the hyperparameters explain.
     """
 
     iteration: Distribution
@@ -65,15 +85,32 @@ class Profile:
     save: Distribution = _NOTHING
     sync: Distribution = _NOTHING
     transfer_s: float = 0.0
+    speeds: tuple[ConfigSpeed, ...] = ()
 
     @property
     def spread_factor(self) -> Distribution:
         return LogNormal(1.0, self.spread) if self.spread else Constant(1.0)
 
+    def guess_speeds(
+        self, configs: Sequence[Configuration], learned: Sequence[ConfigSpeed] = ()
+    ) -> list[TrialSpeed]:
+        """What is known of the speed of configurations; `learned`: those that a run has measured itself."""
+        speeds = (*self.speeds, *learned)
+        model = _learn(speeds) if configs and len(speeds) >= _ENOUGH else None
+        if model is None:
+            return [TrialSpeed(1.0, self.spread)] * len(configs)
+        factors, spreads = model.predict_all(configs)
+        return [TrialSpeed(*guess) for guess in zip(factors.tolist(), spreads.tolist(), strict=True)]
+
     @property
     def is_deterministic(self) -> bool:
         parts = (self.iteration, self.startup, self.save, self.sync)
         return self.spread == 0.0 and all(is_constant(part) for part in parts)
+
+
+@functools.lru_cache(maxsize=16)
+def _learn(speeds: tuple[ConfigSpeed, ...]) -> SpeedModel | None:
+    return fit_speeds(speeds)
 
 
 def fit_profile(
@@ -83,11 +120,14 @@ def fit_profile(
     save: Sequence[float] = (0.0,),
     sync: Sequence[float] = (0.0,),
     spread: float = 0.0,
+    speeds: Sequence[ConfigSpeed] = (),
 ) -> Profile:
     """The profile of a job whose iterations on each number of slots took `iteration[slots]` seconds.
 
-    The speed-up at g slots is mean(1) / mean(g). The noise is assumed to be relative and the same at every
-    number of slots, so the coefficients of variation of all measurements are pooled.
+    The speed-up at g slots is mean(1) / mean(g). Without measurements on 1 slot it is assumed to be linear up
+    to the smallest number of slots that was measured: a plan that uses fewer is too slow rather than too
+    fast. The noise is assumed to be relative and the same at every number of slots, so the coefficients of
+    variation of all measurements are pooled.
     """
     for slots, latencies in sorted(iteration.items()):
         if slots < 1:
@@ -95,10 +135,10 @@ def fit_profile(
         _check(latencies, f"iterations on {plural(slots, 'slot')}", zero_allowed=False)
     for name, latencies in (("startup", startup), ("save", save), ("sync", sync)):
         _check(latencies, name, zero_allowed=True)
-    if 1 not in iteration:
-        seen = ", ".join(str(slots) for slots in sorted(iteration)) or "nothing"
-        raise JobError(f"no iterations were measured on 1 slot (only on: {seen}); measure at 1 slot too")
-    base = fmean(iteration[1])
+    if not iteration:
+        raise JobError("no iterations were measured; expected latencies on at least one number of slots")
+    smallest = min(iteration)
+    base = smallest * fmean(iteration[smallest])
     return Profile(
         iteration=_latency(base, pooled_variation(list(iteration.values()))),
         speedup=Speedup.of({slots: base / fmean(seen) for slots, seen in iteration.items()}),
@@ -106,6 +146,7 @@ def fit_profile(
         startup=fit_latency(startup),
         save=fit_latency(save),
         sync=fit_latency(sync),
+        speeds=tuple(speeds),
     )
 
 

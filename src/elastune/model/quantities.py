@@ -7,10 +7,13 @@ any real job: they keep a typing error from overflowing a planner.
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 from typing import Annotated, Any
 
@@ -20,6 +23,7 @@ MOST_SECONDS = 1e9
 MOST_USD = 1e12
 MOST_GB = 1e12
 MOST_FACTOR = 1e6
+MOST_ETA = 1_000_000
 
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _PLAIN = re.compile(rf"[-+]?{_NUMBER}")
@@ -39,6 +43,16 @@ _UNITS_GB = {
 _RUN_NAME = re.compile(r"\w[\w.-]{0,99}")
 # No quantity is longer; longer text would make the patterns backtrack.
 _MOST_CHARACTERS = 64
+
+
+class PlannerName(enum.StrEnum):
+    """Here, so that `--help` need not load the planners; a test compares them with the registry."""
+
+    EXACT = "exact"
+    GREEDY = "greedy"
+    GREEDY_FAIR = "greedy-fair"
+    STATIC = "static"
+    NAIVE_ELASTIC = "naive-elastic"
 
 
 class ExpectedError(ValueError):
@@ -143,6 +157,20 @@ def whole(value: object, *, least: int, most: int) -> int:
     return int(amount)
 
 
+def eta(value: object) -> int | float:
+    """One in eta trials goes on. A whole number stays one: what is computed from it is exact."""
+    amount = parse_number(value)
+    if amount is None or not 1 < amount <= MOST_ETA:
+        raise ExpectedError(f"a number above 1 and up to {MOST_ETA:,}, such as 3 or 2.5")
+    return int(amount) if amount == int(amount) else amount
+
+
+@lru_cache(maxsize=64, typed=True)
+def rational(number: float) -> int | Fraction:
+    """The decimal that was written, so that floors of its powers are exact: 1.1 is 11/10, not 1.1000...09."""
+    return number if isinstance(number, int) else Fraction(repr(number))
+
+
 def flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ExpectedError("true or false")
@@ -217,7 +245,8 @@ Flag = Annotated[bool, ParsedBy(flag)]
 Count = Annotated[int, _whole(1)]
 Natural = Annotated[int, _whole(0)]
 Iterations = Annotated[int, _whole(1, 1_000_000_000)]
-Eta = Annotated[int, _whole(2)]
+Eta = Annotated[int | float, ParsedBy(eta)]
+WholeEta = Annotated[int, _whole(2)]
 Retries = Annotated[int, _whole(0, 1_000)]
 # The largest whole number that JSON, which knows only floats, carries without loss.
 Seed = Annotated[int, _whole(0, 2**53 - 1)]

@@ -1,7 +1,7 @@
 """The declared shape of a search: stages of trials, each ended by a barrier.
 
 Successive Halving is one sequence of stages (RubberBand section 3.1; Jamieson and Talwalkar 2016), Hyperband
-several of them side by side (Li et al. 2018; RubberBand Figure 6).
+several of them side by side (Li et al. 2018). Any other sequence can be declared, too (RubberBand Figure 6).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from elastune.errors import InvariantError
+from elastune.model.quantities import rational
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +52,9 @@ class Spec:
 
 
 def successive_halving(
-    *, trials: int, min_iterations: int, max_iterations: int, eta: int, name: str = "sha"
+    *, trials: int, min_iterations: int, max_iterations: int, eta: float, name: str = "sha"
 ) -> Spec:
-    """Stage k has `floor(trials / eta^k)` trials and `min_iterations * eta^k` iterations of new work.
+    """Stage k has `floor(trials / eta^k)` trials and `floor(min_iterations * eta^k)` iterations of new work.
 
     The search ends at one trial or when a trial reaches `max_iterations` in all; the last stage has the
     iterations left. If the division skips 1 (8 trials by thirds: 8, 2, 0) the search still goes on to a
@@ -62,9 +63,9 @@ def successive_halving(
     stages: list[Stage] = []
     done = 0
     while True:
-        power = eta ** len(stages)
+        power = rational(eta) ** len(stages)
         left = max(1, trials // power)
-        work = min_iterations * power
+        work = min_iterations * power // 1
         if left == 1 or done + work >= max_iterations:
             stages.append(Stage(trials=left, iterations=max_iterations - done))
             return Spec(name=name, stages=tuple(stages))
@@ -72,20 +73,20 @@ def successive_halving(
         done += work
 
 
-def hyperband(*, max_iterations: int, eta: int, min_iterations: int = 1) -> tuple[Spec, ...]:
+def hyperband(*, max_iterations: int, eta: float, min_iterations: int = 1) -> tuple[Spec, ...]:
     """The brackets, most exploratory first.
 
     Bracket s starts `ceil((s_max + 1) / (s + 1) * eta^s)` trials at `ceil(R * eta^-s)` iterations, with
-    `s_max = floor(log_eta(R / r))`. All in integers, so that no bracket is lost to rounding. Stages have new
-    work, as in Successive Halving here, not the cumulated work of the paper.
+    `s_max = floor(log_eta(R / r))`. All in exact numbers, so that no bracket is lost to rounding. Stages have
+    new work, as in Successive Halving here, not the cumulated work of the paper.
     """
-    s_max = 0
-    while min_iterations * eta ** (s_max + 1) <= max_iterations:
+    s_max, base = 0, rational(eta)
+    while min_iterations * base ** (s_max + 1) <= max_iterations:
         s_max += 1
     return tuple(
         successive_halving(
-            trials=-(-(s_max + 1) * eta**s // (s + 1)),
-            min_iterations=-(-max_iterations // eta**s),
+            trials=-(-(s_max + 1) * base**s // (s + 1)),
+            min_iterations=-(-max_iterations // base**s),
             max_iterations=max_iterations,
             eta=eta,
             name=f"bracket {s}",

@@ -121,13 +121,22 @@ def solve(planner: Planner, cases: Sequence[Case], limits: Limits, objective: Ob
 
 def together(cases: Sequence[Case], brackets: Sequence[Solution]) -> Outcome:
     """All brackets start at once: the last end is the time, the sum is the cost."""
-    outcomes = [solution.outcome for solution in brackets]
-    jct_s = np.maximum.reduce([outcome.jct_s for outcome in outcomes])
-    cost_usd = np.add.reduce([outcome.cost_usd for outcome in outcomes])
+    outcome = _together(cases, [(solution.plan, solution.outcome) for solution in brackets])
+    if all(solution.outcome.worst is None for solution in brackets):
+        return outcome
+    worst = _together(cases, [(solution.plan, solution.outcome.limited) for solution in brackets])
+    return replace(outcome, worst=worst)
+
+
+def _together(cases: Sequence[Case], brackets: Sequence[tuple[Plan, Outcome]]) -> Outcome:
+    outcomes = [outcome for _, outcome in brackets]
+    # A bracket in which nothing is random has one sample, which goes with all of the others.
+    jct_s = functools.reduce(np.maximum, (outcome.jct_s for outcome in outcomes))
+    cost_usd = functools.reduce(np.add, (outcome.cost_usd for outcome in outcomes))
     cluster = cases[0].evaluator.workload.cluster
     if cluster.fixed and bills_nodes(cluster):
         # A fixed cluster is held to the end, also nodes that a bracket no longer uses or none ever used.
-        used_s = np.add.reduce([s.plan.peak_nodes * s.outcome.jct_s for s in brackets])
+        used_s = functools.reduce(np.add, (plan.peak_nodes * outcome.jct_s for plan, outcome in brackets))
         cost_usd = cost_usd + node_rate(cluster) * (cases[0].max_nodes * jct_s - used_s)
     return Outcome(
         jct_s=jct_s,

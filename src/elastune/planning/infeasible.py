@@ -13,7 +13,12 @@ from elastune.errors import InfeasibleError
 from elastune.model.limits import Limit, Limits, Objective, tell_limits
 from elastune.planning.brackets import Answer
 from elastune.planning.quote import Forecast, forecast
-from elastune.wording import format_confidence, format_duration, format_usd, plural, write_duration
+from elastune.wording import (
+    format_confidence,
+    plural,
+    time_and_money,
+    write_duration,
+)
 
 # A heuristic planner may miss the limit that its own plan keeps; then a looser one is tried.
 _LOOSER = (1.0, 1.02, 1.1, 1.5)
@@ -167,12 +172,12 @@ def _describe_binding(diagnosis: Diagnosis) -> str:
 
 
 def _promise(fit: Forecast, confidence: float) -> str:
-    quantile = f"{format_duration(fit.jct_quantile_seconds)} and {format_usd(fit.cost_quantile)}"
+    quantile = time_and_money(fit.jct_quantile_seconds, fit.cost_quantile)
     return f"{_mean(fit)}, {format_confidence(confidence)} quantile {quantile}"
 
 
 def _mean(fit: Forecast) -> str:
-    return f"mean {format_duration(fit.jct_seconds)} and {format_usd(fit.cost)}"
+    return f"mean {time_and_money(fit.jct_seconds, fit.cost)}"
 
 
 def _offer(remedy: Remedy, diagnosis: Diagnosis) -> str:

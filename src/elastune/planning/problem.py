@@ -5,29 +5,26 @@ A `Case` is one sequence of stages with its useful allocations and the evaluator
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 import numpy as np
 
 from elastune.errors import InvariantError
 from elastune.hopping.partitions import Hopping
-from elastune.model.billing import bills_nodes, slot_rate
 from elastune.model.cluster import ClusterTerms
-from elastune.model.distributions import Array
+from elastune.model.continuing import Continuing
 from elastune.model.limits import ROUNDING, GangLimits, Limits, Objective, Outcome
-from elastune.model.profile import Profile, Speedup
+from elastune.model.profile import Profile, TrialSpeed
 from elastune.model.stages import Spec, Stage
 from elastune.planning.prediction.draws import Draws
 from elastune.planning.prediction.evaluator import Evaluator
-from elastune.planning.prediction.plan import (
-    Allocation,
-    Plan,
-    Workload,
-    fair_allocations,
-    hopping_allocations,
-)
+from elastune.planning.prediction.plan import Plan, Workload
+from elastune.planning.prediction.random_numbers import AffordableRows
+from elastune.planning.stage_options import StageOption, StageRuns, stage_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +39,10 @@ class StartState:
     stage: int = 0
     work_left: tuple[int, ...] = ()
     node_ages_s: tuple[float, ...] = ()
+    slots_now: int = 0
+    """Of the gangs that all trials with work left have; 0: some have none, or they differ."""
+    speeds: tuple[TrialSpeed, ...] = ()
+    """Of the trials of the stage, in the same order; empty: nothing is known of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +61,12 @@ class Problem:
     gangs: GangLimits = field(default_factory=GangLimits)
     starts: tuple[StartState, ...] = ()
     hopping: Hopping | None = None
+    continuing: Continuing = Continuing.CHECKPOINT
+    worst_case: bool = True  # limits hold even if the slower trials survive; False: as in the paper
 
     @property
     def is_deterministic(self) -> bool:
-        return self.profile.is_deterministic and self.cluster.is_deterministic
+        return all(workload.is_deterministic for workload in self.workloads())
 
     def workloads(self) -> tuple[Workload, ...]:
         starts = self.starts or (StartState(),) * len(self.specs)
@@ -74,7 +77,12 @@ class Problem:
                 cluster=self.cluster,
                 node_ages_s=start.node_ages_s,
                 resumes=start.stage > 0 or bool(start.work_left),
+                slots_now=start.slots_now,
+                speeds=start.speeds,
+                worst_case=self.worst_case,
                 hopping=self.hopping,
+                continuing=self.continuing,
+                goals=tuple(itertools.accumulate(each.iterations for each in spec.stages))[start.stage :],
                 most_slots=None if self.hopping is None else self.gangs.max_slots,
             )
             for spec, start in zip(self.specs, starts, strict=True)
@@ -93,37 +101,21 @@ def _stages_left(spec: Spec, start: StartState) -> tuple[Stage, ...]:
     return (Stage(trials=len(owed), iterations=max(owed), remaining=owed), *stages[1:])
 
 
-# A preview has as many samples as its largest stage leaves affordable.
-PREVIEW_VALUES = 2_000_000
-PREVIEW_SAMPLES = range(64, 513)
+# The samples of a preview, by the trials of its largest stage.
+_PREVIEWED = AffordableRows(values=250_000, least=16, most=512)
 PREVIEW_MARGIN = 0.003
 _NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StageOption:
-    """One way to run a stage, and what it takes: barrier included, provisioning not.
-
-    If gangs take turns the samples are the few of the preview: simulating a queue is expensive and these
-    numbers only guide the search; the promise is always evaluated on all samples.
-    """
-
-    allocation: Allocation
-    seconds: Array
-    function_usd: Array  # the cost of the stage billed by function; 0 billed by instance
-
-    @property
-    def mean_s(self) -> float:
-        return float(self.seconds.mean())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """The input of every planner. `options[i]` are the useful allocations of stage i."""
+    """The input of every planner. `options[i]` are the useful ways to run stage i."""
 
     evaluator: Evaluator
     preview: Evaluator  # the same on a few samples, to drop hopeless plans cheaply
     options: tuple[tuple[StageOption, ...], ...]
+    all_at_once: tuple[tuple[StageOption, ...], ...]
+    """By stage: where gangs may be kept from stage to stage, all trials at once with every gang size."""
     gang_sizes: range  # only 1, a worker, if models hop
     max_nodes: int
     limits: Limits = _NO_LIMITS
@@ -131,8 +123,20 @@ class Case:
 
     def within(self, max_nodes: int) -> Case:
         """The same on a smaller share of the cluster."""
-        options = tuple(tuple(o for o in stage if o.allocation.nodes <= max_nodes) for stage in self.options)
-        return replace(self, options=options, max_nodes=max_nodes)
+        options, at_once = (
+            tuple(tuple(o for o in stage if o.allocation.nodes <= max_nodes) for stage in stages)
+            for stages in (self.options, self.all_at_once)
+        )
+        return replace(self, options=options, all_at_once=at_once, max_nodes=max_nodes)
+
+    def option(self, stage: int, index: int) -> StageOption:
+        """The useful options of a stage come first, then those in which all trials run at once."""
+        useful = self.options[stage]
+        return useful[index] if index < len(useful) else self.all_at_once[stage][index - len(useful)]
+
+    def fairly(self) -> Case:
+        """The same with the divisions of the paper's planner alone."""
+        return replace(self, **_options(self.evaluator, self.gang_sizes, fair=True)).within(self.max_nodes)
 
     def is_worth_trying(self, plan: Plan, best: Plan | None) -> bool:
         """Whether on a few samples a plan may keep the limits and beat the best so far."""
@@ -146,7 +150,7 @@ class Case:
 
     def _breaks_beyond_doubt(self, outcome: Outcome) -> bool:
         """Fewer samples keep a limit than chance explains, by five standard deviations."""
-        limits, confidence = self.limits, self.limits.confidence
+        limits, confidence, outcome = self.limits, self.limits.confidence, outcome.limited
         least = confidence - 5 * math.sqrt(confidence * (1 - confidence) / outcome.jct_s.size)
         limited = ((outcome.jct_s, limits.deadline_s), (outcome.cost_usd, limits.budget_usd))
         return any(
@@ -162,64 +166,38 @@ class Case:
 
 def build_case(workload: Workload, gangs: GangLimits, *, samples: int, seed: int, stream: int = 0) -> Case:
     """The case of a workload. A stage has no options if not even one gang fits the cluster."""
-    affordable = PREVIEW_VALUES // max(stage.trials for stage in workload.stages)
-    few = min(max(affordable, PREVIEW_SAMPLES[0]), PREVIEW_SAMPLES[-1], samples)
-    evaluator, preview = (
-        Evaluator(workload, Draws(workload, samples=count, seed=seed, stream=stream))
-        for count in (samples, few)
-    )
-    sizes = range(1, 2) if workload.hopping else _gang_sizes(workload.profile.speedup, gangs)
-    stages = range(len(workload.stages))
+    few = min(_PREVIEWED.of(max(stage.trials for stage in workload.stages)), samples)
+    evaluator = Evaluator(workload, Draws(workload, samples=samples, seed=seed, stream=stream))
+    sizes = range(1, 2) if workload.hopping else _gang_sizes(workload, gangs)
     return Case(
         evaluator=evaluator,
-        preview=preview,
-        options=tuple(_stage_options(evaluator, preview, stage, sizes) for stage in stages),
+        preview=evaluator.head(few),
         gang_sizes=sizes,
         max_nodes=workload.cluster.max_nodes,
+        **_options(evaluator, sizes),
     )
 
 
-def _gang_sizes(speedup: Speedup, gangs: GangLimits) -> range:
-    """Gangs beyond the last measured point are no faster, so they are left out."""
-    largest = max(speedup.largest, gangs.min_slots)
+class _CaseOptions(TypedDict):
+    options: tuple[tuple[StageOption, ...], ...]
+    all_at_once: tuple[tuple[StageOption, ...], ...]
+
+
+def _options(evaluator: Evaluator, sizes: range, *, fair: bool = False) -> _CaseOptions:
+    stages = range(len(evaluator.workload.stages))
+    found = [stage_options(StageRuns(evaluator, stage), sizes, fair=fair) for stage in stages]
+    return {
+        "options": tuple(each.useful for each in found),
+        "all_at_once": tuple(each.all_at_once for each in found),
+    }
+
+
+def _gang_sizes(workload: Workload, gangs: GangLimits) -> range:
+    """Gangs beyond the last measured point are no faster, so they are left out, unless they exist already."""
+    largest = max(workload.profile.speedup.largest, gangs.min_slots, workload.slots_now)
     if gangs.max_slots is not None:
         largest = min(largest, gangs.max_slots)
     return range(gangs.min_slots, largest + 1)
-
-
-def _stage_options(
-    evaluator: Evaluator, preview: Evaluator, stage: int, sizes: range
-) -> tuple[StageOption, ...]:
-    workload = evaluator.workload
-    options = []
-    for use in _allocations(workload, stage, sizes):
-        takes_turns = workload.hopping is None and use.gangs < workload.stages[stage].trials
-        judge = preview if takes_turns else evaluator
-        usd = np.zeros(1)
-        if not bills_nodes(workload.cluster):
-            usd = slot_rate(workload.cluster) * evaluator.busy_slot_s(stage, use)
-        seconds = judge.makespan_s(stage, use) + judge.draws.sync_s(stage)
-        options.append(StageOption(allocation=use, seconds=seconds, function_usd=usd))
-    return _undominated(options)
-
-
-def _allocations(workload: Workload, stage: int, sizes: range) -> tuple[Allocation, ...]:
-    per_node, most = workload.cluster.slots_per_node, workload.cluster.max_nodes
-    if workload.hopping is not None:
-        return hopping_allocations(workload.hopping, slots_per_node=per_node, max_nodes=most)
-    trials = workload.stages[stage].trials
-    return fair_allocations(trials, gang_sizes=sizes, slots_per_node=per_node, max_nodes=most)
-
-
-def _undominated(options: list[StageOption]) -> tuple[StageOption, ...]:
-    """Drop options that another one equals with no more nodes, time and, billed by function, money."""
-    # By instance a stage costs nodes held x time, so slots that save neither time nor nodes are useless.
-    kept: list[StageOption] = []
-    rows = [(o.allocation.nodes, o.mean_s, float(o.function_usd.mean()), o) for o in options]
-    for _, seconds, usd, option in sorted(rows, key=lambda row: row[:3]):
-        if not any(other.mean_s <= seconds and other.function_usd.mean() <= usd for other in kept):
-            kept.append(option)
-    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,24 @@ def forecast(answer: Answer | None, confidence: float) -> Forecast | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedRange:
+    """Where the quantiles of a quote come from if configurations differ in speed.
+
+    The quote's own quantiles are for the worst case: the slower configurations survive. These are for
+    survivors whose speed has nothing to do with their quality.
+    """
+
+    known: int  # configurations whose speed the quote knows something of, by their hyperparameters
+    trials: int
+    spread: float  # what is unknown of a configuration's speed, on average: a coefficient of variation
+    jct_quantile_seconds: float
+    cost_quantile: float
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRisk:
     """Time and cost are means over the simulations (`rehearsals`), with their range."""
 
@@ -181,6 +199,8 @@ class Quote:
     """The target that may end the run earlier than planned."""
     risk: SpotRisk | None = None
     """None: nodes are not interrupted."""
+    speeds: SpeedRange | None = None
+    """None: all configurations are equally fast, or there is only one stage."""
     kinds: tuple[KindQuote, ...] = ()
     """All kinds of nodes, if the job has a choice."""
 
@@ -241,6 +261,8 @@ class Quote:
         data |= price_keys(self.problem.cluster)
         if self.risk is not None:
             data["risk"] = self.risk.to_dict()
+        if self.speeds is not None:
+            data["speeds"] = self.speeds.to_dict()
         if self.kinds:
             data["kinds"] = [kind.to_dict() for kind in self.kinds]
         if self.frontier is not None:

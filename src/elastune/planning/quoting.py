@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from elastune.model.billing import node_rate
 from elastune.model.limits import Limits, Objective
@@ -11,7 +12,14 @@ from elastune.planning.brackets import Answer, solve, trade_offs
 from elastune.planning.infeasible import NoPlanError, Situation, describe_infeasible, diagnose
 from elastune.planning.planners.registry import DEFAULT_PLANNER, PLANNERS, Planner
 from elastune.planning.problem import Problem, build_case
-from elastune.planning.quote import BracketQuote, FrontierPoint, Quote, forecast, quote_stages
+from elastune.planning.quote import (
+    BracketQuote,
+    FrontierPoint,
+    Quote,
+    SpeedRange,
+    forecast,
+    quote_stages,
+)
 from elastune.wording import format_usd
 
 DEFAULT_SAMPLES = 4096
@@ -90,7 +98,8 @@ class _Quoting:
         answer = self.ask(request.planner)
         if answer is None:
             return None
-        asked = PLANNERS if request.compare else ("static",) if request.static else ()
+        every = [name for name, planner in PLANNERS.items() if planner.compared or name == request.planner]
+        asked = every if request.compare else ["static"] if request.static else []
         others = {name: answer if name == request.planner else self.ask(name) for name in asked}
         confidence = self.problem.limits.confidence
         comparison = {name: forecast(other, confidence) for name, other in others.items()}
@@ -108,8 +117,23 @@ class _Quoting:
             static=comparison.get("static"),
             samples=self.cases[0].evaluator.draws.samples,
             seed=request.seed,
+            speeds=self._speeds(answer),
             frontier=self._frontier() if request.frontier else None,
             comparison=comparison if request.compare else None,
+        )
+
+    def _speeds(self, answer: Answer) -> SpeedRange | None:
+        if answer.outcome.worst is None:
+            return None
+        workloads = [case.evaluator.workload for case in self.cases]
+        speeds = [speed for workload in workloads for speed in workload.trial_speeds]
+        confidence, unrelated = self.problem.limits.confidence, replace(answer.outcome, worst=None)
+        return SpeedRange(
+            known=sum(len(workload.speeds) for workload in workloads),
+            trials=len(speeds),
+            spread=fmean(speed.spread for speed in speeds),
+            jct_quantile_seconds=unrelated.jct_quantile_s(confidence),
+            cost_quantile=unrelated.cost_quantile_usd(confidence),
         )
 
     def _brackets(self, answer: Answer) -> tuple[BracketQuote, ...]:

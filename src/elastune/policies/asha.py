@@ -13,7 +13,17 @@ import heapq
 import math
 
 from elastune.core.commands import Ending
-from elastune.core.events import AnyEvent, NodeLost, Progressed, Resumed, TrialPaused, TrialsSampled
+from elastune.core.events import (
+    AnyEvent,
+    ConfigAdded,
+    NodeLost,
+    Progressed,
+    Resumed,
+    RunExtended,
+    TrialPaused,
+    TrialsSampled,
+    TrialStopAsked,
+)
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
 from elastune.core.trials import Phase, Trial
@@ -22,6 +32,7 @@ from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.model.quantities import Count
 from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, Rung, rung_levels
 
@@ -60,12 +71,20 @@ class Asha(Policy):
             case TrialPaused():
                 self.unsaved.pop(event.trial, None)
                 return self._trial_moved(state.trials[event.trial], state)
-            case Progressed():
+            case Progressed() | TrialStopAsked():
                 return self._trial_moved(state.trials[event.trial], state)
             case NodeLost() | Resumed():
                 return self._gangs_lost(state)
+            case RunExtended() | ConfigAdded():
+                self.trials_left = more_trials(self.trials_left, event)
+                return self._gangs_lost(state) or self._fill(state)
             case _:
                 return None
+
+    def refuses(self, request: RunExtended | ConfigAdded, state: State) -> str | None:
+        if isinstance(request, ConfigAdded) or request.more_trials:
+            return None if isinstance(request, ConfigAdded) else refuse_endless(self.trials_left)
+        return refuse_complete(state, takes_trials=not math.isinf(self.trials_left))
 
     def _trial_moved(self, trial: Trial, state: State) -> Advice | None:
         rung = self.rung_of.get(trial.number)
@@ -130,6 +149,8 @@ class Asha(Policy):
     def _promote(self, state: State) -> bool:
         for rung in range(self.top - 1, -1, -1):
             trial = self.rungs[rung].promote(self.eta)
+            while trial is not None and state.trials[trial].phase.is_over:  # it was stopped while it waited
+                trial = self.rungs[rung].promote(self.eta)
             if trial is not None:
                 self._send(trial, rung + 1, state)
                 return True

@@ -11,9 +11,12 @@ from elastune.core.policy import ScheduledStage, TrackProgress
 from elastune.core.state import State
 from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish
+from elastune.model.billing import bills_nodes
 from elastune.model.ids import TrialId
 from elastune.model.limits import Limit, Limits, Objective
+from elastune.model.profile import ALIKE
 from elastune.model.stages import Spec
+from elastune.placement.staying import may_stay
 from elastune.planning.prediction.plan import StagePlan
 from elastune.planning.problem import Problem, StartState
 from elastune.planning.quote import Quote
@@ -88,12 +91,29 @@ class Bracket:
         return self.step is BracketStep.TRAINING and any(working)
 
     def wishes(self, state: State) -> tuple[Wish, ...]:
-        """All trials train to the end of the stage. While more nodes boot, running gangs keep their size."""
-        if self.slots is None or not self.is_under_way:
+        """All trials train to the end of the stage; gangs that have their size in the next one wait there.
+        While more nodes boot, running gangs keep their size."""
+        is_meeting = self.step is BracketStep.MEETING
+        if self.slots is None or not (self.is_under_way or is_meeting):
             return ()
-        final = self.stage == len(self.goals) - 1
-        living = (trial for trial in self.alive if not state.trials[trial].phase.is_over)
-        return tuple(Wish(trial, self.slots, self.goal, self.pool, final) for trial in living)
+        final, stay = self.stage == len(self.goals) - 1, self._gangs_stay(state)
+        living = (trial for trial in self._trials(state) if not trial.phase.is_over)
+        return tuple(
+            Wish(trial.number, self.slots, self.goal, self.pool, final, stay)
+            for trial in living
+            if trial.is_kept or not is_meeting
+        )
+
+    def _gangs_stay(self, state: State) -> bool:
+        """Whether gangs wait at the barrier: by plan, they have the same size in the next stage."""
+        following = self.stage + 1 - self.first_stage
+        if self.slots is None or following == len(self.plan.stages) or state.terms.data is not None:
+            return False
+        return may_stay(
+            slots_before=self.slots,
+            slots_now=self.plan.stages[following].allocation.slots_per_trial,
+            waiting_is_billed=not bills_nodes(state.terms.cluster),
+        )
 
     def advance(self, state: State) -> bool:
         """Take the next step if it is due; True: call the barrier of the present stage."""
@@ -112,7 +132,8 @@ class Bracket:
         return pool.ready >= self.nodes_held or (has_all_there_is and pool.retry_s is None)
 
     def promote(self, state: State) -> list[TrialId]:
-        """End the stage: the best trials go on; returns the others."""
+        """End the stage: the best trials go on; returns the others. Gangs that have stayed go on at once."""
+        stays = self._gangs_stay(state)
         trials = state.rank([t for t in self._trials(state) if t.values and t.error is None])
         self.stage += 1
         if self.stage == len(self.goals) or not trials:
@@ -122,8 +143,13 @@ class Bracket:
         kept = going[: self.spec.stages[self.stage].trials]
         self.alive, self.through = [trial.number for trial in kept], 0
         self.step = BracketStep.SCALING if kept else BracketStep.DONE
-        self.slots = self.gangs = None
+        self.slots = self.slots if stays else None
+        self.gangs = self._planned.allocation.gangs if stays else None
         return [trial.number for trial in going[len(kept) :]]
+
+    def goes_on_with(self, quote: Quote, quoted: int) -> bool:
+        """Whether the new plan is the rest of the present one."""
+        return quote.brackets[quoted].plan.stages == self.plan.stages[self.stage - self.first_stage :]
 
     def adopt(self, quote: Quote, quoted: int, state: State) -> None:
         self.quote, self.quoted = quote, quoted
@@ -140,10 +166,23 @@ class Bracket:
 
     def start_state(self, state: State) -> StartState:
         """The present state for the planner. Not called at the barrier, where no work is left."""
-        left = [self.goal - t.iteration for t in self._trials(state) if not _is_through(t, self.goal)]
+        working = [trial for trial in self._trials(state) if not _is_through(trial, self.goal)]
+        left = tuple(self.goal - trial.iteration for trial in working)
+        declared = self.spec.stages[self.stage]
+        if left == (declared.iterations,) * declared.trials:
+            left = ()  # the stage begins, as declared
+        sizes = {len(trial.gang) if _goes_on(trial) else 0 for trial in working}
         pool = state.pool(self.pool)
         ages = tuple(state.now_s - node.born_s for node in pool.nodes.values() if not node.leaving)
-        return StartState(stage=self.stage, work_left=tuple(left), node_ages_s=ages)
+        slots_now = sizes.pop() if len(sizes) == 1 else 0
+        speeds = state.speeds(working)
+        return StartState(
+            stage=self.stage,
+            work_left=left,
+            node_ages_s=ages,
+            slots_now=slots_now,
+            speeds=speeds if any(speed != ALIKE for speed in speeds) else (),
+        )
 
     def progress(self, state: State) -> TrackProgress:
         if self.is_done or state.ended is not None:
@@ -198,10 +237,11 @@ class Bracket:
         return min(1.0, done / (len(trials) * iterations)) if trials else 0.0
 
     def _is_at_barrier(self, state: State) -> bool:
-        """All trials have trained to the end of the stage and are saved, or are out."""
+        """All trials have trained to the end of the stage and are saved (some in their gangs), or are out."""
         while self.through < len(self.alive):
             trial = state.trials[self.alive[self.through]]
-            if trial.activity is not None or not _is_through(trial, self.goal):
+            has_left = trial.activity is None or trial.is_kept
+            if not has_left or not _is_through(trial, self.goal):
                 return False
             self.through += 1
         return True
@@ -209,6 +249,12 @@ class Bracket:
 
 def _is_through(trial: Trial, goal: int) -> bool:
     return trial.phase.is_over or trial.has_done(goal)
+
+
+def _goes_on(trial: Trial) -> bool:
+    """Whether it has a gang in which it can go on."""
+    is_leaving = trial.revoked or (trial.activity is Activity.SAVING and not trial.stays)
+    return trial.activity is not None and trial.visit is None and not is_leaving
 
 
 def _begun(state: State, trial: Trial) -> float:

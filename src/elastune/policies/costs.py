@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 
 from elastune.core.state import State
@@ -21,7 +22,10 @@ from elastune.model.profile import Profile
 from elastune.planning.prediction.plan import allocate
 
 _CAUTION_SDS = 2.0
-_ROUNDING = 1e-9
+# A round is at least so many times as long as the move between two rounds.
+_OVERHEADS = 4.0
+# For an iteration that takes no time.
+_LEAST_ROUND_S = 1e-3
 _ROUNDING = 1e-9
 
 
@@ -59,6 +63,12 @@ class RoundCosts:
     def move_s(self) -> float:
         """A trial saves and starts again with other slots."""
         return _cautious(self.profile.save) + self.start_s + 2 * self.profile.transfer_s
+
+    def shortest_round_s(self, slots: int) -> float:
+        """In which every trial, also a slow one, finishes an iteration, and overheads are a small part."""
+        iteration_s = _cautious(self.profile.iteration) / self.profile.speedup.at(slots)
+        slow = 1.0 + _CAUTION_SDS * self.profile.spread
+        return max(iteration_s * slow, _OVERHEADS * self.move_s, _LEAST_ROUND_S)
 
     def time_left_s(self, deadline_s: float, rounds: int) -> float:
         """For training in `rounds` rounds, one after the other."""
@@ -162,6 +172,7 @@ def _fill(spare: Counter[int], free: int, size: int, gangs: int, nodes: int) -> 
     return gangs
 
 
+@lru_cache(maxsize=256)  # a search for a plan asks a hundred thousand times for the same few
 def _cautious(latency: Distribution) -> float:
     return latency.mean + _CAUTION_SDS * latency.sd
 

@@ -17,7 +17,7 @@ import math
 
 from elastune.core.terms import RunTerms
 from elastune.errors import InfeasibleError, JobError
-from elastune.model.quantities import Eta, Iterations, PositiveDuration
+from elastune.model.quantities import Iterations, PositiveDuration, WholeEta
 from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import Outline, outline_of
 from elastune.policies.registry import PolicySetup
@@ -73,8 +73,8 @@ def create_e_grid(setup: PolicySetup) -> Rounds:
 
 
 class EHyperbandOptions:
-    eta: Eta = 4
-    min_round: PositiveDuration = 60.0
+    eta: WholeEta = 4
+    min_round: PositiveDuration | None = None  # None: from the profile, as in SEER
     max_iterations: Iterations | None = None
 
 
@@ -89,8 +89,9 @@ class EHyperband:
             raise JobError("e-hyperband needs a deadline: its resource is time. Add deadline to the job")
         tariff = RoundCosts.of(terms)
         longest_s = tariff.time_left_s(deadline_s, 1)
-        while longest_s >= self.min_round_s * (1 - _ROUNDING):
-            brackets = math.floor(math.log(longest_s / self.min_round_s * (1 + _ROUNDING), self.eta)) + 1
+        min_round_s = self.min_round_s or tariff.shortest_round_s(terms.gangs.min_slots)
+        while longest_s >= min_round_s * (1 - _ROUNDING):
+            brackets = math.floor(math.log(longest_s / min_round_s * (1 + _ROUNDING), self.eta)) + 1
             while brackets > 1 and self._is_crowded(longest_s, brackets, terms, tariff):
                 brackets -= 1
             tracks = self._tracks(longest_s, brackets, terms, tariff)
@@ -98,10 +99,10 @@ class EHyperband:
             if in_time and affords(terms, tracks):
                 return self._repeated(longest_s, brackets, terms, tariff)
             longest_s *= _HYPERBAND_STEP
-        least = format_duration(self.min_round_s)
+        shorter = "" if self.min_round_s is None else ", or lower search.min_round"
         raise InfeasibleError(
-            f"e-hyperband: the limits leave no room for one bracket of one round of {least}. "
-            "Raise the deadline or the budget, or lower search.min_round"
+            "e-hyperband: the limits leave no room for one bracket of one round of "
+            f"{format_duration(min_round_s)}. Raise the deadline or the budget{shorter}"
         )
 
     def _is_crowded(self, longest_s: float, brackets: int, terms: RunTerms, tariff: RoundCosts) -> bool:

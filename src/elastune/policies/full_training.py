@@ -18,6 +18,7 @@ from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.registry import PolicySetup
 
 # Iterations per lease of a trial without a last iteration.
@@ -56,10 +57,20 @@ class FullTraining(Policy):
                 stopped = isinstance(event, events.Progressed) and events.has_stopped(event)
                 needs_lease = stopped and not trial.is_through(self.max_iterations)
                 return self._fill(state) if needs_lease or trial.phase.is_over else None
+            case events.RunExtended() | events.ConfigAdded():
+                self.to_draw = more_trials(self.to_draw, event)
+                return self._fill(state)
             case events.NodeLost() | events.NodesRefused() | Vetoed() | events.Resumed():
+                return self._fill(state)
+            case events.TrialStopAsked():
                 return self._fill(state)
             case _:
                 return None
+
+    def refuses(self, request: events.RunExtended | events.ConfigAdded, state: State) -> str | None:
+        if isinstance(request, events.ConfigAdded) or request.more_trials:
+            return None if isinstance(request, events.ConfigAdded) else refuse_endless(self.to_draw)
+        return refuse_complete(state, takes_trials=not math.isinf(self.to_draw))
 
     def _fill(self, state: State) -> Advice:
         for number in [n for n in self.training if state.trials[n].phase.is_over]:

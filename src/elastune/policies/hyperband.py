@@ -17,6 +17,7 @@ from elastune.model.ids import TrialId
 from elastune.model.quantities import Flag
 from elastune.model.stages import Spec, hyperband
 from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.extending import WARM_START, refuse_complete
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, is_at_barrier
 
@@ -49,10 +50,20 @@ class Hyperband(Policy):
                 return self._go_on(state)
             case events.NodeLost() | events.Resumed() | events.NodesRefused() | Vetoed():
                 return self._go_on(state)
+            case events.RunExtended() | events.TrialStopAsked() | events.ConfigAdded():
+                return self._go_on(state)
             case events.BarrierPassed():
                 return self._promote(state)
             case _:
                 return None
+
+    def refuses(self, request: events.RunExtended | events.ConfigAdded, state: State) -> str | None:
+        if isinstance(request, events.ConfigAdded):
+            draws = self.to_draw or self.repeat or self.bracket < len(self.specs) - 1
+            return None if draws else f"the last bracket has all its trials; {WARM_START}"
+        if request.more_trials:
+            return f"the brackets of hyperband fix the number of trials; {WARM_START}"
+        return refuse_complete(state)
 
     @property
     def _goal(self) -> int:

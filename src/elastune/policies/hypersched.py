@@ -24,12 +24,13 @@ from elastune.core import events
 from elastune.core.commands import Ending
 from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
 from elastune.core.state import State
-from elastune.core.trials import Trial
+from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.model.quantities import Count, Eta, ExpectedError, Flag, Iterations, Natural, ParsedBy, fraction
 from elastune.policies.costs import RoundCosts, nodes_at_hand, steady_nodes
+from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, SeenRung, rung_levels
 
@@ -78,6 +79,17 @@ class HyperSched(Policy):
         self.nodes = steady_nodes(state, iterations=min(self.max_iterations, 1_000))
         return self._schedule(state)
 
+    def refuses(self, request: events.RunExtended | events.ConfigAdded, state: State) -> str | None:
+        if isinstance(request, events.ConfigAdded):
+            return None
+        if request.more_trials:
+            return refuse_endless(self.trials_left)
+        waiting = (
+            (rung, number) for rung in self.rungs for _, number in rung.waiting if number in state.changes.cut
+        )
+        best = any(rung.is_among_best(number, self.eta, speculative=False) for rung, number in waiting)
+        return None if best or self.trials_left else refuse_complete(state, takes_trials=True)
+
     def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
         match event:
             case events.TrialsSampled():
@@ -96,8 +108,11 @@ class HyperSched(Policy):
                 return self._schedule(state) if arrived else None
             case events.TrialPaused() | events.NodeLost() | events.Resumed() | Vetoed():
                 return self._schedule(state)
-            case events.NodesReady() | events.NodesRefused():
+            case events.NodesReady() | events.NodesRefused() | events.TrialStopAsked():
                 return self._schedule(state)
+            case events.RunExtended() | events.ConfigAdded():
+                self.trials_left = more_trials(self.trials_left, event)
+                return self.start(state)
             case events.TimerFired(timer=timer) if timer == _REVIEW:
                 return self._schedule(state)
             case _:
@@ -137,7 +152,7 @@ class HyperSched(Policy):
         steady = all(slots == state.terms.gangs.min_slots for slots in self.live.values())
         idle = not (self.live or self.sampling)
         done = None
-        if idle and not any(trial.activity is not None for trial in state.living()):
+        if idle and not any(_reports_its_end(trial) for trial in state.living()):
             done = Ending.COMPLETE if state.best else Ending.FAILED
         nodes = self.nodes if state.terms.cluster.fixed or not idle else 0
         return Advice(
@@ -315,6 +330,12 @@ class HyperSched(Policy):
         done = state.trials[number].iteration
         goal = next((rung.iterations for rung in self.rungs if rung.iterations > done), self.max_iterations)
         return Wish(number, slots, goal, final=goal == self.max_iterations)
+
+
+def _reports_its_end(trial: Trial) -> bool:
+    """Whether an event follows when its gang is dissolved; one that has not begun just stops."""
+    is_kept = trial.activity is Activity.WAITING and trial.stays
+    return trial.activity not in (None, Activity.STARTING) and not is_kept
 
 
 def create(setup: PolicySetup) -> HyperSched:

@@ -20,6 +20,7 @@ from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, ExpectedError, Iterations, Needed, ParsedBy, probability
 from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.extending import refuse_complete, refuse_fixed
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import is_at_barrier
 
@@ -63,10 +64,17 @@ class Pbt(Policy):
                 return self._go_on(state)
             case events.NodeLost() | events.Resumed() | events.NodesRefused() | Vetoed():
                 return self._go_on(state)
+            case events.RunExtended() | events.TrialStopAsked():
+                return self._go_on(state)
             case events.BarrierPassed():
                 return self._next_generation(state)
             case _:
                 return None
+
+    def refuses(self, request: events.RunExtended | events.ConfigAdded, state: State) -> str | None:
+        if isinstance(request, events.ConfigAdded) or request.more_trials:
+            return refuse_fixed("the population of pbt")
+        return refuse_complete(state)
 
     @property
     def _goal(self) -> int:

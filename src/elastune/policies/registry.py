@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from elastune.core.events import AnyEvent
-from elastune.core.policy import Policy, Vetoed
+from elastune.core.policy import Policy, Progress, Vetoed
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
 from elastune.core.wishes import Advice
@@ -87,13 +87,13 @@ def make_policy(name: str, setup: PolicySetup) -> Policy:
         if point.name == name:
             create = point.load()
             policy = create(setup)
-            return policy if hasattr(policy, "progress") else _WithoutProgress(policy)
+            return policy if hasattr(policy, "progress") and hasattr(policy, "refuses") else _Plugin(policy)
     known = known_policies()
     raise JobError(f"policy is {name!r}; expected one of: {several(known)}{did_you_mean(name, known)}")
 
 
-class _WithoutProgress(Policy):
-    """A policy of another package that does not report its progress."""
+class _Plugin(Policy):
+    """A policy of another package that does not report its progress, or knows nothing of extensions."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -103,3 +103,6 @@ class _WithoutProgress(Policy):
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         return self.policy.handle(event, state)
+
+    def progress(self, state: State) -> Progress:
+        return self.policy.progress(state) if hasattr(self.policy, "progress") else Progress()

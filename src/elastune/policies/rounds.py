@@ -3,12 +3,13 @@
 Runs the rounds of SEER, elastic Hyperband and elastic grid search, which decide on the rounds and on the
 trials that go on. All nodes are up before the first round begins, so that every trial has the same time. A
 round ends when its time is over and does not wait for stragglers. Time or money spent beyond the plan
-shortens the coming rounds; their trials stay.
+shortens the coming rounds; their trials stay. New limits stretch the rest of the rounds (or shorten it) as
+far as time and money allow; after the last round they give its trials one more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from elastune.core import events
@@ -22,6 +23,7 @@ from elastune.errors import InfeasibleError, JobError
 from elastune.model.billing import bills_nodes, node_rate
 from elastune.model.ids import TrialId
 from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, money_for
+from elastune.policies.extending import WARM_START, refuse_complete, stretch
 from elastune.policies.outline import outline_of
 from elastune.wording import plural
 
@@ -32,6 +34,8 @@ _PATIENCE_S = 1.0
 _PATIENCE = 0.1
 # The last round ends just before the last call, not at the same instant.
 _IN_TIME = 1 - 1e-6
+# Of what is left of a round when limits are new.
+_LEAST_S = 1e-3
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class RoundTrack:
     gangs: tuple[int, ...] = ()
     number: int = 0  # of the present round
     ends_s: float | None = None
+    last: tuple[Sequence[TrialId], tuple[int, ...]] = ((), ())  # trials and gangs of its last round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,7 @@ class Rounds(Policy):
         self.tracks: list[RoundTrack] = []
         self.nodes = 0
         self.begun = False
+        self.goes_on = False  # the run had ended and was extended: its trials are fixed
         self.sampled = False
         self.stages = 0  # rounds that are over, on all tracks
 
@@ -97,7 +103,11 @@ class Rounds(Policy):
                 return self._advice(state)
             case events.LeaseEnded(reason=events.LeaseEnd.TIME) if self._is_last_to_stop(state):
                 return replace(self._advice(state), done=Ending.COMPLETE)
-            case events.Progressed() | events.TrialPaused() if self._is_done(event.trial, state):
+            case events.RunExtended():
+                return self._extend(state)
+            case events.Progressed() | events.TrialPaused() | events.TrialStopAsked() if self._is_done(
+                event.trial, state
+            ):
                 return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
             case _:
                 return None
@@ -139,7 +149,7 @@ class Rounds(Policy):
             return None
         self.begun = True
         asked = self.nodes
-        stop = self._plan_for(state, pool.ready) if pool.ready < asked else []
+        stop = self._plan_for(state, pool.ready) if pool.ready < asked and not self.goes_on else []
         self._fit(state)
         advice = self._advice(state, stop=stop)
         if pool.ready >= asked:
@@ -170,6 +180,59 @@ class Rounds(Policy):
         self._enter(drawn)
         return drawn
 
+    # New limits.
+
+    def refuses(self, request: events.RunExtended | events.ConfigAdded, state: State) -> str | None:
+        if isinstance(request, events.ConfigAdded) or request.more_trials:
+            return f"the rounds fix the number of trials, by deadline and budget; {WARM_START}"
+        if state.ended is None or any(self._may_go_on(state)):
+            return None
+        return refuse_complete(state) or f"no trial is left to train; {WARM_START}"
+
+    def _may_go_on(self, state: State) -> Iterator[TrialId]:
+        """Trials that an extension would train further."""
+        for track in self.tracks:
+            for number in track.alive or track.last[0]:
+                trial, most = state.trials[number], self.max_iterations
+                if number in state.changes.cut and not (trial.returned or (most and trial.has_done(most))):
+                    yield number
+
+    def _extend(self, state: State) -> Advice:
+        """What is left of the rounds gets all the time and money that is left."""
+        # Without nodes, what is left begins when they are up again.
+        timers = self._begin_again(state) if state.suspended else {}
+        share = stretch(self.rest(state), state, booted=self.begun) * _IN_TIME
+        for track in self.tracks:
+            if track.ends_s is not None:
+                track.ends_s = state.now_s + max(0.0, track.ends_s - state.now_s) * share
+            track.legs = [replace(leg, seconds=leg.seconds * share) for leg in track.legs]
+        self.planned = tuple(
+            (*legs[: track.number], *track.legs) if track.legs else legs
+            for legs, track in zip(self.planned, self.tracks, strict=True)
+        )
+        self.nodes = RoundCosts.of(state.terms).nodes_held(self.rest(state))
+        note = f"the limits are new: the rest takes {share:.3g} times as long"
+        return replace(self._advice(state), timers=timers, notes=(("rounds", note),))
+
+    def _begin_again(self, state: State) -> dict[str, float]:
+        """The rest of the present rounds, or one more round of the trials of the last one."""
+        self.begun, self.goes_on = False, True
+        for track in self.tracks:
+            if track.legs and track.ends_s is not None:
+                left_s = max(_LEAST_S, track.ends_s - state.now_s)
+                track.legs[0] = replace(track.legs[0], seconds=left_s)
+            elif not track.legs:
+                kept = [
+                    (number, slots)
+                    for number, slots in zip(*track.last, strict=False)
+                    if not self._is_done(number, state)
+                ]
+                track.alive, track.gangs = [number for number, _ in kept], tuple(slots for _, slots in kept)
+                track.legs = [RoundCost(seconds=_LEAST_S, gangs=track.gangs)] if kept else []
+            track.ends_s = None
+        tariff = RoundCosts.of(state.terms)
+        return {_BOOT: state.now_s + tariff.boot_s + max(_PATIENCE_S, _PATIENCE * tariff.boot_s)}
+
     # Rounds.
 
     def _end_round(self, number: int, state: State) -> Advice | None:
@@ -188,6 +251,7 @@ class Rounds(Policy):
             track.alive, track.gangs = [trial.number for trial in cut.kept], cut.gangs[: len(cut.kept)]
             track.legs[0] = replace(track.legs[0], gangs=track.gangs)
         else:
+            track.last = track.alive, track.gangs
             track.legs, track.alive = [], []
         self._fit(state)
         advice = self._advice(state, stop=tuple(trial.number for trial in stopped))

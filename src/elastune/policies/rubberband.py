@@ -1,13 +1,14 @@
 """RubberBand's executor (section 5): follows a plan stage by stage, and plans again when the run leaves it.
 
 A stage trains when all its nodes are up; its trials save at the end and meet at a barrier; the best go on.
-Nodes that the next stage does not hold are released there, oldest first. Several specs (Hyperband) run side
-by side, each on a pool of its own.
+Gangs that have the same size in the next stage wait there and go on in their processes. Nodes that the next
+stage does not hold are released, chosen by the placement controller so that few gangs move. Several specs
+(Hyperband) run side by side, each on a pool of its own.
 
 It plans again from the present state when nodes are missing (lost, refused, vetoed), when the coming stages
 no longer fit the time or money left (`bracket.find_plan` decides which limit gives way), and between stages
 when training is faster or slower than measured. New plans use the observed speed. Deviation from the paper:
-while more nodes boot for a stage, its running trials go on.
+while more nodes boot for a stage, its running trials go on, and so do gangs that have stayed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import fmean
+from typing import NamedTuple
 
 from elastune.core.cluster_manager import RETRY
 from elastune.core.commands import Ending
-from elastune.core.events import AnyEvent, BarrierPassed, NodesRefused, Resumed, TimerFired, TrialsSampled
+from elastune.core.events import (
+    AnyEvent,
+    BarrierPassed,
+    ConfigAdded,
+    NodesRefused,
+    Resumed,
+    RunExtended,
+    TimerFired,
+    TrialsSampled,
+    TrialStopAsked,
+)
 from elastune.core.limits import DEADLINE_CALL
 from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
 from elastune.core.state import State
@@ -36,6 +49,7 @@ from elastune.policies.bracket import (
     limits_left,
     rest_of,
 )
+from elastune.policies.extending import refuse_complete, refuse_fixed
 from elastune.policies.registry import PolicySetup
 from elastune.wording import format_duration, format_usd
 
@@ -44,6 +58,14 @@ _PATIENCE = 0.002
 # Plan again if iterations differ from the plan by this share, and by this many standard deviations.
 _SURPRISE = 0.1
 _SURPRISE_SDS = 3.0
+_HARDLY = 0.01
+
+
+class Reason(NamedTuple):
+    """Why the rest is planned again."""
+
+    text: str
+    is_usual: bool = False  # at every barrier: worth a note only if the plan changes
 
 
 class RubberBand(Policy):
@@ -56,6 +78,7 @@ class RubberBand(Policy):
         self.cap: int | None = None  # nodes that are available, after a refusal
         self.planned_for: tuple[object, ...] = ()
         self.too_slow = False  # the present plan is the best there is, and misses the deadline
+        self.extended = False  # the limits are new, and the present plan is for the old ones
         self.slowdown = 1.0  # of iterations against the profile, as the present plan assumes
         self.brackets = [Bracket(pool, spec, quote) for pool, spec in enumerate(quote.problem.specs)]
 
@@ -66,8 +89,8 @@ class RubberBand(Policy):
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         before = [bracket.step for bracket in self.brackets]
         advice = self._apply(event, state)
-        if why := self._reason_to_plan(event, state):
-            advice = self._plan_again(state, why, advice)
+        if reason := self._reason_to_plan(event, state):
+            advice = self._plan_again(state, reason, advice)
         barriers = tuple((b.pool, b.stage) for b in self.brackets if b.advance(state))
         if advice is None and before == [bracket.step for bracket in self.brackets]:
             return None
@@ -79,6 +102,11 @@ class RubberBand(Policy):
             timers=dict(self._late_timers(state)),
             done=None if not done else Ending.COMPLETE if state.best else Ending.FAILED,
         )
+
+    def refuses(self, request: RunExtended | ConfigAdded, state: State) -> str | None:
+        if isinstance(request, ConfigAdded) or request.more_trials:
+            return refuse_fixed("a planned search")
+        return refuse_complete(state)
 
     def progress(self, state: State) -> Progress:
         tracks = tuple(bracket.progress(state) for bracket in self.brackets)
@@ -103,6 +131,13 @@ class RubberBand(Policy):
             case BarrierPassed():
                 self.cap = None
                 return Advice(stop=tuple(self.brackets[event.pool].promote(state)))
+            case TrialStopAsked():
+                return Advice()
+            case RunExtended():
+                self.cap, self.extended = None, True
+                most = state.terms.cluster.max_nodes
+                self.problem = replace(self.problem, cluster=replace(self.problem.cluster, max_nodes=most))
+                return Advice()
             case NodesRefused() | Vetoed():
                 self.cap = sum(state.pool(b.pool).coming for b in self.brackets) or None
         return None
@@ -114,7 +149,8 @@ class RubberBand(Policy):
             held = self._hold_all(held, state)
         trials: tuple[Wish, ...] = sum((bracket.wishes(state) for bracket in self.brackets), ())
         at_once = {b.pool: b.gangs for b in self.brackets if b.gangs is not None}
-        return Wishes(trials=trials, nodes=held, at_once=at_once)
+        pack = bills_nodes(self.problem.cluster)
+        return Wishes(trials=trials, nodes=held, at_once=at_once, pack=pack)
 
     def _hold_all(self, held: dict[int, int], state: State) -> dict[int, int]:
         """Hold a fixed cluster to the end, except nodes that another bracket is short of."""
@@ -126,9 +162,9 @@ class RubberBand(Policy):
             kept[0] += max(0, self.problem.cluster.max_nodes - sum(kept.values()))
         return kept
 
-    def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> str | None:
-        if opportunity := self._opportunity(event):
-            return opportunity
+    def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> Reason | None:
+        if opportunity := self._opportunity(event, state):
+            return Reason(opportunity)
         has_nodes = any(state.pool(bracket.pool).coming for bracket in self.brackets)
         is_new = has_nodes and self._situation(state) != self.planned_for
         for bracket in self.brackets:
@@ -137,15 +173,15 @@ class RubberBand(Policy):
             pool = state.pool(bracket.pool)
             held = min(bracket.nodes_held, pool.wanted)  # nodes not yet requested are not missing
             if pool.coming < held and is_new:
-                return f"{held - pool.coming} of {held} nodes are missing"
+                return Reason(f"{held - pool.coming} of {held} nodes are missing")
             match event:
                 case TimerFired(timer=bracket.late_timer) if bracket.is_training(state):
-                    return f"stage {bracket.stage + 1} takes longer than planned"
+                    return Reason(f"stage {bracket.stage + 1} takes longer than planned")
                 case BarrierPassed(pool=bracket.pool):
-                    return self._overrun(bracket, state)
+                    return self._after_barrier(bracket, state)
         return None
 
-    def _opportunity(self, event: AnyEvent | Vetoed) -> str | None:
+    def _opportunity(self, event: AnyEvent | Vetoed, state: State) -> str | None:
         """A change that is not a deviation from the plan."""
         steps = {bracket.step for bracket in self.brackets}
         match event:
@@ -154,23 +190,45 @@ class RubberBand(Policy):
                 return "more nodes may be had now"
             case Resumed() if steps & {BracketStep.SCALING, BracketStep.TRAINING} and event.has_other_limits:
                 return "the limits are new"
+            case _ if self.extended and steps & {BracketStep.SCALING, BracketStep.TRAINING}:
+                return "the limits are new"
             case BarrierPassed() if BracketStep.WAITING in steps and self.brackets[event.pool].is_done:
                 return "the next bracket can begin"
+            case TrialsSampled() if self._are_others(state):
+                return "these configurations are not those of the quote"
             case _:
                 return None
+
+    def _are_others(self, state: State) -> bool:
+        """Whether the quote knew the speed of configurations, and those drawn have another one."""
+        known = [start.speeds for start in self.problem.starts]
+        drawn = [bracket.start_state(state).speeds for bracket in self.brackets if not bracket.is_done]
+        return any(known) and known != drawn
 
     def _may_ask_again(self, event: AnyEvent | Vetoed) -> bool:
         """The retry timer fires after a refusal, and the plan for the nodes at hand is too slow."""
         is_retry = isinstance(event, TimerFired) and event.timer.startswith(RETRY)
         return is_retry and self.cap is not None and self.too_slow
 
-    def _overrun(self, bracket: Bracket, state: State) -> str | None:
-        """Compare the rest of the plan, with its margin, with the rest of the limits."""
-        rest, limits = self._rest(bracket, bracket.stage), state.limits
+    def _after_barrier(self, bracket: Bracket, state: State) -> Reason | None:
+        """Training is faster or slower than planned, the speed of the survivors is known, or limits are
+        near."""
         observation = state.observation()
         change = observation.slowdown / self.slowdown - 1.0
         if abs(change) > max(_SURPRISE, _SURPRISE_SDS * observation.luck):
-            return f"iterations take {abs(change):.0%} {'more' if change > 0.0 else 'less'} time than planned"
+            return Reason(f"iterations take {_more_or_less(change)} time than planned")
+        if speeds := bracket.start_state(state).speeds:
+            change = fmean(speed.factor for speed in speeds) - 1.0
+            compared = f"take {_more_or_less(change)} time than the average"
+            if abs(change) < _HARDLY:
+                compared = "are as fast as the average"
+            return Reason(f"the trials that go on {compared}", is_usual=True)
+        overrun = self._overrun(bracket, state)
+        return None if overrun is None else Reason(overrun)
+
+    def _overrun(self, bracket: Bracket, state: State) -> str | None:
+        """Compare the rest of the plan, with its margin, with the rest of the limits."""
+        rest, limits = self._rest(bracket, bracket.stage), state.limits
         if limits.deadline_s is not None:
             late = state.now_s + rest.seconds + rest.margin_s - limits.deadline_s
             if late > _PATIENCE * limits.deadline_s:
@@ -203,10 +261,10 @@ class RubberBand(Policy):
     def _rest(self, bracket: Bracket, stage: int) -> RemainingWork:
         return rest_of(bracket.quote, bracket.quoted, stage - bracket.first_stage)
 
-    def _plan_again(self, state: State, why: str, advice: Advice | None) -> Advice:
+    def _plan_again(self, state: State, reason: Reason, advice: Advice | None) -> Advice:
         """For all brackets or, if there are too few nodes, for the first ones; the others wait."""
         ready = [b for b in self.brackets if b.is_under_way or b.step is BracketStep.WAITING]
-        text, conceded = f"{why}, and no other plan is left", None
+        text, conceded = f"{reason.text}, and no other plan is left", None
         for count in range(len(ready), 0, -1):
             running = ready[:count]
             quote, conceded = find_plan(self.planner, self._problem(running, state), state, self.promised_usd)
@@ -214,17 +272,20 @@ class RubberBand(Policy):
                 continue
             left_s = state.time_left_s
             self.too_slow = left_s is not None and quote.jct_quantile_seconds > left_s
+            is_same = all(bracket.goes_on_with(quote, position) for position, bracket in enumerate(running))
             for position, bracket in enumerate(running):
                 bracket.adopt(quote, position, state)
             for bracket in ready[count:]:
                 bracket.wait()
             nodes = "; ".join(bracket.describe() for bracket in running)
             left = f"{format_duration(quote.jct_seconds)} and {format_usd(quote.cost)} to go"
-            text = f"{why}; now {nodes}, {left}"
+            text = "" if is_same and reason.is_usual else f"{reason.text}; now {nodes}, {left}"
             break
+        self.extended = False
         self.planned_for = self._situation(state)
         self.slowdown = state.observation().slowdown
-        return replace(advice or Advice(), notes=(("replan", text),), concede=conceded)
+        notes = (("replan", text),) if text else ()
+        return replace(advice or Advice(), notes=notes, concede=conceded)
 
     def _problem(self, running: list[Bracket], state: State) -> Problem:
         observation = state.observation()
@@ -245,10 +306,14 @@ class RubberBand(Policy):
         return (self.cap, *stages)
 
 
+def _more_or_less(change: float) -> str:
+    return f"{abs(change):.0%} {'more' if change > 0.0 else 'less'}"
+
+
 def create(setup: PolicySetup) -> RubberBand:
     if setup.quote is None:
         raise JobError(
             f"rubberband follows a plan, but search.algorithm {setup.search.get('algorithm')} has none; "
-            "expected search.algorithm: sha or hyperband"
+            "expected search.algorithm: sha, hyperband or stages"
         )
     return RubberBand(setup.quote, setup.planner)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from elastune.core.trials import Trial
 from elastune.model.ids import TrialId
-from elastune.model.quantities import Eta, Iterations, Needed
+from elastune.model.quantities import Eta, Iterations, Needed, rational
 
 
 class HalvingOptions:
@@ -23,13 +23,14 @@ def is_at_barrier(trial: Trial, goal: int) -> bool:
     return trial.phase.is_over or (trial.activity is None and trial.has_done(goal))
 
 
-def rung_levels(min_iterations: int, max_iterations: int, eta: int) -> list[int]:
-    """r, r eta, r eta^2, ... and at the end R."""
-    levels = []
-    level = min_iterations
+def rung_levels(min_iterations: int, max_iterations: int, eta: float) -> list[int]:
+    """r, r eta, r eta^2, ..., rounded down, and at the end R. Levels that rounding makes equal are one."""
+    levels: list[int] = []
+    level, factor = rational(min_iterations), rational(eta)
     while level < max_iterations:
-        levels.append(level)
-        level *= eta
+        if (whole := level // 1) not in levels[-1:]:
+            levels.append(whole)
+        level *= factor
     return [*levels, max_iterations]
 
 
@@ -51,12 +52,12 @@ class Rung:
         bisect.insort(self.reached, (score, trial))
         heapq.heappush(self.waiting, (score, trial))
 
-    def promote(self, eta: int) -> TrialId | None:
+    def promote(self, eta: float) -> TrialId | None:
         """Remove and return the best waiting trial, if it is among the best 1/eta."""
         if not self.waiting:
             return None
         best = self.waiting[0]
-        if bisect.bisect_left(self.reached, best) >= len(self.reached) // eta:
+        if bisect.bisect_left(self.reached, best) >= len(self.reached) // rational(eta):
             return None
         heapq.heappop(self.waiting)
         return best[1]
@@ -76,10 +77,10 @@ class SeenRung:
             self.of[trial] = score
             bisect.insort(self.scores, score)
 
-    def is_among_best(self, trial: TrialId, eta: int, *, speculative: bool) -> bool:
+    def is_among_best(self, trial: TrialId, eta: float, *, speculative: bool) -> bool:
         """Among the best 1/eta of those seen: rounded up, so that the first goes on, or down."""
-        count = len(self.scores)
-        best = -(-count // eta) if speculative else count // eta
+        count, share = len(self.scores), rational(eta)
+        best = -(-count // share) if speculative else count // share
         return best > 0 and self.of[trial] <= self.scores[best - 1]
 
     def pause(self, trial: TrialId) -> None:

@@ -9,6 +9,8 @@ rounds, `rounds` runs them. Deviations:
 - `elimination: global` (default) keeps the best trials over all brackets, as many as the paper; the paper's
   rule (`bracket`) drops every trial of a bracket with fewer than eta^k of them, though the best have just
   been moved there.
+- `min_round` is one iteration of the profile on the fewest slots, unless the job gives it: with the paper's
+  minutes, fast trainings would be compared long after they could be.
 - The paper has any number of machines. If `max_nodes` cannot hold the first round, fewer trials start, and
   `min_round` is raised if that uses more of the money.
 - `spend_leftover`: rounding leaves a quarter of the budget unused. It goes into more trials, in every round
@@ -28,13 +30,13 @@ from elastune.core.terms import RunTerms
 from elastune.core.trials import Trial
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.model.limits import tell_limits
-from elastune.model.quantities import Eta, Flag, Iterations, ParsedBy, PositiveDuration, one_of
+from elastune.model.quantities import Flag, Iterations, ParsedBy, PositiveDuration, WholeEta, one_of
 from elastune.policies.costs import Leftovers, RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import BracketOutline, Outline, outline_of
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rounds import Cut, Rounds, RoundTrack
 from elastune.policies.seer_arithmetic import SeerShape, SeerTerms, shape_seer
-from elastune.wording import format_duration, format_usd
+from elastune.wording import format_duration, time_and_money
 
 # Budgets are tried in steps of 2 %, then the step that fits is refined.
 _STEP = 0.98
@@ -46,9 +48,9 @@ _ROUNDING = 1e-9
 
 
 class SeerOptions:
-    eta: Eta = 4
-    nu: Eta = 2
-    min_round: PositiveDuration = 60.0  # the paper's t_min
+    eta: WholeEta = 4
+    nu: WholeEta = 2
+    min_round: PositiveDuration | None = None  # the paper's t_min; None: from the profile
     spend_leftover: Flag = True
     elimination: Annotated[Literal["global", "bracket"], ParsedBy(one_of("global", "bracket"))] = "global"
     max_iterations: Iterations | None = None
@@ -78,7 +80,6 @@ class Seer:
         self.options = options
         self.eta = options.eta
         self.nu = options.nu
-        self.min_round_s = options.min_round
         self.spend_leftover = options.spend_leftover
         self.by_bracket = options.elimination == "bracket"
         self.plan: SeerPlan | None = None
@@ -94,19 +95,22 @@ class Seer:
         tariff = RoundCosts.of(terms)
         most = self._most(terms, tariff)
         longest_s = tariff.time_left_s(limits.deadline_s, 1) if limits.deadline_s is not None else math.inf
-        plan, min_round_s = None, self.min_round_s
+        plan, min_round_s = None, self._min_round_s(terms, tariff)
         while min_round_s <= longest_s * (1 + _ROUNDING):
             other, crowded = self._largest(terms, tariff, most, min_round_s)
             if other is None and not crowded:
                 break  # longer rounds cost no less
             if other is not None and (plan is None or _is_better(other, plan)):
                 plan = other
-            if not crowded:
+            if not crowded or min_round_s >= longest_s:
                 break
-            min_round_s *= _LONGER
+            min_round_s = min(min_round_s * _LONGER, max(min_round_s, longest_s))
         if plan is None:
             raise InfeasibleError(self._describe_least(terms, tariff))
         return self._with_leftover(terms, plan) if self.spend_leftover else plan
+
+    def _min_round_s(self, terms: RunTerms, tariff: RoundCosts) -> float:
+        return self.options.min_round or tariff.shortest_round_s(terms.gangs.min_slots)
 
     def _largest(
         self, terms: RunTerms, tariff: RoundCosts, most: float, min_round_s: float
@@ -117,9 +121,14 @@ class Seer:
 
         def attempt(share: float) -> SeerPlan | None:
             nonlocal crowded
-            plan = self._plan(terms, tariff, most * share, min_round_s)
-            budget = terms.limits.budget_usd
-            if plan is None or (budget is not None and plan.usd > budget * (1 + _ROUNDING)):
+            shape = self._shape(terms, tariff, most * share, min_round_s)
+            if shape is None or not shape.brackets:
+                return None
+            if shape.slots > terms.cluster.max_nodes * terms.cluster.slots_per_node:
+                crowded = True  # without listing gangs, of which there may be millions
+                return None
+            plan, budget = self._plan(shape, tariff), terms.limits.budget_usd
+            if budget is not None and plan.usd > budget * (1 + _ROUNDING):
                 return None
             if tariff.nodes_needed([plan.legs]) > terms.cluster.max_nodes:
                 crowded = True
@@ -176,12 +185,12 @@ class Seer:
             raise JobError("seer needs a deadline: the nodes cost nothing, so the budget limits nothing")
         return most
 
-    def _plan(
+    def _shape(
         self, terms: RunTerms, tariff: RoundCosts, slot_s: float, min_round_s: float
-    ) -> SeerPlan | None:
+    ) -> SeerShape | None:
         deadline_s = terms.limits.deadline_s
         slots = terms.cluster.max_nodes * terms.cluster.slots_per_node
-        shape = shape_seer(
+        return shape_seer(
             lambda rounds: math.inf if deadline_s is None else tariff.time_left_s(deadline_s, rounds),
             slot_s,
             SeerTerms(
@@ -192,8 +201,8 @@ class Seer:
                 max_slots=min(terms.gangs.max_slots or slots, slots),
             ),
         )
-        if shape is None or not shape.brackets:
-            return None
+
+    def _plan(self, shape: SeerShape, tariff: RoundCosts) -> SeerPlan:
         legs = tuple(tariff.leg(k, shape.duration(k), shape.gangs(k)) for k in range(shape.rounds))
         return SeerPlan(shape=shape, tariff=tariff, legs=legs, extra=0)
 
@@ -208,14 +217,15 @@ class Seer:
 
     def _describe_least(self, terms: RunTerms, tariff: RoundCosts) -> str:
         """The least that would fit: one round of one trial on the fewest nodes."""
-        least = RoundCost(seconds=self.min_round_s + tariff.start_s, gangs=(terms.gangs.min_slots,))
+        min_round_s = self._min_round_s(terms, tariff)
+        least = RoundCost(seconds=min_round_s + tariff.start_s, gangs=(terms.gangs.min_slots,))
         seconds = tariff.boot_s + least.seconds + tariff.save_s
         usd = tariff.price_usd([[least]])
+        shorter = "" if self.options.min_round is None else ", or leave out search.min_round"
         return (
             f"seer: {tell_limits(terms.limits)} are not enough for one round of one "
-            f"trial; with min_round {format_duration(self.min_round_s)}, boot, start-up and save it takes "
-            f"{format_duration(seconds)} and {format_usd(usd)}. Raise the limits, or set shorter rounds: "
-            "search: {algorithm: seer, min_round: 5s}"
+            f"trial; with a round of {format_duration(min_round_s)}, boot, start-up and save it takes "
+            f"{time_and_money(seconds, usd)}. Raise the limits{shorter}"
         )
 
 
@@ -228,6 +238,11 @@ def _plan_of(options: SeerOptions, terms: RunTerms) -> SeerPlan:
 def _is_better(plan: SeerPlan, than: SeerPlan) -> bool:
     """Plans that compare trials are better than a single round; then, those that use more money."""
     return (plan.shape.rounds > 1, plan.usd) > (than.shape.rounds > 1, than.usd)
+
+
+def count_trials(options: SeerOptions, terms: RunTerms) -> int:
+    """Those of the first round. Raises `InfeasibleError` and `JobError` as the schedule does."""
+    return len(_plan_of(options, terms).legs[0].gangs)
 
 
 def outline(options: SeerOptions, terms: RunTerms) -> Outline:

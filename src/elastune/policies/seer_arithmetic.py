@@ -55,6 +55,11 @@ class SeerShape:
     def trials(self) -> int:
         return sum(bracket.trials for bracket in self.brackets)
 
+    @property
+    def slots(self) -> int:
+        """Of all trials in the first round."""
+        return sum(bracket.trials * bracket.slots for bracket in self.brackets)
+
     def duration(self, number: int) -> float:
         """Of round 0, 1, 2, ..."""
         return self.first_round * float(self.terms.eta**number)

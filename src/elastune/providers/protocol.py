@@ -1,4 +1,4 @@
-"""The contract between a run and its provider of nodes: four methods and the values they exchange.
+"""The contract between a run and its provider of nodes: five methods and the values they exchange.
 
 A provider decides nothing about tuning or money. A request is answered in a later survey, at once or in
 parts. All times are seconds of the run's clock. The requirements are in `docs/providers.md`, and
@@ -116,6 +116,9 @@ class Provider(Protocol):
     def release(self, nodes: Collection[NodeId]) -> None:
         """Release exactly these, whatever they are doing: later surveys omit them and billing ends. Unknown
         and gone nodes are ignored, so a release can be repeated."""
+
+    def limit_nodes(self, most: int) -> None:
+        """At most so many nodes at once from now on, instead of the `max_nodes` of its terms."""
 
     def price(self) -> Price: ...
 

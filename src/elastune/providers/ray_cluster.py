@@ -6,18 +6,19 @@ drained Ray node takes no new work and keeps what it has; one without any work l
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol, Self, TypeGuard
 
 from elastune.errors import ExecutionError
 from elastune.model.ids import NodeId
-from elastune.providers.local.link import connect_quietly
+from elastune.providers.local.link import connected_quietly
 from elastune.providers.protocol import Price, Provider, ProviderSetting
 
 _REACH_S = 5.0
@@ -31,12 +32,12 @@ class RayMembership:
     def __init__(self, address: str) -> None:
         import ray  # noqa: PLC0415 - heavy
 
-        self._connected = False
+        self._connection = contextlib.ExitStack()
         if ray.is_initialized():
             return
         refuse_unreachable(address)
         try:
-            connect_quietly(address)
+            self._connection.enter_context(connected_quietly(address))
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             if address == "auto" and "any running Ray instance" in str(error):
                 raise ExecutionError(
@@ -45,7 +46,6 @@ class RayMembership:
                 ) from error
             hint = _token_hint()
             raise ExecutionError(f"the Ray cluster {address!r} cannot be used: {error}{hint}") from error
-        self._connected = True
 
     @property
     def head(self) -> str:
@@ -56,11 +56,7 @@ class RayMembership:
 
     def leave(self) -> None:
         """May be repeated."""
-        if self._connected:
-            import ray  # noqa: PLC0415
-
-            ray.shutdown()
-        self._connected = False
+        self._connection.close()
 
 
 def _token_hint() -> str:
@@ -189,6 +185,9 @@ class RayProviderBase(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def limit_nodes(self, most: int) -> None:
+        self._setting = replace(self._setting, terms=replace(self._setting.terms, max_nodes=most))
 
     def price(self) -> Price:
         return Price.of(self._setting.terms)

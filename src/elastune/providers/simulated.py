@@ -203,6 +203,9 @@ class SimulatedProvider:
             prices={node: usd for node in nodes if (usd := self._meter.usd_per_hour(node)) is not None},
         )
 
+    def limit_nodes(self, most: int) -> None:
+        self._terms = replace(self._terms, max_nodes=most)
+
     def _ceilings(self, order: _Order) -> list[tuple[int, str]]:
         """How many nodes each limit allows, and the limit's name. The first of the lowest decides."""
         live, capacity, most = len(self._live), self._faults.capacity, self._terms.max_nodes

@@ -58,8 +58,16 @@ def ship(job: Job, metric: str) -> CodeShipment:
         user, reference, source = trainable, None, None
         name = getattr(trainable, "__qualname__", type(trainable).__qualname__)
         pickled = _pickle(trainable, name)
-    recipe = open_recipe(user, name=name, metric=metric)
-    script = CodeReference(name=name, metric=metric, reference=reference, pickled=pickled, source=source)
+    recipe = open_recipe(user, name=name, metric=metric, fidelity=job.fidelity)
+    script = CodeReference(
+        name=name,
+        metric=metric,
+        fidelity=job.fidelity,
+        saves=job.saves is not False,
+        reference=reference,
+        pickled=pickled,
+        source=source,
+    )
     preload = tuple(module for module in _FORKABLE if module in sys.modules)
     return CodeShipment(script=script, recipe=recipe, preload=preload, paths=tuple(paths))
 

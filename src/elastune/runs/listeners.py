@@ -1,4 +1,4 @@
-"""Listeners of a real run, and the one that writes for other tools: CSV, TensorBoard, MLflow.
+"""Listeners of a real run, and the one that writes for other tools: CSV, TensorBoard, MLflow, W&B.
 
 The loop of the run only records events; every two seconds the changes go to one writer thread per tool. An
 error there is noted once and ends the writing for that tool, never the run.
@@ -20,22 +20,27 @@ from elastune.core.state import State
 from elastune.core.trials import Trial
 from elastune.exports.files import CsvWriter, LogWriter, RunHead, RunNews, WriterThread, require
 from elastune.exports.mlflow_writer import MlflowWriter
+from elastune.exports.saved_model import saved_model
 from elastune.exports.tensorboard_writer import TensorBoardWriter
+from elastune.exports.wandb_writer import open_wandb
 from elastune.history.notes import RunNote
 from elastune.history.recorder import commands_of
+from elastune.history.result import best_of
 from elastune.history.trial_tables import table_recorder, trial_line
 from elastune.history.trials import RowEntry, TrialEntry, without_lost
 from elastune.job.job import Job
 from elastune.job.outputs import LoggingSection
 from elastune.journal.codec import event_of
 from elastune.journal.records import Entry, RunRecord
+from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import RunFolder
 from elastune.journal.writer import AnyJournal
 from elastune.model.ids import TrialId
+from elastune.runs.callbacks import CallbackWriter, EndInfo, info_of
 from elastune.runs.results import head_of
-from elastune.setup.run_setup import MEASURING
 
 _SECONDS_PER_FLUSH = 2.0
+_CALLBACKS = "callbacks"
 Clock = Callable[[], float]
 
 
@@ -48,10 +53,18 @@ class RunOpening:
     def of(cls, record: RunRecord, state: State, folder: RunFolder) -> RunOpening:
         return cls(head=head_of(record, state), folder=folder)
 
+    def explain(self, name: str, why: str) -> str:
+        """A note for the user about a log writer that has stopped."""
+        if name == _CALLBACKS:
+            return f"the callbacks are no longer called: {why}"
+        options = ("--format", name, *(["--force"] if name == "csv" else []))
+        command = command_for("export", self.folder, self.head.run, *options)
+        return f"writing for {name} has stopped: {why}; when the run is over, `{command}` writes all of it"
+
 
 def check_loggers(wanted: LoggingSection) -> None:
     """Raises `JobError` if a library is missing."""
-    for name in ("tensorboard", "mlflow"):
+    for name in ("tensorboard", "mlflow", "wandb"):
         if getattr(wanted, name) is not None:
             require(name, extra=name, what=f"logging: {name}")
 
@@ -69,6 +82,9 @@ def openers(wanted: LoggingSection, run: RunOpening) -> dict[str, Callable[[], L
     if wanted.mlflow is not None:
         at = wanted.mlflow
         found["mlflow"] = partial(MlflowWriter, run.head, uri=at.uri, experiment=at.experiment)
+    if wanted.wandb is not None:
+        named = wanted.wandb.model_dump(include={"project", "entity", "mode"})
+        found["wandb"] = partial(open_wandb, run.head, run.folder.path, **named)
     return found
 
 
@@ -90,8 +106,11 @@ class RunLogger:
         state: State,
         store: Store,
         clock: Clock = time.monotonic,
+        notes: Callable[[], Sequence[RunNote]] = lambda: (),
     ) -> None:
+        """`notes`: of the log writers themselves."""
         self._state = state
+        self._notes = notes
         self._store = store
         self._clock = clock
         self._next_s = clock() + _SECONDS_PER_FLUSH
@@ -100,7 +119,7 @@ class RunLogger:
         self._living: set[TrialId] = set()
         self._written: dict[int, int] = {}  # the last iteration handed over, by trial
         self._threads = [
-            WriterThread(name, opener, run=run.head.run, now=lambda: state.now_s)
+            WriterThread(name, opener, explain=partial(run.explain, name), now=lambda: state.now_s)
             for name, opener in sinks.items()
         ]
 
@@ -119,7 +138,13 @@ class RunLogger:
             thread.close()
 
     def remarks(self) -> Sequence[RunNote]:
-        return [thread.complaint for thread in self._threads if thread.complaint is not None]
+        stopped = [thread.complaint for thread in self._threads if thread.complaint is not None]
+        return [*self._notes(), *stopped]
+
+    def skip(self) -> None:
+        """Leave out what was taken so far."""
+        self._fresh(self._record.rows.fresh())
+        self._changed()
 
     def _hand_over(self, ending: str | None) -> None:
         rows = self._fresh(self._record.rows.fresh())
@@ -210,16 +235,47 @@ class Listeners:
 
 
 def open_listeners(
-    job: Job, state: State, journal: AnyJournal, record: RunRecord, folder: RunFolder, store: Store
+    job: Job,
+    state: State,
+    journal: AnyJournal,
+    record: RunRecord,
+    folder: RunFolder,
+    store: Store,
+    *,
+    callbacks: Sequence[object] = (),
 ) -> Listeners:
-    """Those that the job requests. For a resumed run, they first read its journal.
+    """Those that the job requests, and `callbacks`. For a resumed run, they first read its journal.
 
     Raises `JobError` if a library is missing.
     """
-    if job.logging is None or record.policy == MEASURING:  # trials that measure are not logged
+    if record.measures:  # trials that measure are not logged
         return Listeners()
     started = RunOpening.of(record, state, folder)
-    logger = RunLogger(started, openers(job.logging, started), state=state, store=store)
-    if state.events:
+    listeners: list[RunLogger] = []
+    if job.logging is not None:
+        listeners.append(RunLogger(started, openers(job.logging, started), state=state, store=store))
+    if callbacks:
+        listeners.append(_calling(callbacks, started, state, store))
+    for logger in listeners if state.events else ():
         catch_up(logger, journal.read(record.run))
-    return Listeners((logger,))
+    if state.events and callbacks:
+        listeners[-1].skip()
+    return Listeners(tuple(listeners))
+
+
+def _calling(callbacks: Sequence[object], run: RunOpening, state: State, store: Store) -> RunLogger:
+    start = info_of(run.head, str(run.folder.path), resumed=bool(state.events))
+
+    def end(ending: str) -> EndInfo:
+        best = best_of(state)
+        return EndInfo(
+            run=run.head.run,
+            ending=ending,
+            best=None if best is None else saved_model(best, store.path(best.trial, best.iterations)),
+            trials=len(state.trials),
+            seconds=state.now_s if state.ended_s is None else state.ended_s,
+            cost=state.ledger.accrued_usd(state.now_s),
+        )
+
+    writer = CallbackWriter(callbacks, start, end=end, state=state)
+    return RunLogger(run, {_CALLBACKS: writer.open}, state=state, store=store, notes=lambda: writer.notes)

@@ -90,10 +90,11 @@ def _describe_first_iteration(setup: RunSetup) -> str:
     first = RoundCost(seconds=costs.start_s + iteration_s, gangs=(least,))
     seconds = costs.boot_s + first.seconds + costs.save_s
     given = tell_limits(terms.limits) or "what the job allows"
-    usd = format_usd(costs.price_usd([[first]]))
+    usd = costs.price_usd([[first]])
+    money = f" and {format_usd(usd)}" if usd else ""
     return (
         f"{setup.policy}: not one iteration would be trained within {given}. The first one takes "
-        f"{format_duration(seconds)} (boot, start-up, iteration, save) and {usd}"
+        f"{format_duration(seconds)} (boot, start-up, iteration, save){money}"
     )
 
 
@@ -151,6 +152,11 @@ class PolicyQuote:
     @property
     def cost(self) -> float:
         return self.predicted.cost
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing costs anything."""
+        return self.cluster is not None and self.cluster.is_free
 
     @property
     def is_luck(self) -> bool:

@@ -17,12 +17,15 @@ from typing import Generic, TypeVar
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.history.result import Estimate
 from elastune.job.job import Job
+from elastune.job.search_options import RandomSearch
+from elastune.job.tuning import SamplerSection
 from elastune.model.limits import Objective
 from elastune.planning.quote import KindQuote, Quote
+from elastune.runs.callbacks import check_callbacks
 from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.listeners import check_loggers
 from elastune.runs.policy_quote import PolicyQuote
-from elastune.runs.quoting import quote_of, with_risk
+from elastune.runs.quoting import quote_of, quote_warnings, with_risk
 from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, prepare, with_price
 from elastune.wording import format_duration, format_usd
 
@@ -135,6 +138,11 @@ class PreparedRun:
         return Estimate(jct_seconds=self.quote.jct_seconds, cost=self.quote.cost)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known before it starts."""
+        return tuple(quote_warnings(self.setup.job, self.quote, address=self.address))
+
+    @property
     def spends_money(self) -> bool:
         return self.address is None and spends_money(self.setup.job)
 
@@ -155,6 +163,7 @@ def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None)
         raise JobError(f"a real run needs {', '.join(needed)}; pip install 'elastune[ray]'")
     if job.logging is not None:
         check_loggers(job.logging)
+    check_callbacks(job.callbacks)
     job = with_price(job)
     if address is None and spends_money(job) and job.storage is None:
         raise JobError(
@@ -164,9 +173,8 @@ def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None)
         )
     setup = prepare(job, policy, purpose=SetupPurpose.RUN)
     shipment = ship(setup.job, setup.tuning.metric)
-    if shipment.most_slots is not None:
-        narrowed = _narrowed(job, shipment.most_slots)
-        setup = setup if narrowed is job else prepare(narrowed, policy, purpose=SetupPurpose.RUN)
+    suited = suit(job, shipment)
+    setup = setup if suited is job else prepare(suited, policy, purpose=SetupPurpose.RUN)
     quote = with_risk(quote_setup(setup), setup)
     return PreparedRun(setup=setup, shipment=shipment, quote=quote, seed=seed, address=address)
 
@@ -192,13 +200,46 @@ def quote_setup(setup: RunSetup) -> Quote | PolicyQuote:
     return replace(setup.quote, why=str(setup.choice), stop_when=None if target is None else str(target))
 
 
-def _narrowed(job: Job, most: int) -> Job:
+def suit(job: Job, shipment: CodeShipment) -> Job:
+    """The job with what its trainable can do: the slots that it can use, whether it can be saved, and whether
+    one call is all. Raises `JobError` if that contradicts the job."""
+    recipe = shipment.recipe
+    if job.saves and not recipe.saves:
+        raise JobError(
+            f"saves is true, but {recipe.name} cannot be saved; add save and load, or leave `saves` out: "
+            "without them, a trial trains again from the beginning when it continues"
+        )
+    if not recipe.saves and job.saves is None and job.fidelity is None:
+        job = job.model_copy(update={"saves": False})
+    if recipe.is_call and job.fidelity is None:
+        job = _with_one_call(job, recipe.name)
+    return job if shipment.most_slots is None else narrowed(job, shipment.most_slots)
+
+
+def _with_one_call(job: Job, name: str) -> Job:
+    """A function that returns its metrics trains once: one iteration."""
+    search = job.search
+    if not job.declares_search:
+        sampler = search.sampler or SamplerSection(kind="tpe")
+        return job.with_search(RandomSearch.model_validate({"max_iterations": 1, "sampler": sampler}))
+    most = getattr(search, "max_iterations", 1)
+    if most is None:
+        return job.model_copy(update={"search": search.model_copy(update={"max_iterations": 1})})
+    if most != 1:
+        raise JobError(
+            f"search.max_iterations is {most}, but {name} returns its metrics, so it is called once; set it "
+            "to 1, or name the argument that tells the function how much to train, such as fidelity: epochs"
+        )
+    return job
+
+
+def narrowed(job: Job, most: int) -> Job:
     """Limit the slots per trial to what the trainable can use."""
     search = job.search
     if search.min_slots_per_trial > most:
         raise JobError(
-            f"search.min_slots_per_trial is {search.min_slots_per_trial}; expected at most {most}, the "
-            "`most_slots` of the trainable"
+            f"search.min_slots_per_trial is {search.min_slots_per_trial}; expected at most {most}, which is "
+            "what the trainable can use: its `most_slots`, or what `elastune check` has shown"
         )
     given = search.max_slots_per_trial
     if given is not None and given <= most:

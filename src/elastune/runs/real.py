@@ -14,19 +14,24 @@ from elastune.core import commands as do
 from elastune.core import limits as guards
 from elastune.core.commands import AnyCommand
 from elastune.core.core import Core
-from elastune.core.events import AnyEvent, Resumed, RunStarted
+from elastune.core.events import AnyEvent, Resumed, RunExtended, RunStarted
 from elastune.core.state import State
 from elastune.errors import ExecutionError
+from elastune.exports.saved_model import saved_model
 from elastune.history.hopping import HoppingFigures, recall_hopping
 from elastune.history.notes import notes_in
 from elastune.history.result import Estimate, RunResult, result_of
-from elastune.history.status import RunStatus, status_of
+from elastune.history.status import RunStatus, most_iterations, status_of
 from elastune.job.job import Job
 from elastune.journal.records import RunRecord
+from elastune.journal.run_commands import argument_for, command_for
 from elastune.journal.run_folders import RunFolder
 from elastune.journal.writer import AnyJournal, Writer
 from elastune.providers.ray_cluster import FinalCheck, RayProvider
 from elastune.runs.code_bundle import CodeShipment, pack_up
+from elastune.runs.control.channel import ControlFolder, Received, RequestAnswer
+from elastune.runs.control.granting import admit
+from elastune.runs.control.requests import RefusedRequestError, RunRequest, SuspendRun, describe
 from elastune.runs.listeners import open_listeners
 from elastune.runs.prepared_run import PreparedRun
 from elastune.runs.retention import Retention
@@ -66,8 +71,8 @@ _LATE_NODES_S = 30.0
 
 Watch = Callable[[State], None]
 """Called with the run's state from time to time."""
-Asked = Callable[[], str | None]
-"""Who requests a stop or suspension, and why; None: no request."""
+Nudge = Callable[[], str | None]
+"""Called a few times per second: the reason to suspend the run, or None."""
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -76,7 +81,8 @@ class RunInterrupted(KeyboardInterrupt):
     def __init__(self, run: str, folder: RunFolder) -> None:
         super().__init__(
             f"run {run} is suspended: everything is saved in {folder.path}, and all nodes are released; "
-            f"resume it with `elastune resume {run}` or elastune.resume({run!r})"
+            f"resume it with `{command_for('resume', folder, run)}` or "
+            f"elastune.resume({argument_for(folder, run)!r})"
         )
         self.run = run
         self.folder = folder
@@ -102,6 +108,7 @@ class RealRun:
         record: RunRecord,
         folder: RunFolder,
         going_on: tuple[Core, Writer] | None = None,
+        callbacks: Sequence[object] = (),
     ) -> None:
         """`going_on`: for a resumed run, its core at the end of the journal and its writer."""
         self.setup = setup
@@ -115,7 +122,9 @@ class RealRun:
         self.store = open_store(setup.job, folder)
         self.store.check()
         core = setup.make_core(record.seed) if going_on is None else going_on[0]
-        self.listeners = open_listeners(setup.job, core.state, journal, record, folder, self.store)
+        self.listeners = open_listeners(
+            setup.job, core.state, journal, record, folder, self.store, callbacks=callbacks
+        )
         self.body = RayRuntime(
             setup.terms,
             machines=ProviderNodes(means.provider, means.clock, belief_of(core.state)),
@@ -128,23 +137,21 @@ class RealRun:
         self.journal = journal
         self.writer: Writer = journal.start(record) if going_on is None else going_on[1]
         self.driver = Driver(core, self.writer)
-        self.retention = Retention(self.store, core.state, keeps_all=setup.job.keep_checkpoints == "all")
+        kept = setup.job.keep_checkpoints
+        self.retention = Retention(
+            self.store, core.state, keeps_all=kept == "all", keeps_race=kept != "least"
+        )
         self.body.drawing.remember(core.state.trials.values())
+        self.control = ControlFolder(folder)
+        self._is_nudged = False
 
     @property
     def core(self) -> Core:
         return self.driver.core
 
-    def run(
-        self,
-        first: AnyEvent,
-        watch: Watch | None = None,
-        *,
-        stop: Asked = lambda: None,
-        rest: Asked = lambda: None,
-    ) -> None:
-        """From its first event until it ends or is suspended; `stop` and `rest` are called a few times per
-        second."""
+    def run(self, first: AnyEvent, watch: Watch | None = None, *, nudge: Nudge = lambda: None) -> None:
+        """From its first event until it ends or is suspended. Requests of other processes are taken a few
+        times per second."""
         with ExitStack() as stack:
             stack.callback(self.listeners.close)
             stack.callback(self.retention.close)
@@ -152,7 +159,9 @@ class RealRun:
             stack.callback(self.body.fleet.close)
             for command in self._handle([first]):
                 self.body.carry_out(command)
-            beat, asked = Beat(time.monotonic), False
+            beat = Beat(time.monotonic)
+            for received in self.control.take_left_over():
+                self._answer(received)
             while not self.body.is_idle and not self._is_over():
                 self.body.step(self._handle)
                 self.means.lease.reckon(self.core.state)
@@ -162,7 +171,7 @@ class RealRun:
                 self.retention.sweep()
                 self.body.models.forget_others({trial.number for trial in self.core.state.living()})
                 self.listeners.flush()
-                asked = asked or self._pass_on(stop, rest)
+                self._take_requests(nudge)
                 if watch is not None:
                     watch(self.core.state)
             self.writer.commit()
@@ -173,15 +182,36 @@ class RealRun:
             run = self.record.run
             raise ExecutionError(
                 f"{self.body.hindrance}\nrun {run} is suspended: everything is saved in {self.folder.path}, "
-                f"and all nodes are released; fix the cause and resume it with `elastune resume {run}`"
+                "and all nodes are released; fix the cause and resume it with "
+                f"`{command_for('resume', self.folder, run)}`"
             )
 
-    def _pass_on(self, stop: Asked, rest: Asked) -> bool:
-        if (reason := stop()) is not None:
-            self.body.ask_to_stop(reason)
-        elif (reason := rest()) is not None:
-            self.body.ask_to_suspend(reason)
-        return reason is not None
+    def _take_requests(self, nudge: Nudge) -> None:
+        if not self._is_nudged and (reason := nudge()) is not None:
+            self._is_nudged = True
+            self.grant(SuspendRun(reason=reason))
+        for received in self.control.take():
+            self._answer(received)
+
+    def _answer(self, received: Received) -> None:
+        request = received.request
+        if isinstance(request, RefusedRequestError):
+            answer = RequestAnswer(accepted=False, text=str(request))
+        else:
+            answer = self.grant(request, received.id)
+        self.control.answer(received.id, answer)
+
+    def grant(self, request: RunRequest, request_id: str = "") -> RequestAnswer:
+        """Apply a request, unless the run cannot do it or has done it already."""
+        at_s = self.body.tick()
+        event = admit(request, self.core, self.setup, request_id=request_id, at_s=at_s)
+        if isinstance(event, RequestAnswer):
+            return event
+        commands = self._handle([event])
+        self.writer.commit()  # from here on the journal knows the request
+        for command in commands:
+            self.body.carry_out(command)
+        return RequestAnswer(accepted=True, text=describe(event))
 
     def result(self, predicted: Estimate) -> RunResult:
         state = self.core.state
@@ -190,14 +220,17 @@ class RealRun:
         result = result_of(
             state,
             policy=self.setup.policy,
+            planner=None if self.setup.quote is None else self.setup.quote.planner,
             seed=self.record.seed,
             run=self.record.run,
             predicted=predicted,
             journal_sha256=self.writer.sha256,
+            most_iterations=most_iterations(self.setup),
         )
         best = result.best
         if best is not None:
-            best = best.kept_at(self.store.path(best.trial, best.iterations))
+            path = self.store.path(best.trial, best.iterations)
+            best = saved_model(best, path, trusted=self.setup.job.pickles)
         return replace(result, best=best, hopping=self._hopping())
 
     def _hopping(self) -> HoppingFigures | None:
@@ -217,6 +250,12 @@ class RealRun:
     def beginning(self) -> RunStarted:
         job = self.setup.job.to_dict()
         return RunStarted(at_s=0.0, policy=self.setup.policy, seed=self.record.seed, job=job)
+
+    def extend(self, event: RunExtended) -> None:
+        """Before the first event of a run that goes on with other limits. The commands are not carried out:
+        `coming_back` repeats what they left open."""
+        self._handle([event])
+        self.writer.commit()
 
     def coming_back(
         self, down_s: float, *, deadline_s: float | None = None, budget_usd: float | None = None

@@ -16,6 +16,7 @@ from elastune.core.events import Progressed, RunStarted
 from elastune.core.state import State
 from elastune.curves.opening import SYNTHETIC
 from elastune.errors import ElastuneError, ExecutionError, InvariantError
+from elastune.exports.saved_model import saved_model
 from elastune.history.notes import RunNote, collect_notes
 from elastune.history.result import Estimate
 from elastune.history.status import RunStatus, status_of
@@ -36,6 +37,7 @@ from elastune.runs.run_files import (
 )
 from elastune.runs.run_list import RunState, find_end, state_of
 from elastune.setup.run_setup import RunSetup, prepare, reserve_of
+from elastune.space.space import Space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,7 @@ def _with_checkpoint(found: FoundRun, job: Job, standing: RunStatus) -> RunStatu
     if found.record.body is not RuntimeKind.RAY or best is None:
         return standing
     path = open_store(job, found.folder).path(best.trial, best.iterations)
-    return replace(standing, best=best.kept_at(path))
+    return replace(standing, best=saved_model(best, path))
 
 
 def _audit(journal: Journal, summary: Summary, core: Core, deviation: Deviation | None) -> Audit:
@@ -205,7 +207,12 @@ def _without_training(job: Job, journal: Journal, record: RunRecord) -> Job:
     if isinstance(job.trainable, str) and job.trainable in SYNTHETIC:
         return job
     metric = job.metric or _only_metric(journal.read(record.run))
-    return job.model_copy(update={"trainable": _absent, "metric": metric})
+    space = job.space if job.space is None or isinstance(job.space, Space) else _suggest_nothing
+    return job.model_copy(update={"trainable": _absent, "metric": metric, "space": space})
+
+
+def _suggest_nothing(trial: object) -> None:
+    """In place of a function that may not be there any more; the journal has the configurations."""
 
 
 def _absent(config: object, iteration: int) -> float:

@@ -1,4 +1,4 @@
-"""The results of a run, finished or not, from its journal: every trial and every row."""
+"""The results of a run, finished or not, from its journal: every trial, every row, and the models it kept."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from elastune.core.events import Progressed
 from elastune.core.state import State
-from elastune.errors import ElastuneError
+from elastune.core.trials import Trial
+from elastune.errors import ElastuneError, ExecutionError, JobError
 from elastune.exports.files import RunHead, RunNews
+from elastune.exports.saved_model import SavedModel, saved_model
+from elastune.history.result import BestTrial, best_of
 from elastune.history.trial_tables import table_recorder, trial_line
 from elastune.history.trials import RowEntry, TrialEntry, without_lost
 from elastune.job.job import Job
@@ -16,8 +19,9 @@ from elastune.journal.codec import decode, event_of, has_rows
 from elastune.journal.records import RunRecord, RuntimeKind
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
-from elastune.runs.reopening import replaying, setup_of
+from elastune.runs.reopening import replaying, setup_of, taken_in
 from elastune.runs.run_files import open_store
+from elastune.wording import several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +94,47 @@ def _checkpoints(found: FoundRun, job: Job, state: State) -> dict[int, str]:
     except ElastuneError:
         return {}
     return {trial: store.path(trial, iteration) for trial, iteration in (newest | best).items()}
+
+
+def find_best(found: FoundRun) -> BestTrial | None:
+    """The best model of a run so far: the best value of the metric that has a checkpoint."""
+    state, job = _state_of(found)
+    best = best_of(state)
+    if best is None or found.record.body is not RuntimeKind.RAY:
+        return best
+    return saved_model(best, open_store(job, found.folder).path(best.trial, best.iterations))
+
+
+def find_model(found: FoundRun, number: int) -> SavedModel:
+    """The newest checkpoint of a trial that is kept."""
+    run = found.record.run
+    if found.record.body is not RuntimeKind.RAY:
+        raise JobError(f"run {run} is simulated and has no models; expected a real run")
+    state, job = _state_of(found)
+    trial = next((each for each in state.trials.values() if each.number == number), None)
+    if trial is None:
+        raise JobError(f"run {run} has no trial {number}; it has {len(state.trials)} trials, from 0")
+    store = open_store(job, found.folder)
+    kept: dict[int, int] = dict(store.list())  # the newest of each trial
+    if number not in kept:
+        raise ExecutionError(
+            f"trial {number} of run {run} has no checkpoint: when a trial has ended, only the best one of "
+            "the run is kept, unless the job has `keep_checkpoints: all`; trials with a checkpoint: "
+            f"{several(map(str, kept))}"
+        )
+    model = BestTrial(
+        trial=number, config=trial.config, metric=_metric(trial, kept[number]), iterations=kept[number]
+    )
+    return saved_model(model, store.path(number, kept[number]))
+
+
+def _metric(trial: Trial, iteration: int) -> float:
+    return trial.values[iteration - 1] if iteration <= len(trial.values) else float("nan")
+
+
+def _state_of(found: FoundRun) -> tuple[State, Job]:
+    journal = Journal.open(found.journal, read_only=True)
+    setup = setup_of(found.record, journal)
+    run = found.record.run
+    core, _ = taken_in(setup.make_core(found.record.seed), journal.read(run), run, audited=False)
+    return core.state, setup.job

@@ -11,13 +11,14 @@ from elastune.errors import ExecutionError, JobError
 from elastune.history.result import Estimate
 from elastune.job.job import Job, load_recorded_job
 from elastune.journal.records import RuntimeKind
+from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.runs.code_bundle import ship
 from elastune.runs.prepared_run import PreparedRun, quote_setup
 from elastune.runs.reopening import started_of, taken_in
 from elastune.runs.run_files import read_predicted
-from elastune.setup.run_setup import MEASURING, SetupPurpose, prepare
+from elastune.setup.run_setup import SetupPurpose, prepare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +33,18 @@ class Continuation:
 
 
 def take_up(
-    found: FoundRun, *, trainable: Reference | None = None, address: str | None = None
+    found: FoundRun,
+    *,
+    trainable: Reference | None = None,
+    address: str | None = None,
+    may_have_ended: bool = False,
 ) -> Continuation:
-    """Replay the journal and open the trainable. Raises if the run cannot be resumed."""
+    """Replay the journal and open the trainable. Raises if the run cannot be resumed; one that has ended can
+    go on only with new limits (`may_have_ended`)."""
     record = found.record
     if record.body is not RuntimeKind.RAY:
         raise JobError(f"run {record.run} is simulated and cannot be resumed; simulate it again")
-    if record.policy == MEASURING:
+    if record.measures:
         raise JobError(
             f"run {record.run} is a measurement and cannot be resumed; measure again with `elastune run` or "
             "`elastune profile`"
@@ -47,7 +53,9 @@ def take_up(
     writer = journal.summary(record.run).writer
     if writer is not None:
         raise ExecutionError(
-            f"run {record.run} is running: {writer} writes it; to end it, use `elastune stop`"
+            f"run {record.run} is running: {writer} writes it; to change its limits, use "
+            f"`{command_for('extend', found.folder, record.run)}`; to suspend it, "
+            f"`{command_for('stop', found.folder, record.run, '--suspend')}`"
         )
     started = started_of(record, journal)
     job = at_home(Job.from_dict(started.job, source=f"the job of run {record.run}"), found)
@@ -62,13 +70,19 @@ def take_up(
             "--trainable path/to/file.py:name (in Python, trainable=...)"
         ) from error
     core, _ = taken_in(setup.make_core(record.seed), journal.read(record.run), record.run, audited=False)
-    if core.state.ended is not None:
-        raise JobError(f"run {record.run} has ended ({core.state.ended.value}): there is nothing to resume")
+    if core.state.ended is not None and not may_have_ended:
+        raise JobError(
+            f"run {record.run} has ended ({core.state.ended.value}): there is nothing to resume; to go on "
+            f"with new limits, use `{command_for('extend', found.folder, record.run, '--deadline=+30m')}`, "
+            "or --budget, --trials"
+        )
     prepared = PreparedRun(
         setup=setup, shipment=shipment, quote=quote_setup(setup), seed=record.seed, address=address
     )
     predicted = read_predicted(found.folder, setup.policy) or prepared.predicted
-    down_s = max(0.0, time.time() - found.folder.journal.stat().st_mtime)
+    # Nothing of a run that has ended was billed meanwhile.
+    is_over = core.state.ended is not None
+    down_s = 0.0 if is_over else max(0.0, time.time() - found.folder.journal.stat().st_mtime)
     return Continuation(found=found, prepared=prepared, core=core, predicted=predicted, down_s=down_s)
 
 
@@ -81,5 +95,6 @@ def at_home(job: Job, found: FoundRun) -> Job:
     except JobError:
         return job
     space = kept.space if kept.space == job.space else job.space
-    same = {"trainable": kept.trainable, "storage": kept.storage, "data": kept.data, "space": space}
+    names = ("trainable", "storage", "data", "callbacks")
+    same = {"space": space, **{name: getattr(kept, name) for name in names}}
     return job.model_copy(update=same)

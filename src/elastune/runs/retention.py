@@ -1,4 +1,9 @@
-"""Checkpoint retention: keeps the best and the last of every unfinished trial, and the best of the run."""
+"""Checkpoint retention: keeps the best and the last of every unfinished trial, and the best of the run.
+
+After the end it keeps the best of the run and the last one of each trial that was still in the race: an
+extension goes on from them. Those were on the disk before the end, too, so a run needs no more disk for it,
+but gives less of it back.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 from elastune.checkpoints.store import Store
+from elastune.core.commands import Ending
 from elastune.core.events import AnyEvent, ModelStowed, Progressed, TrialPaused, TrialsSampled, VisitEnded
 from elastune.core.state import State
 from elastune.core.trials import Trial
@@ -17,10 +23,14 @@ from elastune.model.metric import Mode
 class Retention:
     """Deletes in a background thread, and only what a durable event has made useless."""
 
-    def __init__(self, store: Store, state: State, *, keeps_all: bool = False) -> None:
+    def __init__(
+        self, store: Store, state: State, *, keeps_all: bool = False, keeps_race: bool = True
+    ) -> None:
+        """`keeps_race`: after the end, the last checkpoints of the trials that were in the race."""
         self._store = store
         self._state = state
         self._keeps_all = keeps_all
+        self._keeps_race = keeps_race
         self._there: dict[TrialId, set[int]] = {}
         self._underway: dict[TrialId, set[tuple[int, int]]] = {}  # model hopping: iteration, visits done
         self._touched: set[TrialId] = set()
@@ -109,14 +119,21 @@ class Retention:
                 for iteration in iterations - wanted:
                     self._store.delete(number, iteration)
 
+    def _may_go_on(self, trial: Trial) -> bool:
+        """Whether an extension of the ended run would train it further."""
+        state = self._state
+        return self._keeps_race and trial.number in state.changes.cut and state.ended is not Ending.TARGET
+
     def _wanted(self, trial: Trial, there: set[int]) -> set[int]:
         state = self._state
         wanted = {iteration for parent, iteration in state.forks.values() if parent == trial.number}
         wanted |= {
             child.inherited
             for child in self._children.get(trial.number, ())
-            if child.saved == child.inherited and not child.phase.is_over
+            if child.saved == child.inherited and (not child.phase.is_over or self._may_go_on(child))
         }
+        if trial.saved and self._may_go_on(trial):
+            wanted.add(trial.saved)
         if state.best is not None and state.best.trial == trial.number:
             wanted.add(state.best.iteration)
         if not trial.phase.is_over:

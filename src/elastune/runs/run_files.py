@@ -1,7 +1,7 @@
-"""The files of a run's folder beside its journal: request, plan, prediction, results, stop file, checkpoints.
+"""The files of a run's folder beside its journal: request, plan, prediction, results, checkpoints.
 
 Only the journal is authoritative. The other files save a replay and can be made from it again; results count
-only if they carry the hash of the journal's lines. Another process stops a run by writing the stop file.
+only if they carry the hash of the journal's lines. Requests of other processes are in `control.py`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import yaml
 
 from elastune.checkpoints.store import Store
 from elastune.curves.source import CURVE_SUFFIXES, located
-from elastune.errors import ExecutionError, JobError
+from elastune.errors import JobError
 from elastune.history.result import Estimate
 from elastune.history.summary import RunDigest
 from elastune.job.data import data_in
 from elastune.job.job import Job
-from elastune.job.outputs import storage_in
+from elastune.job.outputs import callbacks_in, storage_in
 from elastune.journal.run_folders import RunFolder
 from elastune.planning.quote import Quote
 from elastune.providers.ray_cluster import FinalCheck
@@ -178,6 +178,8 @@ def _with_absolute_paths(job: dict[str, object]) -> dict[str, object]:
         job = {**job, "storage": storage_in(Path.cwd(), job["storage"])}
     if "data" in job:
         job = {**job, "data": data_in(Path.cwd(), job["data"])}
+    if "callbacks" in job:
+        job = {**job, "callbacks": callbacks_in(Path.cwd(), job["callbacks"])}
     trainable = job.get("trainable")
     if isinstance(trainable, Mapping):
         curves = Path(str(trainable["curves"])).absolute()
@@ -203,27 +205,6 @@ def _read(path: Path) -> Mapping[str, object]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, Mapping) else {}
-
-
-class StopFile:
-    def __init__(self, folder: RunFolder) -> None:
-        self._path = folder.path / "stop"
-
-    def write(self, reason: str) -> None:
-        try:
-            self._path.write_text(reason + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ExecutionError(f"{self._path} cannot be written: {error.strerror}") from error
-
-    def clear(self) -> None:
-        self._path.unlink(missing_ok=True)
-
-    def reason(self) -> str | None:
-        """Who requested the stop, and why; None: no request."""
-        try:
-            return self._path.read_text(encoding="utf-8").strip() or "a stop was requested"
-        except OSError:
-            return None
 
 
 def open_store(job: Job, folder: RunFolder) -> Store:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.core.commands import Ending, EndRun, Rest
-from elastune.core.events import Resumed
+from elastune.core.events import Resumed, RunExtended
 from elastune.errors import ElastuneError, JobError
 from elastune.journal.codec import mentions, select, time_of
 from elastune.journal.records import Entry, RunRecord, Summary
@@ -64,11 +64,13 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunList:
-    """Newest first."""
+    """Newest first. `root` is None for the runs in the user's index; `hidden` runs, which only measure, are
+    left out."""
 
-    root: Path
+    root: Path | None
     runs: tuple[RunLine, ...]
     broken: tuple[BrokenFolder, ...]
+    hidden: int = 0
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -77,15 +79,17 @@ class RunList:
         }
 
 
-def read_list(root: Path) -> RunList:
-    """Runs that cannot be read are listed with the reason."""
-    if root.exists() and not root.is_dir():
+def read_list(root: Path | None, *, profiles: bool = True) -> RunList:
+    """The runs in a folder, or in the user's index. Runs that cannot be read are listed with the reason.
+    Without `profiles`, runs that only measure are left out."""
+    if root is not None and root.exists() and not root.is_dir():
         raise JobError(f"{root} is a file; expected the folder in which runs are kept, such as elastune-runs")
     listing = list_runs(root)
     opened: dict[Path, tuple[Journal, dict[str, float], RunIntent | None]] = {}
     lines: list[RunLine] = []
     broken = list(listing.broken)
-    for found in listing.runs:
+    shown = [found for found in listing.runs if profiles or not found.record.measures]
+    for found in shown:
         try:
             if found.journal not in opened:
                 journal = Journal.open(found.journal, read_only=True)
@@ -93,7 +97,7 @@ def read_list(root: Path) -> RunList:
             lines.append(_line(found, *opened[found.journal]))
         except ElastuneError as error:
             broken.append(BrokenFolder(folder=found.folder, reason=str(error)))
-    return RunList(root=root, runs=tuple(lines), broken=tuple(broken))
+    return RunList(root=root, runs=tuple(lines), broken=tuple(broken), hidden=len(listing.runs) - len(shown))
 
 
 def state_of(journal: Journal, summary: Summary, end: EndRun | None) -> RunState:
@@ -145,7 +149,11 @@ def _line(found: FoundRun, journal: Journal, costs: dict[str, float], intent: Ru
 
 
 def _end_in(entries: Iterable[Entry]) -> tuple[EndRun, float] | None:
+    """The last end after which the run was not extended."""
+    found = None
     for entry in entries:
+        if mentions(entry.event_line, RunExtended):
+            found = None
         for end in select(entry.command_lines, EndRun):
-            return end, time_of(entry.event_line)
-    return None
+            found = end, time_of(entry.event_line)
+    return found

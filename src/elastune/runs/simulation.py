@@ -14,6 +14,7 @@ from elastune.core.events import AnyEvent, RunStarted
 from elastune.core.state import State
 from elastune.curves.source import CurveSource
 from elastune.history.result import Estimate, RunResult, result_of
+from elastune.history.status import most_iterations
 from elastune.journal.codec import encode, replay
 from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.writer import AnyJournal, Writer
@@ -154,10 +155,12 @@ class Simulation:
         return result_of(
             self.core.state,
             policy=self.setup.policy,
+            planner=None if self.setup.quote is None else self.setup.quote.planner,
             seed=self.seed,
             run=self.record.run,
             predicted=predicted,
             journal_sha256=self.writer.sha256,
+            most_iterations=most_iterations(self.setup),
         )
 
     def _drive(self, core: Core) -> Driver:

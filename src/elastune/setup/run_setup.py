@@ -6,6 +6,8 @@ The provider's price is written into the job, so that the journal has it.
 from __future__ import annotations
 
 import enum
+import functools
+import itertools
 from dataclasses import dataclass, field, replace
 
 from elastune.core.core import Core
@@ -16,12 +18,13 @@ from elastune.curves.source import UnknownSource
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import PolicyChoice, choose
-from elastune.job.search import SEARCHES, search_for
+from elastune.job.search import SEARCHES, continuing_misfit, search_for
 from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch
 from elastune.job.tuning import SamplerSection, Tuning, is_code, misfit
+from elastune.journal.records import MEASURING_POLICY
 from elastune.model.limits import Limit, Limits, Objective
 from elastune.model.metric import Mode, Target
-from elastune.planning.problem import Problem
+from elastune.planning.problem import Problem, StartState
 from elastune.planning.quote import Quote
 from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote, try_quote
 from elastune.policies.outline import Outline
@@ -37,7 +40,9 @@ _MOST_CHARACTERS = 200
 # A plan in the middle of a run is made while nodes wait and cost money: fewer samples, a tenth of the time.
 REPLAN_SAMPLES = 512
 # The policy that measures what a plan needs.
-MEASURING = "profile"
+MEASURING = MEASURING_POLICY
+# Configurations drawn before a run, for a quote that knows their speed.
+_MOST_DRAWN = 20_000
 _REACTION_S = 1.0
 _REACTION_SHARE = 0.05
 # For a quote, in which the configurations do not matter.
@@ -93,7 +98,6 @@ class RunSetup:
     search: SearchSection  # of the policy that runs, which may differ from the one that the job names
     measuring: ProfilingOptions = field(default_factory=ProfilingOptions)
     samples: int = DEFAULT_SAMPLES
-    _plans: dict[tuple[Problem, Objective | None], Quote | None] = field(default_factory=dict)
 
     def make_core(self, seed: int) -> Core:
         return Core(self.terms, self.make_policy(seed))
@@ -117,13 +121,14 @@ class RunSetup:
         return outline_policy(self.policy, self.search, self.terms)
 
     def plan(self, problem: Problem, objective: Objective | None) -> Quote | None:
-        """Another plan for the rest of a run; cached, because replays ask for the same plans again."""
-        key = (problem, objective)
-        if key not in self._plans:
-            samples, seed = min(REPLAN_SAMPLES, self.samples), self.job.seed
-            request = QuoteRequest(objective=objective, samples=samples, seed=seed, static=False)
-            self._plans[key] = try_quote(problem, request)
-        return self._plans[key]
+        """Another plan for the rest of a run."""
+        samples, seed = min(REPLAN_SAMPLES, self.samples), self.job.seed
+        request = QuoteRequest(objective=objective, samples=samples, seed=seed, static=False)
+        found = _try_quote_once(problem, replace(request, planner=self.job.planner))
+        if found is None and not problem.limits.are_set:
+            # The last resort on the nodes left; naive-elastic has no plan if not all trials fit at once.
+            found = _try_quote_once(problem, request)
+        return found
 
 
 def prepare(
@@ -145,7 +150,7 @@ def prepare(
     chosen = choice.policy
     if chosen != MEASURING:
         job.require_profile()
-    tuning = _with_sampler_of(chosen, job, _tuning(job, purpose))
+    tuning = _with_sampler_of(chosen, job, tuning_of(job, purpose))
     if purpose is SetupPurpose.RUN:
         tuning.make_sampler(job.seed)  # raises before a node is requested
     terms = RunTerms(
@@ -157,18 +162,21 @@ def prepare(
         may_exceed=None if job.may_exceed is None else Limit(job.may_exceed),
         gangs=job.search.gang_limits(),
         retries=job.retries,
+        fail_fast=job.fail_fast,
         target=_target(job, tuning),
         data=data_terms(job),
+        continuing=job.continuing,
         reserve_s=reserve_of(job) if _is_for_real(job, purpose) else 0.0,
     )
     quote = None
     if chosen == "rubberband":
-        quote = planned or _quote(
-            _problem(job), terms.may_exceed, QuoteRequest(samples=samples, seed=job.seed)
-        )
+        request = QuoteRequest(planner=job.planner, samples=samples, seed=job.seed)
+        problem = with_known_speeds(_problem(job), tuning, job.seed)
+        quote = planned or _quote(problem, terms.may_exceed, request)
         terms = replace(terms, limits=quote.problem.limits)
     # What the trainable knows about a search that the job does not describe.
     search = search_for(chosen, job.search, {"max_iterations": tuning.trainable.longest})
+    _check_continuing(job, search)
     setup = RunSetup(
         job=job,
         policy=chosen,
@@ -183,6 +191,14 @@ def prepare(
     return setup
 
 
+def _check_continuing(job: Job, search: SearchSection) -> None:
+    """The policy that runs may be another than the job names."""
+    wrong = continuing_misfit(job.continuing, search, hops=job.data is not None)
+    if wrong is not None:
+        path, text = wrong
+        raise JobError(f"{'.'.join(path)} {text}")
+
+
 def _is_for_real(job: Job, purpose: SetupPurpose) -> bool:
     """A quote for training code has to equal that of the real run."""
     return purpose is SetupPurpose.RUN or (purpose is SetupPurpose.QUOTE and is_code(job.trainable))
@@ -193,7 +209,7 @@ def reserve_of(job: Job) -> float:
     return _REACTION_S if job.deadline is None else min(_REACTION_S, _REACTION_SHARE * job.deadline)
 
 
-def _tuning(job: Job, purpose: SetupPurpose) -> Tuning:
+def tuning_of(job: Job, purpose: SetupPurpose) -> Tuning:
     if purpose is SetupPurpose.SIMULATE:
         return job.tuning()
     if purpose is SetupPurpose.RUN:
@@ -248,16 +264,44 @@ def _with_sampler_of(policy: str, job: Job, tuning: Tuning) -> Tuning:
     return replace(tuning, sampler=SamplerSection(kind=section.default_sampler))
 
 
+# The same problem has the same plan. A replay asks for all plans of its run again, and a status, a report, a
+# second policy or a further seed for the plan of the job.
+_make_quote_once = functools.lru_cache(maxsize=64)(make_quote)
+_try_quote_once = functools.lru_cache(maxsize=1024)(try_quote)
+
+
+def forget_plans() -> None:
+    """For measurements: planning takes as long again as in a new process."""
+    _make_quote_once.cache_clear()
+    _try_quote_once.cache_clear()
+
+
 def _quote(problem: Problem, may_exceed: Limit | None, request: QuoteRequest) -> Quote:
     """A plan that keeps the limits; if there is none, one without the limit that may be exceeded."""
     try:
-        return make_quote(problem, request)
+        return _make_quote_once(problem, request)
     except InfeasibleError:
         if may_exceed is None:
             raise
     limits = problem.limits
     loose = limits.without_deadline() if may_exceed is Limit.DEADLINE else limits.without_budget()
-    return make_quote(replace(problem, limits=loose), request)
+    return _make_quote_once(replace(problem, limits=loose), request)
+
+
+def with_known_speeds(problem: Problem, tuning: Tuning, seed: int) -> Problem:
+    """The problem with the speeds of the very configurations that will be drawn, as far as they are known."""
+    measured = {name for speed in problem.profile.speeds for name, _ in speed.config}
+    counts = [spec.stages[0].trials for spec in problem.specs]
+    is_known = isinstance(tuning.space, Space) and measured <= set(tuning.space.entries)
+    if not measured or not is_known or sum(counts) > _MOST_DRAWN:
+        return problem
+    sampler = tuning.make_sampler(seed)
+    drawn = [config for trial in range(sum(counts)) if (config := sampler.ask(trial)) is not None]
+    if len(drawn) < sum(counts):
+        return problem
+    guesses = iter(problem.profile.guess_speeds(drawn))
+    speeds = [tuple(itertools.islice(guesses, count)) for count in counts]
+    return replace(problem, starts=tuple(StartState(speeds=each) for each in speeds))
 
 
 def _problem(job: Job) -> Problem:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from elastune.errors import JobError
-from elastune.space.parsing import parse_domain, parse_scalar
-from elastune.space.space import Distribution, Draw, Scalar, SpaceError
+from elastune.model.configuration import Configuration, FlatConfiguration, Value, scalar
+from elastune.space.domain_parsing import parse_domain, parse_value
+from elastune.space.space import Distribution, Domain, Draw, Path, SpaceError
 from elastune.wording import seen
 
 MOST_SUGGESTED = 1_000
@@ -22,17 +23,21 @@ class SuggestingTrial:
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
-        self._distributions: dict[str, Distribution] = {}
-        self._values: dict[str, Scalar] = {}
+        self._domains: dict[str, Domain] = {}
+        self._values: dict[str, Value] = {}
 
     @property
-    def params(self) -> dict[str, Scalar]:
+    def params(self) -> dict[str, Value]:
         """The values suggested so far."""
         return dict(self._values)
 
     @property
+    def domains(self) -> dict[str, Domain]:
+        return dict(self._domains)
+
+    @property
     def distributions(self) -> dict[str, Distribution]:
-        return dict(self._distributions)
+        return {name: domain.distribution for name, domain in self._domains.items()}
 
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
@@ -47,19 +52,21 @@ class SuggestingTrial:
         assert isinstance(value, int)
         return value
 
-    def suggest_categorical(self, name: str, choices: Sequence[Scalar]) -> Scalar:
+    def suggest_categorical(self, name: str, choices: Sequence[Value]) -> Value:
         return self._suggest(name, {"choice": list(choices)})
 
-    def _suggest(self, name: str, written: Mapping[str, object]) -> Scalar:
-        distribution = parse_domain(name, written).distribution
+    def _suggest(self, name: str, written: Mapping[str, object]) -> Value:
+        return self.suggest(name, parse_domain(name, written))
+
+    def suggest(self, name: str, domain: Domain) -> Value:
         if name in self._values:
-            if distribution != self._distributions[name]:
+            if domain.distribution != self._domains[name].distribution:
                 raise SpaceError((name,), "is suggested twice, from different ranges; expected one range")
             return self._values[name]
         if len(self._values) == MOST_SUGGESTED:
             raise SpaceError((name,), f"is one too many; a function suggests {MOST_SUGGESTED:,} at most")
-        self._distributions[name] = distribution
-        self._values[name] = self._draw(name, distribution)
+        self._domains[name] = domain
+        self._values[name] = domain.value(self._draw(name, domain.distribution))
         return self._values[name]
 
 
@@ -70,7 +77,19 @@ class FunctionSpace:
     function: Callable[..., object]
     name: str
 
-    def configure(self, draw: Draw) -> dict[str, Scalar]:
+    @property
+    def sampler(self) -> object:
+        """The function's own, see `study_sampler`; None: it has none."""
+        return getattr(self.function, "sampler", None)
+
+    def path(self, name: str) -> Path:
+        return (name,)
+
+    def flat(self, configuration: Configuration) -> FlatConfiguration:
+        """The drawn values of a configuration."""
+        return {name: scalar(value) for name, value in configuration.items()}
+
+    def configure(self, draw: Draw) -> Configuration:
         """A configuration, in the order of the suggestions, whose values `draw` gives."""
         trial = SuggestingTrial(draw)
         try:
@@ -84,7 +103,7 @@ class FunctionSpace:
             ) from error
         return trial.params | self._constants(returned, trial.params)
 
-    def _constants(self, returned: object, values: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    def _constants(self, returned: object, values: Configuration) -> dict[str, Value]:
         if returned is None:
             return {}
         if not isinstance(returned, Mapping):
@@ -93,4 +112,4 @@ class FunctionSpace:
             )
         # Functions often return the suggested values, too.
         constants = {str(name): value for name, value in returned.items() if str(name) not in values}
-        return {name: parse_scalar((name,), value) for name, value in constants.items()}
+        return {name: parse_value((name,), value) for name, value in constants.items()}

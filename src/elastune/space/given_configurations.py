@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from elastune.model.configuration import Configuration, flattened
 from elastune.space.plain_samplers import GridSampler
-from elastune.space.sampler import DRAWN_ANEW, FORK, AnySpace, Configuration, Sampler, completed
-from elastune.space.space import SpaceError
+from elastune.space.sampler import DRAWN_ANEW, FORK, AnySpace, Sampler, completed
+from elastune.space.space import SpaceError, raise_all
 from elastune.space.values import quantile, same
 from elastune.wording import did_you_mean, seen, several
 
@@ -37,6 +38,7 @@ class TableSampler:
 
     def complete(self, trial: int, given: Configuration) -> Configuration:
         """A row with exactly these values, never a near one."""
+        given = flattened(given)
         for name in given:
             if name not in self._rows[0]:
                 known = list(self._rows[0])
@@ -153,9 +155,11 @@ class StartingSampler:
 
 
 def check_starts(space: AnySpace, starts: Sequence[Configuration]) -> None:
-    """Raises `StartError` for the first start configuration that is not of the space."""
+    """Raises `StartError` for the start configurations that are not of the space."""
+    mistakes: list[SpaceError] = []
     for number, start in enumerate(starts):
         try:
             completed(space, start, lambda _, distribution: quantile(distribution)(0.0))
         except SpaceError as error:
-            raise StartError((str(number), *error.path), error.text) from None
+            mistakes += [StartError((str(number), *each.path), each.text) for each in error.mistakes]
+    raise_all(mistakes)

@@ -12,15 +12,17 @@ keep away from them, so configurations asked for side by side differ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from elastune.model.configuration import Configuration, Scalar
 from elastune.model.metric import Mode
 from elastune.space.plain_samplers import RandomSampler
-from elastune.space.sampler import AnySpace, Configuration, SpaceSampler, completed
-from elastune.space.space import Distribution, Draw, Scalar, Space
+from elastune.space.sampler import AnySpace, SpaceSampler, completed
+from elastune.space.space import Distribution, Draw, Space
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -94,6 +96,14 @@ class ModelSampler(SpaceSampler):
             self._pending.pop(trial, None)
             self._evidence.add(trial, iteration, value, hyperparameters=self._hyperparameters)
 
+    def learn(self, old: Sequence[tuple[Configuration, Sequence[float]]]) -> None:
+        """Trials of an earlier search, in their order, with their values after iteration 1, 2, ... They have
+        numbers below 0: to the model they are older than all others."""
+        for number, (config, values) in enumerate(old, start=-len(old)):
+            self._remembered(number, completed(self._space, config, self._random.draw(0)))
+            for iteration, value in enumerate(values, start=1):
+                self.tell(number, iteration, value)
+
     def draw(self, trial: int) -> Draw:
         if self._evidence.level is None or len(self._evidence.seen) < self._startup:
             return self._random.draw(trial)
@@ -122,9 +132,11 @@ class ModelSampler(SpaceSampler):
         values: dict[str, Scalar] = {}
         distributions: dict[str, Distribution] = {}
 
+        flat = self._space.flat(configuration)
+
         def remember(name: str, distribution: Distribution) -> Scalar:
-            values[name], distributions[name] = configuration[name], distribution
-            return configuration[name]
+            values[name], distributions[name] = flat[name], distribution
+            return flat[name]
 
         self._space.configure(remember)
         if trial in self._given:

@@ -16,8 +16,9 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from elastune.errors import JobError
+from elastune.model.configuration import Scalar
 from elastune.model.metric import Mode
-from elastune.space.space import Distribution, Draw, Scalar
+from elastune.space.space import Distribution, Draw
 from elastune.space.values import fitted
 
 _NAME = "elastune"
@@ -65,6 +66,22 @@ def shown_trial(
         system_attrs={},
         intermediate_values={},
     )
+
+
+def told_trial(
+    trial: int,
+    values: Mapping[str, Scalar],
+    distributions: Mapping[str, Distribution],
+    told: Mapping[int, float],
+    last: int,
+) -> FrozenTrial:
+    """With its value after each iteration; before the last iteration of all, it counts as pruned."""
+    end = max(told, default=0)
+    shown = shown_trial(trial, values, distributions, told[end] if told else None)
+    shown.intermediate_values = dict(told)
+    if told and end < last:
+        shown.state = TrialState.PRUNED
+    return shown
 
 
 def suggest(sampler: BaseSampler, mode: Mode, trial: int, known: Sequence[FrozenTrial]) -> Draw:

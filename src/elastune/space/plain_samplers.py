@@ -17,8 +17,9 @@ from typing import Literal
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from elastune.space.sampler import AnySpace, Configuration, ShareSampler, SpaceSampler
-from elastune.space.space import Distribution, Domain, Draw, Scalar, Space, SpaceError
+from elastune.model.configuration import Configuration, Scalar
+from elastune.space.sampler import AnySpace, ShareSampler, SpaceSampler
+from elastune.space.space import Distribution, Domain, Draw, Space, SpaceError
 from elastune.space.values import steps
 
 QuasiRandomSequence = Literal["sobol", "halton"]
@@ -47,7 +48,7 @@ class GridSampler(SpaceSampler):
                 "as hyperparameters by name, or choose another search.sampler",
             )
         super().__init__(space, seed=seed)
-        self._entries = space.entries
+        self._written = space
         self._points = {name: _points(name, domain) for name, domain in space.domains.items()}
         self._parents = {each.parent for domain in space.domains.values() for each in domain.when}
         self._branches = list(self._enumerate_branches(space))
@@ -69,10 +70,11 @@ class GridSampler(SpaceSampler):
             points = self._points[name]
             rest, position = divmod(rest, len(points))
             values[name] = points[position]
-        return {name: values[name] for name in self._entries if name in values}
+        return self._written.nested({name: values[name] for name in self._written.entries if name in values})
 
-    def position(self, configuration: Configuration) -> int | None:
+    def position(self, wanted: Configuration) -> int | None:
         """The trial that would get this configuration; None: it is no point of the grid."""
+        configuration = self._written.flat(wanted)
         for branch, (settled, free) in enumerate(self._branches):
             if configuration.keys() != settled.keys() | set(free) or any(
                 configuration[name] != value for name, value in settled.items()
@@ -154,7 +156,7 @@ class RandomSampler(ShareSampler):
 
     def __init__(self, space: AnySpace, *, seed: int) -> None:
         super().__init__(space, seed=seed)
-        self._is_plain = isinstance(space, Space) and not space.is_conditional
+        self._is_plain = isinstance(space, Space) and space.is_flat and not space.is_conditional
         # All names in the written order; `ask` fills in the values.
         self._template = dict.fromkeys(space.entries) | space.constants if isinstance(space, Space) else {}
 

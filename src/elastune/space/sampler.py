@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
+from elastune.model.configuration import Configuration, FlatConfiguration, Scalar
 from elastune.space.function_space import MOST_SUGGESTED, FunctionSpace
-from elastune.space.space import Distribution, Domain, Draw, Scalar, Space, SpaceError
+from elastune.space.space import Distribution, Domain, Draw, Space, SpaceError, raise_all
 from elastune.space.values import NotInsideError, fitted, quantile, same, steps
 from elastune.wording import did_you_mean, either, seen, several
 
-Configuration = Mapping[str, Scalar]
 AnySpace = Space | FunctionSpace
 
 
@@ -60,11 +59,13 @@ class Sampler(Protocol):
         """Report the metric of a trial after an iteration, a finite number."""
 
 
-def completed(space: AnySpace, given: Configuration, draw: Draw) -> dict[str, Scalar]:
-    """Raises `SpaceError` for a value outside its domain and for an unknown name.
+def completed(space: AnySpace, configuration: Configuration, draw: Draw) -> Configuration:
+    """Raises `SpaceError` for each value outside its domain and each unknown name.
 
     A conditional value implies what it needs: `{momentum: 0.9}` means sgd.
     """
+    given = space.flat(configuration)
+    mistakes: list[SpaceError] = []
     needed = _needed(space, given) if isinstance(space, Space) and space.is_conditional else {}
     drawn: set[str] = set()
 
@@ -77,18 +78,22 @@ def completed(space: AnySpace, given: Configuration, draw: Draw) -> dict[str, Sc
         try:
             return fitted(distribution, given[name])
         except NotInsideError as error:
-            raise SpaceError((name,), f"is {seen(given[name])}; expected {error}") from None
+            mistakes.append(SpaceError(space.path(name), f"is {seen(given[name])}; expected {error}"))
+            return draw(name, distribution)
 
-    configuration = space.configure(choose)
+    found = space.configure(choose)
+    values = space.flat(found)
     for name, value in given.items():
-        if name not in configuration:
-            raise SpaceError((name,), _not_there(space, name, configuration))
-        if name not in drawn and not same(configuration[name], value):
-            raise SpaceError((name,), f"is {seen(value)}; expected {seen(configuration[name])}, a constant")
-    return configuration
+        if name not in values:
+            mistakes.append(SpaceError(space.path(name), _not_there(space, name, values)))
+        elif name not in drawn and not same(values[name], value):
+            text = f"is {seen(value)}; expected {seen(values[name])}, a constant"
+            mistakes.append(SpaceError(space.path(name), text))
+    raise_all(mistakes)
+    return found
 
 
-def _needed(space: Space, given: Configuration) -> dict[str, list[Scalar]]:
+def _needed(space: Space, given: FlatConfiguration) -> dict[str, list[Scalar]]:
     """The values that parents need to have for all given hyperparameters to be active."""
     needed: dict[str, list[Scalar]] = {}
     domains = space.in_order
@@ -103,7 +108,7 @@ def _needed(space: Space, given: Configuration) -> dict[str, list[Scalar]]:
     return needed
 
 
-def _not_there(space: AnySpace, name: str, configuration: Configuration) -> str:
+def _not_there(space: AnySpace, name: str, configuration: FlatConfiguration) -> str:
     if isinstance(space, Space) and isinstance(domain := space.entries.get(name), Domain):
         missing = [
             f"{condition.parent} is {either(map(str, condition.values))}"
@@ -121,8 +126,9 @@ DRAWN_ANEW = 0.25
 FORK = 1  # seeds the forks apart from the asks
 
 
-def perturbed(space: AnySpace, parent: Configuration, seed: tuple[int, ...]) -> dict[str, Scalar]:
+def perturbed(space: AnySpace, configuration: Configuration, seed: tuple[int, ...]) -> Configuration:
     """Always inside the space; the same for the same parent and seed."""
+    parent = space.flat(configuration)
     rng = np.random.default_rng(seed)
 
     def draw(name: str, distribution: Distribution) -> Scalar:

@@ -14,7 +14,8 @@ from numbers import Integral, Real
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from elastune.space.space import Distribution, Scalar
+from elastune.model.configuration import Scalar
+from elastune.space.space import Distribution
 from elastune.wording import several
 
 Quantile = Callable[[float], Scalar]

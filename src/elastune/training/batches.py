@@ -77,7 +77,7 @@ def _dataset(data: Any, device: str) -> RowTable:
     def pick(rows: Rows) -> Any:
         # No samples cannot be collated, so one is, and then dropped.
         fetched = fetch(rows.tolist()) if rows.size else _each(fetch([0]), lambda column: column[:0])
-        return _each(fetched, lambda column: _moved(column, device))
+        return _each(fetched, lambda column: moved(column, device))
 
     return RowTable(count=len(data), pick=pick)
 
@@ -94,10 +94,10 @@ def _each(collated: Any, change: Callable[[Any], Any]) -> Any:
 
 def _pick_tensor(tensor: Any, rows: Rows, device: str) -> Any:
     torch = sys.modules["torch"]
-    return _moved(tensor[torch.from_numpy(rows).to(tensor.device)], device)
+    return moved(tensor[torch.from_numpy(rows).to(tensor.device)], device)
 
 
-def _moved(column: Any, device: str) -> Any:
+def moved(column: Any, device: str) -> Any:
     return column.to(device) if hasattr(column, "to") else column
 
 
@@ -109,10 +109,14 @@ def _length(data: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchShare:
-    """One rank's rows of a global batch of `total` samples; none, if the batch is too small."""
+    """One rank's rows of a global batch of `total` samples; none, if the batch is too small.
+
+    `stand_in` is a row of the batch, for what cannot be made from no rows.
+    """
 
     rows: Rows
     total: int
+    stand_in: Rows
 
     def micros(self, most: int | None) -> list[Rows]:
         """At least one, which may be empty: a rank without samples still averages the gradients."""
@@ -125,10 +129,15 @@ def shares(order: Rows, batch: int, rank: int, size: int, *, drop_last: bool) ->
     """Consecutive pieces whose sizes differ by one at most; the first ranks have the longer ones."""
     end = order.size - order.size % batch if drop_last else order.size
     for start in range(0, end, batch):
-        rows = order[start : start + batch]
-        least, more = divmod(rows.size, size)
-        first = rank * least + min(rank, more)
-        yield BatchShare(rows=rows[first : first + least + (rank < more)], total=int(rows.size))
+        yield share_of(order[start : start + batch], rank, size)
+
+
+def share_of(batch: Rows, rank: int, size: int) -> BatchShare:
+    """Of one global batch."""
+    least, more = divmod(batch.size, size)
+    first = rank * least + min(rank, more)
+    rows = batch[first : first + least + (rank < more)]
+    return BatchShare(rows=rows, total=int(batch.size), stand_in=batch[:1])
 
 
 def proportional_shares(
@@ -140,8 +149,9 @@ def proportional_shares(
     batches = total // batch if drop_last and total >= batch else -(-total // batch)
     for number in range(batches):
         pieces = [range(count * number // batches, count * (number + 1) // batches) for count in counts]
-        mine = pieces[rank]
-        yield BatchShare(rows=order[mine.start : mine.stop], total=sum(len(piece) for piece in pieces))
+        rows = order[pieces[rank].start : pieces[rank].stop]
+        total_here = sum(len(piece) for piece in pieces)
+        yield BatchShare(rows=rows, total=total_here, stand_in=order[:1])
 
 
 def checked_count(value: object, name: str) -> int:
@@ -151,10 +161,12 @@ def checked_count(value: object, name: str) -> int:
 
 
 class Pass:
-    """One step of a loop. `among` are all open ones, the innermost last."""
+    """One step of a loop. `among` are all open ones, the innermost last. `mean`: a loss without dimensions is
+    the mean over the samples, not their sum."""
 
-    def __init__(self, among: list[Pass], share: BatchShare) -> None:
+    def __init__(self, among: list[Pass], share: BatchShare, *, mean: bool = False) -> None:
         self.share = share
+        self.mean = mean
         self.samples = 0
         self.went_backward = False
         self._among = among

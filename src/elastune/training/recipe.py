@@ -1,14 +1,15 @@
-"""From what the user wrote, a class or a generator function, to trainings. Mistakes raise before training."""
+"""From what the user wrote, a class or a function, to trainings. Mistakes raise before training."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,8 @@ from typing import Any
 
 from elastune.errors import InvariantError, JobError
 from elastune.training.running import ClassTraining, FunctionTraining, IterationResult, Training
-from elastune.training.trainable import State
+from elastune.training.trainable import State, Trainable
+from elastune.training.unsaved import CallTraining, reads_argument
 from elastune.training.worker import Worker
 from elastune.wording import did_you_mean, seen, several
 
@@ -26,22 +28,35 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "save": (),
     "load": ("state",),
 }
-_FUNCTION = ("config", "worker", "state")
+_NEEDED = ("setup", "step")
+_SAVING = ("save", "load")
+_PLAIN = ("config", "worker")
+_GENERATOR = ("config", "worker", "state")
 _EXPECTED = (
-    "a class with setup(config, worker), step(), save() and load(state), or a generator function "
-    "f(config, worker, state) that yields metrics, save"
+    "a class with setup(config, worker), step(), save() and load(state), a generator function "
+    "f(config, worker, state) that yields metrics, save, or a function f(config) that returns metrics"
 )
-_SIMULATED = "; functions f(config, iteration) and f(config) can only be simulated"
+_SIMULATED = "; functions f(config, iteration) can only be simulated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A checked trainable. `most_slots` is the largest gang that makes sense; None: any."""
+    """A checked trainable. `most_slots` is the largest gang that makes sense; None: any.
+
+    `saves`: a trial can continue from a state; otherwise it trains again from the beginning. An attribute
+    `saves = False` of the user's class or function says so, too.
+    `arguments`: how a function is called. `is_call`: it has no `yield`, so one call is the whole training;
+    `fidelity` is the argument that tells it how much to train.
+    """
 
     name: str
     metric: str | None
     most_slots: int | None
     user: Callable[..., Any]
+    saves: bool = True
+    arguments: tuple[str, ...] = ()
+    is_call: bool = False
+    fidelity: str | None = None
 
     @property
     def evaluates(self) -> bool:
@@ -53,32 +68,54 @@ class Recipe:
         if self.most_slots is not None and worker.size > self.most_slots:
             most = f"its most_slots is {self.most_slots}"
             raise InvariantError(f"{self.name} got a gang of {worker.size}, but {most}")
-        results = IterationResult(worker, name=self.name, metric=self.metric)
+        results = IterationResult(worker, name=self.name, metric=self.metric, config=config)
         worker.enter_setup()
         if not isinstance(self.user, type):
-            return FunctionTraining(lambda: self.user(dict(config), worker, state), state, results)
+            given = {"worker": worker, "state": state}
+
+            def call(amount: Mapping[str, Any]) -> Any:
+                own = {**copy.deepcopy(dict(config)), **amount}
+                return self.user(own, *(given[name] for name in self.arguments[1:]))
+
+            if self.is_call:
+                return CallTraining(call, results, self.fidelity)
+            return FunctionTraining(lambda: call({}), state, results)
         instance = self.user()
-        instance.setup(dict(config), worker)
+        instance.setup(copy.deepcopy(dict(config)), worker)
         if state is not None:
             instance.load(state)
-        return ClassTraining(instance, results)
+        return ClassTraining(instance, results, saves=self.saves)
 
 
-def open_recipe(user: object, *, name: str, metric: str | None = None) -> Recipe:
+def open_recipe(user: object, *, name: str, metric: str | None = None, fidelity: str | None = None) -> Recipe:
     """`name` is for error messages; `metric` names the number that a step returns without a name."""
+    most_slots = _most_slots(user, name)
     if isinstance(user, type):
-        _check_class(user, name)
+        saves = _check_class(user, name)
+        recipe = Recipe(name=name, metric=metric, most_slots=most_slots, user=user, saves=saves)
     else:
-        _check_function(user, name)
-    if not callable(user):
-        raise InvariantError(f"{name} was checked, but {seen(user)} cannot be called")
-    return Recipe(name=name, metric=metric, most_slots=_most_slots(user, name), user=user)
+        called = _as_callable(user, name)
+        recipe = _open_function(called, Recipe(name=name, metric=metric, most_slots=most_slots, user=called))
+    if fidelity is None:
+        return recipe
+    if not recipe.is_call:
+        kind = "class" if isinstance(user, type) else "generator function"
+        raise JobError(
+            f"{name}: the job has fidelity: {fidelity}, which is for a function that returns its metrics; "
+            f"this is a {kind}, which trains iteration by iteration; remove `fidelity` from the job"
+        )
+    return replace(recipe, fidelity=fidelity)
 
 
-def _check_class(user: type, name: str) -> None:
+def _check_class(user: type, name: str) -> bool:
+    """Whether it saves."""
     public = [key for key in dir(user) if not key.startswith("_")]
     abstract: frozenset[str] = getattr(user, "__abstractmethods__", frozenset())
-    missing = [key for key in METHODS if key in abstract or not callable(getattr(user, key, None))]
+    has = {key for key in METHODS if key not in abstract and callable(getattr(user, key, None))}
+    has -= {key for key in _SAVING if getattr(user, key, None) is getattr(Trainable, key)}
+    others = [key for key in public if key.startswith("save") and key not in ("save", "saves")]
+    saves = getattr(user, "saves", not has.isdisjoint(_SAVING) or bool(others)) is not False
+    missing = [key for key in (METHODS if saves else _NEEDED) if key not in has]
     if missing:
         hint = did_you_mean(missing[0], [word for word in public if word not in METHODS])
         absent = " and no ".join(missing)
@@ -87,31 +124,76 @@ def _check_class(user: type, name: str) -> None:
         raise JobError(
             f"{name}: the class cannot be made without arguments ({problem}); expected {_EXPECTED}"
         )
-    for method, arguments in METHODS.items():
+    for method in sorted(has, key=list(METHODS).index):
+        arguments = METHODS[method]
         # Through the class, a method has its `self` as well, unless it is static.
         is_bound = isinstance(inspect.getattr_static(user, method), staticmethod | classmethod)
         if problem := _problem(getattr(user, method), *(() if is_bound else ("self",)), *arguments):
             written = f"{method}({', '.join(arguments)})"
             raise JobError(f"{name}: cannot be called as {written}: {problem}; expected {_EXPECTED}")
+    return saves
 
 
-def _check_function(user: object, name: str) -> None:
-    if not callable(user):
-        kind = type(user).__name__
-        hint = f"; give the class {kind} itself" if all(hasattr(user, key) for key in METHODS) else ""
-        raise JobError(f"{name}: this is an object of {kind}; expected {_EXPECTED}{hint}")
-    whole: Callable[..., object] = user
+def _as_callable(user: object, name: str) -> Callable[..., Any]:
+    if callable(user):
+        return user
+    kind = type(user).__name__
+    hint = f"; give the class {kind} itself" if all(hasattr(user, key) for key in _NEEDED) else ""
+    raise JobError(f"{name}: this is an object of {kind}; expected {_EXPECTED}{hint}")
+
+
+def _open_function(user: Callable[..., Any], recipe: Recipe) -> Recipe:
+    name, whole = recipe.name, user
     while isinstance(whole, functools.partial):  # the usual way to pass data
         whole = whole.func
     code = whole if inspect.isroutine(whole) else getattr(whole, "__call__", whole)  # noqa: B004
     code = inspect.unwrap(code)
     if inspect.isasyncgenfunction(code) or inspect.iscoroutinefunction(code):
         raise JobError(f"{name}: this is an async function; expected {_EXPECTED}")
-    if not inspect.isgeneratorfunction(code):
-        raise JobError(f"{name}: this function has no yield; expected {_EXPECTED}{_SIMULATED}")
-    if problem := _problem(user, *_FUNCTION):
-        call = f"cannot be called as f(config, worker, state): {problem}"
-        raise JobError(f"{name}: {call}; expected {_EXPECTED}{_SIMULATED}")
+    is_call = not inspect.isgeneratorfunction(code)
+    arguments = _arguments(user, _PLAIN if is_call else _GENERATOR)
+    if problem := _problem(user, *arguments):
+        call = f"cannot be called as f({', '.join(arguments)}): {problem}"
+        call = f"this function has no yield, and {call}" if is_call else call
+        raise JobError(f"{name}: {call}; expected {_EXPECTED}{_SIMULATED if is_call else ''}")
+    if is_call:
+        _check_second(user, name)
+    # Without a worker, the members of a gang would all train the same.
+    alone = is_call or "worker" not in arguments
+    state = arguments.index("state") if "state" in arguments else None
+    return replace(
+        recipe,
+        most_slots=1 if alone else recipe.most_slots,
+        saves=state is not None and getattr(user, "saves", True) and reads_argument(user, code, state),
+        arguments=arguments,
+        is_call=is_call,
+    )
+
+
+def _arguments(user: Callable[..., object], words: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of `words` with which the function is called: arguments that it requires, or names like that."""
+    try:
+        parameters = list(inspect.signature(user).parameters.values())
+    except ValueError:  # functions written in C may have no signature
+        return words[:1] if words is _PLAIN else words
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return words[:1] if words is _PLAIN else words
+    count = 1
+    for each, word in zip(parameters[1:], words[1:], strict=False):
+        if each.kind is each.KEYWORD_ONLY or (each.default is not each.empty and each.name != word):
+            break
+        count += 1
+    return words[:count]
+
+
+def _check_second(user: Callable[..., object], name: str) -> None:
+    """A second argument of another name may be the iteration of a simulated function."""
+    second = [each.name for each in inspect.signature(user).parameters.values()][1:2]
+    if second and second != ["worker"] and len(_arguments(user, _PLAIN)) > 1:
+        raise JobError(
+            f"{name}: the second argument of this function is {second[0]}, and it has no yield; expected "
+            f"f(config) or f(config, worker) with these names, or {_EXPECTED}{_SIMULATED}"
+        )
 
 
 def _problem(function: Callable[..., object], *arguments: str) -> str | None:

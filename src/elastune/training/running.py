@@ -53,6 +53,8 @@ def _expected(metric: str | None) -> str:
 
 Row = Mapping[str, float]
 
+NO_MODEL = "a record without a model"
+
 
 class Training(Protocol):
     def step(self) -> Row | None:
@@ -71,9 +73,15 @@ class Training(Protocol):
 class IterationResult:
     """What both kinds share: the order of iterations, and reading metrics."""
 
-    def __init__(self, worker: Worker, *, name: str, metric: str | None) -> None:
+    def __init__(
+        self, worker: Worker, *, name: str, metric: str | None, config: Mapping[str, Any] | None = None
+    ) -> None:
         self.worker = worker
         self.name = name
+        self.config = config or {}
+        self.done = 0
+        """The last iteration that was trained here, and its metrics."""
+        self.row: Row = {}
         self._metric = metric
         self._last = (worker.iteration, worker.visit)
         self._finished: int | None = None
@@ -97,18 +105,31 @@ class IterationResult:
         # The metrics of rank 0 count; the others may leave some out. So may a visit to one partition.
         may_lack = self.worker.rank > 0 or self.worker.partition is not None
         metric = None if may_lack and isinstance(metrics, Mapping) else self._metric
-        return read_metrics(metrics, metric=metric, name=self.name)
+        self.row = read_metrics(metrics, metric=metric, name=self.name)
+        self.done = self.worker.iteration
+        return self.row
 
     def checked(self, state: State) -> State:
         if state is None:
             raise JobError(f"{self.name}: save gave nothing; expected the state that is needed to continue")
         return state
 
+    def no_model(self) -> dict[str, Any]:
+        """The checkpoint of a trainable that cannot be saved."""
+        return {
+            "elastune": NO_MODEL,
+            "why": f"{self.name} has no save; train it again with this config to get its model",
+            "config": dict(self.config),
+            "iteration": self.done,
+            "metrics": dict(self.row),
+        }
+
 
 class ClassTraining:
-    def __init__(self, instance: Any, results: IterationResult) -> None:
+    def __init__(self, instance: Any, results: IterationResult, *, saves: bool = True) -> None:
         self._instance = instance
         self._results = results
+        self._saves = saves
 
     def step(self) -> Row | None:
         self._results.begin()
@@ -124,6 +145,8 @@ class ClassTraining:
         return self._results.read(self._instance.evaluate())
 
     def save(self) -> State:
+        if not self._saves:
+            return self._results.no_model()
         return self._results.checked(self._instance.save())
 
     def close(self) -> None:
@@ -161,12 +184,8 @@ class FunctionTraining:
         raise JobError(f"{name} is a function; expected a class with evaluate() for validation data")
 
     def save(self) -> State:
-        if self._save is None:
-            given = "nothing yet" if self._yielded is None else seen(self._yielded)
-            raise JobError(
-                f"{self._results.name} cannot be saved: it yielded {given}; expected `yield metrics, save`, "
-                "where save() returns the state with which the function can be called again"
-            )
+        if self._save is None:  # it yields metrics alone
+            return self._results.no_model()
         return self._results.checked(self._save())
 
     def close(self) -> None:

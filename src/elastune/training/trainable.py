@@ -1,4 +1,4 @@
-"""What a user writes: a class with four methods. `recipe` and `running` run it."""
+"""What a user writes: a class with two to four methods. `recipe` and `running` run it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ State: TypeAlias = Any
 
 
 class Trainable(ABC):
-    """One trial, as the user wrote it. Inheriting is optional: a class with these four methods is enough.
+    """One trial, as the user wrote it. Inheriting is optional: a class with these methods is enough.
 
+    A class without `save` and `load` cannot be saved: when it continues, it trains again from the beginning.
     All methods but `save` run on every worker of a gang, in the same order. Whenever a trial starts, moves or
     grows there is a new instance on each worker: `setup`, then `load` if there is a state, then steps.
     """
@@ -36,13 +37,13 @@ class Trainable(ABC):
         The same work at any gang size, split by `worker.batches`. The metrics of rank 0 count.
         """
 
-    @abstractmethod
     def save(self) -> State:
         """All that `load` needs to continue from here. Called on rank 0, between two steps.
 
         Copies are not needed: the state becomes bytes before the next step begins.
         """
+        raise NotImplementedError(f"{type(self).__name__} has no save()")
 
-    @abstractmethod
     def load(self, state: State) -> None:
         """Continue from `state`. Take hyperparameters from the config: they may have changed since."""
+        raise NotImplementedError(f"{type(self).__name__} has no load(state)")

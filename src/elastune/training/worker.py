@@ -1,15 +1,14 @@
 """What a training gets of its gang, and the methods that make a gang learn like one worker.
 
-The effective batch is the same at any gang size (RubberBand, section 3): `batches` splits each global batch
-over the ranks, `backward` weights by the samples of the global batch, not by those of the rank. Random
-numbers depend on the seed, the iteration and the rank only. The threads of a worker's libraries are limited,
-so that the slots of a node do not slow each other down.
+The effective batch is the same at any gang size (RubberBand, section 3): `batches` and `loader` split each
+global batch over the ranks, `backward` weights by the samples of the global batch, not by those of the rank.
+Random numbers depend on the seed, the iteration and the rank only. The threads of a worker's libraries are
+limited, so that the slots of a node do not slow each other down.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,25 +28,14 @@ from elastune.training.batches import (
     shares,
 )
 from elastune.training.groups import Group
+from elastune.training.loaders import GangLoader
+from elastune.training.seeding import seed_libraries, shuffled
+from elastune.training.sharing import Tape
 
 
 def trial_seed(run_seed: int, trial: int) -> int:
     """Small enough for every library (scikit-learn takes 32 bits)."""
     return int(np.random.SeedSequence((abs(run_seed), trial)).generate_state(1)[0] >> 1)
-
-
-def seed_libraries(*entropy: int) -> None:
-    """Seed `random`, numpy and, where it is imported, torch."""
-    words = np.random.SeedSequence(entropy).generate_state(4)
-    random.seed(int(words[0]))
-    np.random.seed(words[1:3])  # noqa: NPY002  users call the old functions
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(int(words[3]))
-
-
-def shuffled(count: int, *entropy: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The numbers below `count` in an order that depends on `entropy` only."""
-    return np.random.default_rng(entropy).permutation(count)
 
 
 _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -72,17 +60,23 @@ _ORDER, _SETUP, _STEP = range(3)  # the purposes of random streams
 class Worker:
     """One rank of a gang. `iteration` is the number of the iteration being trained, from 1; 0 in `setup`."""
 
-    def __init__(self, group: Group, *, seed: int, device: str) -> None:
+    def __init__(self, group: Group, *, seed: int, device: str, trial: int = 0) -> None:
         self.rank = group.rank
         self.size = group.size
         self.seed = seed
         self.device = device
+        self.trial = trial
+        """The number of the trial in its run."""
         self._group = group
         self._iteration = 0
         self._seeded = (0, 0)
         self._shuffles = 0
         self._wrapped: list[Any] = []
         self._open: list[Pass] = []
+        self.exchanges = False
+        """Whether the workers of this gang share anything: gradients (`wrap`), sums or means."""
+        self.tape: Tape | None = None
+        """In a check: what is recorded."""
         self.data: Any = None
         """Where data are partitioned: the partition to train or evaluate on now."""
         self.rows: int | None = None
@@ -111,8 +105,12 @@ class Worker:
         `options` are those of DistributedDataParallel, such as `find_unused_parameters`. State dicts are
         those of the model itself, so a state saved by a gang fits one worker and the other way round.
         """
-        wrapped = self._group.wrap(model.to(self.device), options)
+        here = model.to(self.device)
+        wrapped = self._group.wrap(here, options)
         self._wrapped.append(wrapped)
+        self.exchanges = self.exchanges or wrapped is not here
+        if self.tape is not None:
+            self.tape.take_model(wrapped)
         return wrapped
 
     @overload
@@ -148,51 +146,101 @@ class Worker:
         self.enter_iteration()
         order = np.arange(table.count)
         if shuffle:
-            order = shuffled(table.count, self.seed, _ORDER, self._iteration, self._shuffles, *self._where)
-            self._shuffles += 1
+            order = shuffled(table.count, *self.draw())
         if self.partition is not None and self.size > 1:
             counts = self._counts(table.count)
             parts = proportional_shares(order, batch, self.rank, counts, drop_last=drop_last)
         else:
             parts = shares(order, batch, self.rank, self.size, drop_last=drop_last)
+        parts = self.limited(parts)
         if micro is None:
             return self._whole(table, parts)
         return self._split(table, parts, micro)
 
-    def backward(self, loss_sum: Any) -> None:
-        """Add the gradients of the global batch's *mean* loss, given the *sum* over this rank's samples.
+    def loader(self, loader: Any) -> GangLoader:
+        """A torch `DataLoader` for a gang: this rank's share of each of its batches, in any loop.
 
-        `loss_sum` is a tensor without dimensions (`reduction="sum"`), or one loss per sample.
+        All ranks together see the batches that one worker would see, whose order depends on seed and
+        iteration. `collate_fn`, worker processes and pinned memory stay as they are. Inside the loop,
+        `worker.backward(loss)` takes the mean loss of the share. Raises `JobError` for a loader that cannot
+        be split or whose order cannot be repeated.
+        """
+        return GangLoader(loader, self)
+
+    def backward(self, loss: Any, *, weight: float | None = None) -> None:
+        """Add the gradients of the *mean* loss over the global batch.
+
+        In a loop over `worker.loader`, `loss` is the mean over this rank's samples, as for `loss.backward()`.
+        In a loop over `worker.batches` it is their sum (`reduction="sum"`). In both it may be one loss per
+        sample. `weight` is what a mean loss was divided by, if that is not the number of samples: the sum of
+        class weights, or the tokens that were not ignored.
         """
         if not self._open:
             raise JobError(
-                "worker.backward belongs into a loop over worker.batches, which sets the batch size"
+                "worker.backward belongs into a loop over worker.batches or worker.loader, which sets the "
+                "batch size"
             )
         if self.size > 1 and not self._wrapped:
             raise JobError("worker.backward needs a model from worker.wrap(model), which averages gradients")
         if len({each.share.total for each in self._open}) > 1:
             raise JobError("worker.backward is inside two loops over worker.batches of different batch sizes")
         current = self._open[-1]
-        if loss_sum.ndim and loss_sum.shape[0] != current.samples:
+        if loss.ndim and loss.shape[0] != current.samples:
+            expected = "their mean" if current.mean else "their sum (reduction='sum')"
             raise JobError(
-                f"worker.backward got losses of shape {tuple(loss_sum.shape)} for {current.samples} samples; "
-                "expected their sum (reduction='sum'), or one loss per sample"
+                f"worker.backward got losses of shape {tuple(loss.shape)} for {current.samples} samples; "
+                f"expected {expected}, or one loss per sample"
             )
         for each in self._open:
             each.went_backward = True
         # DDP takes the mean over the ranks.
-        (loss_sum.sum() * (self.size / current.share.total)).backward()
+        (loss.sum() * (self.size * self._part(current, loss, weight))).backward()
+
+    def _part(self, current: Pass, loss: Any, weight: float | None) -> float:
+        """The factor by which this rank's loss becomes its part of the global mean."""
+        if weight is not None:
+            weights = self._group.total(float(weight))
+            mine = float(weight) if current.mean and not loss.ndim else 1.0
+            return mine / weights if weights else 0.0
+        is_mean = current.mean and not loss.ndim
+        return (current.samples if is_mean else 1.0) / current.share.total
 
     def sum(self, value: Any) -> Any:
         """The sum over the ranks, of a number or a tensor. Every rank has to call it."""
+        self._take_exchange(value)
         return self._group.total(value)
 
     def mean(self, value: Any, weight: float | None = None) -> Any:
         """The mean over the ranks, of a number or a tensor; `weight` is often the samples of this rank."""
+        self._take_exchange(value)
         if weight is None:
             return self._group.total(value) / self.size
         together = self._group.total(weight)
         return self._group.total(value * weight) / together if together else value * float("nan")
+
+    def _take_exchange(self, value: Any) -> None:
+        self.exchanges = self.exchanges or self.size > 1
+        if self.tape is not None:
+            self.tape.take_value(value)
+
+    # For loaders (`loaders.Host`).
+
+    def draw(self) -> tuple[int, ...]:
+        """What the next order of samples depends on; each of an iteration is another one."""
+        self.enter_iteration()
+        self._shuffles += 1
+        return (self.seed, _ORDER, self._iteration, self._shuffles - 1, *self._where)
+
+    def agreed(self, number: int) -> bool:
+        return bool(self._group.total(number) == number * self.size)
+
+    def limited(self, parts: Iterator[BatchShare]) -> Iterator[BatchShare]:
+        return parts if self.tape is None else self.tape.take_batches(parts)
+
+    def passing(self, share: BatchShare, *, mean: bool) -> Pass:
+        current = Pass(self._open, share, mean=mean)
+        current.samples = share.rows.size
+        return current
 
     # For the runtime.
 
@@ -228,8 +276,7 @@ class Worker:
 
     def _whole(self, table: RowTable, parts: Iterator[BatchShare]) -> Iterator[Any]:
         for share in parts:
-            with Pass(self._open, share) as current:
-                current.samples = share.rows.size
+            with self.passing(share, mean=False):
                 yield table.pick(share.rows)
 
     def _split(self, table: RowTable, parts: Iterator[BatchShare], micro: int) -> Iterator[Iterator[Any]]:
@@ -253,8 +300,10 @@ class Worker:
             current.check()
 
 
-def make_worker(group: Group, *, seed: int, device: str = "cpu", threads: int | None = None) -> Worker:
+def make_worker(
+    group: Group, *, seed: int, device: str = "cpu", threads: int | None = None, trial: int = 0
+) -> Worker:
     """`seed` belongs to the trial, see `trial_seed`; `threads` limits those of its libraries."""
     if threads is not None:
         limit_threads(threads)
-    return Worker(group, seed=seed, device=device)
+    return Worker(group, seed=seed, device=device, trial=trial)

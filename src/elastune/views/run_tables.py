@@ -12,6 +12,7 @@ from elastune.history.notes import Failure, RunNote
 from elastune.history.result import Estimate
 from elastune.history.status import RunStatus, Shares, StageStatus, keeps
 from elastune.history.trials import TrialHistory
+from elastune.model.configuration import FlatConfiguration, flattened
 from elastune.model.ids import TrialId
 from elastune.model.limits import Limits
 from elastune.model.metric import Mode
@@ -70,6 +71,11 @@ TIME = Measure("time", "jct_seconds", format_duration, "deadline", "deadline_s")
 COST = Measure("cost", "cost", format_usd, "budget", "budget_usd")
 
 
+def measures_of(standing: RunStatus) -> tuple[Measure, ...]:
+    """Time and, unless nothing costs anything, cost."""
+    return (TIME,) if standing.is_free else (TIME, COST)
+
+
 def difference(actual: float, expected: float | None) -> str:
     return "" if not expected else f"{actual / expected - 1:+.1%}".replace("-0.0%", "+0.0%")
 
@@ -93,7 +99,7 @@ def promise_table(standing: RunStatus, so_far: str) -> Table:
         Column("limit", lambda each: each.limit_text(limits)),
         Column(" ", outcome, is_text=True),
     ]
-    return make_table(columns, (TIME, COST))
+    return make_table(columns, measures_of(standing))
 
 
 def stage_name(stage: StageStatus, brackets: Sequence[str], *, long: bool = False) -> str:
@@ -131,7 +137,7 @@ def stage_table(standing: RunStatus) -> Table:
         Column("stage", lambda each: stage_name(each, brackets), total="all", min_width=5),
         Column("nodes", lambda each: each.nodes, min_width=5),
         *pair(TIME, "seconds"),
-        *pair(COST, "cost"),
+        *([] if standing.is_free else pair(COST, "cost")),
         *(_share_column(name, title, standing.shares) for name, title, _, _ in _ACTIVITIES),
         bar,
     ]
@@ -205,6 +211,10 @@ class RankedTrial:
         return sum((gang.until_s - gang.from_s) * len(gang.gang) for gang in self.gangs)
 
     @property
+    def config(self) -> FlatConfiguration:
+        return flattened(self.history.config)
+
+    @property
     def most_slots(self) -> int:
         return max((len(gang.gang) for gang in self.gangs), default=0)
 
@@ -215,7 +225,7 @@ def trial_table(run_report: RunReport) -> Table:
     shown = ranked[:_MOST_TRIALS]
     standing = run_report.status.standing
     best = None if standing.best is None else standing.best.trial
-    names = list(dict.fromkeys(name for each in shown for name in each.history.config))
+    names = list(dict.fromkeys(name for each in shown for name in each.config))
     columns: list[Column[RankedTrial]] = [
         Column("trial", lambda each: _trial_cell(each.history.trial, best), is_text=True),
         Column(f"best {standing.metric}", lambda each: each.best, format_metric),
@@ -271,7 +281,7 @@ def _parent_cell(course: TrialHistory) -> Cell | None:
 
 def _parameter_column(name: str) -> Column[RankedTrial]:
     def value(each: RankedTrial) -> Value:
-        found = each.history.config.get(name, "")
+        found = each.config.get(name, "")
         return str(found) if isinstance(found, bool) or not isinstance(found, int | float) else found
 
     return Column(name, value, lambda found: f"{found:.4g}" if isinstance(found, float) else f"{found}")

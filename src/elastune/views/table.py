@@ -16,6 +16,8 @@ from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
+from elastune.wording import format_usd
+
 R = TypeVar("R")
 Piece = tuple[str, str]
 """A text and its style on a terminal."""
@@ -104,6 +106,10 @@ class Table:
     @property
     def all_rows(self) -> tuple[TableRow, ...]:
         return self.rows if self.total is None else (*self.rows, self.total)
+
+    def without_money(self) -> Table:
+        """For what costs nothing."""
+        return self.of_columns(lambda column: column.show is not format_usd)
 
     def of_columns(self, keeps: Callable[[Column[Any]], bool]) -> Table:
         """The same with fewer columns."""

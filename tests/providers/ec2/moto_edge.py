@@ -16,6 +16,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
+from tests.aws import models_read_once
+from tests.waiting import PATIENCE_S
+
 Fault = Callable[[str, dict[str, str]], tuple[int, str] | None]
 """From an action and its arguments to the status and the code of a failure, or None."""
 
@@ -80,7 +83,7 @@ class Edge:
 
 def forward(request: AWSPreparedRequest, arguments: dict[str, str]) -> tuple[int, bytes]:
     where = urlsplit(request.url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE_S)
     headers = {
         key: value.decode() if isinstance(value, bytes) else value
         for key, value in request.headers.items()
@@ -121,7 +124,8 @@ def moto_server() -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     try:
-        yield f"http://{host}:{port}"
+        with models_read_once():
+            yield f"http://{host}:{port}"
     finally:
         server.stop()
 

@@ -13,6 +13,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from tests.aws import models_read_once
+
 _XML = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
 
 
@@ -119,7 +121,8 @@ def serving(prices: Prices, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prices]
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     try:
-        yield prices
+        with models_read_once():
+            yield prices
     finally:
         server.shutdown()
         thread.join()

@@ -13,9 +13,9 @@ from elastune.errors import JobError
 from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.calls import CloudError, Ec2Options, InstancePhase, Launch, Market, Offering
+from tests.aws import IMAGE
 from tests.providers.ec2.moto_edge import Edge, moto_server, user_data_of
 
-IMAGE = "ami-12c6146b"
 WARE = Offering(instance_type="p3.8xlarge", market=Market.ON_DEMAND, subnet=None, usd_per_hour=12.24)
 SPOT = replace(WARE, market=Market.SPOT)
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from elastune.errors import JobError
 from elastune.providers.ec2.boot import USER_DATA_BYTES, render
 from elastune.providers.local.processes import KEEP_READABLE
+from tests.aws import IMAGE
 from tests.clouds.hypervisor import REGION
 from tests.clouds.land import Land
 from tests.providers.ec2.instances import END, INSTANCE, NOTES, FakeInstance, a_boot, instance
@@ -89,7 +90,9 @@ def test_a_zero_byte_is_refused() -> None:
 def test_the_switch_is_armed_before_anything_else(instance: FakeInstance) -> None:
     """The machine ends at its first lease even where the setup never comes back."""
     seen = instance.folder / "seen"
-    boot = a_boot(expires=time.time() + 1770, setup=(f"cp {instance.folder}/shutdown.txt {seen}", "exit 7"))
+    boot = a_boot(
+        expires=instance.began + 1770, setup=(f"cp {instance.folder}/shutdown.txt {seen}", "exit 7")
+    )
     instance.boot(boot)
     assert seen.read_text() == "--no-wall -P +29\n"
     assert instance.switched == ["--no-wall -P +29", END]
@@ -295,14 +298,12 @@ def test_a_secret_that_is_not_there_ends_the_machine(instance: FakeInstance, aws
 def test_the_lease_is_read_from_ec2_itself(instance: FakeInstance, aws: Mapping[str, str]) -> None:
     """Where the metadata service knows no tags at all."""
     client = client_of(aws, "ec2")
-    launched = client.run_instances(ImageId="ami-12c6146b", MinCount=1, MaxCount=1)["Instances"][0][
-        "InstanceId"
-    ]
-    lease = {"Key": "elastune:expiry", "Value": str(int(time.time() + 1770))}
+    launched = client.run_instances(ImageId=IMAGE, MinCount=1, MaxCount=1)["Instances"][0]["InstanceId"]
+    lease = {"Key": "elastune:expiry", "Value": str(instance.began + 1770)}
     client.create_tags(Resources=[launched], Tags=[lease])
     client.close()
     instance.environment |= {**aws, "ELASTUNE_MARGIN": "120"}
     instance.imds.data["instance-id"] = launched
-    instance.watch(a_boot(expires=time.time() + 100))
+    instance.watch(a_boot(expires=instance.began + 100))
     wait_until(lambda: bool(instance.switched))
     assert instance.switched == ["--no-wall -P +29"]

@@ -16,11 +16,12 @@ from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.calls import Ec2Options, InstancePhase
 from elastune.providers.ec2.provider import Ec2Provider, RayLink
 from elastune.providers.protocol import Provider, ProviderSetting, Survey
+from tests.aws import IMAGE
 from tests.providers.contract import ProviderContract
 from tests.providers.ec2.moto_edge import Edge, moto_server
 from tests.waiting import wait_until
 
-OPTIONS: dict[str, Any] = {"region": "us-east-1", "instance_type": "p3.8xlarge", "image": "ami-12c6146b"}
+OPTIONS: dict[str, Any] = {"region": "us-east-1", "instance_type": "p3.8xlarge", "image": IMAGE}
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "hush-hush"}
 _runs = itertools.count()
 

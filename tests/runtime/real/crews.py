@@ -45,22 +45,32 @@ class Watched:
 
 @contextmanager
 def crew_of(
-    name: str, folder: Path, *, slots: int = 1, preload: tuple[str, ...] = (), logs: bool = False
+    name: str,
+    folder: Path,
+    *,
+    slots: int = 1,
+    preload: tuple[str, ...] = (),
+    logs: bool = False,
+    gpus: int = 0,
+    fit: bool = True,
+    fidelity: str | None = None,
 ) -> Iterator[Watched]:
+    reference = f"{TRAINABLES}:{name}"
     worker_spec = WorkerSpec(
-        script=CodeReference(name=name, metric="score", reference=f"{TRAINABLES}:{name}"),
+        script=CodeReference(name=name, metric="score", fidelity=fidelity, reference=reference),
         store=Store.open(folder),
         checkpoints=CheckpointRule(mode=Mode.MAX),
         pickles=False,
         threads=1,
         logs=str(folder) if logs else None,
         host="127.0.0.1",
+        gpus_per_slot=gpus,
         preload=preload,
         paths=(str(TRAINABLES.parents[3]),),
     )
     watched = Watched(worker_spec, slots)
     try:
-        for _ in range(slots):
+        for _ in range(slots if fit else 0):
             watched.wait_for(SlotReady)
         yield watched
     finally:

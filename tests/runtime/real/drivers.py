@@ -41,6 +41,7 @@ class Driver:
             "elastune",
             "run",
             str(path),
+            "--no-check",
             "--json",
             "--runs-folder",
             str(self.runs),

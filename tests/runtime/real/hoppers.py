@@ -25,6 +25,7 @@ from elastune.training.trainable import Trainable
 from elastune.training.worker import Worker
 from tests.core.visits import Watch
 from tests.runtime.real.runs import job_of
+from tests.waiting import SLOW_BOOT_S
 
 HERE = Path(__file__)
 ROWS = (5, 9, 3, 7)
@@ -136,7 +137,13 @@ def sections(folder: Path, name: str = "Walker", **changes: Any) -> dict[str, An
         "space": {"x": {"float": [0.0, 1.0]}, **changes.pop("space", {})},
         "search": SMALL,
         "profile": {"iteration": 1.0, "startup": 0.01, "save": 0.01},
-        "cluster": {"slots_per_node": 1, "nodes": 2, "price_per_hour": 3.6, "minimum_charge": 0, "init": 3},
+        "cluster": {
+            "slots_per_node": 1,
+            "nodes": 2,
+            "price_per_hour": 3.6,
+            "minimum_charge": 0,
+            "init": SLOW_BOOT_S,
+        },
         **changes,
     }
 

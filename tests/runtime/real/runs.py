@@ -17,7 +17,7 @@ from elastune.core.state import State
 from elastune.job.job import Job
 from elastune.runs.real import FinishedRun
 from tests.runtime.real.crews import TRAINABLES
-from tests.waiting import wait_until
+from tests.waiting import SLOW_BOOT_S, wait_until
 
 # Inherited by whatever a run starts, and by nothing that others start on this machine.
 MARK = f"of-test-process-{os.getpid()}-{time.time_ns()}"
@@ -37,7 +37,7 @@ def job_of(name: str = "count", **changes: object) -> Job:
             "max_nodes": 2,
             "price_per_hour": 3.6,
             "minimum_charge": 1,
-            "init": 3,
+            "init": SLOW_BOOT_S,
         },
     }
     sections |= changes

@@ -25,8 +25,10 @@ from elastune.runtime.ray.messages import (
     Kept,
     Listening,
     SlotReady,
+    SlotUnfit,
     Trained,
 )
+from elastune.training.devices import LOGICAL_GPUS
 from tests.runtime.real.crews import Watched, crew_of, form
 from tests.waiting import wait_until
 
@@ -66,6 +68,50 @@ def test_a_trial_trains_waits_goes_on_and_is_kept(tmp_path: Path) -> None:
         assert decode((tmp_path / "trial-00000/iteration-000009.ckpt").read_bytes()) == {"done": 9}
         processes.processes.order(0, form(generation=2, after=9, until=11))
         assert rows_until(processes, "reached") == [10, 11]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_gang_that_stays_saves_and_goes_on_without_a_set_up(tmp_path: Path, size: int) -> None:
+    """Also a second time; then it is paused like any other, and the processes are the same."""
+    gang, preload = GangId(0, 1), ("torch",) if size > 1 else ()
+    with crew_of("signs", tmp_path, slots=size, preload=preload) as processes:
+        before = processes.processes.pids
+        for rank in range(size):
+            processes.processes.order(rank, form(rank=rank, size=size, until=2))
+        if size > 1:
+            meeting = processes.wait_for(Listening).meeting
+            processes.processes.order(1, Join(gang=gang, meeting=meeting))
+        assert rows_until(processes, "reached") == [1, 2]
+        for done in (2, 4):
+            processes.processes.order(0, Keep(gang=gang, stay=True))
+            assert processes.wait_for(Kept).stays
+            path = tmp_path / f"trial-00000/iteration-{done:06d}.ckpt"
+            assert decode(path.read_bytes()) == {"done": done}
+            terms = GangTerms(until_iteration=done + 2, until=None, keep_above=None)
+            processes.processes.order(0, Extend(gang=gang, terms=terms))
+            since: list[float] = []
+            while True:
+                news = processes.wait_for(Trained)
+                since += [metrics["since"] for _, _, metrics in news.rows]
+                if news.reason is not None:
+                    break
+            assert since == [done + 1, done + 2]
+        processes.processes.order(0, Keep(gang=gang))
+        assert not processes.wait_for(Kept).stays
+        assert processes.processes.pids == before
+
+
+def test_a_gang_that_stays_is_dissolved_at_once(tmp_path: Path) -> None:
+    with crew_of("count", tmp_path) as processes:
+        before = processes.processes.pids
+        processes.processes.order(0, form(until=1))
+        assert rows_until(processes, "reached") == [1]
+        processes.processes.order(0, Keep(gang=GangId(0, 1), stay=True))
+        processes.wait_for(Kept)
+        processes.processes.order(0, Dissolve(gang=GangId(0, 1), grace_s=5.0))
+        processes.processes.order(0, form(1, until=2))
+        assert rows_until(processes, "reached") == [1, 2]
+        assert processes.processes.pids == before
 
 
 def test_the_end_of_every_lease_is_told(tmp_path: Path) -> None:
@@ -230,7 +276,8 @@ def test_helpers_of_a_dead_process_go_with_it_and_hold_nobody_up(tmp_path: Path)
         (row,) = processes.wait_for(Trained, lambda news: bool(news.rows)).rows
         assert "exit code 9" in processes.wait_for(Broken).error
         processes.wait_for(SlotReady)
-        assert not is_alive(int(row[2]["score"]))
+        helper = int(row[2]["score"])
+        wait_until(lambda: not is_alive(helper))
 
 
 def test_a_goodbye_that_takes_too_long_is_cut_short(tmp_path: Path) -> None:
@@ -242,3 +289,29 @@ def test_a_goodbye_that_takes_too_long_is_cut_short(tmp_path: Path) -> None:
         processes.processes.order(0, Dissolve(gang=GangId(0, 1), grace_s=0.5))
         processes.processes.order(0, form(1, until=1))
         processes.wait_for(GangBegan, lambda started: started.gang == GangId(1, 1))
+
+
+def test_a_gang_that_exchanges_nothing_is_refused_in_its_first_iteration(tmp_path: Path) -> None:
+    """Two independent trainings would be paid as one."""
+    with crew_of("lonely", tmp_path, slots=2, preload=("torch",)) as processes:
+        for rank in range(2):
+            processes.processes.order(rank, form(rank=rank, size=2))
+        processes.processes.order(1, Join(gang=GangId(0, 1), meeting=processes.wait_for(Listening).meeting))
+        broken = processes.wait_for(Broken)
+        assert broken.fault
+        assert "lonely trained on 2 workers that exchanged nothing: 2 independent trainings" in broken.error
+        assert "worker.wrap(model)" in broken.error
+        assert not broken.rows
+
+
+def test_a_slot_with_a_gpu_on_a_node_without_one_is_unfit_unless_gpus_are_logical(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv(LOGICAL_GPUS, raising=False)
+    with crew_of("count", tmp_path, gpus=1, fit=False) as processes:
+        unfit = processes.wait_for(SlotUnfit)
+        assert "slot asks for 1 GPU, but torch can use none on this node" in unfit.error
+    monkeypatch.setenv(LOGICAL_GPUS, "1")
+    with crew_of("count", tmp_path, gpus=1):
+        pass

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,12 +124,12 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def run_elsewhere(project: Path, tmp_path: Path, how: str, storage: str | None) -> RealRun:
+def run_elsewhere(project: Path, tmp_path: Path, storage: str | None, *how: str) -> RealRun:
     with contextlib.chdir(project):
         job = job_of(
             trainable="code/train.py:train",
-            space={"how": {"choice": [how]}},
-            search={"algorithm": "sha", "trials": 2, "min_iterations": 2, "max_iterations": 4, "eta": 2},
+            space={"how": {"choice": list(how)}},
+            search={"algorithm": "grid", "max_iterations": 4},
             cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6},
             storage=storage,
         )
@@ -159,17 +160,12 @@ def run_elsewhere(project: Path, tmp_path: Path, how: str, storage: str | None) 
         return real
 
 
-@pytest.mark.parametrize("storage", ["shared", f"s3://{BUCKET}/runs"])
 def test_the_working_folder_comes_along_and_goes_with_the_agent(
-    cluster: LocalProvider, project: Path, tmp_path: Path, storage: str
+    cluster: LocalProvider, project: Path, tmp_path: Path
 ) -> None:
-    where = storage if "://" in storage else str(tmp_path / storage)
-    real = run_elsewhere(project, tmp_path, "well", where)
-    assert real.store.path(0, 1).startswith(where)
-    state = real.core.state
-    assert state.ended is Ending.COMPLETE
-    (trial, iteration) = real.store.list()[-1]
-    told = load_checkpoint(real.store.path(trial, iteration))
+    where = f"s3://{BUCKET}/runs"
+    real = run_elsewhere(project, tmp_path, where, "well")
+    told = last_state_of(real, where)
     home = Path(told["cwd"])
     assert home.parent.name.startswith("elastune-work-")
     assert told["first"] == str(home)
@@ -179,23 +175,37 @@ def test_the_working_folder_comes_along_and_goes_with_the_agent(
     wait_until(lambda: not home.parent.exists(), "the working folder was left behind")
 
 
-@pytest.mark.parametrize(("how", "words"), [("raise", "the last words"), ("die", "no word of farewell")])
+def last_state_of(real: RealRun, where: str) -> Any:
+    assert real.store.path(0, 1).startswith(where)
+    assert real.core.state.ended is Ending.COMPLETE
+    (trial, iteration) = real.store.list()[-1]
+    return load_checkpoint(real.store.path(trial, iteration))
+
+
 def test_the_last_lines_of_a_trial_that_broke_come_home(
-    cluster: LocalProvider, project: Path, tmp_path: Path, how: str, words: str
+    cluster: LocalProvider, project: Path, tmp_path: Path
 ) -> None:
-    real = run_elsewhere(project, tmp_path, how, str(tmp_path / "shared"))
-    assert {trial.phase.value for trial in real.core.state.trials.values()} == {"failed"}
-    for trial in real.core.state.trials:
-        log = (real.folder.logs / f"trial-{trial:05d}.log").read_text()
-        assert words in log
-        assert ("ValueError: as was to be expected" in log) == (how == "raise")
+    """Beside one that ends well; checkpoints are in a folder that both machines have."""
+    where = str(tmp_path / "shared")
+    real = run_elsewhere(project, tmp_path, where, "raise", "die", "well")
+    assert last_state_of(real, where)["done"] == 4
+    trials = {trial.config["how"]: trial for trial in real.core.state.trials.values()}
+    assert {how: trial.phase.value for how, trial in trials.items()} == {
+        "well": "finished", "raise": "failed", "die": "failed",
+    }  # fmt: skip
+    logs = {how: real.folder.logs / f"trial-{trial.number:05d}.log" for how, trial in trials.items()}
+    raised, died = (logs[how].read_text() for how in ("raise", "die"))
+    assert "the last words" in raised
+    assert "ValueError: as was to be expected" in raised
+    assert "no word of farewell" in died
+    assert "ValueError" not in died
 
 
 def test_without_a_storage_that_all_reach_it_is_refused(
     cluster: LocalProvider, project: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(JobError, match=r"storage is missing: .* expected storage: s3://bucket/prefix, or a"):
-        run_elsewhere(project, tmp_path, "well", None)
+        run_elsewhere(project, tmp_path, None, "well")
 
 
 def test_an_attached_cluster_is_elsewhere_if_one_of_its_machines_is() -> None:

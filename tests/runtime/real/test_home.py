@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,21 +57,39 @@ def assert_all_is_given_back() -> None:
     wait_until(lambda: not slots(), "the slot processes live on")
 
 
-def test_a_run_at_home_holds_the_cpus_and_gives_them_back(address: str, tmp_path: Path) -> None:
-    class Look(Watch):
-        def is_time(self, state: State) -> bool:
-            return bool(state.held)
+class Look(Watch):
+    def is_time(self, state: State) -> bool:
+        return bool(state.held)
 
-        def act(self) -> None:
-            self.free, self.slots = free_cpus(), len(slots())
+    def act(self) -> None:
+        self.free, self.slots = free_cpus(), len(slots())
 
-    look = Look()
-    finished = run_at_home(address, tmp_path, look)
+
+@pytest.fixture(scope="module")
+def at_home(address: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[FinishedRun, Look]:
+    """A run that goes well, but for one of its loggers."""
+    folder, look = tmp_path_factory.mktemp("home"), Look()
+    (folder / "file").write_text("")
+    logging = {"csv": str(folder / "file" / "deeper"), "tensorboard": True}
+    finished = run_at_home(address, folder / "runs", look, logging=logging)
+    assert_all_is_given_back()
+    return finished, look
+
+
+def test_a_run_at_home_holds_the_cpus_and_gives_them_back(at_home: tuple[FinishedRun, Look]) -> None:
+    finished, look = at_home
     assert finished.result.ending is Ending.COMPLETE
     assert finished.result.best is not None
     assert look.free == 0.0
     assert look.slots == 1 + CPUS  # the fork server too
-    assert_all_is_given_back()
+
+
+def test_a_logger_that_breaks_does_not_break_the_run(at_home: tuple[FinishedRun, Look]) -> None:
+    finished, _ = at_home
+    assert finished.result.ending == "complete"
+    (remark,) = (each for each in finished.standing.remarks if each.topic == "logging")
+    assert remark.text.startswith("writing for csv has stopped: NotADirectoryError")
+    check_tensorboard(elastune.load_run("last", folder=finished.folder.path.parent))
 
 
 def test_a_slot_that_is_killed_at_home_is_replaced(address: str, tmp_path: Path) -> None:
@@ -141,18 +158,10 @@ def test_trials_that_break_fail_alone(address: str, tmp_path: Path) -> None:
     )
 
 
-def test_a_logger_that_breaks_does_not_break_the_run(address: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    logging = {"csv": str(tmp_path / "file" / "deeper"), "tensorboard": True}
-    finished = run_at_home(address, tmp_path / "runs", logging=logging)
-    assert finished.result.ending == "complete"
-    (remark,) = (each for each in finished.standing.remarks if each.topic == "logging")
-    assert remark.text.startswith("writing for csv has stopped: NotADirectoryError")
-    check_tensorboard(elastune.load_run("last", folder=tmp_path / "runs"))
-
-
 @pytest.mark.slow
-def test_it_waits_until_somebody_else_gives_the_cpus_back(address: str, tmp_path: Path) -> None:
+def test_it_waits_until_somebody_else_gives_the_cpus_back(
+    address: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     import ray  # noqa: PLC0415
 
     class Holder:
@@ -165,7 +174,7 @@ def test_it_waits_until_somebody_else_gives_the_cpus_back(address: str, tmp_path
     done: list[FinishedRun] = []
     thread = threading.Thread(target=lambda: done.append(run_at_home(address, tmp_path)))
     thread.start()
-    time.sleep(2.0)
+    wait_until(lambda: "of this Ray node, which others use" in caplog.text, "it does not say that it waits")
     assert not slots(), "it trains on CPUs that are somebody else's"
     ray.kill(holder)
     thread.join(PATIENCE_S)

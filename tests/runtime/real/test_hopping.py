@@ -30,6 +30,9 @@ from tests.runtime.real.hoppers import (
     write_data,
 )
 from tests.runtime.real.runs import our_processes, run, wait_until_gone
+from tests.views.sketching import sketched
+
+__all__ = ["sketched"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

@@ -23,6 +23,10 @@ pytestmark = [
 SEARCHES: dict[str, dict[str, Any]] = {
     "asha": {"algorithm": "asha", "trials": 9, "max_iterations": 9},
     "hyperband": {"algorithm": "hyperband", "max_iterations": 9, "min_iterations": 9},
+    "stages": {
+        "algorithm": "stages",
+        "stages": [{"trials": 7, "iterations": 2}, {"trials": 2, "iterations": 4}],
+    },
     "bohb": {"algorithm": "bohb", "max_iterations": 9},
     "pbt": {"algorithm": "pbt", "max_iterations": 40, "trials": 4},
     "random": {"algorithm": "random", "trials": 6, "max_iterations": 5},

@@ -28,6 +28,9 @@ from tests.runtime.real.runs import (
     run,
     wait_until_gone,
 )
+from tests.views.sketching import sketched
+
+__all__ = ["sketched"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

@@ -26,7 +26,14 @@ def count(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yie
         while done >= config.get("held_at", math.inf) and not Path(config["gate"]).exists():
             time.sleep(0.02)
         time.sleep(config.get("sleep", 0.0) / worker.size)
+        worker.sum(0)  # its gangs do something together
         yield {"score": config["x"] + 0.001 * done, "done": done}, lambda: {"done": done}
+
+
+def signs(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """As `count`, with the process that trained each iteration, and how many it trained since its set-up."""
+    for since, (row, save) in enumerate(count(config, worker, state), start=1):
+        yield {**row, "pid": os.getpid(), "since": since}, save
 
 
 def misbehave(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
@@ -56,6 +63,12 @@ def _do(how: str, config: Mapping[str, Any]) -> None:
             if "hangs" in config:
                 Path(config["hangs"]).touch()
             time.sleep(3600)
+
+
+def lonely(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """As `count`, and its gangs share nothing."""
+    while True:
+        yield {"score": config["x"]}, dict
 
 
 def finite(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
@@ -121,3 +134,54 @@ def linear(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yi
             worker.backward((wrapped(x) - 1.0).square().sum())
             optimizer.step()
         yield {"score": float(model.weight.sum())}, lambda: dict(model.state_dict())
+
+
+def repeating(config: Mapping[str, Any], worker: Worker) -> Iterator[dict[str, float]]:
+    """As `count`, but it cannot be saved."""
+    done = 0
+    while True:
+        done += 1
+        time.sleep(config.get("sleep", 0.0) / worker.size)
+        worker.sum(0)  # its gangs do something together
+        yield {"score": config["x"] + 0.001 * done, "done": done}
+
+
+def forgetful(config: Mapping[str, Any]) -> Iterator[float]:
+    """Cannot be saved, and is not the same when it is trained again: its length and its score change."""
+    times = Path(config["times"])
+    before = times.read_text() if times.exists() else ""
+    times.write_text(f"{before}again ")
+    for _ in range(int(config["length"]) if before else 9):
+        yield float(len(before))
+
+
+def called(config: Mapping[str, Any]) -> dict[str, float]:
+    """One call is the whole training, of `epochs` iterations."""
+    time.sleep(config["sleep"] * config["epochs"])
+    return {"score": config["x"] + 0.001 * config["epochs"], "pid": os.getpid()}
+
+
+def cross_validated(
+    config: Mapping[str, Any], worker: Worker, state: State | None
+) -> Iterator[dict[str, float]]:
+    """A black box: one iteration, and no model to save."""
+    from sklearn.datasets import load_iris  # noqa: PLC0415
+    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415
+    from sklearn.model_selection import cross_val_score  # noqa: PLC0415
+
+    x, y = load_iris(return_X_y=True)
+    model = RandomForestClassifier(n_estimators=config["trees"], max_depth=config["depth"], random_state=0)
+    yield {"acc": cross_val_score(model, x, y, cv=3).mean()}
+
+
+def breaks_in_the_second(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    done = state["done"] if state else 0
+    while True:
+        done += 1
+        if done == 2:
+            raise ZeroDivisionError("no batches in epoch 2")
+        yield {"score": config["x"]}, lambda: {"done": done}
+
+
+for _each in (count, repeating, signs):
+    _each.__dict__["most_slots"] = 64  # gangs without a check

@@ -163,7 +163,7 @@ def _smaller(case: Case, plan: Plan) -> list[Plan]:
         smaller = [key for key in sizes if key < size(used, stage.allocation.slots)]
         if smaller:
             allocation = sizes[max(smaller)]
-            held = stage.nodes_held if by_function else allocation.nodes
+            held = max(stage.nodes_held, allocation.nodes) if by_function else allocation.nodes
             step = StagePlan(allocation=allocation, nodes_held=held)
             plans.append(replace(plan, stages=(*plan.stages[:i], step, *plan.stages[i + 1 :])))
     return plans

@@ -1,6 +1,7 @@
 """`exact`: the cheapest plan for a deadline, or the fastest for a budget, with what is proven about it.
 
-*Constant latencies*: the frontier of `labels.py` is exact and its best point within the limits is optimal.
+*Constant latencies*: the frontier of `labels.py` is exact and its best point within the limits is optimal. If
+labels had to be rounded it may not be, and is improved by local search, beside the plan of greedy.
 
 *Random latencies*: a limit has to hold at a confidence, which is not a sum over stages. With mean m and
 variance v of the limited quantity the limit L holds if `m + z sqrt(v) <= L`, nearly (a sum of independent
@@ -26,7 +27,7 @@ from scipy.special import ndtri
 from elastune.model.billing import bills_nodes
 from elastune.model.distributions import Array
 from elastune.model.limits import ROUNDING, Objective, quantile
-from elastune.planning.planners.baselines import naive_elastic_plans, static_plans
+from elastune.planning.planners.baselines import naive_elastic_plans, plan_greedy, static_plans
 from elastune.planning.planners.labels import Bounds, Frontier, find_frontier
 from elastune.planning.planners.lower_bound import lower_bound
 from elastune.planning.planners.network import Network, Weights, build_network, mean
@@ -37,6 +38,9 @@ MAX_SWEEPS = 4
 # How far beyond the limit, by the normal approximation, a plan is still tried on the samples.
 SLACK = 0.03
 MAX_TRIED = 2_000
+# Candidates that are tried on samples need not tell such small differences in cost apart.
+ROUNDED = 2e-4
+COARSE = 2e-3
 MAX_ROUNDS = 6
 
 
@@ -76,7 +80,8 @@ def plan_exact(case: Case) -> Solution | None:
     if not all(case.options):
         return None
     if case.evaluator.workload.is_deterministic:
-        return _plan_certain(case)
+        rounded = _plan_certain(case)
+        return rounded if rounded is None or rounded.optimal else _improved(case, rounded)
     solution = _plan_uncertain(case)
     if solution is None:
         return None
@@ -113,7 +118,7 @@ def _plan_certain(case: Case) -> Solution | None:
         bounds = Bounds(
             time=limits.time if by_cost else min(value, limits.time),
             cost=min(value, limits.cost) if by_cost else limits.cost,
-            usd_per_s=_slope(frontier),
+            usd_per_s=frontier.slope,
         )
     among_all = build_network(case)
     best = _best_certain(case, among_all, find_frontier(among_all, bounds))
@@ -125,19 +130,19 @@ def _plan_certain(case: Case) -> Solution | None:
     return replace(best, lower_bound=_bound_without_minimum(case, network, limits))
 
 
+def _improved(case: Case, rounded: Solution) -> Solution:
+    """Labels that were rounded lose cheap plans, which greedy may find."""
+    found = [local_search(case, each) for each in (rounded, plan_greedy(case)) if each is not None]
+    best = min(found, key=lambda solution: case.value(solution.outcome))
+    return replace(best, lower_bound=rounded.lower_bound)
+
+
 def _bound_without_minimum(case: Case, network: Network, limits: Bounds) -> float | None:
     """A lower bound: a minimum charge only adds cost, and without one the search is easy."""
     frontier = find_frontier(replace(network, minimum_charge_s=0.0), limits)
     if frontier.cost_factor > 1.0 or not len(frontier):
         return None
     return float((frontier.cost if case.objective is Objective.COST else frontier.time).min())
-
-
-def _slope(frontier: Frontier) -> float:
-    """Dollars that a second is worth near the slow end of a frontier."""
-    last, first = len(frontier) - 1, max(0, len(frontier) - 9)
-    seconds = float(frontier.time[last] - frontier.time[first])
-    return float(frontier.cost[first] - frontier.cost[last]) / seconds if seconds > 0 else 0.0
 
 
 def _best_certain(case: Case, network: Network, frontier: Frontier) -> Solution | None:
@@ -176,7 +181,9 @@ def _last_resorts(case: Case) -> Iterator[Plan]:
     """Plans for limits too tight for the frontiers of means: the best by stage quantiles."""
     for level in (case.limits.confidence, case.limits.confidence ** (1 / len(case.options))):
         weigh = functools.partial(quantile, probability=level)
-        weights = Weights(time=weigh) if case.objective is Objective.COST else Weights(billed=weigh)
+        by_cost = case.objective is Objective.COST
+        weights = Weights(time=weigh) if by_cost else Weights(billed=weigh)
+        weights = replace(weights, limited=Objective.TIME if by_cost else Objective.COST)
         frontier = find_frontier(build_network(case, replace(weights, every_count=False)))
         yield from (_to_plan(case, frontier, index) for index in range(min(len(frontier), MAX_TRIED)))
     yield from static_plans(case).plans
@@ -191,17 +198,24 @@ def _candidate_fronts(case: Case) -> Iterator[tuple[Frontier, list[int]]]:
     spread = skew = 0.0
     for _ in range(MAX_ROUNDS):
         margin = z / (2 * spread) if spread else 0.0
-        frontier = find_frontier(_risky_network(case, margin))
-        limited, wanted = (frontier.time, frontier.cost) if cost_first else (frontier.cost, frontier.time)
-        order = [int(i) for i in np.argsort(wanted, kind="stable")]
+        network = _risky_network(case, margin)
         if limit is None:
-            yield frontier, order
+            frontier = find_frontier(network, rounding=ROUNDED)
+            wanted = frontier.cost if cost_first else frontier.time
+            yield frontier, [int(i) for i in np.argsort(wanted, kind="stable")]
             return
         allowed = limit - z * spread / 2 + skew
+        most = max(allowed, 0.0) + SLACK * limit
+        bounds = Bounds(time=most) if cost_first else Bounds(cost=most)
+        frontier = find_frontier(network, bounds, rounding=ROUNDED)
+        if not len(frontier):  # nothing is that good: what comes nearest?
+            frontier = find_frontier(network, rounding=COARSE)
+        limited, wanted = (frontier.time, frontier.cost) if cost_first else (frontier.cost, frontier.time)
+        order = [int(i) for i in np.argsort(wanted, kind="stable")]
         yield frontier, [i for i in order if limited[i] <= allowed + SLACK * limit]
         typical = next((i for i in order if limited[i] <= allowed), int(np.argmin(limited)))
         outcome = case.preview.evaluate(_to_plan(case, frontier, typical))
-        samples = outcome.jct_s if cost_first else outcome.cost_usd
+        samples = outcome.limited.jct_s if cost_first else outcome.limited.cost_usd
         found = float(samples.std())
         # The limit moves by the difference between the quantile and that of a normal distribution.
         skew = float(samples.mean()) + z * found - quantile(samples, case.limits.confidence)
@@ -217,8 +231,8 @@ def _risky_network(case: Case, margin: float) -> Network:
         return mean(samples) + margin * float(samples.var())
 
     if case.objective is Objective.COST:
-        return build_network(case, Weights(time=risky, every_count=False))
-    return build_network(case, Weights(cost_variance_price=margin, every_count=False))
+        return build_network(case, Weights(time=risky, every_count=False, limited=Objective.TIME))
+    return build_network(case, Weights(cost_variance_price=margin, every_count=False, limited=Objective.COST))
 
 
 def _bounds(case: Case) -> Bounds:
@@ -231,7 +245,7 @@ def _bounds(case: Case) -> Bounds:
 
 def _to_plan(case: Case, frontier: Frontier, index: int) -> Plan:
     path = frontier.path(index)
-    allocations = [options[step.option].allocation for options, step in zip(case.options, path, strict=True)]
+    allocations = [case.option(stage, step.option).allocation for stage, step in enumerate(path)]
     held = [step.nodes_held for step in path]
     cluster = case.evaluator.workload.cluster
     if not bills_nodes(cluster) and not cluster.fixed:

@@ -4,6 +4,9 @@ A label is one way to reach a stage with a number of nodes held. Labels that ano
 and cost are dropped; what is left after the last stage is the whole cost-time frontier. The labels of a stage
 are columns, extended and pruned together.
 
+**Gangs.** If all trials have a gang of the same size, the next stage can go on with them and save their
+start-up. So a label also has the size of its gangs, and is dropped only for one of the same size.
+
 **Young nodes.** A node released before its minimum charge is paid costs the rest. It is charged in full at
 launch and its first seconds are then free, so a label also carries, oldest first, how many nodes of which
 age still have free seconds. Two consequences: a label is dropped only if another one is cheaper even if
@@ -18,6 +21,7 @@ are ignored, too, and the factor is infinite.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -66,6 +70,7 @@ class _Labels:
     time: Array
     cost: Array
     held: IntArray
+    gang: IntArray
     young: IntArray
     free_s: Array
     parent: IntArray
@@ -97,6 +102,15 @@ class Frontier:
     def __len__(self) -> int:
         return self.time.size
 
+    @property
+    def slope(self) -> float:
+        """Dollars that a second is worth near the slow end."""
+        if not len(self):
+            return 0.0
+        last, first = len(self) - 1, max(0, len(self) - 9)
+        seconds = float(self.time[last] - self.time[first])
+        return float(self.cost[first] - self.cost[last]) / seconds if seconds > 0 else 0.0
+
     def path(self, index: int) -> tuple[LabelStep, ...]:
         steps: list[LabelStep] = []
         at = index
@@ -107,14 +121,17 @@ class Frontier:
         return tuple(reversed(steps))
 
 
-def find_frontier(network: Network, bounds: Bounds | None = None) -> Frontier:
-    """All undominated paths within the bounds; exact unless that takes more than `MAX_LABELS` labels."""
-    epsilon = 0.0
+def find_frontier(network: Network, bounds: Bounds | None = None, *, rounding: float = 0.0) -> Frontier:
+    """All undominated paths within the bounds; exact unless that takes more than `MAX_LABELS` labels.
+
+    `rounding`: costs within this ratio are the same, stage by stage, which is faster.
+    """
+    epsilon = rounding
     while True:
         frontier = _find(network, bounds or Bounds(), epsilon)
         if frontier is not None:
             return frontier
-        epsilon = epsilon * 10 if epsilon else 1e-3
+        epsilon = max(1e-3, epsilon * 10)
 
 
 def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
@@ -127,11 +144,11 @@ def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
         last = i + 1 == len(network.stages)
         # The coarsest rounding also ignores the value of free seconds; nothing is proven then.
         value = labels.cost if last or epsilon >= COARSEST else labels.value(network.node_usd_per_s)
-        held = np.zeros_like(labels.held) if last else labels.held
+        held, gang = (np.zeros_like(each) if last else each for each in (labels.held, labels.gang))
         if len(labels) > MAX_EXTENDED and epsilon < COARSEST:
             return None
-        kept = _undominated((labels.time, labels.cost, value, held), network.waiting_usd_per_node, epsilon)
-        labels = labels.take(kept)
+        columns = (labels.time, labels.cost, value, held)
+        labels = labels.take(_undominated(columns, gang, network.waiting_usd_per_node, epsilon))
         if len(labels) > MAX_LABELS and epsilon < COARSEST:
             return None
         trail.append((labels.parent, labels.choice, labels.held))
@@ -180,6 +197,7 @@ def _start(network: Network) -> _Labels:
         time=np.zeros(1),
         cost=np.array([network.node_usd_per_s * float((free_s * counts[::-1]).sum())]),
         held=np.array([len(network.node_ages_s)]),
+        gang=np.array([network.slots_now]),
         young=counts[::-1][None, :].astype(np.int64),
         free_s=free_s[None, :],
         parent=np.zeros(1, dtype=np.int64),
@@ -206,6 +224,11 @@ def _transitions(
     """Labels, the nodes with which they go on, and their choice."""
     count = steps.held.size
     chosen, choice = np.repeat(np.arange(len(labels)), count), np.tile(np.arange(count), len(labels))
+    if steps.needs.any():
+        fits = steps.keeps_gangs(
+            steps.needs[choice], labels.gang[chosen], labels.held[chosen], steps.held[choice]
+        )
+        chosen, choice = chosen[fits], choice[fits]
     target = steps.held[choice]
     if not network.bills_nodes:
         # Idle nodes are free and never released: to hold fewer than before is the same as to stay.
@@ -214,9 +237,12 @@ def _transitions(
         target = np.minimum(np.maximum(labels.held[chosen], target), network.max_nodes)
     yield chosen, target, choice
     if network.bills_nodes:
-        for holding in _holds(labels):
-            choice_of = steps.fastest_within(holding)
+        for holding, kind in itertools.product(_holds(labels), steps.kinds):
+            choice_of = steps.within(kind, holding)
             allowed = (choice_of >= 0) & (holding <= network.max_nodes)
+            if kind.needs:
+                needs = np.full_like(labels.gang, kind.needs)
+                allowed &= steps.keeps_gangs(needs, labels.gang, labels.held, holding)
             some = np.flatnonzero(allowed & ~np.isin(holding, steps.held))
             yield some, holding[some], choice_of[some]
 
@@ -251,6 +277,7 @@ def _step(
         time=before.time + steps.time[choice] + network.scale_time[new],
         cost=before.cost + cost + steps.cost_at(choice, target) + network.scale_cost[new],
         held=target,
+        gang=steps.gang[choice],
         young=np.column_stack([young, launched]),
         free_s=np.column_stack([free_s, launched_free_s]),
         parent=chosen,
@@ -282,9 +309,26 @@ def _rounded(usd: Array, epsilon: float) -> Array:
 
 
 def _undominated(
+    labels: tuple[Array, Array, Array, IntArray], gang: IntArray, waiting_usd_per_node: float, epsilon: float
+) -> IntArray:
+    """Indices of the labels (time, cost, value, held) that no other one with the same gangs replaces.
+
+    Labels with gangs can do all that those without can.
+    """
+    kept = []
+    for size in np.unique(gang):
+        some = np.flatnonzero(gang == size) if size else np.arange(gang.size)
+        time, cost, value, held = labels
+        part = (time[some], cost[some], value[some], held[some])
+        survivors = some[_undominated_alike(part, waiting_usd_per_node, epsilon)]
+        kept.append(survivors[gang[survivors] == size])
+    return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+
+
+def _undominated_alike(
     labels: tuple[Array, Array, Array, IntArray], waiting_usd_per_node: float, epsilon: float
 ) -> IntArray:
-    """Indices of the labels (time, cost, value, held) that no other one replaces.
+    """The same without regard to gangs.
 
     The value of a label is its cost if its free seconds were worth their full price. A label with more nodes
     can release them for free, so it replaces one with fewer; unless more are launched next, when the surplus
@@ -304,9 +348,16 @@ def _undominated(
         alone = before > own_value[group] + _ROUNDING * np.abs(own_value[group])
         survivors = group[alone & (richer > value[group] + _ROUNDING * np.abs(value[group]))]
         kept.append(survivors)
-        merged = np.concatenate([richer_time, time[survivors]])
-        by_time = np.argsort(merged, kind="stable")
         waiting = cost[survivors] + waiting_usd_per_node * held[survivors]
-        richer_time = merged[by_time]
-        richer_cost = np.minimum.accumulate(np.concatenate([richer_cost, waiting])[by_time])
+        richer_time, richer_cost = _staircase(
+            np.concatenate([richer_time, time[survivors]]), np.concatenate([richer_cost, waiting])
+        )
     return np.concatenate(kept)
+
+
+def _staircase(time: Array, cost: Array) -> tuple[Array, Array]:
+    """The points that are cheaper than all faster ones, fastest first."""
+    order = np.argsort(time, kind="stable")
+    least = np.minimum.accumulate(cost[order])
+    steps = np.concatenate([[0], 1 + np.flatnonzero(least[1:] < least[:-1])])
+    return time[order][steps], least[steps]

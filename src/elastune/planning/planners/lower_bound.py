@@ -17,17 +17,25 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from elastune.model.distributions import Array, is_constant
 from elastune.model.limits import Objective, Outcome, quantile
 from elastune.planning.planners.labels import Bounds, find_frontier
-from elastune.planning.planners.network import IntArray, Samples, Weights, build_network, mean
-from elastune.planning.problem import Case, StageOption
+from elastune.planning.planners.network import IntArray, Weights, build_network, mean
+from elastune.planning.problem import Case
+from elastune.planning.stage_options import StageRuns, lower_options
 
 # The m unlucky samples, as multiples of the (1 - c) S that may break the limit.
-_UNLUCKY = (2, 4, 8)
+_UNLUCKY = (4,)
+_FEW_STAGES = 5
+# Of costs, stage by stage: the bound is lower by as much, and found sooner.
+_ROUNDING = 1e-3
+_ROUGH = 5e-3
+# On larger clusters minimum charges are left out of the bound.
+_FEW_NODES = 64
 
 
 def lower_bound(case: Case, found: Outcome) -> float:
@@ -37,25 +45,32 @@ def lower_bound(case: Case, found: Outcome) -> float:
     """
     deadline_matters = case.objective is Objective.COST
     limit = case.limits.deadline_s if deadline_matters else case.limits.budget_usd
-    seconds = _lower_seconds(case)
     value = case.value(found)[0]
+    case = _lower_case(case)
     if limit is None:
-        return min(value, _best(case, Weights(seconds=seconds, boots_like_one=True), math.inf, value))
-    samples = found.jct_s if deadline_matters else found.cost_usd
-    bounds = [_best(case, _quantiles(case, seconds), limit, value)]
+        return min(value, _best(case, Weights(boots_like_one=True), math.inf, value))
+    samples = found.limited.jct_s if deadline_matters else found.limited.cost_usd
+    # Each of the two is the better one in its range; the second one is tried for several counts.
+    few_stages = len(case.options) <= _FEW_STAGES
+    bounds = [_best(case, _quantiles(case), limit, value)] if few_stages else []
     breaking = math.floor((1 - case.limits.confidence) * samples.size * (1 + 1e-12))
     worst = np.argsort(samples, kind="stable")[::-1]
     counts = {min(factor * max(1, breaking), samples.size) for factor in _UNLUCKY}
-    for count in sorted(counts | {samples.size}):
-        weights = _unlucky(case, seconds, worst[:count], count - breaking)
+    for count in sorted(counts):
+        weights = _unlucky(case, worst[:count], count - breaking)
         bounds.append(_best(case, weights, limit, value))
     return min(value, max(bounds))
 
 
 def _best(case: Case, weights: Weights, limit: float, value: float) -> float:
-    network = build_network(case, weights)
+    network = build_network(case, replace(weights, every_count=case.max_nodes <= _FEW_NODES))
+    if not network.has_all_levels:  # a minimum charge only adds cost, and without one all levels are there
+        network = replace(network, minimum_charge_s=0.0, has_all_levels=True)
     if case.objective is Objective.COST:
-        frontier = find_frontier(network, Bounds(time=limit, cost=value))
+        bounds = Bounds(time=limit, cost=value)
+        if limit < math.inf:  # what a second is worth, roughly, prunes most of the labels of a finer search
+            bounds = replace(bounds, usd_per_s=find_frontier(network, bounds, rounding=_ROUGH).slope)
+        frontier = find_frontier(network, bounds, rounding=_ROUNDING)
         bound = float(frontier.cost.min(initial=value)) / frontier.cost_factor
         return bound if network.has_all_levels else 0.0
     frontier = find_frontier(network, Bounds(time=value, cost=limit))
@@ -63,22 +78,22 @@ def _best(case: Case, weights: Weights, limit: float, value: float) -> float:
     return float(frontier.time.min(initial=value)) if exact else 0.0
 
 
-def _quantiles(case: Case, seconds: Samples) -> Weights:
+def _quantiles(case: Case) -> Weights:
     cluster, stages = case.evaluator.workload.cluster, len(case.options)
     parts = stages * (1 + sum(not is_constant(latency) for latency in (cluster.queue, cluster.init)))
     level = 1 - (1 - case.limits.confidence) ** (1 / parts)
     if case.objective is Objective.COST:
         weigh = functools.partial(quantile, probability=level)
-        return Weights(time=weigh, seconds=seconds, boots_like_one=True)
+        return Weights(time=weigh, boots_like_one=True, limited=Objective.TIME)
 
     # A minimum charge includes a part of the cost of a node's time; above the mean it could count twice.
     def capped(samples: Array) -> float:
         return min(mean(samples), quantile(samples, level))
 
-    return Weights(billed=capped, seconds=seconds, boots_like_one=True)
+    return Weights(billed=capped, boots_like_one=True, limited=Objective.COST)
 
 
-def _unlucky(case: Case, seconds: Samples, unlucky: IntArray, keeping: int) -> Weights:
+def _unlucky(case: Case, unlucky: IntArray, keeping: int) -> Weights:
     share = keeping / unlucky.size
 
     def smallest(samples: Array) -> float:
@@ -89,12 +104,12 @@ def _unlucky(case: Case, seconds: Samples, unlucky: IntArray, keeping: int) -> W
         return _mean_of_smallest(law, math.floor(share * law.size))
 
     if case.objective is Objective.COST:
-        return Weights(time=smallest, boot=boot, seconds=seconds, boots_like_one=True)
+        return Weights(time=smallest, boot=boot, boots_like_one=True, limited=Objective.TIME)
 
     def capped(samples: Array) -> float:
         return min(mean(samples), smallest(samples))
 
-    return Weights(billed=capped, boot=boot, seconds=seconds, boots_like_one=True)
+    return Weights(billed=capped, boot=boot, boots_like_one=True, limited=Objective.COST)
 
 
 def _mean_of_smallest(samples: Array, count: int) -> float:
@@ -103,18 +118,9 @@ def _mean_of_smallest(samples: Array, count: int) -> float:
     return mean(np.partition(samples, count)[:count]) if count else 0.0
 
 
-def _lower_seconds(case: Case) -> Samples:
-    """Lower bounds by sample: a queue ends no sooner than its mean load or its longest trial."""
-    evaluator = case.evaluator
-
-    @functools.cache
-    def seconds(stage: int, option: StageOption) -> Array:
-        use = option.allocation
-        hops = evaluator.workload.hopping is not None
-        if hops or use.gangs == evaluator.workload.stages[stage].trials:
-            return option.seconds
-        longest = evaluator.longest_trial_s(stage, use.slots_per_trial)
-        load = evaluator.busy_slot_s(stage, use) / use.slots
-        return np.asarray(np.maximum(load, longest) + evaluator.draws.sync_s(stage))
-
-    return seconds
+def _lower_case(case: Case) -> Case:
+    """The same with options that no division beats, in time or money, on any sample."""
+    stages = range(len(case.options))
+    options = tuple(lower_options(StageRuns(case.evaluator, stage), case.gang_sizes) for stage in stages)
+    lower = replace(case, options=options, all_at_once=((),) * len(options))
+    return lower.within(case.max_nodes)

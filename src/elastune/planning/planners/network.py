@@ -17,20 +17,25 @@ charges of young nodes are left out, which can only make it smaller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from elastune.model.billing import bills_nodes, ingress_usd, node_rate, unused_s
 from elastune.model.distributions import Array, Distribution, is_constant
-from elastune.planning.problem import Case, StageOption
+from elastune.model.limits import Objective
+from elastune.placement.staying import nodes_to_stay
+from elastune.planning.problem import Case
+from elastune.planning.stage_options import StageOption
 
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 Weigh = Callable[[Array], float]
 """Turns samples of a latency or a cost into the number that is summed along a path; scales with them."""
-Samples = Callable[[int, StageOption], Array]
 
 # Probabilities at which the law of the slowest node's INIT is tabulated.
 _GRID = (np.arange(512) + 0.5) / 512
@@ -38,6 +43,15 @@ _GRID = (np.arange(512) + 0.5) / 512
 
 def mean(samples: Array) -> float:
     return float(samples.mean())
+
+
+class StepKind(NamedTuple):
+    """Rows of a kind differ only in the nodes held; a number between two of them uses the row below it."""
+
+    needs: int
+    """Only labels whose gangs have so many slots, and these go on; 0: any label, and gangs start anew."""
+    size: int
+    """The slots of a gang; 0: whichever is fastest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +65,25 @@ class StageSteps:
     time: Array
     cost: Array  # beyond the cost of the nodes' time
     cost_per_node: Array  # the same for every node held
+    needs: IntArray
+    gang: IntArray  # slots of the gangs that the next stage may keep; 0: none
+    kinds: Mapping[StepKind, IntArray]
+    """The rows of each kind, by nodes held."""
+    trials: int
+
+    def keeps_gangs(self, needs: IntArray, gang: IntArray, before: IntArray, held: IntArray) -> BoolArray:
+        """Where rows that need gangs find them, and the nodes held suffice for all of them to stay."""
+        fits: BoolArray = (needs == 0) | ((needs == gang) & (held >= nodes_to_stay(self.trials, before)))
+        return fits
 
     def cost_at(self, choice: IntArray, held: IntArray) -> Array:
         return self.cost[choice] + self.cost_per_node[choice] * held
 
-    def fastest_within(self, nodes: IntArray) -> IntArray:
-        """The choice to run on `nodes` nodes billed by instance, -1 if the stage does not fit."""
-        return np.searchsorted(self.held, nodes, side="right") - 1
+    def within(self, kind: StepKind, nodes: IntArray) -> IntArray:
+        """The row of a kind to run on `nodes` nodes billed by instance, -1 if there is none."""
+        rows = self.kinds[kind]
+        at = np.searchsorted(self.held[rows], nodes, side="right") - 1
+        return np.where(at >= 0, rows[at], -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +98,7 @@ class Network:
     node_usd_per_s: float
     minimum_charge_s: float
     node_ages_s: tuple[float, ...]
+    slots_now: int
     max_nodes: int
     has_all_levels: bool
     """Whether an optimal path is certainly among these, if all latencies are constant."""
@@ -91,7 +118,6 @@ class Weights:
     """What is summed along a path; means by default."""
 
     time: Weigh = mean  # of the seconds of a stage, and of provisioning unless `boot` is set
-    seconds: Samples | None = None  # replaces the samples of a stage, for example by a lower bound
     billed: Weigh = mean  # of the seconds and dollars that are billed; nodes still age by the mean
     boot: Weigh | None = None  # of the seconds of provisioning, both as time and as billed
     cost_variance_price: float = 0.0  # dollars added per squared dollar of a stage's variance
@@ -99,6 +125,8 @@ class Weights:
     """Use all node counts if a minimum charge requires it; expensive, and needed only for proofs."""
     boots_like_one: bool = False
     """Any number of nodes boots like a single one: a lower bound, and the same for all plans."""
+    limited: Objective | None = None
+    """What has to keep a limit, and so is weighed in the worst case of who survives; the rest on average."""
 
 
 # With more node counts than this not all are used where a minimum charge breaks the rule about levels.
@@ -131,6 +159,7 @@ def build_network(case: Case, weights: Weights | None = None) -> Network:
         node_usd_per_s=node_rate(cluster),
         minimum_charge_s=cluster.minimum_charge_s,
         node_ages_s=workload.node_ages_s,
+        slots_now=workload.slots_now,
         max_nodes=case.max_nodes,
         has_all_levels=has_all_levels,
     )
@@ -138,14 +167,18 @@ def build_network(case: Case, weights: Weights | None = None) -> Network:
 
 def _levels(case: Case, most_counts: int) -> tuple[list[list[int]], bool]:
     """Node counts worth holding, stage by stage, and whether none is missing."""
-    cluster = case.evaluator.workload.cluster
+    workload = case.evaluator.workload
+    cluster = workload.cluster
     if cluster.fixed:
         return [[case.max_nodes] for _ in case.options], True
     needed: set[int] = set()
     levels: list[list[int]] = []
     every_count, complete = False, True
-    for options in reversed(case.options):
-        needed |= {option.allocation.nodes for option in options}
+    for stage in reversed(range(len(case.options))):
+        options = case.options[stage]
+        needed |= {option.allocation.nodes for option in (*options, *case.all_at_once[stage])}
+        if _kept_sizes(case, stage) and (trials := workload.stages[stage].trials) <= case.max_nodes:
+            needed.add(trials)  # where gangs are kept, no more nodes than trials need be held
         follow_up = every_count and max(needed, default=0) <= most_counts
         complete &= follow_up or not every_count
         levels.append(list(range(1, max(needed) + 1)) if follow_up else sorted(needed))
@@ -154,41 +187,96 @@ def _levels(case: Case, most_counts: int) -> tuple[list[list[int]], bool]:
     return levels[::-1], complete
 
 
+def _kept_sizes(case: Case, stage: int) -> set[int]:
+    """The gang sizes that the stage before may hand on."""
+    workload = case.evaluator.workload
+    if not stage:
+        return {workload.slots_now} - {0}
+    falls = workload.stages[stage].trials <= workload.stages[stage - 1].trials
+    return {option.gang for option in case.all_at_once[stage - 1]} if falls else set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An option of a stage from a number of nodes on; `index` is that of `Case.option`."""
+
+    index: int
+    option: StageOption
+    least_nodes: int
+    kind: StepKind
+
+
+def _choices_of(case: Case, stage: int) -> Iterator[_Choice]:
+    """All choices of a stage; of one kind, those with more nodes are faster."""
+    by_instance = bills_nodes(case.evaluator.workload.cluster)
+    for index, option in enumerate(case.options[stage]):
+        nodes, slots = option.allocation.nodes, option.allocation.slots_per_trial
+        yield _Choice(index, option, nodes, StepKind(0, 0 if by_instance else slots))
+    kept_sizes = _kept_sizes(case, stage)
+    for index, option in enumerate(case.all_at_once[stage], len(case.options[stage])):
+        nodes = option.allocation.nodes
+        yield _Choice(index, option, nodes, StepKind(0, option.gang))
+        if option.kept is not None and option.gang in kept_sizes:
+            yield _Choice(index, option.kept, nodes, StepKind(option.gang, option.gang))
+
+
 def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> StageSteps:
     cluster = case.evaluator.workload.cluster
     by_instance, rate = bills_nodes(cluster), node_rate(cluster)
-    options = case.options[stage]
-    weighed = [_weigh(stage, option, weights) for option in options]
+    by_kind: dict[StepKind, list[_Choice]] = defaultdict(list)
+    for choice in _choices_of(case, stage):
+        by_kind[choice.kind].append(choice)
     rows = []
-    for held in levels:
-        fitting = [index for index, option in enumerate(options) if option.allocation.nodes <= held]
-        if by_instance:  # nodes are paid, so the fastest is the cheapest; options get faster with nodes
-            fitting = fitting[-1:]
-        for index in fitting:
-            seconds, duration_s, time = weighed[index]
-            usd = rate * held * seconds if by_instance else options[index].function_usd
-            risk = weights.cost_variance_price * float(usd.var())
-            cost = risk if by_instance else risk + weights.billed(usd)
-            surcharge = rate * (weights.billed(seconds) - duration_s)
-            nodes = options[index].allocation.nodes
-            rows.append((held, index, nodes, duration_s, time, cost, surcharge))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * 7
-    held_, index_, used, duration, times, costs, surcharges = columns
+    for kind, choices in by_kind.items():
+        weighed = [_weigh(choice.option, weights) for choice in choices]
+        for held in levels:
+            # Of the choices that fit, the last is the fastest and, at the same gang size, no dearer.
+            fitting = [i for i, choice in enumerate(choices) if choice.least_nodes <= held]
+            for index in fitting[-1:]:
+                option, of = choices[index].option, weighed[index]
+                usd = rate * held * of.billed_s if by_instance else of.function_usd
+                risk = weights.cost_variance_price * float(usd.var())
+                cost = risk if by_instance else risk + weights.billed(usd)
+                surcharge = rate * (weights.billed(of.billed_s) - of.mean_s)
+                nodes, gang = option.allocation.nodes, option.gang
+                of_option = (held, choices[index].index, nodes, of.mean_s, of.time, cost, surcharge)
+                rows.append((*of_option, kind.needs, gang, kind))
+    rows.sort(key=lambda row: row[0])
+    kinds = {kind: np.array([i for i, row in enumerate(rows) if row[-1] == kind]) for kind in by_kind}
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 10
+    whole = [np.array(columns[i], dtype=np.int64) for i in (0, 1, 2, 7, 8)]
+    real = [np.array(columns[i], dtype=np.float64) for i in (3, 4, 5, 6)]
     return StageSteps(
-        held=np.array(held_, dtype=np.int64),
-        option=np.array(index_, dtype=np.int64),
-        used=np.array(used, dtype=np.int64),
-        duration_s=np.array(duration, dtype=np.float64),
-        time=np.array(times, dtype=np.float64),
-        cost=np.array(costs, dtype=np.float64),
-        cost_per_node=np.array(surcharges, dtype=np.float64),
+        held=whole[0],
+        option=whole[1],
+        used=whole[2],
+        duration_s=real[0],
+        time=real[1],
+        cost=real[2],
+        cost_per_node=real[3],
+        needs=whole[3],
+        gang=whole[4],
+        trials=case.evaluator.workload.stages[stage].trials,
+        kinds={kind: found.astype(np.int64) for kind, found in kinds.items() if found.size},
     )
 
 
-def _weigh(stage: int, option: StageOption, weights: Weights) -> tuple[Array, float, float]:
-    """Samples, mean and time of one option."""
-    seconds = weights.seconds(stage, option) if weights.seconds else option.seconds
-    return seconds, mean(seconds), weights.time(seconds)
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """One option under the weights."""
+
+    mean_s: float
+    time: float
+    billed_s: Array
+    function_usd: Array
+
+
+def _weigh(option: StageOption, weights: Weights) -> _Weighed:
+    seconds, usd = option.seconds, option.function_usd
+    timed = option.worst_seconds if weights.limited is Objective.TIME else seconds
+    if weights.limited is Objective.COST:
+        seconds, usd = option.worst_seconds, option.worst_function_usd
+    return _Weighed(mean(option.seconds), weights.time(timed), seconds, usd)
 
 
 def _slowest(latency: Distribution, nodes: int) -> Array:
@@ -240,13 +328,17 @@ def relax(network: Network, prices: StagePrices) -> Relaxation:
 
 
 def _choices(network: Network, steps: StageSteps, held: IntArray) -> tuple[IntArray, IntArray]:
-    """Nodes held next and choice (-1: none), a row for every number of nodes held before."""
+    """Nodes held next and choice (-1: none), a row for every number of nodes held before.
+
+    Gangs are kept wherever that is possible, whatever the gangs before: a lower bound.
+    """
     target = np.broadcast_to(steps.held, (held.size, steps.held.size))
     choice = np.broadcast_to(np.arange(steps.held.size), target.shape)
     if not network.bills_nodes:
         return np.minimum(np.maximum(target, held), network.max_nodes), choice
     stay = np.minimum(held, network.max_nodes)
-    return np.column_stack([target, stay]), np.column_stack([choice, steps.fastest_within(stay)])
+    staying = [steps.within(kind, stay) for kind in steps.kinds]
+    return np.column_stack([target, *[stay] * len(staying)]), np.column_stack([choice, *staying])
 
 
 def _transitions(

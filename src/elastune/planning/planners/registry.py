@@ -25,6 +25,7 @@ DEFAULT_PLANNER = "exact"
 class Planner:
     solve: Callable[[Case], Solution | None]  # the best plan that keeps the limits, or None
     plans: Callable[[Case], PlanSet]  # its plans for all trades of time against money
+    compared: bool = True  # shown where all planners are compared
     bound: Callable[[Case, Outcome], float] | None = None
     """A lower bound for plans within the limits of a case, given the outcome of one that keeps them."""
 
@@ -32,6 +33,11 @@ class Planner:
 PLANNERS: dict[str, Planner] = {
     "exact": Planner(solve=plan_exact, plans=exact_plans, bound=lower_bound),
     "greedy": Planner(solve=plan_greedy, plans=greedy_plans),
+    "greedy-fair": Planner(
+        solve=lambda case: plan_greedy(case.fairly()),
+        plans=lambda case: greedy_plans(case.fairly()),
+        compared=False,
+    ),
     "static": Planner(solve=plan_static, plans=static_plans),
     "naive-elastic": Planner(solve=plan_naive_elastic, plans=naive_elastic_plans),
 }

@@ -1,52 +1,24 @@
-"""The random numbers behind a prediction, drawn once and shared by all plans (common random numbers).
+"""The latencies of a prediction, sample by sample, the same for all plans (common random numbers).
 
 A draw belongs to a stage and a trial or node, never to a plan: compared plans use the same draws, and the
-same seed gives the same prediction. Draws come in blocks of samples, so that a stage of ten thousand trials
-does not need a gigabyte. A stage of gangs draws one sum of iterations per trial. If models hop the trials
-wait for each other after every epoch, so each epoch has draws of its own.
+same seed gives the same prediction. A stage of gangs draws one sum of iterations per trial. If models hop
+the trials wait for each other after every epoch, so each epoch has draws of its own.
 """
 
 from __future__ import annotations
 
-import enum
 import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
-from elastune.model.distributions import Array, Distribution, draw_sums, is_constant
+from elastune.model.distributions import Array, Distribution, is_constant
 from elastune.model.stages import Stage
 from elastune.planning.prediction.plan import Workload
+from elastune.planning.prediction.random_numbers import CACHED_VALUES, DrawKind, RandomNumbers, TrainDraws
+from elastune.planning.prediction.survivors import Survivors
 
-BLOCK = 512
-CACHED_VALUES = 48_000_000
-
-
-class _DrawKind(enum.IntEnum):
-    """Names the independent random streams of a stage. Numbers are part of the seed: never reuse one."""
-
-    WORK = 1
-    SPREAD = 2
-    STARTUP = 3
-    SAVE = 4
-    SYNC = 5
-    QUEUE = 6
-    INIT = 7
-
-
-@dataclass(frozen=True, slots=True)
-class TrainDraws:
-    """One block: rows are samples, columns trials (one column if it is the same for all trials)."""
-
-    work_s: Array  # seconds of training at one slot
-    overhead_s: Array  # gang start-up and save: the same at any size
-
-    def durations(self, speedup: float) -> Array:
-        return self.work_s / speedup + self.overhead_s
-
-    def duration(self, row: int, trial: int, speedup: float) -> float:
-        overhead = np.broadcast_to(self.overhead_s, self.work_s.shape)
-        return float(self.work_s[row, trial] / speedup + overhead[row, trial])
+_ALL = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,43 +42,68 @@ def epoch_spans(stage: Stage) -> tuple[tuple[range, int], ...]:
 class Draws:
     """All latencies of a workload, for `samples` samples. One sample suffices if nothing is random."""
 
-    def __init__(self, workload: Workload, *, samples: int, seed: int, stream: int = 0) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        samples: int,
+        seed: int = 0,
+        stream: int = 0,
+        survivors: Survivors = Survivors.ANY,
+        numbers: RandomNumbers | None = None,
+    ) -> None:
         self._workload = workload
-        self._entropy = (seed, stream)
+        self._survivors = survivors
         self.samples = 1 if workload.is_deterministic else samples
-        self.blocks = tuple(
-            slice(start, min(start + BLOCK, self.samples)) for start in range(0, self.samples, BLOCK)
-        )
-        self._cached: dict[tuple[int, int], TrainDraws] = {}
+        self._numbers = numbers or RandomNumbers(workload, samples=self.samples, seed=seed, stream=stream)
         self._cached_rounds: dict[tuple[int, int], tuple[RoundDraws, ...]] = {}
         self._cached_values = 0
-        self._kept: dict[tuple[_DrawKind, int, int], Array] = {}
-        self._last_spread: tuple[tuple[int, int], Array] | None = None
+        self._kept: dict[tuple[DrawKind, int, int], Array] = {}
 
-    def train(self, stage: int, block: int) -> TrainDraws:
-        """The trials of a stage, in one block of samples."""
-        key = (stage, block)
-        if key in self._cached:
-            return self._cached[key]
-        draws = self._draw_train(stage, block)
-        if self._cached_values + draws.work_s.size <= CACHED_VALUES:
-            self._cached[key] = draws
-            self._cached_values += draws.work_s.size
-        return draws
+    def if_slowest_survive(self) -> Draws | None:
+        """The same draws for the worst case; None: this is it, or it makes no difference."""
+        workload = self._workload
+        matters = workload.worst_case and workload.speeds_differ and len(workload.stages) > 1
+        if self._survivors is Survivors.SLOWEST or not matters:
+            return None
+        return Draws(workload, samples=self.samples, survivors=Survivors.SLOWEST, numbers=self._numbers)
 
-    def _draw_train(self, stage: int, block: int) -> TrainDraws:
-        profile = self._workload.profile
-        counts = np.asarray(self._workload.stages[stage].work, dtype=np.int64)
-        rng = self._rng(_DrawKind.WORK, stage, block)
-        work = draw_sums(profile.iteration, rng, counts, self._rows(block))
-        if profile.spread:
-            work = work * self._spread(stage, block)
-        startup = self._per_trial(profile.startup, _DrawKind.STARTUP, stage, block)
-        save = self._per_trial(profile.save, _DrawKind.SAVE, stage, block)
-        return TrainDraws(work, startup + save + self._transfers_s(stage))
+    def head(self, samples: int) -> Draws:
+        """The same for the first samples."""
+        return Draws(self._workload, samples=samples, survivors=self._survivors, numbers=self._numbers)
 
-    def _rows(self, block: int) -> int:
-        return self.blocks[block].stop - self.blocks[block].start
+    def rows(self, stage: int) -> int:
+        """Samples that a stage has of its own; sample s is row s modulo this."""
+        return min(self.samples, self._numbers.rows(stage))
+
+    def blocks(self, stage: int) -> tuple[slice, ...]:
+        """The rows of a stage in pieces."""
+        rows, block = self.rows(stage), self._numbers.block
+        return tuple(slice(start, min(start + block, rows)) for start in range(0, rows, block))
+
+    def place(self, stage: int, sample: int) -> tuple[int, int]:
+        """Block and row in the block of a sample."""
+        return divmod(sample % self.rows(stage), self._numbers.block)
+
+    def per_sample(self, rows: Array) -> Array:
+        """A value for every sample, from one for every row of a stage."""
+        return rows if rows.size == self.samples else np.resize(rows, self.samples)
+
+    def train(self, stage: int, block: int, rows: slice = _ALL) -> TrainDraws:
+        """The trials of a stage, in some rows of one block of samples."""
+        within = slice(*rows.indices(self._rows_in(stage, block)))
+        latencies = self._numbers.latencies(stage, block).rows(within)
+        if not self._workload.speeds_differ:
+            return latencies
+        return latencies.slowed_by(self._factors(stage, block)[within])
+
+    def _rows_in(self, stage: int, block: int) -> int:
+        return min(self._numbers.block, self.rows(stage) - block * self._numbers.block)
+
+    def _factors(self, stage: int, block: int) -> Array:
+        """How much longer each trial of a stage trains than the average."""
+        trials = self._workload.stages[stage].trials
+        return self._numbers.factors(self._survivors).at(stage, trials, self.blocks(stage)[block])
 
     def rounds(self, stage: int, block: int) -> tuple[RoundDraws, ...]:
         """The epochs of a hopping stage, in one block of samples; one for each of its spans."""
@@ -122,7 +119,7 @@ class Draws:
         return rounds
 
     def _draw_rounds(self, stage: int, block: int, epochs: range) -> RoundDraws:
-        longest, total = np.empty((2, self._rows(block), len(epochs)))
+        longest, total = np.empty((2, self._rows_in(stage, block), len(epochs)))
         work = np.zeros(len(total))
         for column, epoch in enumerate(epochs):
             draws = self.epoch(stage, epoch, block)
@@ -138,84 +135,63 @@ class Draws:
         profile = self._workload.profile
         active = np.flatnonzero(np.asarray(self._workload.stages[stage].work) > epoch)
         at = (stage, block, epoch)
-        work = self._per_visitor(profile.iteration, _DrawKind.WORK, at, active.size)
-        if profile.spread:
-            work = work * self._spread(stage, block)[:, active]
-        overhead = self._per_visitor(profile.save, _DrawKind.SAVE, at, active.size) + profile.transfer_s
+        work = self._per_visitor(profile.iteration, DrawKind.WORK, at, active.size)
+        if self._workload.speeds_differ:
+            work = work * self._factors(stage, block)[:, active]
+        overhead = self._per_visitor(profile.save, DrawKind.SAVE, at, active.size) + profile.transfer_s
         hopping = self._workload.hopping
         overhead = overhead + (hopping.visits if hopping else 1) * profile.startup.mean
         if epoch == 0:
-            overhead = overhead + self._reads_s(stage)
-        return TrainDraws(work, overhead)
+            overhead = overhead + self._workload.reads_s(stage)
+        return TrainDraws(work, overhead, np.zeros((1, 1)))
 
     def together(self, stage: int, epochs: range, block: int) -> TrainDraws:
         """The trials left at the first of the epochs: each trains to its end without a break, as a gang."""
         owed = np.asarray(self._workload.stages[stage].work)
         left = owed[owed > epochs.start]
-        work = np.zeros((self._rows(block), left.size))
+        work = np.zeros((self._rows_in(stage, block), left.size))
         for epoch in epochs:
             work[:, left > epoch] += self.epoch(stage, epoch, block).work_s
-        return TrainDraws(work, self.gang_overhead_s(stage, epochs.start, block))
+        return TrainDraws(work, self.gang_overhead_s(stage, epochs.start, block), np.zeros((1, 1)))
 
     def gang_overhead_s(self, stage: int, epoch: int, block: int) -> Array:
         """Start-up and save of the trials that train together from an epoch on."""
         profile = self._workload.profile
         trials = sum(work > epoch for work in self._workload.stages[stage].work)
         at = (stage, block, epoch)
-        startup = self._per_visitor(profile.startup, _DrawKind.STARTUP, at, trials)
-        save = self._per_visitor(profile.save, _DrawKind.SAVE, at, trials)
-        reads_s = profile.transfer_s if epoch else self._reads_s(stage)
+        startup = self._per_visitor(profile.startup, DrawKind.STARTUP, at, trials)
+        save = self._per_visitor(profile.save, DrawKind.SAVE, at, trials)
+        reads_s = profile.transfer_s if epoch else self._workload.reads_s(stage)
         overhead: Array = startup + save + profile.transfer_s + reads_s
         return overhead
 
     def _per_visitor(
-        self, latency: Distribution, kind: _DrawKind, at: tuple[int, int, int], trials: int
+        self, latency: Distribution, kind: DrawKind, at: tuple[int, int, int], trials: int
     ) -> Array:
         """Of each trial in one epoch; `at` is stage, block, epoch."""
-        shape = (self._rows(at[1]), trials)
+        shape = (self._rows_in(*at[:2]), trials)
         if is_constant(latency):
             return np.full(shape, latency.mean)
-        return latency.draw(self._rng(kind, *at), shape)
+        return latency.draw(self._numbers.rng(kind, *at), shape)
 
-    def _spread(self, stage: int, block: int) -> Array:
-        """The slowdown of each trial in the whole stage; only the last is kept, for the next epochs."""
-        key = (stage, block)
-        if self._last_spread is None or self._last_spread[0] != key:
-            shape = (self._rows(block), self._workload.stages[stage].trials)
-            factors = self._workload.profile.spread_factor.draw(self._rng(_DrawKind.SPREAD, *key), shape)
-            self._last_spread = (key, factors)
-        return self._last_spread[1]
-
-    def constant_overhead_s(self, stage: int) -> float | None:
-        """Gang start-up and save if they never vary, else None."""
+    def constant_overhead_s(self, stage: int, *, kept: bool = False) -> float | None:
+        """Gang start-up, unless gangs are `kept`, and save, if neither varies; else None."""
         profile = self._workload.profile
-        if is_constant(profile.startup) and is_constant(profile.save):
-            return profile.startup.mean + profile.save.mean + self._transfers_s(stage)
-        return None
-
-    def _transfers_s(self, stage: int) -> float:
-        """A checkpoint is written at the end and, if there is one, read at the start."""
-        return self._workload.profile.transfer_s + self._reads_s(stage)
-
-    def _reads_s(self, stage: int) -> float:
-        return self._workload.profile.transfer_s if stage > 0 or self._workload.resumes else 0.0
-
-    def _per_trial(self, latency: Distribution, kind: _DrawKind, stage: int, block: int) -> Array:
-        if is_constant(latency):
-            return np.full((1, 1), latency.mean)
-        shape = (self._rows(block), self._workload.stages[stage].trials)
-        return latency.draw(self._rng(kind, stage, block), shape)
+        if not is_constant(profile.save) or not (kept or is_constant(profile.startup)):
+            return None
+        start_s = 0.0 if kept else profile.startup.mean + self._workload.reads_s(stage)
+        return start_s + profile.save.mean + profile.transfer_s
 
     def sync_s(self, stage: int) -> Array:
-        return self._once(_DrawKind.SYNC, stage, self._workload.profile.sync)
+        return self._once(DrawKind.SYNC, stage, self._workload.profile.sync)
 
     def queue_s(self, stage: int) -> Array:
-        return self._once(_DrawKind.QUEUE, stage, self._workload.cluster.queue)
+        return self._once(DrawKind.QUEUE, stage, self._workload.cluster.queue)
 
-    def _once(self, kind: _DrawKind, stage: int, latency: Distribution) -> Array:
+    def _once(self, kind: DrawKind, stage: int, latency: Distribution) -> Array:
         key = (kind, stage, 0)
         if key not in self._kept:
-            self._kept[key] = latency.draw(self._rng(kind, stage), (self.samples,))
+            self._kept[key] = latency.draw(self._numbers.rng(kind, stage), (self.samples,))
         return self._kept[key]
 
     def slowest_init_s(self, stage: int, nodes: int) -> Array:
@@ -223,9 +199,9 @@ class Draws:
         latency = self._workload.cluster.init
         if is_constant(latency):
             return np.full(self.samples, latency.mean)
-        key = (_DrawKind.INIT, stage, nodes)
+        key = (DrawKind.INIT, stage, nodes)
         if key not in self._kept:
-            uniform = self._rng(_DrawKind.INIT, stage).random(self.samples)
+            uniform = self._numbers.rng(DrawKind.INIT, stage).random(self.samples)
             self._kept[key] = latency.quantile(uniform ** (1.0 / nodes))
         return self._kept[key]
 
@@ -238,9 +214,6 @@ class Draws:
         latency = self._workload.cluster.init
         if is_constant(latency):
             return np.full((nodes, self.samples), latency.mean)
-        uniform = self._rng(_DrawKind.INIT, stage).random((nodes, self.samples))
+        uniform = self._numbers.rng(DrawKind.INIT, stage).random((nodes, self.samples))
         descending = np.cumprod(uniform ** (1.0 / np.arange(nodes, 0, -1))[:, None], axis=0)
         return latency.quantile(np.asarray(descending, dtype=np.float64))
-
-    def _rng(self, kind: _DrawKind, stage: int, block: int = 0, *epoch: int) -> np.random.Generator:
-        return np.random.default_rng([*self._entropy, int(kind), stage, block, *epoch])

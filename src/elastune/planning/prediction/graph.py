@@ -19,7 +19,7 @@ from elastune.hopping.partitions import TrainingMode
 from elastune.model.billing import bills_nodes, charged_s, ingress_usd, node_rate, slot_rate
 from elastune.planning.prediction.draws import Draws
 from elastune.planning.prediction.hopping import EpochRule, epoch_rules
-from elastune.planning.prediction.plan import Plan, StagePlan, Workload
+from elastune.planning.prediction.plan import Plan, StagePlan, Workload, kept_stages
 from elastune.planning.prediction.tasks import (
     BusiestWorker,
     Hop,
@@ -49,13 +49,13 @@ def build_dag(workload: Workload, plan: Plan) -> tuple[Task, ...]:
         return tuple(range(first, len(tasks)))
 
     held = len(workload.node_ages_s)
-    for i, (_, planned) in enumerate(zip(workload.stages, plan.stages, strict=True)):
+    for i, (kept, planned) in enumerate(zip(kept_stages(workload, plan), plan.stages, strict=True)):
         new = planned.nodes_held - held
         if new > 0:
             frontier = extend([Scale(stage=i, after=frontier, nodes=new)])
             frontier = extend([InitInstance(stage=i, after=frontier, node=n, of=new) for n in range(new)])
         if workload.hopping is None:
-            frontier = extend(_train_gangs(workload, i, planned, frontier))
+            frontier = extend(_train_gangs(workload, i, planned, frontier, kept=kept))
         else:
             frontier = _extend_by_epochs(extend, (workload, i), planned, frontier)
         frontier = extend([Sync(stage=i, after=frontier)])
@@ -64,13 +64,18 @@ def build_dag(workload: Workload, plan: Plan) -> tuple[Task, ...]:
 
 
 def _train_gangs(
-    workload: Workload, stage: int, planned: StagePlan, after: tuple[int, ...]
+    workload: Workload, stage: int, planned: StagePlan, after: tuple[int, ...], *, kept: bool
 ) -> list[TrainTask]:
     use = planned.allocation
-    speedup = workload.profile.speedup.at(use.slots_per_trial)
     return [
         TrainTask(
-            stage=stage, after=after, trial=trial, slots=use.slots_per_trial, gangs=use.gangs, speedup=speedup
+            stage=stage,
+            after=after,
+            trial=trial,
+            slots=use.slots_per_trial,
+            gangs=use.gangs,
+            speedup=workload.profile.speedup.at(use.slots_per_trial),
+            kept=kept,
         )
         for trial in range(workload.stages[stage].trials)
     ]

@@ -64,8 +64,8 @@ def hop_through(draws: Draws, stage: int, block: int, rules: tuple[EpochRule, ..
     """Seconds and busy slot-seconds of a stage, per sample of a block."""
     # Hopping, a worker without a model is idle; together, all are busy all the time.
     spans = draws.rounds(stage, block)
-    samples = draws.blocks[block].stop - draws.blocks[block].start
-    seconds, busy = np.zeros((2, samples))
+    span = draws.blocks(stage)[block]
+    seconds, busy = np.zeros((2, span.stop - span.start))
     for index, rule in enumerate(rules):
         if rule.manner is TrainingMode.HOPPING:
             seconds += rule.hopping_s(spans[index])

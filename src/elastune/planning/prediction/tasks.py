@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from elastune.planning.prediction.draws import BLOCK, Draws
+from elastune.planning.prediction.draws import Draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +54,22 @@ class InitInstance(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainTask(Task):
-    """One trial: gang start-up, iterations, save. It waits for one of the stage's `gangs` gangs."""
+    """One trial: gang start-up, iterations, save. It waits for one of the stage's `gangs` gangs.
+
+    `kept`: it goes on in the gang of the stage before, without a start-up.
+    """
 
     trial: int
     slots: int
     gangs: int
     speedup: float
+    kept: bool = False
     text: ClassVar[str] = "TRAIN trial {0.trial} on {0.slots}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
-        block, row = divmod(sample, BLOCK)
-        return draws.train(self.stage, block).duration(row, self.trial, self.speedup)
+        block, row = draws.place(self.stage, sample)
+        alone = draws.train(self.stage, block, slice(row, row + 1))
+        return alone.duration(0, self.trial, self.speedup, kept=self.kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +84,7 @@ class Hop(Task):
     text: ClassVar[str] = "HOP trial {0.trial} through epoch {0.epoch}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
-        block, row = divmod(sample, BLOCK)
+        block, row = draws.place(self.stage, sample)
         return draws.epoch(self.stage, self.epoch, block).duration(row, self.column, 1.0) + self.hops_s
 
 
@@ -94,7 +99,7 @@ class BusiestWorker(Task):
     text: ClassVar[str] = "BUSIEST of {0.of} workers in epoch {0.epoch}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
-        block, row = divmod(sample, BLOCK)
+        block, row = draws.place(self.stage, sample)
         durations = draws.epoch(self.stage, self.epoch, block).durations(1.0)
         return self.part * (float(durations[row].sum()) + self.hops_s)
 
@@ -111,7 +116,7 @@ class TrainTogether(Task):
     text: ClassVar[str] = "TRAIN trial {0.trial} from epoch {0.epochs.start} on all {0.slots} workers"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
-        block, row = divmod(sample, BLOCK)
+        block, row = draws.place(self.stage, sample)
         return draws.together(self.stage, self.epochs, block).duration(row, self.column, self.speedup)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from elastune.model.billing import BILLING_RULES
@@ -136,6 +136,9 @@ class Broker:
             order.refuse(order.left - max(0, room), f"at most {self._purpose.max_nodes} nodes")
         if self.broken is not None:
             order.refuse(order.left, self.broken)
+
+    def limit_nodes(self, most: int) -> None:
+        self._purpose = replace(self._purpose, max_nodes=most)
 
     def release(self, nodes: Collection[NodeId]) -> None:
         if self.fleet.release(nodes):

@@ -23,7 +23,6 @@ from elastune.providers.ec2.calls import CloudError, Ec2Calls, Ec2Options, Refus
 from elastune.providers.ec2.fleet import LEASE_S, SHUTDOWN_S, Clocks
 from elastune.providers.ec2.inventory import end_and_check, end_unchecked
 from elastune.providers.ec2.offerings import list_offerings
-from elastune.providers.local.link import ray_output_logged
 from elastune.providers.protocol import Price, ProviderSetting, Survey, check_request
 from elastune.providers.ray_cluster import FinalCheck, RayMembership, RayProviderBase
 from elastune.wording import seen
@@ -90,7 +89,6 @@ class Ec2Provider(RayProviderBase):
         self._final_check: FinalCheck | None = None
         self._failures: dict[str, str] = {}
         """Why nodes ended before they were up."""
-        self._undo = contextlib.ExitStack()
 
     # Open and close.
 
@@ -101,7 +99,6 @@ class Ec2Provider(RayProviderBase):
         if self._ray_link is None:
             _refuse_missing_token(self._options)
             self._membership = RayMembership(self._options.head)
-            self._undo.enter_context(ray_output_logged())
             self._ray_link = RayLink()
         try:
             self._broker = self._make_broker()
@@ -196,6 +193,10 @@ class Ec2Provider(RayProviderBase):
         with self._lock:
             self._inbox.append(order)
         self._wake.set()
+
+    def limit_nodes(self, most: int) -> None:
+        super().limit_nodes(most)
+        self._post(lambda broker: broker.limit_nodes(most))
 
     def _look_at_ray(self) -> None:
         now_s = self._setting.clock()
@@ -339,7 +340,6 @@ class Ec2Provider(RayProviderBase):
         return f"{len(in_a_row)} nodes in a row ended while they booted, and more would; the last: {last}"
 
     def _leave_ray(self) -> None:
-        self._undo.close()
         if self._membership is not None:
             self._membership.leave()
             self._membership = None

@@ -42,6 +42,10 @@ _SYSTEM: Mapping[str, object] = {
 _ALIVE = 0
 
 
+# Of its dashboard and of the agents on the nodes; Ray refuses to start if another port is one of these.
+_RAY_PORTS = frozenset({6379, 8265, 10001, 52365})
+
+
 class _QuietNode(ray_node.Node):  # type: ignore[misc]
     """A head without the web server, which Ray starts even without a dashboard."""
 
@@ -193,7 +197,10 @@ def _resources(of_head: str, *, cpus: float, gpus: float) -> str:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that is free and none of those that Ray keeps for itself, in use or not."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if port not in _RAY_PORTS:
+            return port

@@ -125,6 +125,11 @@ _PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
 decides instead, which sees its nodes lost at once."""
 
 
+WORKER_NICENESS = 5
+"""Of training, relative to the driver, which it must not starve. Ray's own is 15: beside four busy programs
+on two cores that is 2% of a core, and a node takes minutes to boot."""
+
+
 def ray_environment(folder: FleetFolder, base: Mapping[str, str]) -> dict[str, str]:
     """The environment of every process of a fleet, and of the driver while it is connected."""
     kept = {name: value for name, value in base.items() if name not in _MISLEADING}
@@ -135,6 +140,7 @@ def ray_environment(folder: FleetFolder, base: Mapping[str, str]) -> dict[str, s
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # a head that is gone does not come back
         "RAY_enable_pipe_based_agent_to_parent_health_check": "1",
+        "RAY_worker_niceness": str(WORKER_NICENESS),
     }
 
 
@@ -148,26 +154,36 @@ class Connection:
         self._undo.callback(_forget_token)
         self._undo.callback(_replace_environment, dict(os.environ))
         _replace_environment(ray_environment(folder, os.environ) | _PATIENT)
-        self._undo.enter_context(ray_output_logged())
         # Ray may have been imported before the environment was set; without this it replaces 127.0.0.1.
         self._undo.callback(setattr, ray_constants, "ENABLE_RAY_CLUSTER", ray_constants.ENABLE_RAY_CLUSTER)
         ray_constants.ENABLE_RAY_CLUSTER = False
         try:
             _forget_token()
-            connect_quietly(address)
+            self._undo.enter_context(connected_quietly(address))
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        import ray  # noqa: PLC0415
-
-        ray.shutdown()
         self._undo.close()
 
 
 @contextlib.contextmanager
-def ray_output_logged() -> Iterator[None]:
+def connected_quietly(address: str) -> Iterator[None]:
+    """This process as Ray's driver, without Ray's output: its messages are logged from before the first one
+    can come until its threads have ended."""
+    import ray  # noqa: PLC0415
+
+    with _ray_output_logged():
+        try:
+            _connect(address)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def _ray_output_logged() -> Iterator[None]:
     """Ray prints messages of its nodes on standard output, where the run's own output goes: log them."""
     from ray._private import worker  # noqa: PLC0415 - heavy
 
@@ -179,7 +195,7 @@ def ray_output_logged() -> Iterator[None]:
         worker.print_to_stdstream = printing
 
 
-def connect_quietly(address: str) -> None:
+def _connect(address: str) -> None:
     """`ray.init` without its output, and without its handler for SIGTERM: that signal is the run's."""
     import ray  # noqa: PLC0415
 

@@ -154,6 +154,10 @@ class RealGang:
         self.patience_s = self._training_patience_s
         self.awaits = None
 
+    def be_patient(self, patience_s: float) -> None:
+        """Another lease may need more patience."""
+        self.patience_s = self._training_patience_s = max(patience_s, self._training_patience_s)
+
     def is_hung(self, now_s: float) -> bool:
         return self.busy and now_s - self.heard_s > self.patience_s
 

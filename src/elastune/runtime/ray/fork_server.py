@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> None:
     worker_spec = replace(
         worker_spec if place is None else place.relocate(worker_spec), host=worker_spec.host or host
     )
-    prepare(worker_spec)
+    prepare(worker_spec.paths, worker_spec.preload)
     channel.send(("ready", os.getpid(), 0))
     ends, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -131,13 +131,13 @@ def main(arguments: Sequence[str]) -> None:
             _fork(channel, slot, handle, worker_spec)
 
 
-def prepare(worker_spec: WorkerSpec) -> None:
+def prepare(paths: Sequence[str], preload: Sequence[str]) -> None:
     """Import what every slot needs. The slots report what cannot be imported."""
-    for folder in worker_spec.paths:
+    for folder in paths:
         if folder not in sys.path:
             sys.path.append(folder)
     importlib.import_module("elastune.runtime.ray.slot")
-    for module in worker_spec.preload:
+    for module in preload:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
     if "torch" in sys.modules:

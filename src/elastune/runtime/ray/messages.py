@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from elastune.checkpoints.store import Store
     from elastune.data.dataset import Dataset
     from elastune.model.checkpoint_rule import CheckpointRule
+    from elastune.model.configuration import Configuration
 
 
-Config = Mapping[str, str | int | float | bool | None]
 RowMessage = tuple[int, float, Mapping[str, float]]
 """Iteration, the time of its end, metrics."""
 
@@ -34,6 +34,10 @@ class CodeReference:
 
     name: str
     metric: str
+    fidelity: str | None = None
+    """The argument that tells a function how much to train."""
+    saves: bool = True
+    """False: no model is saved, even if the trainable could."""
     reference: str | None = None
     pickled: bytes | None = None
     source: str | None = None
@@ -148,7 +152,7 @@ class Form(GangMessage):
 
     rank: int
     size: int
-    config: Config
+    config: Configuration
     seed: int
     after_iteration: int
     origin: int
@@ -183,7 +187,9 @@ class Halt(GangMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep(GangMessage):
-    """Save durably, then dissolve."""
+    """Save durably, then dissolve. `stay`: wait in the gang for another lease instead."""
+
+    stay: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +251,16 @@ class Listening(GangMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangBegan(GangReport):
-    """Training begins."""
+    """Training begins. If the trainable cannot be saved: `repeated` iterations were trained again first;
+    `changed`: how the metrics of the last of them differ from before."""
+
+    repeated: int = 0
+    changed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeating(GangReport):
+    """A sign of life: a trainable that cannot be saved trains again what it had done before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +287,9 @@ class Visited(GangReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept(GangReport):
-    """The state after the last row is durable."""
+    """The state after the last row is durable. `stays`: the gang waits for an order."""
+
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +324,7 @@ class AgentFailed:
 
 
 SlotNews = SlotReady | SlotUnfit | SlotIdle
-GangNews = Listening | GangBegan | Trained | Visited | Kept | Broken
+GangNews = Listening | Repeating | GangBegan | Trained | Visited | Kept | Broken
 News = SlotNews | GangNews | Flushed | Unreadable | AgentFailed
 
 

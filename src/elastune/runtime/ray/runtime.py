@@ -17,6 +17,7 @@ from elastune.core import events as ev
 from elastune.core.commands import AnyCommand
 from elastune.core.events import AnyEvent
 from elastune.core.terms import RunTerms
+from elastune.model.continuing import Continuing
 from elastune.model.ids import NodeId, TrialId
 from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.fleet import Dispatch, NodeFleet, ProviderNodes, RealGang, RunClock, RunTimers
@@ -34,8 +35,9 @@ Brain = Callable[[Sequence[AnyEvent]], Sequence[AnyCommand]]
 _BEAT_S = 0.2
 _STANDSTILL_S = 2.0
 _FLUSH_S = 1.0
-# After its save, a gang has this long to clean up.
+# After its save, a gang has this long to clean up; one that trains is broken off.
 _CLEAN_UP_S = 5.0
+_BREAK_OFF_S = 0.25
 # After so many nodes in a row on which no worker starts, the run gives up.
 _MOST_DUDS = 3
 _LEAST_PATIENCE_S = 300.0
@@ -89,13 +91,10 @@ class RayRuntime:
         """The run has ended, all nodes are released and no request to the provider is open."""
         return self.ended and not self._ready_slots and not self.machines.is_waiting
 
-    def ask_to_stop(self, reason: str) -> None:
-        """End the run in order: save, release the nodes, return the best model so far."""
-        self._pending.append(ev.StopAsked(at_s=self._clock(), reason=reason))
-
-    def ask_to_suspend(self, reason: str) -> None:
-        """The same, but the run can be resumed."""
-        self._pending.append(ev.RestAsked(at_s=self._clock(), reason=reason))
+    def tick(self) -> float:
+        """The present time, also for what is carried out next."""
+        self._tick()
+        return self.now_s
 
     def step(self, brain: Brain) -> None:
         dispatches = list(self.fleet.receive(self._timeout_s()))
@@ -145,19 +144,19 @@ class RayRuntime:
             case do.Train():
                 self._train(command)
             case do.Revoke(trial=trial, generation=generation):
-                self._order_leader(trial, generation, msg.Halt)
-            case do.Pause(trial=trial, generation=generation):
-                gang = self._order_leader(trial, generation, msg.Keep)
-                if gang is not None:
+                if (gang := self._gang(trial, generation)) is not None:
+                    self._order_leader(gang, msg.Halt(gang=gang.id))
+            case do.Pause(trial=trial, generation=generation, stay=stay):
+                if (gang := self._gang(trial, generation)) is not None:
+                    self._order_leader(gang, msg.Keep(gang=gang.id, stay=stay))
                     gang.busy, gang.heard_s = True, self.now_s
             case do.Stop(trial=trial, generation=generation):
-                gang = self._gang(trial, generation)
-                if gang is not None:
-                    self._dissolve(gang)
+                if (gang := self._gang(trial, generation)) is not None:
+                    self._dissolve(gang, _BREAK_OFF_S if gang.busy else _CLEAN_UP_S)
             case do.Stow():
                 self._model_saver.save(command, self.models.newest(command.trial))
-            case do.Sample(trials=trials):
-                self._pending.append(self.drawing.sample(trials, self.now_s))
+            case do.Sample(trials=trials, given=given):
+                self._pending.append(self.drawing.sample(trials, self.now_s, given))
             case do.Fork(trial=trial, parent=parent):
                 self._pending.append(self.drawing.fork(trial, parent, self.now_s))
             case do.RequestNodes(request=request, count=count):
@@ -166,6 +165,8 @@ class RayRuntime:
                 for node in nodes:
                     self._disconnect(node)
                 self.machines.release(nodes)
+            case do.LimitNodes(most=most):
+                self.machines.provider.limit_nodes(most)
             case do.SetTimer(timer=timer, at_s=at_s, fresh=fresh):
                 self._timers.set(timer, at_s, fresh=fresh)
             case do.CancelTimer(timer=timer):
@@ -185,24 +186,23 @@ class RayRuntime:
         gang = self._gang(lease.trial, lease.generation)
         if gang is not None:
             gang.lease, gang.busy, gang.heard_s = lease, True, self.now_s
+            gang.be_patient(self._patience_s(lease))
             terms = self._terms_of(lease, lease.gang[0].node)
-            self.fleet.order(lease.gang[0], msg.Extend(gang=gang.id, terms=terms))
+            self._order_leader(gang, msg.Extend(gang=gang.id, terms=terms))
             return
         if lease.generation <= self._formed.get(lease.trial, 0) or any(
             slot.node not in self.fleet for slot in lease.gang
         ):
             return  # it broke in the same step, and the core has the event
         self._formed[lease.trial] = lease.generation
-        size = len(lease.gang)
-        expected_s = self._terms.profile.iteration.mean / self._terms.profile.speedup.at(size)
-        gang = RealGang(lease, self.now_s, self._patience_s(expected_s))
+        gang = RealGang(lease, self.now_s, self._patience_s(lease))
         self.gangs[lease.trial] = gang
-        form = self._form(gang, expected_s)
+        form = self._form(gang, self._expected_s(lease))
         if lease.visit is not None:
             self._send_on_visit(gang, lease.visit, form)
             return
         self.models.forget(lease.trial)
-        shares = lease.shares or ((),) * size
+        shares = lease.shares or ((),) * len(lease.gang)
         for rank, slot in enumerate(lease.gang):
             self.fleet.order(slot, replace(form, rank=rank, share=shares[rank]))
 
@@ -212,7 +212,7 @@ class RayRuntime:
             gang=gang.id,
             rank=0,
             size=len(lease.gang),
-            config=dict(self.drawing.configs[lease.trial]),
+            config=self.drawing.configs[lease.trial],
             seed=trial_seed(self._seed, lease.trial),
             after_iteration=lease.after_iteration,
             origin=lease.trial if lease.origin is None else lease.origin,
@@ -240,19 +240,22 @@ class RayRuntime:
             until = self._clock.monotonic(lease.until_s) + self.fleet.clock_of(node)
         return msg.GangTerms(until_iteration=lease.until_iteration, until=until, keep_above=lease.keep_above)
 
-    def _patience_s(self, expected_s: float) -> float:
-        """For an iteration and a save, since either may be under way."""
-        given = self._hang_after_s
+    def _expected_s(self, lease: do.Train) -> float:
+        """Of one iteration."""
+        profile = self._terms.profile
+        return profile.iteration.mean / profile.speedup.at(len(lease.gang))
+
+    def _patience_s(self, lease: do.Train) -> float:
+        """For an iteration and a save, since either may be under way; for all iterations of a call."""
+        given, calls = self._hang_after_s, self._terms.continuing is Continuing.CALLING
+        expected_s = self._expected_s(lease) * (lease.until_iteration if calls else 1)
         usual = max(_LEAST_PATIENCE_S, _PATIENCE_ITERATIONS * expected_s) if given is None else given
         return usual + 2 * self._terms.save_allowance_s
 
-    def _order_leader(self, trial: int, generation: int, order: type[msg.Halt | msg.Keep]) -> RealGang | None:
-        gang = self._gang(trial, generation)
-        if gang is not None:
-            self.fleet.order(gang.lease.gang[0], order(gang=gang.id))
-        return gang
+    def _order_leader(self, gang: RealGang, order: msg.GangOrder) -> None:
+        self.fleet.order(gang.lease.gang[0], order)
 
-    def _dissolve(self, gang: RealGang, grace_s: float = 0.25) -> None:
+    def _dissolve(self, gang: RealGang, grace_s: float = _BREAK_OFF_S) -> None:
         self.gangs.pop(gang.lease.trial, None)
         for slot in gang.lease.gang:
             self.fleet.order(slot, msg.Dissolve(gang=gang.id, grace_s=grace_s))
@@ -361,16 +364,20 @@ class RayRuntime:
                     gang.heard_s = self.now_s
                     yield from self._receive_of_gang(gang, news, offset)
 
-    def _receive_of_gang(self, gang: RealGang, news: msg.GangNews, offset: float) -> Iterator[AnyEvent]:
+    def _receive_of_gang(  # noqa: C901  one case per message
+        self, gang: RealGang, news: msg.GangNews, offset: float
+    ) -> Iterator[AnyEvent]:
         lease = gang.lease
         match news:
             case msg.Listening(meeting=meeting):
                 for slot in lease.gang[1:]:
                     self.fleet.order(slot, msg.Join(gang=gang.id, meeting=meeting))
-            case msg.GangBegan():
+            case msg.Repeating():
+                pass
+            case msg.GangBegan(repeated=repeated, changed=changed):
                 gang.started()
                 if lease.visit is None:
-                    yield self._event(ev.GangStarted, lease)
+                    yield self._event(ev.GangStarted, lease, repeated=repeated, changed=changed)
             case msg.Visited():
                 yield self._visited(gang, news, offset)
             case msg.Trained(saved=saved, reason=reason):
@@ -381,9 +388,11 @@ class RayRuntime:
                     gang.busy = False
                     end = ev.LeaseEnd(reason)
                     yield self._event(ev.LeaseEnded, lease, rows=rows, saved=saved, reason=end)
-            case msg.Kept():
-                self._dissolve(gang, _CLEAN_UP_S)
-                yield self._event(ev.TrialPaused, lease)
+            case msg.Kept(stays=stays):
+                gang.busy = False
+                if not stays:
+                    self._dissolve(gang, _CLEAN_UP_S)
+                yield self._event(ev.TrialPaused, lease, stays=stays)
             case msg.Broken():
                 self._dissolve(gang)
                 yield self._broken(lease, news, offset)

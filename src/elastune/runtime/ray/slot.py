@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from elastune.errors import UnreadableError
 from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.member import Dissolved, GangMember
 from elastune.runtime.ray.slot_io import Mailbox, Reporter, SlotContext
+from elastune.training.devices import find_device
 from elastune.training.recipe import Recipe, load, open_recipe
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def main(channel: Connection, slot: int, worker_spec: msg.WorkerSpec) -> None:
     try:
         worker_spec.store.check_reach()
         recipe = open_script(worker_spec.script)
+        device = find_device(worker_spec.gpus_per_slot, where="on this node")
     except BaseException:  # noqa: BLE001  the user's module may do anything when it is imported
         reporter.send(msg.SlotUnfit(slot=slot, error=_last_lines(traceback.format_exc())))
         time.sleep(_PEER_DELAY_S)
@@ -52,7 +55,7 @@ def main(channel: Connection, slot: int, worker_spec: msg.WorkerSpec) -> None:
         recipe=recipe,
         mailbox=mailbox,
         reporter=reporter,
-        device=_device(worker_spec),
+        device=device,
         partitions=partitions,
     )
     reporter.send(msg.SlotReady(slot=slot, pid=os.getpid()))
@@ -113,7 +116,8 @@ def open_script(script: msg.CodeReference) -> Recipe:
             user = getattr(_from_source(home, script.source), name)
         else:
             user = load(script.reference)
-    return open_recipe(user, name=script.name, metric=script.metric)
+    recipe = open_recipe(user, name=script.name, metric=script.metric, fidelity=script.fidelity)
+    return replace(recipe, saves=recipe.saves and script.saves)
 
 
 def _from_source(home: str, source: str) -> ModuleType:
@@ -183,12 +187,3 @@ def _take_gpus(slot: int, worker_spec: msg.WorkerSpec) -> None:
         return
     visible = [gpu for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(visible[slot * per_slot : (slot + 1) * per_slot])
-
-
-def _device(worker_spec: msg.WorkerSpec) -> str:
-    if worker_spec.gpus_per_slot and "torch" in sys.modules:
-        import torch  # noqa: PLC0415
-
-        if torch.cuda.is_available():
-            return "cuda:0"
-    return "cpu"

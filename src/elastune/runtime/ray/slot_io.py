@@ -97,7 +97,8 @@ class PendingOrders:
         self.lease = 1
         """Counts the leases: the end of each is reported once."""
         self.halted = False
-        self.keep = False
+        self.keep: msg.Keep | None = None
+        """The last order to save; each is carried out once."""
         self.dissolved = False
         self.meeting = form.meeting
         self.version = 0
@@ -153,7 +154,7 @@ class Mailbox:
             case msg.Halt():
                 pending.halted = True
             case msg.Keep():
-                pending.keep = True
+                pending.keep = order
             case msg.Dissolve():
                 pending.dissolved = True
         pending.version += 1  # last: a reader that sees it sees the change as well

@@ -43,7 +43,7 @@ class SimulatedGang:
     Saves run in the background and take no training time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it trains, and its faults
         self,
         lease: Train,
         pace: GangPace,
@@ -53,6 +53,7 @@ class SimulatedGang:
         metric: str,
         crash_after: int | None = None,
         killed_after: int | None = None,
+        calls: bool = False,
     ) -> None:
         self.lease = lease
         self.pace = pace
@@ -63,6 +64,10 @@ class SimulatedGang:
         """The iteration after which the user's code crashes, as an injected fault."""
         self.killed_after = killed_after
         """The same for an injected kill of a worker."""
+        self.calls = calls
+        """A lease is one call from the beginning, and only its last iteration is reported."""
+        self.reports: set[int] = set()
+        """The last iterations of calls."""
         self.training = False
         self.version = 0
         """Counts the plans of this gang: an alarm for an older one is ignored."""
@@ -143,6 +148,7 @@ class SimulatedGang:
             del track[keep:]
         last = self.stop_at.iteration
         self._forget_saves_beyond(last)
+        self.reports = {iteration for iteration in self.reports if iteration <= last}
         if self.fails_in is not None and self.fails_in > last + 1:
             self.fails_in, self.error = None, ""
         if self.bad is not None and self.bad > last:
@@ -172,6 +178,7 @@ class SimulatedGang:
         rows = tuple(
             Row(self.first + i, self.ends[i], self.metrics[i])
             for i in range(self.reported + 1 - self.first, upto + 1 - self.first)
+            if not self.calls or self.first + i in self.reports
         )
         self.reported = max(self.reported, upto)
         durable = []
@@ -187,7 +194,9 @@ class SimulatedGang:
         """The iteration that is being trained, else the last one that ended."""
         done = self.done(now_s)
         index = done - self.first + 1
-        return done + 1 if index < len(self.ends) and self.begins[index] < now_s else done
+        if index >= len(self.ends) or self.begins[index] >= now_s:
+            return done
+        return min(end for end in self.reports if end > done) if self.calls else done + 1
 
     def _last_in_time(self, now_s: float, last: int, until_s: float) -> int:
         """The last iteration that is begun because it is expected to end in time."""
@@ -201,6 +210,9 @@ class SimulatedGang:
         """Compute the next piece of the iterations up to `until`; True: there is more to compute."""
         have = self.first - 1 + len(self.ends)
         if until <= have or self.fails_in is not None:
+            return False
+        if self.calls:
+            self._extend_by_call(have, until if self.curve.length is None else min(until, self.curve.length))
             return False
         goal, until = until, min(until, have + _PIECE)
         rows = self._rows(have + 1, until)
@@ -217,6 +229,30 @@ class SimulatedGang:
         self.metrics.extend(rows)
         self.expected.extend(expected)
         return until < goal and len(rows) == until - have
+
+    def _extend_by_call(self, have: int, last: int) -> None:
+        """Compute a call from the beginning to `last`."""
+        rows = self._rows(last, last) if last > have else ()
+        if not rows:
+            return
+        new = last - have
+        begins_s, expected_s = self.clock_s, last * self.pace.expected_s
+        self.clock_s += self.seconds_of(1, last)
+        self.begins += [begins_s] * new
+        self.ends += [self.clock_s] * new
+        self.expected += [expected_s] * new
+        self.metrics += [rows[0]] * new
+        self.reports.add(last)
+        self._consider_save(last, rows[0], self.clock_s)
+
+    def seconds_of(self, first: int, last: int) -> float:
+        """What these iterations take on this gang."""
+        if last < first:
+            return 0.0
+        measured = self.curve.seconds(first, last)
+        if measured is None:
+            return sum(self.pace.iterations_s(last - first + 1))
+        return self.pace.factor * sum(measured)
 
     def _rows(self, first: int, last: int) -> Sequence[Mapping[str, float]]:
         for after, error in ((self.crash_after, CRASHED), (self.killed_after, KILLED)):
@@ -249,6 +285,6 @@ class SimulatedGang:
             return
         began_s = max(at_s, past.began_s + rule.save_s)
         at_once = rule.is_regular(past, began_s) or rule.is_awaited(value)
-        self.past = rule.end(rule.begin(past, value, began_s), rule.save_s)
+        self.past = rule.begin_and_end(past, value, began_s, rule.save_s)
         self.saves.append((began_s + rule.save_s, iteration, at_once))
         self.marks.append((iteration, self.past))

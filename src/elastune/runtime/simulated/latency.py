@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from elastune.core.commands import Train, Visit
+from elastune.core.events import Config
 from elastune.hopping.partitions import DataTerms
 from elastune.model.checkpoint_rule import CheckpointRule
-from elastune.model.distributions import Distribution, is_constant
+from elastune.model.distributions import Distribution, LogNormal, is_constant
 from elastune.model.ids import Gang, NodeId, TrialId
 from elastune.model.profile import Profile
 
@@ -33,16 +34,18 @@ class _LatencyKind(enum.IntEnum):
 
 
 class GangPace:
-    """The speed of one gang: a factor for its configuration in this stage, and noise per iteration."""
+    """The speed of one gang: a factor for its slots, one for its configuration, and noise per iteration."""
 
-    def __init__(self, profile: Profile, entropy: tuple[int, ...], factor: float) -> None:
+    def __init__(
+        self, profile: Profile, entropy: tuple[int, ...], factor: float, own_factor: float = 1.0
+    ) -> None:
         self._profile = profile
         self._rng: np.random.Generator | None = None
         self._entropy = entropy
         self.factor = factor
         """Seconds of this gang per second at one slot."""
-        if profile.spread:
-            self.factor *= float(profile.spread_factor.draw(self._random, ()))
+        self._own_factor = own_factor
+        """Seconds of its configuration per second of the profile; recorded seconds have it already."""
         self._noisy = not is_constant(profile.iteration)
 
     def startup_s(self, *, loads: bool) -> float:
@@ -54,14 +57,14 @@ class GangPace:
     def iterations_s(self, count: int) -> list[float]:
         """The next iterations by the profile."""
         if not self._noisy:
-            return [self._profile.iteration.mean * self.factor] * count
-        drawn = self._profile.iteration.draw(self._random, (count,)) * self.factor
+            return [self.expected_s] * count
+        drawn = self._profile.iteration.draw(self._random, (count,)) * self.factor * self._own_factor
         return [float(seconds) for seconds in drawn]
 
     @property
     def expected_s(self) -> float:
         """What the gang itself would expect of its next iteration."""
-        return self._profile.iteration.mean * self.factor
+        return self._profile.iteration.mean * self.factor * self._own_factor
 
     def _draw(self, latency: Distribution) -> float:
         return latency.mean if is_constant(latency) else float(latency.draw(self._random, ()))
@@ -74,6 +77,27 @@ class GangPace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFactors:
+    """How much longer the iterations of each trial take than those of the profile, in all its gangs.
+
+    By the profile's own model of configurations, where it has one, with what that leaves unknown.
+    """
+
+    profile: Profile
+    seed: int
+    config: Callable[[TrialId], Config]
+
+    def of(self, trial: TrialId) -> float:
+        if not (self.profile.spread or self.profile.speeds):
+            return 1.0
+        (guess,) = self.profile.guess_speeds([self.config(trial)])
+        if not guess.spread:
+            return guess.factor
+        rng = np.random.default_rng((self.seed, _LatencyKind.TRIAL, trial))
+        return guess.factor * float(LogNormal(1.0, guess.spread).draw(rng, ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
     """`slowdown` is the factor of a node; a gang is as slow as its slowest node."""
 
@@ -82,13 +106,15 @@ class Latencies:
     slots_per_node: int
     scattered_factor: float
     slowdown: Callable[[str], float]
+    trials: TrialFactors
 
     def gang(self, trial: TrialId, generation: int, gang: Gang) -> GangPace:
         nodes = {slot.node for slot in gang}
         factor = max(self.slowdown(node) for node in nodes) / self.profile.speedup.at(len(gang))
         if len(nodes) > -(-len(gang) // self.slots_per_node):
             factor *= self.scattered_factor
-        return GangPace(self.profile, (self.seed, _LatencyKind.GANG, trial, generation), factor)
+        entropy = (self.seed, _LatencyKind.GANG, trial, generation)
+        return GangPace(self.profile, entropy, factor, self.trials.of(trial))
 
     def barrier_s(self, pool: int, stage: int) -> float:
         if is_constant(self.profile.sync):
@@ -131,11 +157,20 @@ class VisitTimes:
 class Visits:
     """Times of visits: parts of an iteration, where models hop."""
 
-    def __init__(self, profile: Profile, data: DataTerms, *, seed: int, rule: CheckpointRule) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        data: DataTerms,
+        *,
+        seed: int,
+        rule: CheckpointRule,
+        trials: TrialFactors | None = None,
+    ) -> None:
         self._profile = profile
         self._data = data
         self._seed = seed
         self._rule = rule
+        self._trials = trials or TrialFactors(profile=profile, seed=seed, config=lambda _: {})
         self._at: dict[TrialId, NodeId] = {}
         self._unsaved: dict[TrialId, tuple[int, int, float]] = {}
         """By trial: iterations, visits, and seconds of training since the last durable state."""
@@ -169,10 +204,7 @@ class Visits:
         return unsaved_s if (iteration, visits) == (lease.after_iteration, visit.done) else 0.0
 
     def _iteration_s(self, trial: TrialId, iteration: int) -> float:
-        profile, factor = self._profile, 1.0
-        if profile.spread:
-            rng = np.random.default_rng((self._seed, _LatencyKind.TRIAL, trial))
-            factor = float(profile.spread_factor.draw(rng, ()))
+        profile, factor = self._profile, self._trials.of(trial)
         rng = np.random.default_rng((self._seed, _LatencyKind.ITERATION, trial, iteration))
         return factor * _draw(profile.iteration, rng)
 

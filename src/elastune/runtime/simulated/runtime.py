@@ -17,14 +17,24 @@ from elastune.core import events as ev
 from elastune.core.commands import AnyCommand
 from elastune.core.events import AnyEvent
 from elastune.core.terms import RunTerms
+from elastune.core.trials import Trial
 from elastune.curves.source import Curve, CurveSource
 from elastune.errors import InvariantError
+from elastune.model.continuing import Continuing
 from elastune.model.ids import NodeId, TrialId
 from elastune.providers.watcher import Belief
 from elastune.runtime.sampling import Sampling
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults, SimulatedCloud
 from elastune.runtime.simulated.gang import CRASHED, KILLED, SimulatedGang
-from elastune.runtime.simulated.latency import CRASH, KILL, GangLuck, Latencies, Visits, VisitTimes
+from elastune.runtime.simulated.latency import (
+    CRASH,
+    KILL,
+    GangLuck,
+    Latencies,
+    TrialFactors,
+    Visits,
+    VisitTimes,
+)
 from elastune.space.sampler import Sampler
 
 # The slowdown of BERT when its four GPUs are on four nodes, not one (3.80 / 2.15, see docs/simulating.md).
@@ -66,15 +76,23 @@ class SimulatedRuntime:
         self._rule = terms.checkpoint_rule(checkpoint_every_s)
         self.visits: dict[TrialId, VisitTimes] = {}
         self._visits = None
+        configs = self._drawing.configs
+        factors = TrialFactors(profile=terms.profile, seed=seed, config=configs.__getitem__)
         if terms.data is not None:
-            self._visits = Visits(terms.profile, terms.data, seed=seed, rule=self._rule)
+            self._visits = Visits(terms.profile, terms.data, seed=seed, rule=self._rule, trials=factors)
         self._latencies = Latencies(
             profile=terms.profile,
             seed=seed,
             slots_per_node=terms.cluster.slots_per_node,
             scattered_factor=SCATTERED_FACTOR,
             slowdown=lambda node: self.cloud.provider.slowdown(NodeId(node)),
+            trials=factors,
         )
+
+    def go_on(self, now_s: float, trials: Iterable[Trial]) -> None:
+        """Begin in the middle of a run, without nodes: for forecasts."""
+        self.now_s = now_s
+        self._drawing.remember(trials)
 
     @property
     def next_s(self) -> float | None:
@@ -124,8 +142,8 @@ class SimulatedRuntime:
         match command:
             case do.Train():
                 self._train(command)
-            case do.Pause(trial=trial, generation=generation):
-                self._pause(trial, generation)
+            case do.Pause():
+                self._pause(command)
             case do.Revoke(trial=trial, generation=generation):
                 gang = self._gang(trial, generation)
                 if gang is not None and gang.training:
@@ -141,8 +159,8 @@ class SimulatedRuntime:
                 saved = {"iteration": command.iteration, "visits": command.visits}
                 saved_s = self.now_s + self._rule.save_s
                 self._at(saved_s, lambda: [self._event(ev.ModelStowed, command, **saved)])
-            case do.Sample(trials=trials):
-                self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s)])
+            case do.Sample(trials=trials, given=given):
+                self._at(self.now_s, lambda: [self._drawing.sample(trials, self.now_s, given)])
             case do.Fork(trial=trial, parent=parent):
                 self._at(self.now_s, lambda: [self._drawing.fork(trial, parent, self.now_s)])
             case do.RequestNodes(request=request, count=count):
@@ -151,6 +169,8 @@ class SimulatedRuntime:
             case do.ReleaseNodes(nodes=nodes):
                 self.cloud.release(nodes)
                 self._watch()
+            case do.LimitNodes(most=most):
+                self.cloud.provider.limit_nodes(most)
             case do.SetTimer(timer=timer, at_s=at_s, fresh=fresh):
                 self._timers[timer] = at_s
                 self._at(at_s, lambda: self._ring(timer, at_s, fresh=fresh), last=True)
@@ -188,10 +208,13 @@ class SimulatedRuntime:
             metric=self._terms.metric,
             crash_after=self._crashes.after(trial, lease),
             killed_after=self._kills.after(trial, lease),
+            calls=self._terms.continuing is Continuing.CALLING,
         )
         self.gangs[trial] = gang
-        started_s = self.now_s + pace.startup_s(loads=lease.after_iteration > 0)
-        self._at(started_s, lambda: self._start(trial, gang))
+        done = lease.after_iteration
+        started_s = self.now_s + pace.startup_s(loads=done > 0)
+        repeated = done if self._terms.continuing is Continuing.REPEATING else 0
+        self._at(started_s + gang.seconds_of(1, repeated), lambda: self._start(trial, gang, repeated))
 
     def _visit(self, lease: do.Train, visit: do.Visit) -> None:
         if self._visits is None:
@@ -252,15 +275,17 @@ class SimulatedRuntime:
         gang.stop_at = gang.plan(self.now_s)
         self._set_alarm(trial, gang)
 
-    def _pause(self, trial: TrialId, generation: int) -> None:
+    def _pause(self, command: do.Pause) -> None:
+        trial, generation, stay = command.trial, command.generation, command.stay
         gang = self._gang(trial, generation)
         if gang is None:
             return
 
         def paused() -> Iterable[AnyEvent]:
             if self.gangs.get(trial) is gang:
-                del self.gangs[trial]
-                yield ev.TrialPaused(at_s=self.now_s, trial=trial, generation=generation)
+                if not stay:
+                    del self.gangs[trial]
+                yield ev.TrialPaused(at_s=self.now_s, trial=trial, generation=generation, stays=stay)
 
         self._at(self.now_s + gang.pace.save_s(), paused)
 
@@ -285,10 +310,10 @@ class SimulatedRuntime:
             del self._timers[timer]
             yield ev.TimerFired(at_s=self.now_s, timer=timer)
 
-    def _start(self, trial: TrialId, gang: SimulatedGang) -> Iterable[AnyEvent]:
+    def _start(self, trial: TrialId, gang: SimulatedGang, repeated: int) -> Iterable[AnyEvent]:
         if self.gangs.get(trial) is not gang:
             return
-        yield self._event(ev.GangStarted, gang.lease)
+        yield self._event(ev.GangStarted, gang.lease, repeated=repeated)
         if self.gangs.get(trial) is gang and not gang.training:
             self._proceed(trial, gang)
 

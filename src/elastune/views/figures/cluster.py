@@ -130,8 +130,11 @@ def _whole_numbers(axes: Axes) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
-def draw_cost(run_report: RunReport) -> Figure:
+def draw_cost(run_report: RunReport) -> Figure | None:
+    """None: nothing costs anything."""
     standing = run_report.status.standing
+    if standing.is_free:
+        return None
     plan = planned_money(run_report.plan)
     planned_s = plan[-1][0] if plan else None
     predicted_s = None if standing.predicted is None else standing.predicted.jct_seconds

@@ -108,13 +108,15 @@ def _mean_of_seeds(parties: Sequence[Party]) -> str:
 
 
 def draw_outcomes(comparison: RunComparison) -> Figure:
-    """Best model against cost, and the spread of the runs of a policy."""
+    """Best model against cost (time, where nothing costs anything), and the spread of a policy's runs."""
     parties = comparison.parties
+    by_cost = any(run.history.usd for party in parties for run in party.runs)
     with drawing():
         figure = new_figure(max(3.6, 2.2 + 0.42 * len(parties)))
         scatter, spread = figure.subplots(1, 2, width_ratios=(1.15, 1))
         for index, party in enumerate(parties):
-            _draw_scatter(scatter, party, PALETTE[index % len(PALETTE)], _MARKERS[index % len(_MARKERS)])
+            look = PALETTE[index % len(PALETTE)], _MARKERS[index % len(_MARKERS)]
+            _draw_scatter(scatter, party, *look, by_cost=by_cost)
         if comparison.budget_usd is not None:
             scatter.axvline(comparison.budget_usd, color=LIMIT, linewidth=1.2, linestyle=(0, (1, 1.5)))
             scatter.annotate(
@@ -123,16 +125,21 @@ def draw_outcomes(comparison: RunComparison) -> Figure:
                 ha="right", va="bottom", fontsize=8.5, color=LIMIT,
             )  # fmt: skip
         scatter.set_xlim(left=0)
-        in_dollars(scatter.xaxis)
-        scatter.set_xlabel("cost")
+        if by_cost:
+            in_dollars(scatter.xaxis)
+        scatter.set_xlabel("cost" if by_cost else "time (s)")
         scatter.set_ylabel(f"best {comparison.metric}")
-        scatter.set_title("Best model against cost")
+        scatter.set_title(f"Best model against {'cost' if by_cost else 'time'}")
         _draw_spread(spread, comparison)
     return figure
 
 
-def _draw_scatter(axes: Axes, party: Party, colour: str, marker: str) -> None:
-    points = [(run.history.usd, run.best) for run in party.runs if run.best is not None]
+def _draw_scatter(axes: Axes, party: Party, colour: str, marker: str, *, by_cost: bool) -> None:
+    points = [
+        (run.history.usd if by_cost else run.history.end_s, run.best)
+        for run in party.runs
+        if run.best is not None
+    ]
     if not points:
         return
     edge: dict[str, Any] = {"markeredgecolor": "white", "mew": 0.5}
@@ -168,4 +175,5 @@ def _draw_spread(axes: Axes, comparison: RunComparison) -> None:
 
 
 def _label(party: Party) -> str:
-    return f"{party.label}\n{format_duration(party.seconds.value)}, {format_usd(party.usd.value)}"
+    money = f", {format_usd(party.usd.value)}" if party.usd.value else ""
+    return f"{party.label}\n{format_duration(party.seconds.value)}{money}"

@@ -1,7 +1,7 @@
 """Figures made before a run.
 
 Of a quote: the cluster over time, as in RubberBand's Figure 1, and time against money. Of a profile: the
-measured iterations, and the speed-up.
+measured iterations, the speed-up, and what each hyperparameter does to the speed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from elastune.errors import JobError
 from elastune.hopping.partitions import TrainingMode
+from elastune.model.speeds import Influence
 from elastune.planning.quote import BracketQuote, Forecast, Quote, StageQuote
 from elastune.runs.profiling import Profiled
 from elastune.views.figures.look import check_matplotlib
 from elastune.views.html.markup import Markup, html_table, page, section, tag
 from elastune.views.terminal.plan import quoted_stage_tables
-from elastune.wording import format_confidence, format_duration, format_usd, plural
+from elastune.wording import format_confidence, format_duration, format_usd, plural, time_and_money
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +33,7 @@ FORMATS = (".png", ".svg", ".html")
 _STAGE_COLOURS = ("#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 _HELD, _INK, _LIMIT = "#D9D9D9", "#333333", "#B00020"
 _MOST_BOXES = 64
+_MOST_INFLUENCES = 8
 
 
 def check_plot_file(path: Path) -> None:
@@ -59,7 +61,8 @@ def draw_quote(quote: Quote) -> Figure:
     """One row per bracket on the left, the frontier, if there is one, on the right."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    rows, columns = len(quote.brackets), 2 if quote.frontier else 1
+    has_frontier = bool(quote.frontier) and not quote.problem.cluster.is_free
+    rows, columns = len(quote.brackets), 2 if has_frontier else 1
     figure = Figure(figsize=(7.0 + 5.0 * (columns - 1), max(4.2, 1.2 + 2.2 * rows)), layout="constrained")
     grid = figure.add_gridspec(rows, columns, width_ratios=(1.4, 1)[:columns])
     unit = _time_unit(quote)
@@ -72,7 +75,7 @@ def draw_quote(quote: Quote) -> Figure:
             axes.set_title(_legend(quote), fontsize=8, color=_INK)
         if row + 1 == rows:
             axes.set_xlabel(f"mean time since start ({unit.name})")
-    if quote.frontier:
+    if has_frontier:
         _draw_frontier(figure.add_subplot(grid[:, 1]), quote, unit)
     figure.suptitle(_title(quote), fontsize=11, color=_INK)
     return figure
@@ -100,8 +103,9 @@ def _time_unit(quote: Quote) -> _TimeUnit:
 
 def _title(quote: Quote) -> str:
     level = format_confidence(quote.problem.limits.confidence)
+    money = "" if quote.problem.cluster.is_free else f"mean {format_usd(quote.cost)}, "
     return (
-        f"{quote.planner}: mean {format_usd(quote.cost)}, mean finish {format_duration(quote.jct_seconds)} "
+        f"{quote.planner}: {money}mean finish {format_duration(quote.jct_seconds)} "
         f"({level} quantile {format_duration(quote.jct_quantile_seconds)})"
     )
 
@@ -162,9 +166,10 @@ def _draw_gangs(axes: Axes, stage: StageQuote, span: tuple[float, float], colour
 def _outline_static(axes: Axes, static: Forecast, per_node: int, unit: _TimeUnit) -> None:
     """The best fixed cluster, as a frame."""
     height, width = static.peak_nodes * per_node, static.jct_seconds / unit.seconds
+    money = f", {format_usd(static.cost)}" if static.cost else ""
     axes.plot([0, width, width], [height, height, 0], color=_INK, linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate(
-        f"static: {plural(static.peak_nodes, 'node')}, {format_usd(static.cost)}",
+        f"static: {plural(static.peak_nodes, 'node')}{money}",
         (width, height), xytext=(-4, -3), textcoords="offset points",
         ha="right", va="top", fontsize=8, color=_INK,
         bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7},
@@ -230,12 +235,14 @@ def _page(quote: Quote, figure: Figure) -> str:
     svg = file.getvalue()
     level = format_confidence(quote.problem.limits.confidence)
     summary = (
-        f"Mean {format_usd(quote.cost)} and {format_duration(quote.jct_seconds)}; {level} quantile "
-        f"{format_usd(quote.cost_quantile)} and {format_duration(quote.jct_quantile_seconds)}; "
+        f"Mean {time_and_money(quote.jct_seconds, quote.cost)}; {level} quantile "
+        f"{time_and_money(quote.jct_quantile_seconds, quote.cost_quantile)}; "
         f"at most {plural(quote.peak_nodes, 'node')} at once."
     )
     parts = [tag("h1", _title(quote)), tag("p", summary), tag("figure", Markup(svg[svg.index("<svg") :]))]
-    tables = (section(table.title or "Stages", html_table(table)) for table in quoted_stage_tables(quote))
+    is_free = quote.problem.cluster.is_free
+    shown = (table.without_money() if is_free else table for table in quoted_stage_tables(quote))
+    tables = (section(table.title or "Stages", html_table(table)) for table in shown)
     return page(_title(quote), [*parts, *tables])
 
 
@@ -248,8 +255,9 @@ def save_profile_plot(taken: Profiled, path: Path) -> None:
     """As .png or .svg, by the file's suffix."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    influences = taken.influences()[:_MOST_INFLUENCES]
+    figure = Figure(figsize=(13.5 if influences else 9.0, 3.8), layout="constrained")
+    left, right, *others = figure.subplots(1, 3 if influences else 2)
     typical = taken.measurements.typical()
     sizes = list(typical)
     colour = _STAGE_COLOURS[0]
@@ -266,10 +274,24 @@ def save_profile_plot(taken: Profiled, path: Path) -> None:
     right.set_yticks(sizes, list(map(str, sizes)))
     right.legend(frameon=False)
     _name(right, "speed-up", "Speed-up by slots")
+    for axes in others:
+        _draw_influences(axes, influences)
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise JobError(f"--plot is '{path}'; cannot write there: {error}") from None
+
+
+def _draw_influences(axes: Axes, influences: Sequence[Influence]) -> None:
+    """The strongest on top; paler the less likely it has an effect at all."""
+    for place, each in enumerate(reversed(influences)):
+        axes.barh(
+            place, each.ratio - 1.0, left=1.0, color=_STAGE_COLOURS[0], alpha=0.2 + 0.8 * each.probability
+        )
+    axes.set_yticks(range(len(influences)), [each.name for each in reversed(influences)])
+    axes.axvline(1.0, color="#999999", linewidth=0.8)
+    _name(axes, "", "What changes the speed")
+    axes.set_xlabel("slowest value, times the fastest (pale: uncertain)")
 
 
 def _name(axes: Axes, what: str, title: str) -> None:

@@ -61,7 +61,13 @@ def party_table(comparison: RunComparison) -> Table:
         Column("how they ended", _endings, is_text=True),
     ]
     notes = ("Means over the runs, ± one standard error.",)
-    return make_table(columns, comparison.parties, notes=notes)
+    table = make_table(columns, comparison.parties, notes=notes)
+    money = ("cost", "budget kept")
+    return table if _has_costs(comparison) else table.of_columns(lambda column: column.title not in money)
+
+
+def _has_costs(comparison: RunComparison) -> bool:
+    return any(run.history.usd for party in comparison.parties for run in party.runs)
 
 
 def _with_predicted(party: Party, mean: Mean, key: str, show: Callable[[float], str]) -> Cell:
@@ -109,7 +115,8 @@ def compared_run_table(comparison: RunComparison) -> Table:
     notes = ["`elastune report` with the id of a run draws that run."]
     if len(runs) > _MOST_RUNS:
         notes.insert(0, f"{len(runs) - _MOST_RUNS:,} more runs are not shown.")
-    return make_table(columns, runs[:_MOST_RUNS], notes=tuple(notes), is_sortable=True)
+    table = make_table(columns, runs[:_MOST_RUNS], notes=tuple(notes), is_sortable=True)
+    return table if _has_costs(comparison) else table.without_money()
 
 
 def _best(run: ComparedRun) -> float | str:

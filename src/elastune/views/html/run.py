@@ -10,6 +10,7 @@ import yaml
 from elastune.core.commands import Ending
 from elastune.history.hopping import HoppingFigures
 from elastune.history.status import RunStatus
+from elastune.model.configuration import flattened
 from elastune.model.ids import TrialId
 from elastune.runs.reading import RunReport
 from elastune.runs.run_list import RunState
@@ -24,7 +25,14 @@ from elastune.views.html.markup import (
     section,
     tag,
 )  # fmt: skip
-from elastune.views.run_tables import COST, TIME, Measure, note_table, round_table, stage_table, trial_table
+from elastune.views.run_tables import (
+    Measure,
+    measures_of,
+    note_table,
+    round_table,
+    stage_table,
+    trial_table,
+)
 from elastune.views.table import Table
 from elastune.views.terminal.policy import describe_prices
 from elastune.views.terminal.run import (
@@ -87,10 +95,12 @@ def _header(run_report: RunReport) -> Markup:
     if status.standing.prices is not None:
         texts.append(f"Price: {describe_prices(status.standing.prices)}.")
     parts = [tag("h1", record.name, tag("span", state, class_=f"badge {tone}"))]
+    failed = [text for text in (status.standing.cause, status.standing.shortfall) if text is not None]
+    parts += [tag("p", f"{text[:1].upper()}{text[1:]}.", class_="bad") for text in failed]
     parts += [tag("p", text, class_="muted") for text in texts]
     check = status.final_check
     if check is not None:
-        words = f"Machines: {final_check_words(check)}."
+        words = f"Machines: {final_check_words(check, status.folder)}."
         parts.append(tag("p", words, class_="bad" if check.left else "muted"))
     return joined(parts)
 
@@ -127,7 +137,7 @@ def _mishaps(run_report: RunReport) -> str:
 
 def _cards(run_report: RunReport) -> Iterator[Markup]:
     standing, history = run_report.status.standing, run_report.history
-    for each in (TIME, COST):
+    for each in measures_of(standing):
         limit = each.limit(standing.limits)
         yield card(
             each.name.capitalize() + (" so far" if standing.ending is None else ""),
@@ -166,7 +176,7 @@ def _best(standing: RunStatus) -> Markup | None:
     best = standing.best
     if best is None or not best.config:
         return None
-    facts = [(name, tag("code", f"{value!r}")) for name, value in best.config.items()]
+    facts = [(name, tag("code", f"{value!r}")) for name, value in flattened(best.config).items()]
     return section("The best configuration", html_facts(facts))
 
 

@@ -167,10 +167,11 @@ def _header(snapshot: Snapshot, width: int) -> list[Text]:
 
 
 def _gauge_rows(snapshot: Snapshot, width: int) -> Iterator[Text]:
-    rows = [
+    rows: list[tuple[str, Gauge, Callable[[float], str], tuple[str, str], str]] = [
         ("time", snapshot.time, format_clock, ("behind plan", "ahead of plan"), "done about "),
-        ("money", snapshot.money, format_usd, ("above plan", "below plan"), "in the end about "),
     ]
+    if snapshot.money is not None:
+        rows.append(("money", snapshot.money, format_usd, ("above plan", "below plan"), "in the end about "))
     texts = [_gauge_text(gauge, show, words, ends) for _, gauge, show, words, ends in rows]
     amounts = max(_length(amount) for amount, _ in texts)
     cells = min(_MOST_BAR, max(_LEAST_BAR, width - 9 - amounts - max(_length(rest) for _, rest in texts)))

@@ -174,7 +174,7 @@ class Snapshot:
     doing: str  # `trains`, `shuts down`, `complete`, ...
     is_over: bool
     time: Gauge
-    money: Gauge
+    money: Gauge | None  # None: nothing costs anything
     stage_word: str  # `stage` or `round`
     stages: tuple[StageLine, ...]
     nodes: NodesNow
@@ -256,14 +256,16 @@ def format_clock(seconds: float) -> str:
 def summary_line(snapshot: Snapshot) -> str:
     """Time and money against their limits, nodes, trials, and the best so far."""
     nodes, trials, best = snapshot.nodes, snapshot.trials, snapshot.best
-    parts = [format_clock(snapshot.now_s), format_usd(snapshot.money.now)]
+    money = snapshot.money
+    parts = [format_clock(snapshot.now_s)]
     if snapshot.time.limit is not None:
         parts[0] += f" of {format_duration(snapshot.time.limit)}"
     if snapshot.time.ahead:
         word = "behind" if snapshot.time.ahead > 0 else "ahead of"
         parts[0] += f" ({format_duration(abs(snapshot.time.ahead))} {word} plan)"
-    if snapshot.money.limit is not None:
-        parts[1] += f" of {format_usd(snapshot.money.limit)}"
+    if money is not None:
+        limit = "" if money.limit is None else f" of {format_usd(money.limit)}"
+        parts.append(f"{format_usd(money.now)}{limit}")
     parts.append(plural(nodes.up, "node") + (f" (+{nodes.booting} booting)" if nodes.booting else ""))
     parts.append(f"{trials.training} of {plural(trials.drawn, 'trial')} training, {trials.over} done")
     if snapshot.rounds:

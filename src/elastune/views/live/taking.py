@@ -121,7 +121,7 @@ def take(subject: Subject, state: State, progress: Progress, *, now_s: float) ->
         doing=_doing(state),
         is_over=state.ended is not None,
         time=_time(subject.promise, places, state, now_s),
-        money=_money(subject.promise, places, state, now_s),
+        money=None if state.terms.cluster.is_free else _money(subject.promise, places, state, now_s),
         stage_word=progress.word,
         stages=stage_lines(places, state),
         nodes=_nodes(state, now_s),
@@ -212,7 +212,7 @@ def _node(node: Node, busy: int, state: State, now_s: float, partitions: int | N
     cluster = state.terms.cluster
     age_s = max(0.0, now_s - node.born_s)
     usd = None
-    if bills_nodes(cluster):
+    if bills_nodes(cluster) and not cluster.is_free:
         usd = state.ledger.node_rate(node.number) * age_s + ingress_usd(cluster, 1)
     doing = "leaves" if node.leaving else "boots" if node.ready_s is None else "up"
     return NodeLine(name=node.number, doing=doing, busy=busy, age_s=age_s, usd=usd, partitions=partitions)

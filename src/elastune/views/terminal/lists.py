@@ -5,9 +5,10 @@ Runs that were started together, over seeds or policies, share a line. Orphaned 
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from elastune.journal.run_folders import BrokenFolder
+from elastune.journal.run_index import indexed_paths
+from elastune.model.speeds import ConfigSpeed
 from elastune.providers.protocol import LiveInstance
 from elastune.runs.orphans import LiveNode, NodeList, Swept, Unseen
 from elastune.runs.profiling import Profiled
@@ -30,7 +33,13 @@ _TONES = {
     RunState.INTERRUPTED: Tone.WARN,
     RunState.RESTING: Tone.WARN,
 }
-_HINT = "Runs started together share a line with the means of time, cost and best; --all shows each."
+_HINT = "Runs started together share a line with the means of time, cost and best; --each shows each."
+# Shorter ones are not worth a line, nor a key in the job.
+_LEAST_QUEUE_S = 0.5
+_LEAST_SYNC_S = 0.001
+_MOST_SHOWN = 6
+# The probability from which on a hyperparameter is said to change the speed.
+_MATTERS = 0.8
 Group = Sequence[RunLine]
 """Runs that share a line, the newest first."""
 
@@ -40,18 +49,24 @@ def render_runs(listing: RunList, *, apart: bool, now_utc: datetime) -> Renderab
     parts: list[RenderableType] = []
     if listing.runs:
         groups = list(_groups(listing.runs, apart=apart))
-        parts.append(terminal_table(run_table(groups, now_utc)))
+        parts.append(terminal_table(run_table(groups, now_utc, with_folder=listing.root is None)))
         if any(len(group) > 1 for group in groups):
             parts.append(Text(_HINT, "dim"))
     if listing.broken:
         parts.append(terminal_table(_broken_table(listing.broken)))
-    if not parts:
+    if not parts and listing.root is not None:
         parts.append(Text(f"no runs in {listing.root} yet; `elastune simulate job.yaml` makes one"))
+        if indexed_paths():
+            parts.append(Text("`elastune runs --all` lists your runs in other folders", "dim"))
+    elif not parts:
+        parts.append(Text("no runs in the index; `elastune simulate job.yaml` makes one"))
+    if listing.hidden:
+        parts.append(Text(f"{plural(listing.hidden, 'profile run')} not shown; --profiles shows them", "dim"))
     return stacked(parts)
 
 
-def run_table(groups: Sequence[Group], now_utc: datetime) -> Table:
-    """Faults are a column only if there were any."""
+def run_table(groups: Sequence[Group], now_utc: datetime, *, with_folder: bool = False) -> Table:
+    """Faults and costs are columns only if there were any, folders if there are several."""
     columns: list[Column[Group]] = [
         Column("run", _ids, is_text=True, tone=Tone.STRONG),
         Column("name", _name, is_text=True, leaves=5, max_width=30, narrow_width=10),
@@ -67,7 +82,11 @@ def run_table(groups: Sequence[Group], now_utc: datetime) -> Table:
         Column("best", lambda runs: _mean([run.best for run in runs]), lambda best: f"{best:.4g}"),
     ]
     has_faults = any(_faults([run]) for runs in groups for run in runs)
-    return make_table([column for column in columns if has_faults or column.title != "faults"], groups)
+    if with_folder:
+        columns.append(Column("in", lambda runs: _short_path(runs[-1].folder.path.parent), is_text=True))
+    has_costs = any(run.cost for runs in groups for run in runs)
+    unused = {title for title, used in (("faults", has_faults), ("cost", has_costs)) if not used}
+    return make_table([column for column in columns if column.title not in unused], groups)
 
 
 def _groups(runs: Sequence[RunLine], *, apart: bool) -> Iterable[list[RunLine]]:
@@ -77,6 +96,13 @@ def _groups(runs: Sequence[RunLine], *, apart: bool) -> Iterable[list[RunLine]]:
     for line in runs:
         by_folder.setdefault(line.folder.path, []).append(line)
     return by_folder.values()
+
+
+def _short_path(path: Path) -> str:
+    """`~/project/elastune-runs`."""
+    home = os.path.expanduser("~")  # noqa: PTH111  unlike Path.home(), it never raises
+    text = str(path)
+    return f"~{text.removeprefix(home)}" if text.startswith(f"{home}/") else text
 
 
 def _name(runs: Group) -> str:
@@ -236,20 +262,63 @@ def _parts(taken: Profiled, job: Path) -> Iterator[RenderableType]:
         Column("measured", lambda each: plural(len(each[1]), "iteration")),
     ]
     yield terminal_table(make_table(columns, measured.typical().items()))
-    facts = [
-        ("configurations", f"differ in speed by {measured.spread:.1%}"),
-        ("start-up", _mean_and_range(measured.startup)),
-        ("save", _mean_and_range(measured.save)),
-    ]
-    for count, times in sorted(measured.boot.items()):
-        facts.append((f"boot of {plural(count, 'node')}", _mean_and_range(times)))
-    yield fact_table([*facts, ("it cost", format_usd(taken.took.cost))])
+    if len(taken.profile.speeds) > 1:
+        yield terminal_table(_configurations(taken))
+    yield fact_table(list(_facts(taken)))
     hint = Text(f"written to {taken.path}; to use it, set ")
     hint.append(f"profile: {taken.path.name}", "bold")
     seconds = [each for times in measured.boot.values() for each in times]
     if seconds:
         hint.append(f" and, in cluster, init: {statistics.fmean(seconds):.1f}s")
+        if (queue_s := statistics.fmean(measured.queue)) >= _LEAST_QUEUE_S:
+            hint.append(f" and queue: {queue_s:.1f}s")
     yield hint
+
+
+def _configurations(taken: Profiled) -> Table:
+    """The fastest first, with the hyperparameters that were varied, the most influential first."""
+    smallest = min(taken.measurements.iterations)
+    mean_s = taken.profile.iteration.mean / taken.profile.speedup.at(smallest)
+
+    def value_of(name: str) -> Callable[[ConfigSpeed], str]:
+        return lambda each: _value(dict(each.config), name)
+
+    names = [each.name for each in taken.influences()][:_MOST_SHOWN]
+    columns: list[Column[ConfigSpeed]] = [
+        *(Column(name, value_of(name)) for name in names),
+        Column("iteration", lambda each: each.factor * mean_s, format_duration),
+        Column("of the average", lambda each: f"{each.factor:.2f}"),
+        Column("measured", lambda each: plural(round(each.weight), "iteration")),
+    ]
+    return make_table(columns, sorted(taken.profile.speeds, key=lambda each: each.factor))
+
+
+def _value(config: Mapping[str, object], name: str) -> str:
+    value = config.get(name, "")
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _facts(taken: Profiled) -> Iterator[tuple[str, str]]:
+    measured = taken.measurements
+    yield "configurations", f"differ in speed by {measured.spread:.1%}"
+    matters = [each for each in taken.influences() if each.probability >= _MATTERS]
+    if matters:
+        told = (f"{each.name} (up to {each.ratio:.1f} times)" for each in matters)
+        yield "speed depends on", several(told, _MOST_SHOWN)
+    elif taken.influences():
+        yield "speed depends on", "none of the hyperparameters, as far as these show"
+    yield "start-up", _mean_and_range(measured.startup)
+    yield "save", _mean_and_range(measured.save)
+    if max(measured.sync, default=0.0) >= _LEAST_SYNC_S:
+        yield "barrier", _mean_and_range(measured.sync)
+    for count, times in sorted(measured.boot.items()):
+        yield f"boot of {plural(count, 'node')}", _mean_and_range(times)
+    if max(measured.queue, default=0.0) >= _LEAST_QUEUE_S:
+        yield "queue", _mean_and_range(measured.queue)
+    for text in measured.unmeasured:
+        yield "not measured", text
+    if taken.took.cost:
+        yield "it cost", format_usd(taken.took.cost)
 
 
 def _mean_and_range(values: Sequence[float]) -> str:

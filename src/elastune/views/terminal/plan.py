@@ -14,7 +14,15 @@ from rich.text import Text
 from elastune.hopping.partitions import Hopping
 from elastune.model.billing import bills_nodes
 from elastune.model.limits import Objective
-from elastune.planning.quote import BracketQuote, Forecast, FrontierPoint, Quote, StageQuote
+from elastune.planning.quote import (
+    BracketQuote,
+    Forecast,
+    FrontierPoint,
+    Quote,
+    SpeedRange,
+    SpotRisk,
+    StageQuote,
+)
 from elastune.runs.policy_quote import PolicyQuote
 from elastune.views.table import Column, Table, Tone, fact_table, make_table, stacked, terminal_table
 from elastune.views.terminal.policy import (
@@ -35,7 +43,9 @@ def render_any_quote(quote: Quote | PolicyQuote) -> RenderableType:
 
 def render_quote(quote: Quote) -> RenderableType:
     parts: list[RenderableType] = [_headline(quote)]
-    parts += map(terminal_table, quoted_stage_tables(quote))
+    is_free = quote.problem.cluster.is_free
+    tables = quoted_stage_tables(quote)
+    parts += [terminal_table(each.without_money() if is_free else each) for each in tables]
     parts.append(fact_table(_totals(quote)))
     if quote.kinds:
         parts.append(terminal_table(kind_table(quote.kinds)))
@@ -48,7 +58,8 @@ def render_quote(quote: Quote) -> RenderableType:
 
 def _headline(quote: Quote) -> Text:
     limits = quote.problem.limits
-    what = "Cheapest plan" if quote.objective is Objective.COST else "Fastest plan"
+    by_cost = quote.objective is Objective.COST and not quote.problem.cluster.is_free
+    what = "Cheapest plan" if by_cost else "Fastest plan"
     text = Text(what, style="bold")
     if limits.deadline_s is not None:
         text.append(f" by a deadline of {format_duration(limits.deadline_s)}")
@@ -106,34 +117,63 @@ def _totals(quote: Quote) -> Iterator[tuple[str, str | Text]]:
     finish = f"mean {format_duration(quote.jct_seconds)}, {level} quantile {late}"
     if limits.deadline_s is not None:
         finish += f" (deadline {format_duration(limits.deadline_s)})"
-    cost = f"mean {format_usd(quote.cost)}, {level} quantile {format_usd(quote.cost_quantile)}"
-    if limits.budget_usd is not None:
-        cost += f" (budget {format_usd(limits.budget_usd)})"
     yield "finish", finish
-    yield "cost", cost
-    minimum_s = quote.problem.cluster.minimum_charge_s
-    if minimum_s > quote.jct_seconds and bills_nodes(quote.problem.cluster):
-        yield "charges", describe_minimum_charge(minimum_s)
+    if not quote.problem.cluster.is_free:
+        yield from _costs(quote, level)
+    if quote.speeds is not None:
+        yield "speed", _describe_speeds(quote.speeds, level)
     if quote.risk is not None:
-        limited = limits.deadline_s is not None or limits.budget_usd is not None
-        yield "spot", describe_risk(quote.risk, limited=limited)
-        if limited and quote.risk.share_kept < limits.confidence:
-            text = f"with interruptions the limits are kept less often than {level}: the plan above has none"
-            yield "warning", Text(text, "bold yellow")
+        yield from _spot(quote, quote.risk, level)
     if quote.stop_when is not None:
         yield "or earlier", f"as soon as a model has {quote.stop_when}; the numbers are without that"
     if quote.problem.hopping is not None:
         yield "data", _describe_data(quote.problem.hopping)
     yield "nodes", f"at most {quote.peak_nodes} at once"
     yield "how good", _how_good(quote)
-    if quote.planner != "static":
+    if quote.planner != "static" and not quote.problem.cluster.is_free:
         yield "against static", _against_static(quote)
     if quote.is_thinly_sampled:
         enough = math.ceil(10 / (1 - limits.confidence) - 1e-3)
         yield "warning", f"{quote.samples:,} samples say little about {level}: use --samples {enough}"
 
 
+def _costs(quote: Quote, level: str) -> Iterator[tuple[str, str]]:
+    limits, cluster = quote.problem.limits, quote.problem.cluster
+    cost = f"mean {format_usd(quote.cost)}, {level} quantile {format_usd(quote.cost_quantile)}"
+    if limits.budget_usd is not None:
+        cost += f" (budget {format_usd(limits.budget_usd)})"
+    yield "cost", cost
+    if cluster.minimum_charge_s > quote.jct_seconds and bills_nodes(cluster):
+        yield "charges", describe_minimum_charge(cluster.minimum_charge_s)
+
+
+def _spot(quote: Quote, risk: SpotRisk, level: str) -> Iterator[tuple[str, str | Text]]:
+    limits = quote.problem.limits
+    limited = limits.deadline_s is not None or limits.budget_usd is not None
+    yield "spot", describe_risk(risk, limited=limited)
+    if limited and risk.share_kept < limits.confidence:
+        text = f"with interruptions the limits are kept less often than {level}: the plan above has none"
+        yield "warning", Text(text, "bold yellow")
+
+
+def _describe_speeds(speeds: SpeedRange, level: str) -> str:
+    spread = format_percent(speeds.spread)
+    what = f"configurations differ by {spread}, their speed is not known before they train"
+    if speeds.known:
+        what = f"the {speeds.known} configurations are drawn and their speed is predicted up to {spread}"
+    late = format_duration(speeds.jct_quantile_seconds)
+    if speeds.cost_quantile:
+        late += f" and {format_usd(speeds.cost_quantile)}"
+    return (
+        f"{what}. The {level} quantiles hold even if the slower ones are the better ones; if speed has "
+        f"nothing to do with quality they are {late}. At each barrier the rest is planned again, "
+        "with the speeds of the trials that go on"
+    )
+
+
 def _how_good(quote: Quote) -> str:
+    if quote.problem.cluster.is_free and quote.objective is Objective.COST:
+        return "the fastest of the plans that were tried"
     better = "cheaper" if quote.objective is Objective.COST else "faster"
     limited = quote.problem.limits.deadline_s is not None or quote.problem.limits.budget_usd is not None
     no_plan = "no plan that keeps the limits" if limited else "no plan"
@@ -188,7 +228,9 @@ def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> T
     tones[quote.planner] = Tone.STRONG
     none = "; none: it finds no plan that keeps them" if None in comparison.values() else ""
     title = f"All planners under the same limits{none}"
-    return make_table(columns, comparison.items(), tone=lambda each: tones[each[0]], title=title)
+    table = make_table(columns, comparison.items(), tone=lambda each: tones[each[0]], title=title)
+    is_free = quote.problem.cluster.is_free
+    return table.of_columns(lambda column: "cost" not in column.title) if is_free else table
 
 
 def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:

@@ -48,10 +48,11 @@ def describe_risk(risk: SpotRisk, *, limited: bool = True) -> str:
     """`limited`: there are limits to keep; otherwise completed searches are counted."""
     least, most = (format_duration(seconds) for seconds in risk.jct_seconds_range)
     kept = f"{risk.kept} of {risk.rehearsals}"
+    money = f"{format_usd(risk.cost)}, " if risk.cost else ""
     return (
         f"{risk.interruptions_per_hour:g} interruptions per node-hour; in "
         f"{plural(risk.rehearsals, 'simulation')} {risk.interruptions:.2g} of them on average, "
-        f"{format_duration(risk.jct_seconds)} ({least} to {most}), {format_usd(risk.cost)}, "
+        f"{format_duration(risk.jct_seconds)} ({least} to {most}), {money}"
         f"{'limits kept' if limited else 'complete'} in {kept}"
     )
 
@@ -104,10 +105,10 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
     parts: list[RenderableType] = [_headline(quote)]
     outline = quote.outline
     if outline is not None:
-        if outline.brackets:
-            parts.append(terminal_table(_bracket_table(outline.brackets)))
-        parts.append(terminal_table(_round_table(outline)))
-        if outline.spends_leftover:
+        tables = [_bracket_table(outline.brackets)] if outline.brackets else []
+        tables.append(_round_table(outline))
+        parts += [terminal_table(table.without_money() if quote.is_free else table) for table in tables]
+        if outline.spends_leftover and not quote.is_free:
             first = f"{plural(outline.extra_trials, 'more trial')} in the first round and, later, "
             first = first if outline.extra_trials else ""
             parts.append(Text(f"money left over goes into {first}trials that are next in line", "dim"))
@@ -184,17 +185,18 @@ def _totals(quote: PolicyQuote) -> Text:
         "expected to end after ",
         (format_duration(predicted.jct_seconds), "bold"),
         _share(predicted.jct_seconds, limits.deadline_s, "the deadline"),
-        " and to cost ",
-        (format_usd(predicted.cost), "bold"),
-        _share(predicted.cost, limits.budget_usd, "the budget"),
     )
+    if not quote.is_free:
+        text.append(" and to cost ")
+        text.append(format_usd(predicted.cost), "bold")
+        text.append(_share(predicted.cost, limits.budget_usd, "the budget"))
     if quote.is_luck:
         least, most = quote.least, quote.most
         times = f"{format_duration(least.jct_seconds)} to {format_duration(most.jct_seconds)}"
-        money = f"{format_usd(least.cost)} to {format_usd(most.cost)}"
+        money = "" if quote.is_free else f" and {format_usd(least.cost)} to {format_usd(most.cost)}"
         simulations = plural(quote.rehearsals, "simulation")
-        text.append(f"\n{times} and {money} in {simulations}: how far a search goes is random")
-    if quote.minimum_charge_s > predicted.jct_seconds:
+        text.append(f"\n{times}{money} in {simulations}: how far a search goes is random")
+    if quote.minimum_charge_s > predicted.jct_seconds and not quote.is_free:
         text.append(f"; {describe_minimum_charge(quote.minimum_charge_s)}")
     trials, nodes = plural(round(quote.trials), "trial"), plural(quote.peak_nodes, "node")
     text.append(f"\nabout {trials} on at most {nodes}")

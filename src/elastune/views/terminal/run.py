@@ -15,6 +15,9 @@ from elastune.history.result import BestTrial
 from elastune.history.status import RunStatus
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose, choose_policy
+from elastune.journal.run_commands import sweep_command
+from elastune.journal.run_folders import RunFolder
+from elastune.model.configuration import flattened
 from elastune.providers.ray_cluster import FinalCheck
 from elastune.views.run_tables import failure_table, note_table, promise_table, round_table, stage_table
 from elastune.views.table import fact_table, terminal_table
@@ -39,6 +42,8 @@ _ENDINGS = {
 def account(standing: RunStatus, so_far: str, *, last_notes: bool = False) -> Iterator[RenderableType]:
     """One run below its headline. `so_far` is the heading of the actual values; of many notes the first
     or the last are shown."""
+    if standing.shortfall is not None:
+        yield Text(standing.shortfall, "bold red")
     yield terminal_table(promise_table(standing, so_far))
     if standing.conceded:
         yield Text(f"given up: the {' and the '.join(standing.conceded)}", "yellow")
@@ -86,7 +91,7 @@ def format_config(config: Config) -> str:
     def show(value: object) -> str:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
-    return ", ".join(f"{name}={show(value)}" for name, value in config.items())
+    return ", ".join(f"{name}={show(value)}" for name, value in flattened(config).items())
 
 
 def sparkline(growth: Sequence[tuple[float, int]], end_s: float, cells: int = _SPARK_CELLS) -> str:
@@ -173,6 +178,18 @@ def describe_ending(ending: Ending) -> str:
     return _ENDINGS[ending]
 
 
+def describe_outcome(standing: RunStatus) -> str:
+    """How a run ended; if it failed, why."""
+    if standing.ending is None:
+        return "not ended"
+    if standing.cause is not None:
+        return f"failed: {standing.cause}"
+    if standing.has_failed and standing.failures:
+        first = standing.failures[0]
+        return f"failed, {first.trials} of {plural(standing.trials, 'trial')} with {first.error}"
+    return describe_ending(standing.ending)
+
+
 def describe_faults(faults: str | None, within: str = ", {}") -> str:
     """Empty if there were none; `within` is a format for the words."""
     if faults in (None, "none"):
@@ -180,12 +197,12 @@ def describe_faults(faults: str | None, within: str = ", {}") -> str:
     return within.format(f"faults {faults}" if "=" in str(faults) else f"{faults} faults")
 
 
-def describe_final_check(final_check: FinalCheck) -> Text:
-    return Text(final_check_words(final_check), "bold red" if final_check.left else "")
+def describe_final_check(final_check: FinalCheck, folder: RunFolder) -> Text:
+    return Text(final_check_words(final_check, folder), "bold red" if final_check.left else "")
 
 
-def final_check_words(final_check: FinalCheck) -> str:
+def final_check_words(final_check: FinalCheck, folder: RunFolder) -> str:
     if not final_check.left:
         return f"no nodes left running ({final_check.how})"
     left = f"{plural(len(final_check.left), 'node')} may be running and cost money"
-    return f"{left}: {several(final_check.left)} ({final_check.how}); `elastune nodes --sweep` ends them"
+    return f"{left}: {several(final_check.left)} ({final_check.how}); `{sweep_command(folder)}` ends them"

@@ -13,6 +13,7 @@ from elastune.core.commands import Ending
 from elastune.history.result import Estimate
 from elastune.history.status import is_many
 from elastune.history.summary import Figures, PolicySummary
+from elastune.journal.run_commands import command_for
 from elastune.model.metric import Mode
 from elastune.runs.campaign import Campaign
 from elastune.runs.campaign_status import Overview
@@ -28,7 +29,13 @@ from elastune.views.table import (
     terminal_table,
     titled,
 )  # fmt: skip
-from elastune.views.terminal.run import account, describe_ending, describe_faults, policy_reason
+from elastune.views.terminal.run import (
+    account,
+    describe_ending,
+    describe_faults,
+    describe_outcome,
+    policy_reason,
+)
 from elastune.wording import format_confidence, format_duration, plural
 
 
@@ -76,8 +83,8 @@ def render_overview(overview: Overview) -> Iterator[RenderableType]:
 
 def _one(campaign: Campaign) -> Iterator[RenderableType]:
     run, setup = campaign.runs[0], campaign.contestants[0].setup
-    ending = describe_ending(run.result.ending)
-    headline = Text.assemble((setup.job.name, "bold"), ", simulated: ", (ending, "bold"))
+    outcome = describe_outcome(run.standing)
+    headline = Text.assemble((setup.job.name, "bold"), ", simulated: ", (outcome, "bold"))
     headline.append(f"  [seed {run.result.seed}{describe_faults(campaign.faults)}]", "dim")
     headline.append(f"\npolicy {policy_reason(setup.job, setup.policy)}")
     yield headline
@@ -99,10 +106,17 @@ def _figure_table(summaries: Sequence[PolicySummary]) -> Table:
         Column("limit", lambda line: line.limit, min_width=7),
         Column("kept", lambda line: line.kept),
     ]
-    lines = [_Line(summary, measure) for summary in summaries for measure in (None, TIME, COST, _BEST)]
+    measures = [None, *_measures(summaries)]
+    lines = [_Line(summary, measure) for summary in summaries for measure in measures]
     return make_table(
         columns, lines, tone=lambda line: Tone.STRONG if line.measure is None else Tone.PLAIN, gap=1
     )
+
+
+def _measures(summaries: Sequence[PolicySummary]) -> tuple[Measure, ...]:
+    """Without cost if no run cost anything."""
+    is_free = all(summary.cost.max == 0.0 for summary in summaries)
+    return (TIME, _BEST) if is_free else (TIME, COST, _BEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +158,7 @@ def _against_table(summaries: Sequence[PolicySummary]) -> Table:
     """The difference to the first policy, seed by seed, so that chance common to both cancels out."""
     columns: list[Column[PolicySummary]] = [
         Column("", lambda each: each.policy, is_text=True),
-        *(column for measure in (TIME, COST, _BEST) for column in _difference_columns(measure)),
+        *(column for measure in _measures(summaries) for column in _difference_columns(measure)),
     ]
     return make_table(columns, summaries[1:], title=f"Against {summaries[0].policy} on the same seeds")
 
@@ -207,18 +221,19 @@ def _where(campaign: Campaign) -> Iterator[tuple[str, str]]:
     yield "run", run
     if campaign.folder is not None:
         yield "folder", f"{campaign.folder.path}"
-    yield "look again", f"elastune status {run}"
+        yield "look again", command_for("status", campaign.folder, run)
 
 
 def where_several(overview: Overview, *, again: str | None = None) -> Iterator[tuple[str, str]]:
     """Where the runs are, and how to see one of them. `again`: what to call the way back to this table."""
     first, last = overview.runs[0], overview.runs[-1]
     yield "runs", f"{first} to {last}" if first != last else first
-    if overview.folder is not None:
-        yield "folder", f"{overview.folder.path}"
+    if overview.folder is None:
+        return
+    yield "folder", f"{overview.folder.path}"
     if again is not None:
-        yield again, f"elastune status {first.partition('.')[0]}"
-    yield "see one", f"elastune status {first}"
+        yield again, command_for("status", overview.folder, None)
+    yield "see one", command_for("status", overview.folder, first)
 
 
 def _interruption(campaign: Campaign, overview: Overview) -> Iterator[tuple[str, str]]:
@@ -237,6 +252,6 @@ def _interruption(campaign: Campaign, overview: Overview) -> Iterator[tuple[str,
         return
     yield "kept", f"all up to there, in {campaign.folder.path}"
     if done:
-        yield "look again", f"elastune status {overview.runs[0].partition('.')[0]}"
+        yield "look again", command_for("status", campaign.folder, None)
     if cut is not None:
-        yield "" if done else "look again", f"elastune status {cut.run}"
+        yield "" if done else "look again", command_for("status", campaign.folder, cut.run)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 
+from elastune.core.commands import Ending
 from elastune.journal.codec import Deviation
+from elastune.journal.run_commands import command_for
 from elastune.runs.campaign_status import CampaignStatus, Unfinished
 from elastune.runs.reopening import Audit, ReopenedRun
 from elastune.runs.run_files import repeating
@@ -17,9 +19,9 @@ from elastune.views.table import Column, Table, fact_table, make_table, stacked,
 from elastune.views.terminal.policy import describe_prices
 from elastune.views.terminal.run import (
     account,
-    describe_ending,
     describe_faults,
     describe_final_check,
+    describe_outcome,
     policy_reason,
 )
 from elastune.views.terminal.simulation import render_overview, where_several
@@ -33,6 +35,13 @@ if TYPE_CHECKING:
 _WITHOUT_ORPHANS = ("local", "simulated")
 _LINE_AT_MOST = 300
 _MOST_UNFINISHED = 8
+_TRACEBACK_LINES = 12
+# How a run that ended before its search goes on.
+_TO_BE_EXTENDED: dict[Ending, tuple[str, ...]] = {
+    Ending.DEADLINE: ("--deadline", "+20m"),
+    Ending.BUDGET: ("--budget", "+5"),
+    Ending.STOPPED: (),
+}
 
 
 def render_status(status: ReopenedRun) -> RenderableType:
@@ -92,12 +101,13 @@ def _describe_state(status: ReopenedRun) -> str:
         case RunState.RUNNING:
             return f"running ({status.writer})"
         case RunState.RESTING:
-            return "suspended; `elastune resume` continues it"
+            command = command_for("resume", status.folder, status.record.run)
+            return f"suspended; `{command}` continues it"
         case RunState.INTERRUPTED:
             return f"interrupted after {plural(status.standing.events, 'event')}"
         case _:
-            ending = status.standing.ending
-            return status.state.value if ending is None else describe_ending(ending)
+            over = status.standing.ending is not None
+            return describe_outcome(status.standing) if over else status.state.value
 
 
 def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
@@ -107,7 +117,7 @@ def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
     if status.standing.prices is not None:
         yield "price", describe_prices(status.standing.prices)
     if status.final_check is not None:
-        yield "machines", describe_final_check(status.final_check)
+        yield "machines", describe_final_check(status.final_check, status.folder)
     elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _WITHOUT_ORPHANS:
         yield "machines", Text("not checked: `elastune nodes` lists running nodes", "yellow")
     if status.intent is not None:
@@ -150,11 +160,13 @@ def render_finished(finished: FinishedRun) -> RenderableType:
 
 def _finished_parts(finished: FinishedRun) -> Iterator[RenderableType]:
     result, standing, job = finished.result, finished.standing, finished.prepared.setup.job
-    headline = Text.assemble((job.name, "bold"), ": ", (_outcome(finished), "bold"))
+    headline = Text.assemble((job.name, "bold"), ": ", (describe_outcome(standing), "bold"))
     headline.append(f"  [run {result.run}]", "dim")
     headline.append(f"\npolicy {policy_reason(job, result.policy)}")
     yield headline
     yield from account(standing, "actual")
+    if standing.traceback is not None:
+        yield titled("The error", Text(_last_lines(standing.traceback)))
     yield fact_table(_kept(finished))
     if result.best is not None and result.best.checkpoint is not None:  # on one line, to be copied
         model = Text.assemble(("the best model: ", "bold"), result.best.checkpoint)
@@ -167,21 +179,14 @@ def _kept(finished: FinishedRun) -> Iterator[tuple[str, str | Text]]:
     yield "kept in", f"{finished.folder.path}"
     if standing.failures:
         yield "tracebacks", f"{finished.folder.logs}, a file for each trial"
-    yield "look at it", f"elastune report {run}"
+    yield "look at it", command_for("report", finished.folder, run)
+    if (more := _TO_BE_EXTENDED.get(finished.result.ending)) is not None:
+        yield "go on", command_for("extend", finished.folder, run, *more)
     if standing.prices is not None:
         yield "price", describe_prices(standing.prices)
     if finished.final_check is not None:
-        yield "machines", describe_final_check(finished.final_check)
+        yield "machines", describe_final_check(finished.final_check, finished.folder)
 
 
-def _outcome(finished: FinishedRun) -> str:
-    """How it ended; if it failed, why."""
-    standing = finished.standing
-    if standing.has_failed and standing.failures:
-        first = standing.failures[0]
-        return f"failed, {first.trials} of {standing.trials} trials with {_last_line(first.error)}"
-    return describe_ending(finished.result.ending)
-
-
-def _last_line(error: str) -> str:
-    return error.strip().splitlines()[-1] if error.strip() else "an error"
+def _last_lines(error: str) -> str:
+    return "\n".join(error.strip().splitlines()[-_TRACEBACK_LINES:])

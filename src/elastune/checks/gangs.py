@@ -1,0 +1,111 @@
+"""Whether two workers share the work of a training: what the processes of a check saw, judged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elastune.checks.judging import fine, note, warning
+from elastune.checks.messages import GangSeen, ProbeSeen, RankSeen, SoloSeen
+from elastune.checks.report import CheckFinding, CodePlace
+from elastune.checks.source import calls, calls_outside_worker, find_place
+from elastune.training.sharing import HOW_TO_SHARE, Numbers, Sharing
+from elastune.wording import several
+
+GANGS = "gangs"
+# Of the largest weight or gradient: more than rounding, less than another learning rate.
+_ALIKE = 1e-3
+_HELD = "every trial is held to one slot"
+
+
+def judge_gang(seen: ProbeSeen, user: object, declared: int | None) -> tuple[Sharing, list[CheckFinding]]:
+    """`declared` is the trainable's `most_slots`; 1: it wants no gangs."""
+    solo = seen.solo
+    if declared == 1:
+        return Sharing.UNCHECKED, [fine(GANGS, "most_slots is 1: every trial trains on one slot")]
+    if seen.gang is None and seen.cut_at is not None and (solo is None or solo.fault is None):
+        return Sharing.UNCHECKED, [warning(GANGS, f"not checked, the time was over; {_HELD}")]
+    if solo is None or solo.fault is not None or not solo.rows or solo.diverged:
+        return Sharing.UNCHECKED, []
+    if seen.gang is None:
+        return Sharing.NOT_SHOWN, [_not_shared(_why_not_tried(solo), user)]
+    reason = _why_not_shared(seen.gang)
+    if reason is not None:
+        return Sharing.NOT_SHOWN, [_not_shared(reason, user)]
+    shown = fine(GANGS, "two workers train one model, each on its part of the data")
+    return Sharing.SHOWN, [shown, *_learns_otherwise(seen.gang, solo)]
+
+
+def _why_not_tried(solo: SoloSeen) -> str:
+    if not solo.calls & {"wrap", "sum"}:
+        return "the workers of a gang would share nothing: each would train a model of its own"
+    return "the training loops over its own data, which a gang would not split: the batch would grow with it"
+
+
+def _why_not_shared(gang: GangSeen) -> str | None:
+    first, second = gang.ranks
+    faults = [rank.fault for rank in gang.ranks if rank.fault is not None]
+    if faults:
+        # A lost peer is the result of the other's error.
+        own = next((each for each in faults if each.place is not None), faults[0])
+        where = "" if own.place is None else f" ({own.place})"
+        return f"two workers fail: {own.stage} raised {own.error.splitlines()[0]}{where}"
+    if not (first.exchanges and second.exchanges):
+        return "two workers exchange nothing: each trains a model of its own"
+    if first.weights != second.weights:
+        return "after one iteration two workers have different weights: their gradients are not shared"
+    unequal = _unequal_learned(gang)
+    if unequal:
+        return f"after one iteration two workers differ in {several(unequal, 3)}, which is not shared"
+    if not _saw_different_data(first, second):
+        return "two workers train on the same data: the second one adds nothing"
+    return None
+
+
+def _unequal_learned(gang: GangSeen) -> list[str]:
+    """Parts of the states that differ, without what belongs to each rank, as the means of BatchNorm."""
+    buffers = {name.removeprefix("module.") for rank in gang.ranks for name in rank.buffers}
+    return [
+        each.path
+        for each in gang.differing
+        if not any(each.path == name or each.path.endswith(f".{name}") for name in buffers)
+    ]
+
+
+def _saw_different_data(first: RankSeen, second: RankSeen) -> bool:
+    return any(first.given[kind] != second.given[kind] for kind in first.given)
+
+
+def _not_shared(reason: str, user: object) -> CheckFinding:
+    return warning(GANGS, f"{reason}; {_HELD}", _place(user), f"to use more slots per trial, {HOW_TO_SHARE}")
+
+
+def _place(user: object) -> CodePlace | None:
+    return find_place(user, calls_outside_worker("backward"), calls("DataLoader"))
+
+
+def _learns_otherwise(gang: GangSeen, solo: SoloSeen) -> list[CheckFinding]:
+    """Compared with one worker after the same batches."""
+    together, alone = gang.ranks[0].snapshot, solo.snapshot
+    if together is None or alone is None:
+        return []
+    apart = _distance(together, alone)
+    if apart <= _ALIKE:
+        return [fine(GANGS, "two workers learn what one worker learns")]
+    text = f"after a few batches, weights or gradients of two workers differ by {apart:.2g} from those of one"
+    remedy = (
+        "BatchNorm, dropout and augmentation do that; without them, look at the loss: in a loop over "
+        "worker.loader worker.backward(loss) takes the mean of the batch, in worker.batches the sum"
+    )
+    return [note(GANGS, text, remedy=remedy)]
+
+
+def _distance(found: list[Numbers], expected: list[Numbers]) -> float:
+    """The largest difference of a tensor, relative to its largest value."""
+    if [each.shape for each in found] != [each.shape for each in expected]:
+        return float("inf")
+    worst = 0.0
+    for one, other in zip(found, expected, strict=True):
+        scale = float(np.max(np.abs(other), initial=0.0))
+        apart = float(np.max(np.abs(one - other), initial=0.0))
+        worst = max(worst, apart / scale if scale else float(apart > _ALIKE))
+    return worst

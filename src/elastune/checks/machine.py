@@ -1,0 +1,109 @@
+"""What a job asks of this machine: cores for its slots, memory for its data, and the speed that it states."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from elastune.checks.judging import fine, note, warning
+from elastune.checks.messages import SoloSeen
+from elastune.checks.report import CheckFinding
+from elastune.checks.sizes import LARGE_BYTES, HeldValue
+from elastune.checks.source import find_place
+from elastune.job.job import Job
+from elastune.wording import format_duration, several
+
+MEMORY, SLOTS, SPEED = "memory", "slots", "speed"
+# A stated time of an iteration may be wrong by this factor.
+_WRONG = 2.0
+
+
+def count_cores() -> int:
+    """Those that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every platform
+        return os.cpu_count() or 1
+
+
+def judge_slots(job: Job, cores: int) -> Iterator[CheckFinding]:
+    """For nodes on this machine: more slots than cores slow each other down."""
+    if job.slot.cpus is None:
+        return
+    cluster = job.cluster
+    slots = cluster.slots_per_node * cluster.most_nodes
+    wanted = slots * job.slot.cpus
+    if wanted <= cores:
+        return
+    each = "" if job.slot.cpus == 1 else f" of {job.slot.cpus} CPUs each"
+    yield warning(
+        SLOTS,
+        f"{slots} slots{each} share the {cores} cores of this machine: when all train, each is about "
+        f"{wanted / cores:.1f} times slower than alone",
+        remedy=f"use at most {max(1, cores // job.slot.cpus)} slots (slots_per_node times nodes), or more "
+        "machines",
+    )
+
+
+def judge_memory(
+    job: Job, user: object, carried: Sequence[HeldValue], pickled_bytes: int, solo: SoloSeen | None
+) -> Iterator[CheckFinding]:
+    """`carried` are large values in the globals, the closure or the arguments of the trainable."""
+    slots = job.cluster.slots_per_node
+    large = pickled_bytes >= LARGE_BYTES
+    if large:
+        names = f", most of it {_named(carried)}" if carried else ""
+        text = f"{_megabytes(pickled_bytes)} are sent with the trainable to every slot{names}"
+        yield warning(MEMORY, text, find_place(user), _instead(carried))
+    elif carried:
+        text = (
+            f"every slot and the driver hold {_named(carried)}; {slots} slots of a node hold {slots} copies"
+        )
+        yield warning(MEMORY, text, find_place(user), _instead(carried))
+    if solo is None or not solo.rows:
+        return
+    if solo.held:
+        text = f"every slot holds {_named(solo.held)}, a node of {slots} slots {slots} times"
+        yield warning(MEMORY, text, find_place(user), _instead(solo.held))
+    if not (large or carried or solo.held):
+        text = f"a worker needs {_megabytes(solo.peak_bytes)}, its state {_megabytes(solo.state_bytes)}"
+        yield fine(MEMORY, text)
+
+
+def _named(values: Sequence[HeldValue]) -> str:
+    return several((f"{each.name} ({_megabytes(each.bytes)})" for each in values), 3)
+
+
+def _instead(values: Sequence[HeldValue]) -> str:
+    name = values[0].name if values else "it"
+    if "shared" in sys.modules["elastune"].__all__:
+        return f"share one copy per node: {name} = elastune.shared({name})"
+    return (
+        f"load {name} from a file inside setup (or inside the function), best with "
+        "numpy.load(path, mmap_mode='r'), of which the slots of a node share one copy"
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 10**6 else f"{size / 1e3:,.0f} kB"
+
+
+def judge_speed(job: Job, solo: SoloSeen | None, *, is_here: bool) -> Iterator[CheckFinding]:
+    """What was measured, and whether the job states something else."""
+    measured = [] if solo is None else [each for each in solo.seconds if each is not None]
+    if solo is None or not measured:
+        return
+    best = min(measured)
+    took = f"start-up {format_duration(solo.startup_s)}, an iteration {format_duration(best)}"
+    saved = f", a save {format_duration(solo.save_s)}" if solo.saves else ""
+    stated = job.profile.iteration.mean if job.is_measured and job.profile is not None else None
+    if stated is None or not is_here or stated / _WRONG <= best <= stated * _WRONG:
+        yield fine(SPEED, f"{took}{saved}")
+        return
+    yield note(
+        SPEED,
+        f"{took}{saved}; the job's profile says {format_duration(stated)} per iteration, and the quote is "
+        "made from that",
+        remedy="measure it: `elastune profile`, or leave `profile` out of the job",
+    )

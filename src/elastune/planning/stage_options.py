@@ -1,0 +1,249 @@
+"""The ways to run one stage that are worth a planner's time, and what each of them takes.
+
+With constant latencies every division of a stage is considered. With random ones a division's time has to be
+simulated, so node counts are thinned out to a grid, and hopeless gang sizes are dropped by bounds first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from elastune.model.billing import bills_nodes, slot_rate
+from elastune.model.continuing import Continuing
+from elastune.model.distributions import Array
+from elastune.planning.prediction.evaluator import Evaluator
+from elastune.planning.prediction.plan import (
+    Allocation,
+    Workload,
+    divisions,
+    fair_allocations,
+    hopping_allocations,
+    room_of,
+)
+
+
+class Grid(NamedTuple):
+    """Node counts at which a stage with random latencies is tried: all up to one, then a ratio apart."""
+
+    every: int
+    ratio: float
+
+    def counts(self, most: int) -> list[int]:
+        counts = list(range(1, min(most, self.every) + 1))
+        while counts[-1] < most:
+            counts.append(min(most, max(counts[-1] + 1, round(counts[-1] * self.ratio))))
+        return counts
+
+
+_GRID = Grid(every=16, ratio=1.12)
+# For lower bounds, which get lower by a step of the grid.
+_FINE_GRID = Grid(every=64, ratio=1.02)
+# Lower bounds of two divisions that are nearer than this on average may cross on some samples.
+_DOUBT = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StageOption:
+    """One way to run a stage, and what it takes: barrier included, provisioning not.
+
+    If gangs take turns the seconds are an estimate: simulating a queue is expensive and these numbers only
+    guide the search; the promise is always evaluated on all samples.
+    """
+
+    allocation: Allocation
+    seconds: Array
+    function_usd: Array  # the cost of the stage billed by function; 0 billed by instance
+    worst_seconds: Array  # the same if the slower trials are the survivors
+    worst_function_usd: Array
+    gang: int = 0  # slots of gangs that the next stage may keep: all trials have one; else 0
+    kept: StageOption | None = None  # the same if the trials go on in their gangs; None: that saves nothing
+
+    @property
+    def mean_s(self) -> float:
+        return float(self.seconds.mean())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOptions:
+    """`useful`: no other one is as good on no more nodes. `all_at_once`: where gangs may be kept, every gang
+    size with which all trials run at once, since a slower one may save start-ups."""
+
+    useful: tuple[StageOption, ...]
+    all_at_once: tuple[StageOption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageRuns:
+    """Evaluates the ways to run one stage."""
+
+    evaluator: Evaluator
+    stage: int
+
+    @property
+    def workload(self) -> Workload:
+        return self.evaluator.workload
+
+    @property
+    def trials(self) -> int:
+        return self.workload.stages[self.stage].trials
+
+    def totals(self, slots: int, *, kept: bool = False) -> tuple[float, float]:
+        """Of gangs of that size, on average: seconds of the longest trial, busy slot-seconds of all."""
+        any_number = Allocation(nodes=1, gangs=1, slots_per_trial=slots)
+        longest = self.evaluator.longest_trial_s(self.stage, slots, kept=kept)
+        busy = self.evaluator.busy_slot_s(self.stage, any_number, kept=kept)
+        return float(longest.mean()), float(busy.mean())
+
+    def least(self, use: Allocation) -> tuple[float, float]:
+        """Of a use, on average: seconds if all goes well, barrier included; busy slot-seconds."""
+        seconds = self.evaluator.least_s(self.stage, use) + self.evaluator.draws.sync_s(self.stage)
+        return float(seconds.mean()), float(self.evaluator.busy_slot_s(self.stage, use).mean())
+
+    def option(self, use: Allocation, *, kept: bool = False) -> StageOption:
+        seconds, usd = _takes(self.evaluator, self.stage, use, kept=kept)
+        worst_seconds, worst_usd = seconds, usd
+        if self.evaluator.slowest is not self.evaluator and self.stage:
+            worst_seconds, worst_usd = _takes(self.evaluator.slowest, self.stage, use, kept=kept)
+        keeps = use.gangs == self.trials and starts_take_time(self.workload)
+        return StageOption(
+            allocation=use,
+            seconds=seconds,
+            function_usd=usd,
+            worst_seconds=worst_seconds,
+            worst_function_usd=worst_usd,
+            gang=use.slots_per_trial if keeps else 0,
+            kept=self.option(use, kept=True) if keeps and not kept else None,
+        )
+
+
+def _takes(evaluator: Evaluator, stage: int, use: Allocation, *, kept: bool) -> tuple[Array, Array]:
+    """Seconds, and dollars billed by function, per sample."""
+    cluster, usd = evaluator.workload.cluster, np.zeros(1)
+    if not bills_nodes(cluster):
+        usd = slot_rate(cluster) * evaluator.busy_slot_s(stage, use, kept=kept)
+    return evaluator.estimate_s(stage, use, kept=kept) + evaluator.draws.sync_s(stage), usd
+
+
+def stage_options(runs: StageRuns, sizes: range, *, fair: bool = False) -> StageOptions:
+    """`fair`: only the divisions of the paper's planner."""
+    workload, cluster = runs.workload, runs.workload.cluster
+    if workload.hopping is not None:
+        uses = hopping_allocations(
+            workload.hopping, slots_per_node=cluster.slots_per_node, max_nodes=cluster.max_nodes
+        )
+        return StageOptions(useful=_undominated(map(runs.option, uses)))
+    room = {"slots_per_node": cluster.slots_per_node, "max_nodes": cluster.max_nodes}
+    all_uses = (fair_allocations if fair else divisions)(runs.trials, gang_sizes=sizes, **room)
+    kept: tuple[StageOption, ...] = ()
+    if starts_take_time(workload):
+        kept = tuple(runs.option(use) for use in all_uses if use.gangs == runs.trials)
+    return StageOptions(useful=_useful(runs, _candidates(runs, all_uses), kept), all_at_once=kept)
+
+
+def starts_take_time(workload: Workload) -> bool:
+    """Whether gangs that stay save anything; billed by function they never stay."""
+    starts = workload.profile.startup.mean + workload.profile.transfer_s > 0.0
+    starts = starts or workload.continuing is Continuing.REPEATING
+    return starts and workload.hopping is None and bills_nodes(workload.cluster)
+
+
+def _candidates(runs: StageRuns, every: Sequence[Allocation]) -> list[Allocation]:
+    """Where latencies are random, on a grid of nodes; where all turns are equal, what saves a turn."""
+    workload, trials = runs.workload, runs.trials
+    if not workload.is_deterministic:
+        counts = set(_GRID.counts(workload.cluster.max_nodes))
+        return [use for use in every if use.nodes in counts or use.gangs == trials]
+    if workload.stages[runs.stage].remaining:
+        return list(every)
+    first = {(use.slots_per_trial, -(-trials // use.gangs)): use for use in reversed(every)}
+    return list(first.values())
+
+
+def _useful(
+    runs: StageRuns, uses: Sequence[Allocation], known: Sequence[StageOption]
+) -> tuple[StageOption, ...]:
+    """The undominated ones. A use is evaluated only if no other one is as good as it could be at best."""
+    options = {option.allocation: option for option in known}
+    billed_by_slot = not bills_nodes(runs.workload.cluster)
+    evaluated: list[StageOption] = []
+    fastest: dict[float, float] = {}  # by money, of those evaluated, which need no more nodes
+    bounds = ((use.nodes, *runs.least(use), use) for use in uses)
+    for _, least_s, busy_slot_s, use in sorted(bounds, key=lambda row: row[:2]):
+        usd = busy_slot_s if billed_by_slot else 0.0
+        if all(least_s < seconds for cost, seconds in fastest.items() if cost <= usd):
+            option = options.get(use) or runs.option(use)
+            evaluated.append(option)
+            fastest[usd] = min(option.mean_s, fastest.get(usd, option.mean_s))
+    return _undominated(evaluated)
+
+
+def _unbeaten(rows: list[tuple[int, float, float, float, Allocation]]) -> list[Allocation]:
+    """Rows (nodes, most seconds, money, least seconds): those that no other one certainly beats."""
+    kept: list[Allocation] = []
+    fastest: dict[float, float] = {}  # by money, of the rows before, which need no more nodes
+    for _, most, usd, least, use in sorted(rows, key=lambda row: row[:4]):
+        if all(least < seconds for cost, seconds in fastest.items() if cost <= usd):
+            kept.append(use)
+            fastest[usd] = min(most, fastest.get(usd, most))
+    return kept
+
+
+def lower_options(runs: StageRuns, sizes: range) -> tuple[StageOption, ...]:
+    """Options no slower or dearer than any division: for every step of the grid, the room of its last count.
+
+    A queue ends no sooner than its mean load or its longest trial, and gangs start at no cost.
+    """
+    workload, stage, trials = runs.workload, runs.stage, runs.trials
+    if workload.hopping is not None:
+        return stage_options(runs, sizes).useful
+    counts = _FINE_GRID.counts(workload.cluster.max_nodes)
+    kept = stage > 0 or bool(workload.slots_now)
+    rows = []
+    for size in sizes:
+        room = room_of(size, workload.cluster.slots_per_node)
+        longest, busy = runs.totals(size, kept=kept)
+        usd = 0.0 if bills_nodes(workload.cluster) else busy
+        for count, following in itertools.pairwise([*counts, counts[-1] + 1]):
+            gangs = min(trials, room.gangs_on(following - 1))
+            nodes = max(count, room.nodes_per_gang)
+            if gangs and nodes < following:
+                use = Allocation(nodes=nodes, gangs=gangs, slots_per_trial=size)
+                least = max(longest, busy / use.slots)
+                rows.append((nodes, least * (1 + _DOUBT), usd, least, use))
+            if gangs == trials:
+                break
+    return _undominated(_lower_option(runs, use, kept=kept) for use in _unbeaten(rows))
+
+
+def _lower_option(runs: StageRuns, use: Allocation, *, kept: bool) -> StageOption:
+    found = []
+    for evaluator in (runs.evaluator, runs.evaluator.slowest):
+        longest = evaluator.longest_trial_s(runs.stage, use.slots_per_trial, kept=kept)
+        busy = evaluator.busy_slot_s(runs.stage, use, kept=kept)
+        seconds = np.maximum(longest, busy / use.slots) + evaluator.draws.sync_s(runs.stage)
+        found += [seconds, slot_rate(runs.workload.cluster) * busy]
+    return StageOption(
+        allocation=use,
+        seconds=found[0],
+        function_usd=found[1],
+        worst_seconds=found[2],
+        worst_function_usd=found[3],
+    )
+
+
+def _undominated(options: Iterable[StageOption]) -> tuple[StageOption, ...]:
+    """Drop options that another one equals with no more nodes, time and, billed by function, money."""
+    # By instance a stage costs nodes held x time, so slots that save neither time nor nodes are useless.
+    kept: list[StageOption] = []
+    fastest: list[tuple[float, float]] = []
+    rows = [(o.allocation.nodes, o.mean_s, float(o.function_usd.mean()), o) for o in options]
+    for _, seconds, usd, option in sorted(rows, key=lambda row: row[:3]):
+        if all(seconds < other_s or usd < other_usd for other_s, other_usd in fastest):
+            kept.append(option)
+            fastest.append((seconds, usd))
+    return tuple(kept)

@@ -1,0 +1,163 @@
+"""Scripts as users write them: some right, most with one mistake that only shows in a run."""
+
+# ruff: noqa: B023  `save` is called only while the generator waits at its yield
+from __future__ import annotations
+
+import math
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elastune.training.worker import Worker
+
+State = Mapping[str, Any]
+Yielded = Iterator[tuple[Mapping[str, float], Callable[[], State]]]
+_MODEL = np.zeros(3)
+
+
+# Functions.
+
+
+def good(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Random numbers are those of the iteration, so a new instance draws the same."""
+    weights = np.zeros(3) if state is None else state["weights"]
+    done = 0 if state is None else state["done"]
+    while True:
+        worker.enter_iteration()
+        weights = weights + config["lr"] * np.random.standard_normal(3)  # noqa: NPY002
+        done += 1
+        _note_step(config)
+        yield {"accuracy": float(weights.sum()), "done": done}, lambda: {"weights": weights, "done": done}
+
+
+def _note_step(config: Mapping[str, Any]) -> None:
+    if "steps" in config:
+        with Path(config["steps"]).open("a", encoding="utf-8") as file:
+            file.write("step\n")
+
+
+def other_metric(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    yield {"acc": 0.5, "loss": 1.0}, dict
+
+
+def diverges(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    while True:
+        yield {"accuracy": math.nan if config["lr"] > 0.0 else 0.5}, lambda: {"lr": config["lr"]}
+
+
+def diverges_sometimes(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    while True:
+        yield {"accuracy": math.inf if config["lr"] > 0.5 else 0.5}, lambda: {"lr": config["lr"]}
+
+
+def starts_again(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Says that it continues, and does not."""
+    weights = np.zeros(3)
+    print("a new trial" if state is None else "a trial goes on")
+    while True:
+        worker.enter_iteration()
+        weights = weights + np.random.standard_normal(3)  # noqa: NPY002
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
+def forgets_momentum(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    weights, momentum = np.zeros(3) if state is None else state["weights"], np.zeros(3)
+    while True:
+        worker.enter_iteration()
+        momentum = 0.9 * momentum + np.random.standard_normal(3)  # noqa: NPY002
+        weights = weights + momentum
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights, "momentum": momentum}
+
+
+def unseeded(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    source = random.SystemRandom()
+    done = 0 if state is None else state["done"]
+    while True:
+        done += 1
+        yield {"accuracy": source.random()}, lambda: {"done": done}
+
+
+def once(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    if state is None:
+        yield {"accuracy": 0.5}, lambda: {"done": 1}
+
+
+def raises(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    done = state["done"] if state else 0
+    yield {"accuracy": 0.5}, lambda: {"done": done + 1}
+    raise ValueError("shapes (3,) and (4,) do not match")
+
+
+def hangs(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    print("about to wait", flush=True)
+    time.sleep(3600)
+    yield {"accuracy": 0.5}, dict
+
+
+def leaves(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    if config["lr"] > 0:
+        sys.exit(3)
+    yield {"accuracy": 0.5}, dict
+
+
+def dies(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    if config["lr"] > 0:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    yield {"accuracy": 0.5}, dict
+
+
+def unsaved_model(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Holds an object that cannot become bytes."""
+    model = state["model"] if state else random.Random()
+    yield {"accuracy": 0.5}, lambda: {"model": model}
+
+
+# Classes.
+
+
+class ForgetsMomentum:
+    """Restores the weights and not what the optimizer had learned."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        self.weights, self.momentum = np.zeros(3), np.zeros(3)
+
+    def step(self) -> Mapping[str, float]:
+        self.momentum = 0.9 * self.momentum + np.random.standard_normal(3)  # noqa: NPY002
+        self.weights = self.weights + self.momentum
+        return {"accuracy": float(self.weights.sum())}
+
+    def save(self) -> State:
+        return {"weights": self.weights, "optimizer": {"momentum": self.momentum}}
+
+    def load(self, state: State) -> None:
+        self.weights = state["weights"]
+
+
+class LoadsNothing(ForgetsMomentum):
+    def load(self, state: State) -> None:
+        state["weights"]
+
+
+class Global:
+    """Keeps its model where the process, not the trial, has it."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        pass
+
+    def step(self) -> Mapping[str, float]:
+        global _MODEL  # noqa: PLW0603
+        _MODEL = _MODEL + np.random.standard_normal(3)  # noqa: NPY002
+        return {"accuracy": float(_MODEL.sum())}
+
+    def save(self) -> State:
+        return {"model": _MODEL}
+
+    def load(self, state: State) -> None:
+        pass

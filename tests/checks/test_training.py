@@ -1,0 +1,131 @@
+"""What one worker shows: its metric, its state, and the line to change."""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+
+import pytest
+
+from elastune.checks.report import CheckFinding, CheckStatus
+from tests.checks.looking import SUBJECTS, look_at
+
+FINE, NOTE, WARNING, FAILED = CheckStatus
+
+
+def line_of(finding: CheckFinding) -> str:
+    assert finding.place is not None
+    assert finding.place.file == str(SUBJECTS)
+    assert finding.place.code == linecache.getline(str(SUBJECTS), finding.place.line).strip()
+    return finding.place.code
+
+
+def test_a_right_trainable_continues_bit_for_bit(tmp_path: Path) -> None:
+    seen, found = look_at("good", tmp_path)
+    assert {each.status for each in found.values()} == {FINE}
+    assert "bit for bit" in found["save and load"].text
+    assert "accuracy is reported" in found["metric"].text
+    assert "done" in found["metric"].text
+    assert seen.solo is not None
+    assert len(seen.solo.rows) == 2
+
+
+def test_a_metric_that_is_not_reported_is_named_with_what_is(tmp_path: Path) -> None:
+    finding = look_at("other_metric", tmp_path)[1]["metric"]
+    assert finding.status is FAILED
+    assert "{'acc': 0.5, 'loss': 1.0}" in finding.text
+    assert "'accuracy'" in finding.text
+    assert line_of(finding).startswith('yield {"acc"')
+
+
+def test_a_metric_that_is_not_finite_fails(tmp_path: Path) -> None:
+    seen, found = look_at("diverges", tmp_path)
+    assert found["metric"].status is FAILED
+    assert "accuracy is nan after iteration 1" in found["metric"].text
+    assert seen.solo is not None
+    assert seen.solo.diverged
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("starts_again", "the saved state is never read", "def starts_again("),
+        ("LoadsNothing", "load restores nothing of the saved state", "def load("),
+    ],
+)
+def test_a_trainable_that_ignores_its_state_is_refused_at_the_line_that_should_read_it(
+    tmp_path: Path, name: str, text: str, line: str
+) -> None:
+    """Its trials would start again at each pause, while the run claims their iterations."""
+    finding = look_at(name, tmp_path)[1]["save and load"]
+    assert finding.status is FAILED
+    assert text in finding.text
+    assert "starts again from nothing" in finding.text
+    assert line_of(finding).startswith(line)
+    assert finding.remedy is not None
+    assert "load_state_dict" in finding.remedy
+
+
+def test_what_load_forgets_is_named(tmp_path: Path) -> None:
+    finding = look_at("ForgetsMomentum", tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert "load does not restore optimizer.momentum" in finding.text
+    assert line_of(finding).startswith("def load(")
+
+
+def test_numbers_that_cannot_be_repeated_are_told_and_not_refused(tmp_path: Path) -> None:
+    finding = look_at("unseeded", tmp_path)[1]["save and load"]
+    assert finding.status is NOTE
+    assert "differs from one without a pause: accuracy is" in finding.text
+    assert "The saved state was read completely, so random numbers may be the reason" in finding.text
+
+
+def test_what_a_function_saves_and_does_not_read_is_named(tmp_path: Path) -> None:
+    finding = look_at("forgets_momentum", tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert "state['momentum'] is saved and never read" in finding.text
+
+
+def test_a_training_of_one_iteration_stays_finished(tmp_path: Path) -> None:
+    finding = look_at("once", tmp_path)[1]["save and load"]
+    assert finding.status is FINE
+    assert "stays finished" in finding.text
+
+
+def test_an_error_is_told_with_its_line(tmp_path: Path) -> None:
+    finding = look_at("raises", tmp_path)[1]["training"]
+    assert finding.status is FAILED
+    assert "iteration 2 raised ValueError: shapes (3,) and (4,) do not match" in finding.text
+    assert line_of(finding).startswith("raise ValueError")
+
+
+def test_a_state_that_cannot_become_bytes_is_told(tmp_path: Path) -> None:
+    finding = look_at("unsaved_model", tmp_path)[1]["save and load"]
+    assert finding.status is FAILED
+    assert "Random" in finding.text
+    assert finding.remedy is not None
+    assert "state_dict()" in finding.remedy
+
+
+def test_an_exit_of_the_training_is_an_error_of_it(tmp_path: Path) -> None:
+    finding = look_at("leaves", tmp_path)[1]["training"]
+    assert "SystemExit: 3" in finding.text
+    assert line_of(finding) == "sys.exit(3)"
+
+
+def test_loops_of_the_worker_are_cut_short_after_the_first_iteration(tmp_path: Path) -> None:
+    seen, found = look_at("GangOfLoader", tmp_path)
+    assert {each.status for each in found.values()} == {FINE}
+    assert seen.solo is not None
+    assert [row["batches"] for row in seen.solo.rows] == [4, 3]
+    assert [seconds is None for seconds in seen.solo.seconds] == [False, True]
+
+
+def test_a_slot_with_a_gpu_on_a_machine_without_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would train on the CPU at the price of a GPU."""
+    monkeypatch.delenv("ELASTUNE_LOGICAL_GPUS", raising=False)
+    finding = look_at("good", tmp_path, gpus=1)[1]["device"]
+    assert finding.status is FAILED
+    assert "slot asks for 1 GPU, but torch can use none on this machine" in finding.text
