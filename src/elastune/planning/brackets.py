@@ -176,7 +176,7 @@ def _bound(
     """If all brackets keep the deadline together, each one does; so their bounds add up."""
     if all(solution.optimal for solution in alone):
         return math.fsum(solution.outcome.mean_cost_usd for solution in alone)
-    if planner.bound is None:
+    if planner.bound is None or not cases[0].bounded:
         return None
     in_time = Limits(deadline_s=limits.deadline_s, confidence=limits.confidence)
     return math.fsum(

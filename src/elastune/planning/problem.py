@@ -120,6 +120,7 @@ class Case:
     max_nodes: int
     limits: Limits = _NO_LIMITS
     objective: Objective = Objective.COST
+    bounded: bool = True  # a solution brings a lower bound; False: only the plan is wanted, which is quicker
 
     def within(self, max_nodes: int) -> Case:
         """The same on a smaller share of the cluster."""

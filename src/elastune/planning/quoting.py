@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -34,6 +35,7 @@ class QuoteRequest:
     frontier: bool = False
     compare: bool = False
     static: bool = True  # price the best static cluster beside the plan
+    bounded: bool = True  # say how far from the optimum the plan can be
 
 
 def default_objective(limits: Limits) -> Objective:
@@ -59,10 +61,18 @@ class _Quoting:
         self.problem = problem
         self.request = request
         self.objective = request.objective or default_objective(problem.limits)
-        self.cases = [
+        built = (
             build_case(workload, problem.gangs, samples=request.samples, seed=request.seed, stream=stream)
             for stream, workload in enumerate(problem.workloads())
-        ]
+        )
+        self.cases = [replace(case, bounded=request.bounded) for case in built]
+
+    def _unbounded(self) -> _Quoting:
+        """The same without lower bounds, which a diagnosis does not need."""
+        other = copy.copy(self)
+        other.cases = [replace(case, bounded=False) for case in self.cases]
+        other.request = replace(self.request, bounded=False)
+        return other
 
     def ask(self, name: str) -> Answer | None:
         return self._solve(PLANNERS[name], self.problem.limits, self.objective)
@@ -166,7 +176,7 @@ class _Quoting:
             fixed=self.problem.cluster.fixed,
             hops=self.problem.hopping is not None,
             least_nodes=self._least_nodes(),
-            solve=self._solve_with,
+            solve=self._unbounded().solve_with,
         )
         diagnosis = diagnose(situation)
         text, kept_usd = describe_infeasible(diagnosis, self.request.planner), self._kept_usd()
@@ -177,7 +187,7 @@ class _Quoting:
             )
         return NoPlanError(text, diagnosis)
 
-    def _solve_with(self, limits: Limits, objective: Objective, nodes: int | None) -> Answer | None:
+    def solve_with(self, limits: Limits, objective: Objective, nodes: int | None) -> Answer | None:
         """The same job under other limits or, elastic, with other nodes (None: all that are useful)."""
         planner = PLANNERS[self.request.planner]
         if nodes == self.problem.cluster.max_nodes:

@@ -123,7 +123,7 @@ class RunSetup:
     def plan(self, problem: Problem, objective: Objective | None) -> Quote | None:
         """Another plan for the rest of a run."""
         samples, seed = min(REPLAN_SAMPLES, self.samples), self.job.seed
-        request = QuoteRequest(objective=objective, samples=samples, seed=seed, static=False)
+        request = QuoteRequest(objective=objective, samples=samples, seed=seed, static=False, bounded=False)
         found = _try_quote_once(problem, replace(request, planner=self.job.planner))
         if found is None and not problem.limits.are_set:
             # The last resort on the nodes left; naive-elastic has no plan if not all trials fit at once.

@@ -86,6 +86,8 @@ def plan_exact(case: Case) -> Solution | None:
     if solution is None:
         return None
     solution = local_search(case, solution)
+    if not case.bounded:
+        return solution
     return replace(solution, lower_bound=lower_bound(case, solution.outcome))
 
 
@@ -139,6 +141,8 @@ def _improved(case: Case, rounded: Solution) -> Solution:
 
 def _bound_without_minimum(case: Case, network: Network, limits: Bounds) -> float | None:
     """A lower bound: a minimum charge only adds cost, and without one the search is easy."""
+    if not case.bounded:
+        return None
     frontier = find_frontier(replace(network, minimum_charge_s=0.0), limits)
     if frontier.cost_factor > 1.0 or not len(frontier):
         return None
