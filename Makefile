@@ -7,7 +7,7 @@ comma  := ,
 # The tests start some hundred processes, each of which would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs plan test test-all lint format clean help
+.PHONY: demo docs plan suite test test-all lint format clean help
 
 help:
 	@echo "make demo      tune a real network on a small cluster of local nodes, and draw what happened"
@@ -50,7 +50,11 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+# The linters take one core for most of a minute; the tests, which often wait, share it meanwhile.
+test: $(VENV)/.installed
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint suite
+
+suite: $(VENV)/.installed
 	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow"
 
 # The frameworks of the adapters, most of which the default suite leaves out: a minute of installing.

@@ -116,11 +116,19 @@ class PageRun:
             (self.folder / name).write_text(snippet.text, encoding="utf-8")
             make = lambda: elastune.load_job(name)  # noqa: E731
         job = make()
+        if self._is_used_later(name, snippet):
+            return
         if snippet.mark.kind == "infeasible":
             with pytest.raises(elastune.InfeasibleError):
                 elastune.quote(job)
         elif job.is_measured:
             elastune.quote(job)
+
+    def _is_used_later(self, name: str, snippet: Snippet) -> bool:
+        """By a command or by code further down, which tell as much as a quote."""
+        later = (each for each in self.page.pieces if isinstance(each, Snippet) and each.line > snippet.line)
+        runs = (each for each in later if each.mark.kind != "skip" and (self.slow or not each.is_slow))
+        return any(name in each.text for each in runs if each.language in ("bash", "console", "python"))
 
     def _execute(self, snippet: Snippet) -> list[str] | None:
         if snippet.file:  # is imported by what follows, or by a job

@@ -52,8 +52,8 @@ def _endures(seed: int) -> None:
     assert trial.core.state.ended is not None
 
 
-# Many driver deaths, each with a replay of all that was.
-TAKES_LONG = (1295,)
+# Many driver deaths, each with a replay of all that was, or hundreds of new plans: seconds each.
+TAKES_LONG = (80, 1005, 1295, 3096, 50681, HOPPING + 910106)
 
 
 @pytest.mark.parametrize(

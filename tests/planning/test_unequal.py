@@ -25,8 +25,15 @@ from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup, prepare
 
 
-@pytest.mark.parametrize("slower_is_better", [False, True])
-@pytest.mark.parametrize("deadline", ["15m", "25m"])
+@pytest.mark.parametrize(
+    ("slower_is_better", "deadline"),
+    [
+        pytest.param(False, "15m", marks=pytest.mark.slow),
+        (False, "25m"),
+        (True, "15m"),
+        pytest.param(True, "25m", marks=pytest.mark.slow),
+    ],
+)
 def test_a_deadline_is_kept_whether_or_not_the_slower_configurations_survive(
     slower_is_better: bool, deadline: str, tmp_path: Path
 ) -> None:
