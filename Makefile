@@ -52,7 +52,7 @@ lint: $(VENV)/.installed
 
 # The linters take one core for most of a minute; the tests, which often wait, share it meanwhile.
 test: $(VENV)/.installed
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint suite
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: $(VENV)/.installed
 	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow"
