@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from elastune.planning.infeasible import NoPlanError
     from elastune.planning.quote import Quote
     from elastune.runs.callbacks import Callback
+    from elastune.training.shared_data import shared
     from elastune.training.trainable import Trainable
     from elastune.training.worker import Worker
 
@@ -36,7 +37,7 @@ __all__ = [
     "Callback", "ElastuneError", "InfeasibleError", "Job", "JobError", "LoadedRun", "NoPlanError",
     "Objective", "Quote", "RunResult", "Trainable", "Worker", "__version__", "add", "check", "extend",
     "list_runs", "load_checkpoint", "load_job", "load_run", "logs", "plan", "quote", "replay", "report",
-    "resume", "simulate", "simulate_many", "status", "stop", "tune",
+    "resume", "shared", "simulate", "simulate_many", "status", "stop", "tune",
 ]  # fmt: skip
 
 # Loaded on first use, so that `import elastune` and `elastune --help` stay fast.
@@ -56,6 +57,7 @@ _MODULES = {
     "elastune.planning.infeasible": ("NoPlanError",),
     "elastune.planning.quote": ("Quote",),
     "elastune.runs.callbacks": ("Callback",),
+    "elastune.training.shared_data": ("shared",),
     "elastune.training.trainable": ("Trainable",),
     "elastune.training.worker": ("Worker",),
 }

@@ -1,4 +1,4 @@
-"""Formatting for messages and tables: durations, money, shares, shortened values, lists, suggestions."""
+"""Formatting for messages and tables: durations, money, sizes, shares, short values, lists, suggestions."""
 
 from __future__ import annotations
 
@@ -34,6 +34,14 @@ def format_usd(amount: float) -> str:
 def time_and_money(seconds: float, usd: float) -> str:
     """`15m46s and $12.24`; what costs nothing has no price."""
     return format_duration(seconds) + (f" and {format_usd(usd)}" if usd else "")
+
+
+def format_bytes(count: int) -> str:
+    """`512 bytes`, `1.5 MB`: powers of ten, as in the job file."""
+    for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
 
 
 def write_duration(seconds: float) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+import elastune
 from elastune.training.worker import Worker
 
 State = Mapping[str, Any]
@@ -35,6 +36,18 @@ def good(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yiel
         done += 1
         _note_step(config)
         yield {"accuracy": float(weights.sum()), "done": done}, lambda: {"weights": weights, "done": done}
+
+
+@elastune.shared
+def table() -> Any:
+    return np.zeros(10_000)
+
+
+def scales_table(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    x = table()
+    while True:
+        x *= config["lr"]
+        yield {"accuracy": float(x.sum())}, lambda: {"lr": config["lr"]}
 
 
 def _note_step(config: Mapping[str, Any]) -> None:

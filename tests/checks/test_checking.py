@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,10 +198,43 @@ def test_large_data_are_named_with_what_to_write_instead() -> None:
     (sent,) = judge_memory(job_of("good"), train, carried, 200 * 10**6, None)
     assert sent.status is CheckStatus.WARNING
     assert "200 MB are sent with the trainable to every slot, most of it images (8 MB)" in sent.text
-    assert sent.remedy is not None
-    assert "images" in sent.remedy
+    assert sent.remedy == "share one copy per node: images = elastune.shared(images)"
     (held,) = judge_memory(job_of("good"), train, [HeldValue("TABLE", 480 * 10**6)], 0, None)
     assert "every slot and the driver hold TABLE (480 MB)" in held.text
+    assert held.remedy is not None
+    assert "load TABLE in a function without arguments, with @elastune.shared in the line" in held.remedy
+
+
+def test_what_is_sent_is_told_without_a_check_as_well_and_what_is_shared_is_not_sent(tmp_path: Path) -> None:
+    images: Any = np.zeros(13_000_000)
+
+    def train(config: object, worker: object, state: object) -> object:
+        yield {"accuracy": images[0]}
+
+    def warnings() -> list[str]:
+        said: list[str] = []
+        job = job_of("good", trainable=train)
+        checked(job, wanted=False, address=None, folder=tmp_path, say=said.append)
+        return [line for line in said if line.startswith("warning")]
+
+    (warned,) = warnings()
+    assert "memory: 104 MB are sent with the trainable to every slot, most of it images (104 MB)" in warned
+    assert "share one copy per node: images = elastune.shared(images)" in warned
+    images = elastune.shared(images)
+    assert warnings() == []
+
+
+def test_a_training_that_writes_into_shared_data_fails_its_check_with_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    order = order_of("scales_table", tmp_path, shared=(str(tmp_path / "shared"),))
+    seen = probe(order, tmp_path / "output", lambda _: None)
+    (finding,) = judge_training(seen, None, "accuracy", TimeLimit(60.0))
+    assert finding.status is CheckStatus.FAILED
+    assert "arrays of elastune.shared are read-only; copy what you change: array.copy()" in finding.text
+    assert finding.place is not None
+    assert finding.place.code == 'x *= config["lr"]'
+    loaded = [path for path in (tmp_path / "shared").iterdir() if not path.name.startswith(".")]
+    assert len(loaded) == 1
 
 
 def test_sizes_are_those_of_arrays_at_any_depth_and_of_each_once(tmp_path: Path) -> None:

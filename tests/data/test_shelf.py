@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastune.data.dataset import Dataset
-from elastune.data.partition_cache import PartitionCache, format_bytes, measure
+from elastune.data.partition_cache import PartitionCache, measure
 from elastune.data.registering import register
 from elastune.data.splitting import split
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.training.groups import Solo
 from elastune.training.worker import make_worker
+from elastune.wording import format_bytes
 
 ROWS, ROW = 10, 24  # bytes: two float64 and one int64
 

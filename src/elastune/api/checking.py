@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from elastune.api.arguments import AnyJob, as_job, whole_job
 from elastune.api.simulating import RUNS_FOLDER
-from elastune.checks.checking import carry_out_check, check_key, may_form_gangs
+from elastune.checks.checking import carry_out_check, check_key, judge_sizes, may_form_gangs
 from elastune.checks.judging import TimeLimit
-from elastune.checks.report import CheckReport, CheckStatus
+from elastune.checks.report import CheckFinding, CheckReport, CheckStatus
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.model.quantities import ExpectedError, positive_duration
@@ -66,16 +66,21 @@ def checked(
                 "the trainable was not checked: every trial is held to one slot, because it does not declare "
                 f"most_slots; to use more, {HOW_TO_SHARE}, and leave the check in"
             )
+        _say_warnings(judge_sizes(given, shipment), say)
         return _held(job, limit), None
     kept = _kept(given, shipment, address, Path(folder))
     report = kept or _anew(given, shipment, address=address, folder=Path(folder), limit=_BEFORE_RUN, say=say)
     if kept is None:
         say(summary_of(report))
-    for finding in report.findings:
-        if finding.status is CheckStatus.WARNING:
-            say("warning: " + "; ".join(finding.lines()))
+    _say_warnings(report.findings, say)
     report.require_fine()
     return _held(job, report.most_slots), report
+
+
+def _say_warnings(findings: Sequence[CheckFinding], say: Say) -> None:
+    for finding in findings:
+        if finding.status is CheckStatus.WARNING:
+            say("warning: " + "; ".join(finding.lines()))
 
 
 def summary_of(report: CheckReport) -> str:

@@ -17,12 +17,13 @@ from elastune.checks.machine import count_cores, judge_memory, judge_slots, judg
 from elastune.checks.messages import ProbeOrder, ProbeSeen, SoloSeen
 from elastune.checks.probing import Say, probe
 from elastune.checks.report import CheckFinding, CheckReport, FirstMeasurement
-from elastune.checks.sizes import LARGE_BYTES, carried_by
+from elastune.checks.sizes import carried_by
 from elastune.data.dataset import Dataset
 from elastune.job.job import Job
 from elastune.runs.code_bundle import CodeShipment
 from elastune.runs.profiling import Effort, choose_configurations, key_of
 from elastune.setup.data import open_data, with_rows
+from elastune.training.shared_data import folders_after
 from elastune.training.worker import trial_seed
 
 # Changes when reports of checks mean something else.
@@ -75,6 +76,8 @@ def carry_out_check(
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_bytes(b"")
     with tempfile.TemporaryDirectory(prefix="elastune-check-") as folder:
+        shared = Path(folder) / "shared"
+        shared.mkdir()
         order = ProbeOrder(
             script=shipment.script,
             configs=choose_configurations(job, Effort(configurations=2)),
@@ -88,6 +91,7 @@ def carry_out_check(
             declared=(recipe.most_slots or 1) > 1,
             paths=shipment.paths,
             preload=shipment.preload,
+            shared=folders_after(shared),
             dataset=_open_dataset(job, shipment, Path(folder)),
         )
         seen = probe(order, output, say)
@@ -118,13 +122,18 @@ def _open_dataset(job: Job, shipment: CodeShipment, folder: Path) -> Dataset | N
     return open_data(with_rows(local, for_real=True), folder, shipment.recipe)
 
 
+def judge_sizes(job: Job, shipment: CodeShipment, solo: SoloSeen | None = None) -> list[CheckFinding]:
+    """What is sent with the trainable and held by every slot. None: nothing was trained."""
+    user, pickled = shipment.recipe.user, shipment.script.pickled
+    size = 0 if pickled is None else len(pickled)
+    carried = carried_by(user, by_value=pickled is not None)
+    return list(judge_memory(job, user, carried, size, solo))
+
+
 def _judge_machine(
     job: Job, shipment: CodeShipment, solo: SoloSeen | None, *, here: bool
 ) -> list[CheckFinding]:
-    user, pickled = shipment.recipe.user, shipment.script.pickled
-    size = 0 if pickled is None else len(pickled)
-    carried = carried_by(user, by_value=pickled is not None, least=LARGE_BYTES)
-    findings = [*judge_memory(job, user, carried, size, solo), *judge_speed(job, solo, is_here=here)]
+    findings = [*judge_sizes(job, shipment, solo), *judge_speed(job, solo, is_here=here)]
     if here:
         return [*findings, *judge_slots(job, count_cores())]
     return [*findings, note("machine", "checked on this machine, not on the nodes of the cluster")]

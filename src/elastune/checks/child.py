@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from elastune.checks import phases
 from elastune.checks.messages import DetourSeen, GangSeen, ProbeOrder, RankSeen, SoloSeen, UserFault
 from elastune.runtime.ray.fork_server import describe_exit, prepare
+from elastune.training.shared_data import use_folders
 
 T = TypeVar("T")
 STACKS = "stacks"
@@ -150,6 +151,7 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
     order: ProbeOrder = pickle.loads(channel.recv_bytes())  # noqa: S301  from our parent
     prepare(order.paths, order.preload)
+    use_folders(order.shared)
     Checker(channel, order).run()
     channel.send(("done", None))
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 
 from elastune.checks.judging import fine, note, warning
 from elastune.checks.messages import SoloSeen
 from elastune.checks.report import CheckFinding
-from elastune.checks.sizes import LARGE_BYTES, HeldValue
+from elastune.checks.sizes import HeldValue
 from elastune.checks.source import find_place
 from elastune.job.job import Job
+from elastune.training.shared_data import LARGE_BYTES
 from elastune.wording import format_duration, several
 
 MEMORY, SLOTS, SPEED = "memory", "slots", "speed"
@@ -55,19 +55,23 @@ def judge_memory(
     if large:
         names = f", most of it {_named(carried)}" if carried else ""
         text = f"{_megabytes(pickled_bytes)} are sent with the trainable to every slot{names}"
-        yield warning(MEMORY, text, find_place(user), _instead(carried))
+        name = carried[0].name if carried else "data"
+        remedy = f"share one copy per node: {name} = elastune.shared({name})"
+        yield warning(MEMORY, text, find_place(user), remedy)
     elif carried:
         text = (
             f"every slot and the driver hold {_named(carried)}; {slots} slots of a node hold {slots} copies"
         )
-        yield warning(MEMORY, text, find_place(user), _instead(carried))
+        yield warning(MEMORY, text, find_place(user), _loaded_once(carried))
     if solo is None or not solo.rows:
         return
     if solo.held:
         text = f"every slot holds {_named(solo.held)}, a node of {slots} slots {slots} times"
-        yield warning(MEMORY, text, find_place(user), _instead(solo.held))
+        yield warning(MEMORY, text, find_place(user), _loaded_once(solo.held))
     if not (large or carried or solo.held):
-        text = f"a worker needs {_megabytes(solo.peak_bytes)}, its state {_megabytes(solo.state_bytes)}"
+        own, shared = max(0, solo.peak_bytes - solo.shared_bytes), _megabytes(solo.shared_bytes)
+        with_shared = f"; the slots of a node share {shared}" if solo.shared_bytes else ""
+        text = f"a worker needs {_megabytes(own)}, its state {_megabytes(solo.state_bytes)}{with_shared}"
         yield fine(MEMORY, text)
 
 
@@ -75,13 +79,11 @@ def _named(values: Sequence[HeldValue]) -> str:
     return several((f"{each.name} ({_megabytes(each.bytes)})" for each in values), 3)
 
 
-def _instead(values: Sequence[HeldValue]) -> str:
-    name = values[0].name if values else "it"
-    if "shared" in sys.modules["elastune"].__all__:
-        return f"share one copy per node: {name} = elastune.shared({name})"
+def _loaded_once(values: Sequence[HeldValue]) -> str:
+    """For what every slot would load by itself before it could share it."""
     return (
-        f"load {name} from a file inside setup (or inside the function), best with "
-        "numpy.load(path, mmap_mode='r'), of which the slots of a node share one copy"
+        f"share one copy per node: load {values[0].name} in a function without arguments, with "
+        "@elastune.shared in the line above its def, and call that function where the training uses it"
     )
 
 

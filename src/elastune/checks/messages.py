@@ -35,6 +35,8 @@ class ProbeOrder:
     """The trainable itself declares gangs (`most_slots` above 1)."""
     paths: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    """Folders of shared data."""
     dataset: Dataset | None = None
     shortened: bool = True
     """Loops over `worker.batches` and `worker.loader` may be cut short."""
@@ -72,6 +74,8 @@ class SoloSeen:
     snapshot: list[Numbers] | None = None
     held: tuple[HeldValue, ...] = ()
     peak_bytes: int = 0
+    shared_bytes: int = 0
+    """Of them, what the slots of a node share."""
     device: str = "cpu"
     gpu_bytes: int | None = None
     """Allocated by torch; None: there is no GPU, or another library may have used it."""

@@ -28,6 +28,7 @@ from elastune.training.devices import find_device
 from elastune.training.groups import Group, Solo, open_rendezvous
 from elastune.training.recipe import Recipe
 from elastune.training.running import Row, Training, join
+from elastune.training.shared_data import explain_read_only, refuse_writes, shared_bytes
 from elastune.training.sharing import SNAPSHOT_AT, Tape
 from elastune.training.worker import Worker, make_worker
 
@@ -46,11 +47,16 @@ def faults_into(seen: SoloSeen | DetourSeen | RankSeen) -> Iterator[None]:
     try:
         yield
     except BaseException as error:  # noqa: BLE001  also exit() in the user's code
+        explain_read_only(error)
         traceback.print_exc()
         kind = "" if isinstance(error, ElastuneError) else f"{type(error).__name__}: "
         place = raised_at(error.__traceback__)
         trace = "".join(traceback.format_exception(error)[-12:])
-        seen.fault = UserFault(stage=seen.stage, error=f"{kind}{error}", place=place, trace=trace)
+        seen.fault = UserFault(stage=seen.stage, error=kind + _text_of(error), place=place, trace=trace)
+
+
+def _text_of(error: BaseException) -> str:
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
 
 
 class ProbeVisits:
@@ -123,6 +129,7 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
             seen.rows.append(row)
             seen.seconds.append(None if tape.was_cut else time.monotonic() - began)
             if number == 1:
+                refuse_writes()
                 seen.held = _held_by(training, worker)
                 seen.diverged = not math.isfinite(row.get(order.script.metric, 0.0))
             seen.stage = f"save after iteration {number}"
@@ -133,6 +140,7 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
         training.close()
     seen.calls, seen.snapshot, seen.was_cut = frozenset(tape.calls), tape.snapshot, tape.was_cut
     seen.peak_bytes, seen.gpu_bytes = _peak_bytes(), _gpu_bytes(seen.device)
+    seen.shared_bytes = shared_bytes()
     return seen
 
 

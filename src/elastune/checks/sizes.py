@@ -1,7 +1,7 @@
 """What a trainable carries along: large arrays in globals, closures, arguments, attributes, local variables.
 
 Sizes are estimated from arrays, tensors, tables and texts; what is read from a file by need (`numpy.memmap`)
-counts as nothing.
+or shared by the slots of a node (`elastune.shared`) counts as nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from elastune.checks.source import plain_code
+from elastune.training.shared_data import LARGE_BYTES
+from elastune.training.shared_file import find_map
 
-LARGE_BYTES = 100 * 10**6
 _DEPTH = 6
 # A long list of numbers is not looked at one by one.
 _MANY, _NUMBER_BYTES = 1000, 36
@@ -45,6 +46,8 @@ def measure_bytes(value: Any, depth: int = _DEPTH, seen: set[int] | None = None)
 
 def _own_bytes(value: Any) -> int | None:
     """None: it is a container or an object."""
+    if find_map(value) is not None:
+        return 0
     if isinstance(value, np.ndarray):
         return 0 if isinstance(value.base, np.memmap) else int(value.nbytes)
     if isinstance(value, bytes | bytearray | str):

@@ -1,7 +1,7 @@
 """The partitions that one worker process holds: loaded once, kept while there is room.
 
 Arrays that do not fit into memory go to files that the process maps: the system keeps what is in use. Also
-here: how much memory data take, and how that is written for people.
+here: how much memory data take.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from elastune.data.dataset import Dataset, Partition
 from elastune.data.reading import Reader, open_reader, read_partition
 from elastune.errors import ElastuneError, ExecutionError, JobError, UnreadableError
-from elastune.wording import several
+from elastune.wording import format_bytes, several
 
 
 def spill(data: Any, folder: str) -> Any:
@@ -57,14 +57,6 @@ def _mapped(array: Any, folder: str) -> Any:
 
 
 _LOOKED_AT = 1000
-
-
-def format_bytes(count: int) -> str:
-    """`512 bytes`, `1.5 MB`: powers of ten, as in the job file."""
-    for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"
 
 
 def measure(data: Any) -> int:

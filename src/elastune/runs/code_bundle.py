@@ -5,20 +5,24 @@ from __future__ import annotations
 import importlib.util
 import logging
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from elastune.curves.source import CurveFile
-from elastune.errors import JobError
+from elastune.errors import ElastuneError, JobError
 from elastune.job.job import Job
 from elastune.runtime.ray.agent import this_machine
 from elastune.runtime.ray.code_bundle import pack
-from elastune.runtime.ray.messages import CodeBundle, CodeParcel, CodeReference
+from elastune.runtime.ray.messages import CodeBundle, CodeParcel, CodeReference, SharedParcel
 from elastune.training.recipe import Recipe, load, open_recipe
+from elastune.training.shared_data import dump
 from elastune.wording import several
 
 # Libraries that are safe to import before a process forks; those that the user's code imported are preloaded.
 _FORKABLE = ("numpy", "scipy", "pandas", "sklearn", "torch", "lightning", "transformers")
+_PIECE_BYTES = 64 * 10**6
 
 _log = logging.getLogger("elastune")
 
@@ -31,6 +35,8 @@ class CodeShipment:
     recipe: Recipe
     preload: tuple[str, ...]
     paths: tuple[str, ...]
+    shared: tuple[Path, ...] = ()
+    """Files of shared data that the pickled trainable needs."""
 
     @property
     def most_slots(self) -> int | None:
@@ -46,6 +52,7 @@ def ship(job: Job, metric: str) -> CodeShipment:
     if trainable is None:
         raise JobError("trainable is missing; expected a class or a generator function, path/to/file.py:name")
     paths = [str(Path.cwd())]
+    needed: tuple[Path, ...] = ()
     if isinstance(trainable, str):
         user, home = load(trainable), trainable.rpartition(":")[0]
         name, reference, source, pickled = trainable, trainable, None, None
@@ -57,7 +64,7 @@ def ship(job: Job, metric: str) -> CodeShipment:
     else:
         user, reference, source = trainable, None, None
         name = getattr(trainable, "__qualname__", type(trainable).__qualname__)
-        pickled = _pickle(trainable, name)
+        pickled, needed = _pickle(trainable, name)
     recipe = open_recipe(user, name=name, metric=metric, fidelity=job.fidelity)
     script = CodeReference(
         name=name,
@@ -69,12 +76,13 @@ def ship(job: Job, metric: str) -> CodeShipment:
         source=source,
     )
     preload = tuple(module for module in _FORKABLE if module in sys.modules)
-    return CodeShipment(script=script, recipe=recipe, preload=preload, paths=tuple(paths))
+    return CodeShipment(script=script, recipe=recipe, preload=preload, paths=tuple(paths), shared=needed)
 
 
 def pack_up(shipment: CodeShipment, *, runs: Path) -> CodeBundle:
     """For nodes on other machines: the working folder and, if it does not hold the trainable's file, that
-    file's folder. Ray's object store sends them once to each node. The folder `runs` is left out."""
+    file's folder, and shared data. Ray's object store sends them once to each node. The folder `runs` is left
+    out."""
     import ray  # noqa: PLC0415
 
     folders: list[Path] = []
@@ -90,18 +98,28 @@ def pack_up(shipment: CodeShipment, *, runs: Path) -> CodeBundle:
                 several(packed.left_behind),
             )
         parcels.append(CodeParcel(origin=packed.origin, data=ray.put(packed.data)))
-    return CodeBundle(machine=this_machine(), parcels=tuple(parcels))
+    shared = tuple(SharedParcel(name=path.name, pieces=tuple(_put(path))) for path in shipment.shared)
+    return CodeBundle(machine=this_machine(), parcels=tuple(parcels), shared=shared)
 
 
-def _pickle(trainable: object, name: str) -> bytes:
-    """By value if defined in a script or a notebook, which workers cannot import."""
-    import cloudpickle  # noqa: PLC0415
+def _put(path: Path) -> Iterator[Any]:
+    """A file in the object store, in pieces."""
+    import ray  # noqa: PLC0415
 
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield ray.put(piece)
+
+
+def _pickle(trainable: object, name: str) -> tuple[bytes, tuple[Path, ...]]:
+    """By value if defined in a script or a notebook, which workers cannot import; and the shared data that
+    it uses."""
     try:
-        data: bytes = cloudpickle.dumps(trainable)
+        return dump(trainable)
+    except ElastuneError:
+        raise
     except Exception as error:
         raise JobError(
             f"trainable {name} cannot be sent to the workers: {error}; expected one without open files, "
             "locks or connections: open them in setup"
         ) from error
-    return data

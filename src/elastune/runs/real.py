@@ -42,6 +42,8 @@ from elastune.runtime.ray.messages import WorkerSpec
 from elastune.runtime.ray.runtime import RayRuntime
 from elastune.setup.data import open_data
 from elastune.setup.run_setup import RunSetup
+from elastune.temporary_folder import TemporaryFolder
+from elastune.training.shared_data import folders_after
 
 
 class NodeLease:
@@ -121,6 +123,7 @@ class RealRun:
             bundle = pack_up(means.shipment, runs=folder.path.parent)
         self.store = open_store(setup.job, folder)
         self.store.check()
+        self._shared = TemporaryFolder("elastune-shared-")
         core = setup.make_core(record.seed) if going_on is None else going_on[0]
         self.listeners = open_listeners(
             setup.job, core.state, journal, record, folder, self.store, callbacks=callbacks
@@ -129,7 +132,11 @@ class RealRun:
             setup.terms,
             machines=ProviderNodes(means.provider, means.clock, belief_of(core.state)),
             sampler=setup.tuning.make_sampler(record.seed),
-            worker_spec=replace(_worker_spec(setup, means.shipment, self.store, folder), bundle=bundle),
+            worker_spec=replace(
+                _worker_spec(setup, means.shipment, self.store, folder),
+                shared=folders_after(self._shared.path),
+                bundle=bundle,
+            ),
             seed=record.seed,
             clock=means.clock,
             hang_after_s=setup.job.hang_after,
@@ -153,6 +160,7 @@ class RealRun:
         """From its first event until it ends or is suspended. Requests of other processes are taken a few
         times per second."""
         with ExitStack() as stack:
+            stack.callback(self._shared.close)
             stack.callback(self.listeners.close)
             stack.callback(self.retention.close)
             stack.callback(self.writer.close)

@@ -54,6 +54,7 @@ def crew_of(
     gpus: int = 0,
     fit: bool = True,
     fidelity: str | None = None,
+    shared: tuple[str, ...] = (),
 ) -> Iterator[Watched]:
     reference = f"{TRAINABLES}:{name}"
     worker_spec = WorkerSpec(
@@ -67,6 +68,7 @@ def crew_of(
         gpus_per_slot=gpus,
         preload=preload,
         paths=(str(TRAINABLES.parents[3]),),
+        shared=shared,
     )
     watched = Watched(worker_spec, slots)
     try:

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import elastune
 from elastune.api.running import carry_out_run
 from elastune.api.simulating import new_id, now_utc
 from elastune.api.tuning import prepare_to_run
@@ -32,6 +34,7 @@ from elastune.providers.protocol import MachineState, ProviderSetting
 from elastune.runs.real import RealRun, RunResources
 from elastune.runtime.ray.agent import MACHINE
 from elastune.runtime.ray.fleet import RunClock
+from elastune.training.shared_file import find_map
 from tests.aws import served_aws
 from tests.runtime.real.runs import Watch, assert_undisturbed, job_of, kill, our_processes
 from tests.waiting import wait_until
@@ -124,10 +127,12 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def run_elsewhere(project: Path, tmp_path: Path, storage: str | None, *how: str) -> RealRun:
+def run_elsewhere(
+    project: Path, tmp_path: Path, storage: str | None, *how: str, trainable: Any = "code/train.py:train"
+) -> RealRun:
     with contextlib.chdir(project):
         job = job_of(
-            trainable="code/train.py:train",
+            trainable=trainable,
             space={"how": {"choice": list(how)}},
             search={"algorithm": "grid", "max_iterations": 4},
             cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6},
@@ -199,6 +204,62 @@ def test_the_last_lines_of_a_trial_that_broke_come_home(
     assert "ValueError: as was to be expected" in raised
     assert "no word of farewell" in died
     assert "ValueError" not in died
+
+
+def shared_training() -> Any:
+    """A function whose data the driver holds, and others that each node loads."""
+    x: Any = elastune.shared({"x": np.arange(1_000_000), "name": "numbers"})
+
+    @elastune.shared
+    def loaded() -> Any:
+        return {"y": np.arange(10.0), "folder": str(Path.cwd())}
+
+    def train(config: Any, worker: Any, state: Any) -> Any:
+        files = [find_map(array) for array in (x["x"], loaded["y"])]
+        told = {
+            "paths": [None if file is None else str(file.path) for file in files],
+            "inodes": [None if file is None else file.path.stat().st_ino for file in files],
+            "sums": [int(x["x"].sum()), int(loaded["y"].sum())],
+            "name": x["name"],
+            "folder": loaded["folder"],
+        }
+        for done in range(1 if state is None else state["done"] + 1, 5):
+            yield {"score": float(done)}, lambda done=done: {"done": done, **told}
+
+    train.most_slots = 1  # type: ignore[attr-defined]
+    return train, find_map(x["x"])
+
+
+def test_shared_data_come_along_and_are_loaded_on_the_other_machine(
+    cluster: LocalProvider, project: Path, tmp_path: Path
+) -> None:
+    train, own = shared_training()
+    where = str(tmp_path / "states")
+    real = run_elsewhere(project, tmp_path, where, "well", trainable=train)
+    told = last_state_of(real, where)
+    assert (told["sums"], told["name"]) == ([499_999_500_000, 45], "numbers")
+    folder = Path(told["folder"]).parent / "shared"
+    assert folder.parent.name.startswith("elastune-work-")
+    assert told["paths"] == [str(folder / own.path.name), str(folder / Path(told["paths"][1]).name)]
+    assert told["inodes"][0] != own.path.stat().st_ino
+    wait_until(lambda: not folder.exists(), "shared data were left behind")
+
+
+def test_on_the_machine_of_the_driver_its_own_data_are_shared(cluster: LocalProvider, tmp_path: Path) -> None:
+    train, own = shared_training()
+    job = job_of(
+        trainable=train,
+        space={"how": {"choice": ["well", "too"]}},
+        search={"algorithm": "grid", "max_iterations": 4},
+        cluster={"slots_per_node": SLOTS, "nodes": 1, "price_per_hour": 3.6},
+    )
+    finished = carry_out_run(prepare_to_run(job, address="auto"), folder=tmp_path)
+    assert finished.result.best is not None
+    told = load_checkpoint(str(finished.result.best.checkpoint))
+    assert told["paths"][0] == str(own.path)
+    assert told["inodes"][0] == own.path.stat().st_ino
+    assert not Path(told["paths"][1]).parent.exists(), "what the slots loaded goes with the run"
+    assert own.path.is_file()
 
 
 def test_without_a_storage_that_all_reach_it_is_refused(

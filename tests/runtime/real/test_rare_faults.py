@@ -17,10 +17,11 @@ from elastune.core.events import GangStarted, RestAsked
 from elastune.core.state import State
 from elastune.errors import ExecutionError
 from elastune.providers.local.supervisor import HANGING_BOOTS
+from tests.runtime.real.crews import TRAINABLES
 from tests.runtime.real.drivers import Driver
 from tests.runtime.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
 from tests.runtime.real.test_real_run import LONG
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -148,3 +149,24 @@ def test_what_a_killed_driver_had_saved_is_there(tmp_path: Path) -> None:
     best = elastune.status(folder).standing.best
     assert best is not None
     assert elastune.load_checkpoint(str(best.checkpoint)) == {"done": best.iterations}
+
+
+def test_a_killed_driver_leaves_no_shared_data_and_the_next_one_loads_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    with monkeypatch.context() as changed:
+        changed.setenv("TMPDIR", str(temporary))
+        driver = Driver(tmp_path, trainable=f"{TRAINABLES}:share")
+    folder = driver.wait_for_checkpoint()
+    driver.wait_for(lambda: elastune.status(folder).standing.best, "the journal has no row")
+    (shared,) = temporary.glob("elastune-shared-*")
+    assert len([path for path in shared.iterdir() if not path.name.startswith(".")]) == 1
+    driver.kill()
+    wait_until(lambda: not shared.exists(), "shared data are left")
+    before = set(elastune.load_run(folder).rows(lost=True)["loader"])
+    assert len(before) == 1, "nodes of one machine share, too"
+    driver.let_go()
+    assert elastune.resume(folder).ending == "complete"
+    assert len(set(elastune.load_run(folder).rows(lost=True)["loader"]) - before) == 1

@@ -3,6 +3,7 @@
 # ruff: noqa: B023  `save` is called only while the generator waits at its yield
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import signal
@@ -11,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import elastune
 from elastune.training.worker import Worker
 
 State = dict[str, Any]
@@ -34,6 +38,40 @@ def signs(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yie
     """As `count`, with the process that trained each iteration, and how many it trained since its set-up."""
     for since, (row, save) in enumerate(count(config, worker, state), start=1):
         yield {**row, "pid": os.getpid(), "since": since}, save
+
+
+@elastune.shared
+def numbers() -> dict[str, Any]:
+    """With the process that loaded them."""
+    return {"x": np.arange(1_000_000), "loader": os.getpid()}
+
+
+def share(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """As `count`, with the file of shared data in which this process finds its numbers. `how` it writes into
+    them may be `array` or `memory`."""
+    data = numbers()
+    x = data["x"]
+    for row, save in count(config, worker, state):
+        if config.get("how") == "memory":
+            ctypes.memset(address_of(x), 1, 8)
+        elif config.get("how") == "array":
+            x += 1
+        about = {"pid": os.getpid(), "loader": data["loader"], "inode": inode_of(x), "seventh": x[7]}
+        yield {**row, **about}, save
+
+
+def address_of(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def inode_of(array: Any) -> int:
+    """Of the file whose pages an array is."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, _, _, _, inode, *_ = line.split()
+        start, end = (int(each, 16) for each in addresses.split("-"))
+        if start <= address_of(array) < end:
+            return int(inode)
+    raise LookupError("the array is in no mapping")
 
 
 def misbehave(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:

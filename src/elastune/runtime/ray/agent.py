@@ -52,7 +52,7 @@ class Agent:
         try:
             place: CodeFolder | None = None  # on the driver's machine, slots use its own files
             if sealed.bundle is not None and sealed.bundle.machine != this_machine():
-                place = set_up(sealed.bundle.parcels)
+                place = set_up(sealed.bundle)
         except Exception as error:  # noqa: BLE001  such as a full disk; the driver has to know
             self._take(AgentFailed(error=f"the working folder cannot be unpacked there: {error}"))
             return

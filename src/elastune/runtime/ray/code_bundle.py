@@ -1,9 +1,7 @@
-"""The user's working folder: packed on the driver's machine, unpacked on machines that do not have it.
+"""The user's working folder and shared data: packed by the driver, unpacked on machines without them.
 
 A training imports from the folder in which the run was started. Large files and what is not code are left
-out, and so is what a file `.elastuneignore` names. Each agent unpacks into a folder of its own. Agents are
-killed, not asked to end, so a shell that outlives the agent waits for the agent's end of a pipe to close and
-then removes the folder.
+out, and so is what a file `.elastuneignore` names. Each agent unpacks into a temporary folder of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +10,6 @@ import fnmatch
 import io
 import os
 import stat
-import subprocess
-import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -21,7 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elastune.errors import JobError
-from elastune.runtime.ray.messages import CodeParcel, CodeReference, WorkerSpec
+from elastune.runtime.ray.messages import CodeBundle, CodeReference, WorkerSpec
+from elastune.temporary_folder import TemporaryFolder
 from elastune.wording import several
 
 IGNORE = ".elastuneignore"
@@ -184,9 +181,6 @@ def _megabytes(size: int) -> str:
 
 
 _PREFIX = "elastune-work-"
-# Ray ends the children of a worker with it, but not its grandchildren. A background job of the shell has no
-# stdin, so it reads the pipe as file 3. Processes that still write into the folder get a second.
-_JANITOR = 'exec 3<&0; { read -r _ <&3; rm -rf -- "$0" || { sleep 1; rm -rf -- "$0"; }; } >/dev/null 2>&1 &'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,12 +198,17 @@ class CodeFolder:
     def logs(self) -> str:
         return str(Path(self.folder) / "logs")
 
+    @property
+    def shared(self) -> str:
+        return str(Path(self.folder) / "shared")
+
     def relocate(self, worker_spec: WorkerSpec) -> WorkerSpec:
         return replace(
             worker_spec,
             script=self._moved_script(worker_spec.script),
             paths=tuple(dict.fromkeys(self._place(path) for path in worker_spec.paths)),
             logs=None if worker_spec.logs is None else self.logs,
+            shared=(self.shared,),
         )
 
     def _moved_script(self, script: CodeReference) -> CodeReference:
@@ -225,36 +224,28 @@ class CodeFolder:
         return path
 
 
-def set_up(parcels: Sequence[CodeParcel]) -> CodeFolder:
+def set_up(bundle: CodeBundle) -> CodeFolder:
     """Unpack on this machine, for as long as this process lives."""
     import ray  # noqa: PLC0415
 
-    folder = tempfile.mkdtemp(prefix=_PREFIX)
-    _remove_after_exit(folder)
+    temporary = TemporaryFolder(_PREFIX)
+    _held.append(temporary)
+    folder = temporary.path
     moved = []
-    for number, parcel in enumerate(parcels):
-        here = Path(folder) / f"{number}-{Path(parcel.origin).name}"
+    for number, parcel in enumerate(bundle.parcels):
+        here = folder / f"{number}-{Path(parcel.origin).name}"
         here.mkdir()
         unpack(ray.get(parcel.data), here)
         moved.append((parcel.origin, str(here)))
-    place = CodeFolder(folder=folder, moved=tuple(moved))
-    Path(place.logs).mkdir()
+    place = CodeFolder(folder=str(folder), moved=tuple(moved))
+    for created in (place.logs, place.shared):
+        Path(created).mkdir()
+    for shared in bundle.shared:
+        with (Path(place.shared) / shared.name).open("wb") as file:
+            for piece in shared.pieces:  # one at a time, so that the object store needs room for one
+                file.write(ray.get(piece))
     return place
 
 
-def _remove_after_exit(folder: str) -> None:
-    """Only this process has the writing end of the pipe, which closes when it exits."""
-    reading, writing = os.pipe()
-    try:
-        janitor = ["/bin/sh", "-c", _JANITOR, folder]
-        subprocess.run(janitor, stdin=reading, check=True, start_new_session=True)  # noqa: S603
-    except BaseException:
-        os.close(writing)
-        raise
-    finally:
-        os.close(reading)
-    _held.append(writing)
-
-
-_held: list[int] = []
-"""Never closed, see `_remove_after_exit`."""
+_held: list[TemporaryFolder] = []
+"""Until this process exits."""

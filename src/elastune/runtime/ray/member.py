@@ -16,6 +16,7 @@ from elastune.runtime.ray.messages import Form, GangBegan, Keep, Kept, Listening
 from elastune.runtime.ray.slot_io import PendingOrders, Saver, SlotContext
 from elastune.training.groups import Group, Solo, open_rendezvous
 from elastune.training.running import Row, Training, join
+from elastune.training.shared_data import refuse_writes
 from elastune.training.sharing import refuse_isolation
 from elastune.training.trainable import State
 from elastune.training.unsaved import difference, is_no_model
@@ -55,6 +56,7 @@ class GangMember:
         """The last lease whose end was reported."""
         self.kept: Keep | None = None
         """The last order to save that was carried out."""
+        self._has_iterated = False
 
     def run(self) -> None:
         """Raises the errors of the user's code, and `Dissolved`."""
@@ -203,6 +205,9 @@ class GangMember:
             metrics = train_together(worker, training, self.slot.partitions, self.form)
         if metrics is not None:
             refuse_isolation(self.slot.recipe.name, worker.size, exchanges=worker.exchanges)
+        if not self._has_iterated:  # looking takes some 10 ms per GB
+            refuse_writes()
+        self._has_iterated = True
         return metrics
 
     @property

@@ -54,11 +54,21 @@ class CodeParcel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedParcel:
+    """A file of shared data of the driver's machine."""
+
+    name: str
+    pieces: tuple[Any, ...]
+    """The names of its parts in the object store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodeBundle:
     """What a node unpacks, unless it is on `machine`, the driver's own."""
 
     machine: str
     parcels: tuple[CodeParcel, ...]
+    shared: tuple[SharedParcel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,8 @@ class WorkerSpec:
     """How much of them a slot may hold in memory."""
     spill: str | None = None
     """A folder for the rest."""
+    shared: tuple[str, ...] = ()
+    """Folders of shared data (see `elastune.training.shared_data`); the slots write into the first."""
     bundle: CodeBundle | None = None
     """For nodes on other machines; None: there are none. It is sent beside the rest."""
 

@@ -21,6 +21,7 @@ from elastune.runtime.ray.member import Dissolved, GangMember
 from elastune.runtime.ray.slot_io import Mailbox, Reporter, SlotContext
 from elastune.training.devices import find_device
 from elastune.training.recipe import Recipe, load, open_recipe
+from elastune.training.shared_data import explain_read_only, use_folders
 
 if TYPE_CHECKING:
     from elastune.runtime.ray.visitor import Visitor
@@ -37,11 +38,13 @@ def main(channel: Connection, slot: int, worker_spec: msg.WorkerSpec) -> None:
     reporter = Reporter(channel)
     mailbox = Mailbox(channel, reporter)
     _take_gpus(slot, worker_spec)
+    use_folders(worker_spec.shared)
     try:
         worker_spec.store.check_reach()
         recipe = open_script(worker_spec.script)
         device = find_device(worker_spec.gpus_per_slot, where="on this node")
-    except BaseException:  # noqa: BLE001  the user's module may do anything when it is imported
+    except BaseException as error:  # noqa: BLE001  the user's module may do anything when it is imported
+        explain_read_only(error)
         reporter.send(msg.SlotUnfit(slot=slot, error=_last_lines(traceback.format_exc())))
         time.sleep(_PEER_DELAY_S)
         os._exit(_BROKEN)
@@ -137,6 +140,7 @@ def _train(member: GangMember | Visitor) -> OrderOutcome | None:
     except BaseException as error:  # noqa: BLE001  also exit() in the user's code
         if member.pending.dissolved:
             return None
+        explain_read_only(error)
         text = traceback.format_exc()
         sys.stderr.write(text)
         if isinstance(error, UnreadableError):
