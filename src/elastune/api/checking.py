@@ -12,6 +12,7 @@ from elastune.api.arguments import AnyJob, as_job, whole_job
 from elastune.api.simulating import RUNS_FOLDER
 from elastune.checks.checking import carry_out_check, check_key, may_form_gangs
 from elastune.checks.judging import TimeLimit
+from elastune.checks.machine import SLOTS
 from elastune.checks.report import CheckReport, CheckStatus
 from elastune.errors import JobError
 from elastune.job.job import Job
@@ -68,11 +69,13 @@ def checked(
             )
         return _held(job, limit), None
     kept = _kept(given, shipment, address, Path(folder))
+    if kept is None:
+        say("checking the trainable, a few steps on one slot")
     report = kept or _anew(given, shipment, address=address, folder=Path(folder), limit=_BEFORE_RUN, say=say)
     if kept is None:
         say(summary_of(report))
     for finding in report.findings:
-        if finding.status is CheckStatus.WARNING:
+        if finding.status is CheckStatus.WARNING and finding.about != SLOTS:  # the quote warns of them
             say("warning: " + "; ".join(finding.lines()))
     report.require_fine()
     return _held(job, report.most_slots), report
