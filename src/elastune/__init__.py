@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from elastune.training.worker import Worker
 
 __version__ = "0.1.0"
+LOADED = time.monotonic() - time.process_time()
+"""About when this process began: the deadline of a command counts from then."""
 __all__ = [
     "Callback", "ElastuneError", "InfeasibleError", "Job", "JobError", "LoadedRun", "NoPlanError",
     "Objective", "Quote", "RunResult", "Trainable", "Worker", "__version__", "add", "check", "extend",

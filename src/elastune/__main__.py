@@ -1,6 +1,6 @@
 """`python -m elastune` is the same as `elastune`."""
 
-from elastune.cli.app import main
+from elastune.cli import main
 
 if __name__ == "__main__":
     main()

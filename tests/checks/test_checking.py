@@ -179,8 +179,8 @@ def test_more_slots_than_cores_are_told_with_the_factor() -> None:
         job_of("good", cluster={"slots_per_node": 4, "max_nodes": 2, "price_per_hour": 1}), 2
     )
     assert finding.status is CheckStatus.WARNING
-    assert "8 slots share the 2 cores" in finding.text
-    assert "4.0 times slower" in finding.text
+    assert "8 slots of 1 CPU share 2 cores" in finding.text
+    assert "4.0 times as long" in finding.text
     assert not list(judge_slots(job_of("good"), 2))
 
 

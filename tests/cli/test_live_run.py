@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from elastune.api.caller import watching
+from elastune.api.caller import said, watching
 from elastune.cli.meters import Lines, RunMeter, Screen, open_meter
 from elastune.core.state import State
 from elastune.views.live.spectator import LineLog, Opening
@@ -130,10 +130,10 @@ class Looks:
         self.states.append(state)
 
 
-def test_in_python_lines_come_where_they_are_asked_for_or_seen(
+def test_in_python_lines_come_unless_the_caller_looks_or_wants_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert watching(None, None) is None  # under a test nobody looks
+    assert isinstance(watching(None, None), LineLog)  # in a pipe, too
     assert watching(None, False) is None
     assert isinstance(watching(None, True), LineLog)
     mine = Looks()
@@ -146,4 +146,7 @@ def test_in_python_lines_come_where_they_are_asked_for_or_seen(
     both(stage.state)
     assert mine.states == [stage.state]
     assert len(mine.openings) == 1
-    assert "stage 1 begins: 16 trials for 1 iteration" in capsys.readouterr().err
+    said(both)("starting Ray")
+    told = capsys.readouterr().err
+    assert "stage 1 begins: 16 trials for 1 iteration" in told
+    assert told.endswith("starting Ray\n")

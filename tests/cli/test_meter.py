@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 from elastune.cli import meters as meter
 from elastune.cli.terminal import Stopping
 from elastune.runs.campaign import CampaignProgress
+from elastune.views.live.spectator import LineLog, waiting
+from tests.cli.live_scenes import SHA, Stage
 
 
 @pytest.mark.parametrize(
@@ -47,3 +50,38 @@ def test_the_first_ctrl_c_waits_for_a_safe_point_and_the_second_does_not() -> No
 def test_before_anything_runs_ctrl_c_ends_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), Stopping():
         signal.raise_signal(signal.SIGINT)
+
+
+def test_what_takes_long_is_said_and_said_again_and_what_is_quick_is_not() -> None:
+    said: list[str] = []
+    again = threading.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        if len(said) == 2:
+            again.set()
+
+    with waiting(say, "planning", first_s=0.001, again_s=0.001):
+        assert again.wait(60.0)
+    assert said[0] == "planning"
+    assert said[1].startswith("still planning, ")
+    quick: list[str] = []
+    with waiting(quick.append, "planning", first_s=3600.0):
+        pass
+    assert not quick
+
+
+def test_lines_end_with_the_end_of_the_run(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, SHA)
+    told: list[str] = []
+    log = LineLog(told.append, stage.clock)
+    log.announce("starting Ray")
+    log.begin(stage.opening)
+    for _ in stage.steps():
+        log(stage.state)
+    log(stage.state)  # the run's last word to its watch
+    assert told[0] == "starting Ray"
+    assert "the run has ended: complete" in told[-2]
+    assert "16 trials training, 16 done" in told[-1]
+    summaries = [line for line in told if " of 1m40s" in line]
+    assert len(summaries) == len(set(summaries)) > 5

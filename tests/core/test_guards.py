@@ -10,14 +10,16 @@ import pytest
 from elastune.core import commands as do
 from elastune.core import limits as guards
 from elastune.core.commands import Ending
-from elastune.core.events import LeaseEnd, TimerFired
+from elastune.core.events import LeaseEnd, RunStarted, TimerFired
 from elastune.core.terms import RunTerms
 from elastune.core.trials import Phase
 from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.journal.codec import decode, encode
 from elastune.model.distributions import Constant, Normal
 from elastune.model.ids import NodeId, TrialId
 from elastune.model.limits import Limit
 from elastune.model.profile import Profile, Speedup
+from elastune.runs.control.requests import Extension, describe
 from tests.core.theatre import Theatre, kinds, make_terms, notes, only, open_stage, released
 
 FAR = 1000
@@ -276,3 +278,42 @@ class TestConcessions:
 def test_nodes_that_are_no_longer_wanted_go_oldest_first() -> None:
     theatre = open_stage(nodes=("n0", "n1", "n2"))
     assert released(theatre.wish(nodes=1)) == ["n0", "n1"]
+
+
+class TestStartUp:
+    """A command takes a while until its run begins, and its deadline counts that."""
+
+    def begun(self, startup_s: float, deadline_s: float | None) -> Theatre:
+        took = {"startup_s": startup_s, "deadline_s": deadline_s}
+        event = decode(encode(RunStarted(at_s=0.0, policy="puppet", seed=0, job={}, **took)))  # type: ignore[arg-type]
+        assert isinstance(event, RunStarted)
+        return Theatre(make_terms(deadline_s=90.0), begins=event)
+
+    def test_the_run_has_what_start_up_has_left_and_says_so(self) -> None:
+        theatre = self.begun(17.0, 103.0)
+        assert theatre.state.timers[guards.DEADLINE_END] == 103.0
+        assert notes(theatre.opening) == [
+            ("start-up", "took 17.0 s; 1m43s of the deadline of 2m00s are left")
+        ]
+        assert guards.by_command(theatre.state).deadline_s == 120.0
+
+    def test_without_a_deadline_to_count_it_the_plans_own_holds(self) -> None:
+        theatre = self.begun(17.0, None)
+        assert theatre.state.timers[guards.DEADLINE_END] == 90.0
+        assert notes(theatre.opening) == [("start-up", "took 17.0 s")]
+
+    def test_a_new_deadline_counts_from_the_command_and_an_addition_from_the_old_one(self) -> None:
+        theatre = self.begun(17.0, 103.0)
+        for written, then_s in (("4m", 223.0), ("+1m", 163.0)):
+            event = Extension.of(deadline=written).event(theatre.state, None, "r", 5.0)
+            assert event.deadline_s == then_s
+        assert describe(event, theatre.state.startup_s) == "from now on: deadline 3m00s"
+        theatre.at(5.0).tell(event)
+        assert theatre.state.timers[guards.DEADLINE_END] == 163.0
+
+    def test_a_deadline_that_is_over_is_refused_in_the_users_time(self) -> None:
+        theatre = self.begun(17.0, 103.0)
+        late = Extension.of(deadline="10s").event(theatre.state, None, "r", 5.0)
+        assert theatre.core.refusal(late) == (
+            "a deadline of 10.0 s is too early: the run has used 17.0 s; expected more, for all of it"
+        )

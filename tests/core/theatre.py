@@ -81,12 +81,14 @@ def make_terms(
 class Theatre:
     """`happens` takes the time from the stage's clock, which `at` sets."""
 
-    def __init__(self, terms: RunTerms | None = None, first: Advice | None = None) -> None:
+    def __init__(
+        self, terms: RunTerms | None = None, first: Advice | None = None, begins: AnyEvent | None = None
+    ) -> None:
         self.policy = Puppet()
         self.core = Core(terms or make_terms(), self.policy)
         self.now_s = 0.0
         self.policy.advice = first
-        self.opening = self.tell(ev.RunStarted(at_s=0.0, policy="puppet", seed=0, job={}))
+        self.opening = self.tell(begins or ev.RunStarted(at_s=0.0, policy="puppet", seed=0, job={}))
 
     @property
     def state(self) -> State:

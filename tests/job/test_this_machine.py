@@ -16,6 +16,7 @@ from elastune.job.policy_choice import choose
 from elastune.job.search import SEARCHES
 from elastune.planning.quote import Quote
 from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.prepared_run import narrowed
 from elastune.runs.quoting import quote_warnings
 from elastune.views.terminal.plan import render_any_quote
 
@@ -84,6 +85,25 @@ def test_every_search_may_be_a_name_and_its_quote_has_no_dollars(algorithm: str)
     result = elastune.simulate({**LIMITED, "search": algorithm, **_space(algorithm)}, seed=1)
     assert "$" not in str(result)
     assert result.best is not None
+
+
+@pytest.mark.parametrize("algorithm", ["sha", "asha", "hyperband"])
+def test_a_named_search_fits_the_time_that_is_left_and_keeps_the_slots_that_a_check_allows(
+    algorithm: str,
+) -> None:
+    job = Job.from_dict({**LIMITED, "search": algorithm})
+    held = narrowed(job, 1).with_profile(job.profile)
+    late = held.with_deadline(20.0)
+    assert (held.search.max_slots_per_trial, late.search.max_slots_per_trial) == (1, 1)
+    assert late.search.max_iterations < held.search.max_iterations  # type: ignore[attr-defined]
+    assert elastune.quote(late).jct_seconds <= 20.0
+
+
+def test_all_plans_and_all_planners_have_no_dollars_either() -> None:
+    search = {"algorithm": "sha", "trials": 8, "max_iterations": 4}
+    text = shown(elastune.plan({**LIMITED, "search": search}, frontier=True, compare=True))
+    assert "that no other beats in time" in text
+    assert "$" not in text
 
 
 def _space(algorithm: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Between a Python caller and a run: Ctrl-C, and progress lines on stderr.
+"""Between a Python caller and a run: Ctrl-C, and progress: lines on stderr, in a notebook a screen.
 
 The first Ctrl-C lets the run save and release its nodes; the second one ends it at once.
 """
@@ -13,7 +13,9 @@ from types import FrameType
 from typing import Self
 
 from elastune.runs.real import Watch
-from elastune.views.live.spectator import LineLog, Watches
+from elastune.views.live.notebook import NotebookScreen
+from elastune.views.live.spectator import Announcer, LineLog, Watches
+from elastune.views.notebook import is_notebook
 
 _ADVICE = "saving everything and releasing the nodes; press Ctrl-C again to end at once"
 
@@ -51,20 +53,18 @@ class Interrupts:
 
 
 def watching(watch: Watch | None, progress: bool | None) -> Watch | None:
-    """`progress` None: lines at a terminal or in a notebook, unless the caller has a watch."""
-    if progress is None:
-        progress = watch is None and _is_visible()
-    log = LineLog(_write) if progress else None
-    return Watches(watch, log) if watch is not None and log is not None else watch or log
+    """`progress` None: unless the caller has a watch."""
+    if not (watch is None if progress is None else progress):
+        return watch
+    shown = NotebookScreen() if is_notebook() else LineLog(_write)
+    return shown if watch is None else Watches(watch, shown)
 
 
 def said(watch: Watch | None) -> Callable[[str], None]:
-    """Writes messages to stderr if they are visible there; otherwise drops them."""
-    return _write if isinstance(watch, LineLog | Watches) or _is_visible() else lambda _: None
-
-
-def _is_visible() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    """Messages go where the progress goes; without progress to stderr if they are visible there."""
+    if isinstance(watch, Announcer):
+        return watch.announce
+    return _write if sys.stderr.isatty() or is_notebook() else lambda _: None
 
 
 def _write(line: str) -> None:

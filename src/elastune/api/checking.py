@@ -12,6 +12,7 @@ from elastune.api.arguments import AnyJob, as_job, whole_job
 from elastune.api.simulating import RUNS_FOLDER
 from elastune.checks.checking import carry_out_check, check_key, judge_sizes, may_form_gangs
 from elastune.checks.judging import TimeLimit
+from elastune.checks.machine import SLOTS
 from elastune.checks.report import CheckFinding, CheckReport, CheckStatus
 from elastune.errors import JobError
 from elastune.job.job import Job
@@ -69,10 +70,12 @@ def checked(
         _say_warnings(judge_sizes(given, shipment), say)
         return _held(job, limit), None
     kept = _kept(given, shipment, address, Path(folder))
+    if kept is None:
+        say("checking the trainable, a few steps on one slot")
     report = kept or _anew(given, shipment, address=address, folder=Path(folder), limit=_BEFORE_RUN, say=say)
     if kept is None:
         say(summary_of(report))
-    _say_warnings(report.findings, say)
+    _say_warnings([each for each in report.findings if each.about != SLOTS], say)  # the quote warns of slots
     report.require_fine()
     return _held(job, report.most_slots), report
 

@@ -114,6 +114,7 @@ class PreparedExtension:
     found: FoundRun
     request: Extension
     event: RunExtended
+    text: str
     forecast: ExtensionForecast
     job: Job
     continuation: Continuation | None
@@ -160,6 +161,7 @@ def prepare_extension(
         found=found,
         request=request,
         event=event,
+        text=describe(event, core.state.startup_s),
         forecast=forecast(setup, core, event),
         job=setup.job,
         continuation=continuation,
@@ -222,5 +224,5 @@ def extend(  # noqa: PLR0913  all by name
     with Interrupts(said(watch)) as interrupts:
         done = carry_out_extension(prepared, watch=watch, nudge=interrupts.reason)
     result = done.result if isinstance(done, FinishedRun) else None
-    text = done.text if isinstance(done, RequestAnswer) else describe(prepared.event)
+    text = done.text if isinstance(done, RequestAnswer) else prepared.text
     return ExtendedRun(run=found.record.run, text=text, forecast=prepared.forecast, result=result)

@@ -15,6 +15,7 @@ from elastune.model.limits import Objective
 from elastune.planning.planners.registry import DEFAULT_PLANNER
 from elastune.planning.quote import Quote
 from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
+from elastune.views.notebook import show_as_html, terminal_html
 from elastune.wording import either
 
 if TYPE_CHECKING:
@@ -61,7 +62,19 @@ def plan(
         frontier=frontier,
         compare=compare,
     )
-    return _best_kind(given, lambda each: _planned(each, request))
+    return _shown(_best_kind(given, lambda each: _planned(each, request)))
+
+
+def _shown(quote: AnyQuote) -> AnyQuote:
+    """A notebook shows it as a terminal does."""
+
+    def render(each: AnyQuote) -> str:
+        from elastune.views.terminal.plan import render_any_quote  # noqa: PLC0415  loads all that a run needs
+
+        return terminal_html(render_any_quote(each))
+
+    show_as_html(type(quote), render)
+    return quote
 
 
 def _planned(given: Job, request: QuoteRequest) -> Quote:
@@ -117,7 +130,7 @@ def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
         )
     from elastune.runs.quoting import quote_policy  # noqa: PLC0415  loads all that a run needs
 
-    return _best_kind(given, quote_policy)
+    return _shown(_best_kind(given, quote_policy))
 
 
 def _objective(objective: Objective | str | None) -> Objective | None:

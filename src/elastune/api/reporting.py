@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from elastune.views.figures.gantt import draw_gantt, draw_round
 from elastune.views.figures.look import check_matplotlib, to_png, to_svg
 from elastune.views.html.comparison import comparison_page
 from elastune.views.html.markup import Markup, picture
-from elastune.views.html.run import run_page
+from elastune.views.html.run import run_page, run_summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,13 +103,37 @@ def _home(root: Path, found: Sequence[FoundRun]) -> Path:
     return root / "-".join(["report", *ids[:3], *more])
 
 
+_SUMMARY_FIGURES: Mapping[str, Callable[[RunReport], Figure | None]]
+_SUMMARY_FIGURES = {"curves": draw_curves, "gantt": draw_gantt}
+
+
+def summary_html(found: FoundRun) -> str:
+    """A run for a notebook: its key figures, its best configuration, two figures and its trials. Without
+    matplotlib there are no figures."""
+    run_report = remember(found)
+    captions = _captions(run_report)
+    shown: dict[str, Markup] = {}
+    if importlib.util.find_spec("matplotlib") is not None:
+        drawn = ((name, draw(run_report)) for name, draw in _SUMMARY_FIGURES.items())
+        shown = {
+            name: picture(name, None, to_png(figure), captions[name])
+            for name, figure in drawn
+            if figure is not None
+        }
+    return run_summary(run_report, shown)
+
+
+def _captions(run_report: RunReport) -> Mapping[str, str]:
+    return _RUN_CAPTIONS | (_HOPPING_CAPTIONS if run_report.status.standing.hopping is not None else {})
+
+
 def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
     tell("reading the journal")
     run_report = remember(found)
     drawers: dict[str, Callable[[RunReport], Figure | None]]
     drawers = {"nodes": draw_nodes, "gantt": draw_gantt, "round": draw_round}
     drawers |= {"curves": draw_curves, "cost": draw_cost}
-    captions = _RUN_CAPTIONS | (_HOPPING_CAPTIONS if run_report.status.standing.hopping is not None else {})
+    captions = _captions(run_report)
     shown: dict[str, Markup] = {}
     pictures: dict[str, Path] = {}
     for name, draw in drawers.items():

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elastune.api.simulating import RUNS_FOLDER
-from elastune.errors import JobError
+from elastune.errors import ElastuneError, JobError
 from elastune.exports.files import WRITERS, to_frame, write_tables
-from elastune.history.result import BestTrial
+from elastune.history.result import BestTrial, RunResult
 from elastune.history.trial_tables import Columns, row_columns, trial_columns
 from elastune.history.trials import in_order, without_lost
 from elastune.journal.run_folders import FoundRun, find_run
 from elastune.runs.results import Results, find_best, find_model, read_results, read_rows
 from elastune.runs.trial_logs import TrialLog, find_log
+from elastune.views.html.markup import tag
 from elastune.wording import did_you_mean, either
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class LoadedRun:
 
     def __str__(self) -> str:
         return f"run {self.run} in {self.path}"
+
+    def _repr_html_(self) -> str:
+        return _html_of(self.found) or tag("p", str(self))
 
     @property
     def run(self) -> str:
@@ -113,6 +117,34 @@ class LoadedRun:
             return Path(to) / f"{self.found.record.name}-{self.run}"
         home = self.path / name
         return home / self.run if "." in self.run else home
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedRun(RunResult):
+    """The result of a real run. A notebook shows it with figures, as long as the run's folder is there."""
+
+    found: FoundRun = field(repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        return _html_of(self.found) or tag("p", str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """At a terminal with IPython."""
+        printer.text(str(self))
+
+
+def tuned_run(result: RunResult, found: FoundRun) -> TunedRun:
+    return TunedRun(**{each.name: getattr(result, each.name) for each in fields(result)}, found=found)
+
+
+def _html_of(found: FoundRun) -> str | None:
+    """None: the run cannot be read; an exception would hide the result itself."""
+    from elastune.api.reporting import summary_html  # noqa: PLC0415
+
+    try:
+        return summary_html(found)
+    except (ElastuneError, OSError):
+        return None
 
 
 def load_run(run: str | Path, *, folder: str | Path = RUNS_FOLDER) -> LoadedRun:

@@ -6,16 +6,20 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from elastune.api.results import tuned_run
 from elastune.api.simulating import RUNS_FOLDER, new_id, now_utc
+from elastune.api.start_up import StartUp
+from elastune.checks.checking import is_here
 from elastune.core.events import AnyEvent, RunExtended
 from elastune.core.state import State
 from elastune.errors import ExecutionError, JobError
 from elastune.history.result import Estimate, RunResult
 from elastune.journal.records import RunRecord, RuntimeKind
 from elastune.journal.run_commands import command_for
-from elastune.journal.run_folders import RunFolder
+from elastune.journal.run_folders import FoundRun, RunFolder
 from elastune.journal.run_index import add_to_index
 from elastune.journal.store import Journal
 from elastune.model.quantities import ExpectedError, positive_duration, positive_money
@@ -25,7 +29,7 @@ from elastune.providers.registry import load_provider
 from elastune.runs.callbacks import open_callbacks
 from elastune.runs.control.channel import ControlFolder
 from elastune.runs.prepared_run import PreparedRun
-from elastune.runs.real import FinishedRun, NodeLease, Nudge, RealRun, RunResources, Watch
+from elastune.runs.real import FinishedRun, NodeLease, Nudge, RealRun, RunResources, StartedUp, Watch
 from elastune.runs.resuming import Continuation
 from elastune.runs.run_files import (
     read_final_check,
@@ -34,7 +38,7 @@ from elastune.runs.run_files import (
     write_real_result,
 )
 from elastune.runtime.ray.fleet import RunClock
-from elastune.views.live.spectator import Opening, introduce
+from elastune.views.live.spectator import Opening, announcer_of, introduce, waiting
 from elastune.wording import format_duration, format_usd
 
 
@@ -45,9 +49,10 @@ def carry_out_run(
     watch: Watch | None = None,
     nudge: Nudge = lambda: None,
     callbacks: Sequence[object] = (),
+    start_up: StartUp | None = None,
 ) -> FinishedRun:
     """Execute a prepared run. Raises `RunInterrupted` if `nudge` suspended it. `callbacks`: more than the
-    job's."""
+    job's. `start_up`: what the command took before, and counts."""
     setup, run = prepared.setup, new_id()
     called = open_callbacks((*setup.job.callbacks, *callbacks))
     kept = RunFolder.create(Path(folder), name=setup.job.name, now_utc=now_utc(), run=run)
@@ -65,8 +70,12 @@ def carry_out_run(
     with ExitStack() as stack:
         stack.callback(_remove_if_unused, kept)
         provider = open_provider(prepared, record, clock, lease)
-        _open(stack, provider, kept)
+        with waiting(announcer_of(watch), _opening(prepared), first_s=0.0):
+            _open(stack, provider, kept)
         clock.restart()
+        # A deadline that the plan has given up is not set again.
+        keeps_deadline = setup.terms.limits.deadline_s is not None
+        began = StartedUp() if start_up is None else start_up.end(keeps_deadline=keeps_deadline)
         resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
         real = RealRun(
             setup,
@@ -76,7 +85,7 @@ def carry_out_run(
             folder=kept,
             callbacks=called,
         )
-        result = _drive(real, real.beginning, prepared.predicted, watch, nudge)
+        result = _drive(real, partial(real.beginning, began), prepared.predicted, watch, nudge)
     return _finished(real, result, prepared, prepared.predicted)
 
 
@@ -100,11 +109,11 @@ class NewLimits:
 
     def check(self, state: State) -> None:
         """A limit already exceeded would end the run for good."""
-        spent = state.ledger.spent_usd(state.now_s)
-        if self.deadline_s is not None and self.deadline_s <= state.now_s:
+        spent, used_s = state.ledger.spent_usd(state.now_s), state.now_s + state.startup_s
+        if self.deadline_s is not None and self.deadline_s <= used_s:
             raise JobError(
                 f"deadline is {format_duration(self.deadline_s)}, but the run has used "
-                f"{format_duration(state.now_s)} already; expected more, for the whole run"
+                f"{format_duration(used_s)} already; expected more, for the whole run"
             )
         if self.budget_usd is not None and self.budget_usd <= spent:
             raise JobError(
@@ -142,7 +151,8 @@ def run_on(
         ControlFolder(found.folder).drop_stops()
         provider = open_provider(prepared, found.record, clock, lease, down_s=continuation.down_s)
         write_final_check(found.folder, None)
-        _open(stack, provider, found.folder)
+        with waiting(announcer_of(watch), _opening(prepared), first_s=0.0):
+            _open(stack, provider, found.folder)
         clock.restart(core.state.now_s)
         resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
         real = RealRun(
@@ -158,11 +168,18 @@ def run_on(
         def first() -> AnyEvent:
             if extension is not None:
                 real.extend(extension)
-            new = {"deadline_s": limits.deadline_s, "budget_usd": limits.budget_usd}
-            return real.coming_back(continuation.down_s, **new)
+            whole_s = limits.deadline_s
+            deadline_s = None if whole_s is None else whole_s - core.state.startup_s
+            return real.coming_back(continuation.down_s, deadline_s=deadline_s, budget_usd=limits.budget_usd)
 
         result = _drive(real, first, continuation.predicted, watch, nudge)
     return _finished(real, result, prepared, continuation.predicted)
+
+
+def _opening(prepared: PreparedRun) -> str:
+    """What opening the provider is."""
+    is_ours = is_here(prepared.setup.job, prepared.address)
+    return "starting Ray" if is_ours else "connecting to the Ray cluster"
 
 
 def _open(stack: ExitStack, provider: RayProvider, folder: RunFolder) -> None:
@@ -189,8 +206,9 @@ def _drive(
 
 def _finished(real: RealRun, result: RunResult, prepared: PreparedRun, predicted: Estimate) -> FinishedRun:
     """Writes the result, once the provider is closed."""
+    found = FoundRun(journal=real.folder.journal, record=real.record, folder=real.folder)
     finished = FinishedRun(
-        result=result,
+        result=tuned_run(result, found),
         standing=real.standing(predicted),
         prepared=prepared,
         folder=real.folder,

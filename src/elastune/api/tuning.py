@@ -13,6 +13,7 @@ from elastune.api.checking import checked
 from elastune.api.profiling import describe_measured, measured
 from elastune.api.running import NewLimits, carry_out_run, run_on
 from elastune.api.simulating import MOST_SEED, RUNS_FOLDER
+from elastune.api.start_up import StartUp
 from elastune.curves.source import Reference
 from elastune.history.result import RunResult
 from elastune.journal.run_folders import find_run
@@ -20,6 +21,7 @@ from elastune.runs.prepared_run import PreparedRun, prepare_run
 from elastune.runs.real import Watch
 from elastune.runs.resuming import take_up
 from elastune.runs.warm_start import with_old_trials
+from elastune.views.live.spectator import waiting
 
 
 def tune(  # noqa: PLR0913  all by name
@@ -45,14 +47,15 @@ def tune(  # noqa: PLR0913  all by name
     `elastune.check`; with `check` false it is not, and trials get one slot each unless it declares
     `most_slots`. `watch` is called with the state a few times per
     second. Ctrl-C saves everything, releases all nodes and raises `KeyboardInterrupt`; `resume` continues.
-    `progress` writes lines to stderr: what happens, and a summary every 15 s; None: at a terminal or in a
-    notebook, unless there is a `watch`. `callbacks` are objects with methods of `elastune.Callback`, called
-    with results while the run goes on.
+    `progress` writes lines to stderr: what is being started, what happens, and summaries; in a notebook it
+    is one output that is redrawn. None: unless there is a `watch`. `callbacks` are objects with methods of
+    `elastune.Callback`, called with results while the run goes on. The deadline counts from this call.
 
     >>> elastune.tune(train, space={"lr": {"float": [1e-4, 1.0], "log": True}}, metric="accuracy",
     ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
     ...     profile={"iteration": "2s"}, cluster={"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 1})
     """
+    start_up = StartUp()
     given = planned_by(as_job(whole_job(job, sections)), planner, [policy])
     given = with_old_trials(given, Path(folder))
     watch = watching(watch, progress)
@@ -67,13 +70,15 @@ def tune(  # noqa: PLR0913  all by name
         )
         if how is not None:
             say(describe_measured(how))
-        prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
+        planned = start_up.deduct(planned, given.deadline, say, address=address)
+        with waiting(say, "planning"):
+            prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
         if (warm := prepared.setup.tuning.describe_warm_start()) is not None:
             say(warm)
         say(f"expected: {prepared.predicted}")
         for warning in prepared.warnings:
             say(f"warning: {warning}")
-        start = partial(carry_out_run, prepared, folder=folder, callbacks=callbacks)
+        start = partial(carry_out_run, prepared, folder=folder, callbacks=callbacks, start_up=start_up)
         return start(watch=watch, nudge=interrupts.reason).result
 
 

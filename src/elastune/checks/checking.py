@@ -13,13 +13,14 @@ from pathlib import Path
 
 from elastune.checks.gangs import judge_gang
 from elastune.checks.judging import TimeLimit, judge_training, note
-from elastune.checks.machine import count_cores, judge_memory, judge_slots, judge_speed
+from elastune.checks.machine import judge_memory, judge_slots, judge_speed
 from elastune.checks.messages import ProbeOrder, ProbeSeen, SoloSeen
 from elastune.checks.probing import Say, probe
 from elastune.checks.report import CheckFinding, CheckReport, FirstMeasurement
 from elastune.checks.sizes import carried_by
 from elastune.data.dataset import Dataset
 from elastune.job.job import Job
+from elastune.job.machine import count_cores
 from elastune.runs.code_bundle import CodeShipment
 from elastune.runs.profiling import Effort, choose_configurations, key_of
 from elastune.setup.data import open_data, with_rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 from elastune.checks.judging import fine, note, warning
@@ -11,6 +10,7 @@ from elastune.checks.report import CheckFinding
 from elastune.checks.sizes import HeldValue
 from elastune.checks.source import find_place
 from elastune.job.job import Job
+from elastune.job.machine import describe_crowding
 from elastune.training.shared_data import LARGE_BYTES
 from elastune.wording import format_duration, several
 
@@ -19,31 +19,13 @@ MEMORY, SLOTS, SPEED = "memory", "slots", "speed"
 _WRONG = 2.0
 
 
-def count_cores() -> int:
-    """Those that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every platform
-        return os.cpu_count() or 1
-
-
 def judge_slots(job: Job, cores: int) -> Iterator[CheckFinding]:
     """For nodes on this machine: more slots than cores slow each other down."""
     if job.slot.cpus is None:
         return
-    cluster = job.cluster
-    slots = cluster.slots_per_node * cluster.most_nodes
-    wanted = slots * job.slot.cpus
-    if wanted <= cores:
-        return
-    each = "" if job.slot.cpus == 1 else f" of {job.slot.cpus} CPUs each"
-    yield warning(
-        SLOTS,
-        f"{slots} slots{each} share the {cores} cores of this machine: when all train, each is about "
-        f"{wanted / cores:.1f} times slower than alone",
-        remedy=f"use at most {max(1, cores // job.slot.cpus)} slots (slots_per_node times nodes), or more "
-        "machines",
-    )
+    crowding = describe_crowding(job.cluster.slots_per_node * job.cluster.most_nodes, job.slot.cpus, cores)
+    if crowding is not None:
+        yield warning(SLOTS, crowding)
 
 
 def judge_memory(

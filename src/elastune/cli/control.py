@@ -156,18 +156,18 @@ def _show_forecast(prepared: PreparedExtension) -> None:
 
 
 def _forecast_lines(forecast: ExtensionForecast) -> list[str]:
-    from elastune.wording import format_duration, format_usd  # noqa: PLC0415
+    from elastune.wording import format_duration, format_usd, plural  # noqa: PLC0415
 
     so_far, expected = forecast.so_far, forecast.expected
-    lines = [f"so far    {format_duration(so_far.jct_seconds)} and {format_usd(so_far.cost)}"]
+    lines = [f"so far    {so_far}"]
     if expected is not None:
-        seconds, usd = format_duration(expected.jct_seconds), format_usd(expected.cost)
         more = format_usd(max(0.0, expected.cost - so_far.cost))
-        lines.append(f"expected  {seconds} and {usd} in all, {more} of it from now on")
+        of_it = f", {more} of it from now on" if expected.cost else ""
+        lines.append(f"expected  {expected} in all{of_it}")
     limits = []
     if forecast.deadline_s is not None:
         limits.append(format_duration(forecast.deadline_s))
     if forecast.budget_usd is not None:
         limits.append(format_usd(forecast.budget_usd))
     most = " and ".join(limits) or "no limit of time or money"
-    return [*lines, f"at most   {most}, on up to {forecast.max_nodes} nodes"]
+    return [*lines, f"at most   {most}, on up to {plural(forecast.max_nodes, 'node')}"]

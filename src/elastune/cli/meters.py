@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.progress import Progress as Bar
+    from rich.status import Status
 
     from elastune.core.state import State
     from elastune.runs.campaign import CampaignProgress
@@ -132,6 +133,9 @@ class RunMeter:
         if isinstance(self._console.file, OutputQueue):
             self._console.file.settle()
 
+    def announce(self, text: str) -> None:
+        pass
+
     def begin(self, opening: Opening) -> None:
         pass
 
@@ -152,6 +156,9 @@ class Lines(RunMeter):
 
         self._log = LineLog(self.say, clock)
 
+    def announce(self, text: str) -> None:
+        self._log.announce(text)
+
     def begin(self, opening: Opening) -> None:
         self._log.begin(opening)
 
@@ -168,6 +175,7 @@ class Screen(RunMeter):
         self._clock = clock
         self._stack = ExitStack()
         self._view: View | None = None
+        self._status: Status | None = None
         self._live: Live | None = None
         self._draw: Callable[[Snapshot], LivePanel]
         self._messages: list[str] = []
@@ -176,8 +184,12 @@ class Screen(RunMeter):
         self._next_tick_s = 0.0
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(self._console.status(self._waiting))
+        self._status = self._stack.enter_context(self._console.status(self._waiting))
         return self
+
+    def announce(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
 
     def __exit__(self, *error: object) -> None:
         self._live = None
@@ -193,6 +205,7 @@ class Screen(RunMeter):
         from elastune.views.live.spectator import View  # noqa: PLC0415
 
         self._stack.close()  # of the run before: a job may be measured first
+        self._status = None
         self._view, self._draw = View(opening, self._clock), LivePanel
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._stack.enter_context(self._live)

@@ -27,6 +27,7 @@ from elastune.cli.terminal import (
     RunToChange,
     Yes,
     json_output,
+    owns_process,
     present,
     print_json,
     show,
@@ -34,6 +35,7 @@ from elastune.cli.terminal import (
 from elastune.errors import ExecutionError, JobError
 
 if TYPE_CHECKING:
+    from elastune.api.start_up import StartUp
     from elastune.checks.report import FirstMeasurement
     from elastune.job.job import Job
     from elastune.runs.prepared_run import PreparedRun
@@ -84,22 +86,27 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
     Ctrl-C saves everything, releases all nodes and suspends the run; a second Ctrl-C ends it at once.
     """
     meter_of = partial(open_meter, quiet=quiet, plain=plain)
+    say = partial(typer.echo, err=True)
+    tell: Callable[[str], object] = (lambda _: None) if quiet else say
+    tell(f"reading {job}")
     with json_output(as_json):
         from elastune.api.arguments import planned_by  # noqa: PLC0415
         from elastune.api.checking import checked  # noqa: PLC0415
         from elastune.api.running import carry_out_run  # noqa: PLC0415
+        from elastune.api.start_up import StartUp  # noqa: PLC0415
         from elastune.api.tuning import prepare_to_run  # noqa: PLC0415
         from elastune.runs.warm_start import with_old_trials  # noqa: PLC0415
+        from elastune.views.live.spectator import waiting  # noqa: PLC0415
 
+        start_up = StartUp.of_process() if owns_process.get() else StartUp()
         # What a trainable prints when it is imported must not get into our output.
         with contextlib.redirect_stdout(sys.stderr):
             given = planned_by(_given(job, log, fail_fast=fail_fast), planner, [policy])
             given = with_old_trials(given, runs_folder)
-            given, report = checked(
-                given, wanted=check, address=address, folder=runs_folder, say=partial(typer.echo, err=True)
-            )
+            given, report = checked(given, wanted=check, address=address, folder=runs_folder, say=say)
             planned = _measured(
                 given,
+                start_up=start_up,
                 first=None if report is None else report.measured,
                 address=address,
                 runs_folder=runs_folder,
@@ -107,11 +114,14 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
                 yes=yes,
                 meter_of=meter_of,
             )
-            prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
+            planned = start_up.deduct(planned, given.deadline, tell, address=address)
+            with waiting(tell, "planning"):
+                prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
         if not as_json:
             _show_quote(prepared)
-        _ask(prepared, yes=yes, as_json=as_json)
-        start = partial(carry_out_run, prepared, folder=runs_folder)
+        with start_up.paused():
+            _ask(prepared, yes=yes, as_json=as_json)
+        start = partial(carry_out_run, prepared, folder=runs_folder, start_up=start_up)
         finished = carry_out(start, as_json=as_json, meter_of=meter_of)
     print_finished(finished, as_json=as_json)
 
@@ -164,9 +174,10 @@ def _given(job: Path, log: list[str] | None, *, fail_fast: bool) -> Job:
     return given.model_copy(update={"fail_fast": True}) if fail_fast else given
 
 
-def _measured(
+def _measured(  # noqa: PLR0913  all by name
     given: Job,
     *,
+    start_up: StartUp,
     first: FirstMeasurement | None,
     address: str | None,
     runs_folder: Path,
@@ -183,7 +194,8 @@ def _measured(
 
     def consent(effort: Effort) -> None:
         if address is None:
-            ask_to_measure(given, effort, yes=yes, as_json=as_json)
+            with start_up.paused():
+                ask_to_measure(given, effort, yes=yes, as_json=as_json)
 
     start = partial(measured, given, first=first, address=address, folder=runs_folder, consent=consent)
     planned, how = carry_out(start, as_json=as_json, meter_of=meter_of, again="the same command")

@@ -195,6 +195,9 @@ class Stopping:
 _KINDS = {JobError: "job", ExecutionError: "execution", InfeasibleError: "infeasible"}
 
 
+owns_process: ContextVar[bool] = ContextVar("owns_process", default=False)
+"""Whether the process was started for this command, so that its age is that of the command."""
+
 _json_stream: ContextVar[IO[str] | None] = ContextVar("_json_stream", default=None)
 """Standard output, while everything but JSON is diverted from it."""
 

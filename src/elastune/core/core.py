@@ -188,7 +188,7 @@ class Core:
             case ev.Resumed():
                 self._resumed(step, event)
             case ev.RunStarted():
-                limits.set_deadline(step)
+                limits.begin(step, event.startup_s, event.deadline_s)
             case _:
                 self._grant(step, event)
         return None

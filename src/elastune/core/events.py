@@ -53,6 +53,10 @@ class RunStarted(Event):
     policy: str
     seed: int
     job: Mapping[str, object]
+    startup_s: float = 0.0
+    """What the command took until now, which its deadline counts."""
+    deadline_s: float | None = None
+    """What is left of the deadline. None: that of the job, which the plan is for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,10 +70,11 @@ def _wrong_limits(state: State, request: RunExtended) -> str | None:
     deadline, budget = changed.deadline_s, changed.budget_usd
     is_late = state.ended is Ending.DEADLINE and request.deadline_s is None
     if deadline is not None and (is_late or deadline - state.terms.winding_up_s <= now_s):
-        used = f"the run has used {format_duration(now_s)}"
+        used = f"the run has used {format_duration(now_s + state.startup_s)}"
+        given = format_duration(max(0.0, deadline + state.startup_s))
         if request.deadline_s is None:
-            return f"the deadline of {format_duration(deadline)} is over: {used}; extend it, too"
-        return f"a deadline of {format_duration(deadline)} is too early: {used}; expected more, for all of it"
+            return f"the deadline of {given} is over: {used}; extend it, too"
+        return f"a deadline of {given} is too early: {used}; expected more, for all of it"
     committed = limits.committed_usd(state)
     is_spent = state.ended is Ending.BUDGET and request.budget_usd is None
     if budget is not None and (is_spent or committed >= budget * (1 - limits.ROUNDING)):

@@ -19,11 +19,13 @@ from elastune.core.wishes import Wish
 from elastune.model.billing import bills_nodes
 from elastune.model.cluster import SECONDS_PER_HOUR
 from elastune.model.limits import Limit, Limits, tell_limits
-from elastune.wording import format_usd
+from elastune.wording import format_duration, format_usd
 
 DEADLINE_CALL = "guard:deadline-call"
 DEADLINE_END = "guard:deadline-end"
 BUDGET = "guard:budget"
+START_UP = "start-up"
+"""The topic of the note about what the command took before the run."""
 ROUNDING = 1e-9
 
 
@@ -48,6 +50,20 @@ def deadline_call_s(state: State) -> float | None:
 def _last_call_s(state: State) -> float:
     calls = (deadline_call_s(state), state.money_call_s)
     return min((call for call in calls if call is not None), default=math.inf)
+
+
+def begin(step: Step, startup_s: float, deadline_s: float | None) -> None:
+    """The deadline of the command less its start-up, which the plan could only estimate."""
+    state = step.state
+    state.startup_s = startup_s
+    state.limits = changed(state.limits, deadline_s, None)
+    set_deadline(step)
+    if startup_s:
+        left = ""
+        if deadline_s is not None:
+            whole = format_duration(deadline_s + startup_s)
+            left = f"; {format_duration(deadline_s)} of the deadline of {whole} are left"
+        step.note(START_UP, f"took {format_duration(startup_s)}{left}")
 
 
 def set_deadline(step: Step) -> None:
@@ -197,7 +213,13 @@ def renegotiate(step: Step, deadline_s: float | None, budget_usd: float | None) 
             trial.late_after_s = None
     if budget_usd is not None:
         state.conceded -= {Limit.BUDGET}
-    step.note("limits", f"from now on {tell_limits(state.limits) or 'no limit'}")
+    step.note("limits", f"from now on {tell_limits(by_command(state)) or 'no limit'}")
+
+
+def by_command(state: State) -> Limits:
+    """As people give them: the deadline counts from the command."""
+    deadline_s = state.limits.deadline_s
+    return changed(state.limits, None if deadline_s is None else deadline_s + state.startup_s, None)
 
 
 def limit_nodes(state: State, most: int) -> None:

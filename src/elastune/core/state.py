@@ -68,6 +68,8 @@ class RunChanges:
 class State:
     """Policies read it; only the core's own modules write."""
 
+    startup_s = 0.0
+    """What the command took before the run's clock showed 0; the deadline, as people give it, counts it."""
     furthest = 0
     """The most iterations that any trial has done, saved or not."""
     cause: str | None = None

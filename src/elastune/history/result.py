@@ -17,7 +17,7 @@ from elastune.errors import InvariantError, JobError
 from elastune.history.hopping import HoppingFigures
 from elastune.model.configuration import flattened
 from elastune.planning.quote import price_keys
-from elastune.wording import plural, time_and_money
+from elastune.wording import format_duration, plural, time_and_money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +91,8 @@ class RunResult:
     """None: no model hopped."""
     planner: str | None = None
     """None: the policy has no plan."""
+    startup_s: float = 0.0
+    """What the command took before, which its deadline counts; `actual` and `predicted` do not."""
 
     def __str__(self) -> str:
         run = "" if self.run is None else f"run {self.run}, "
@@ -100,12 +102,14 @@ class RunResult:
             best = f"best {self.metric} {self.best.metric:.6g} with {config}"
         ending = self.ending.value if self.cause is None else f"failed ({self.cause})"
         short = "" if self.shortfall is None else f"; {self.shortfall}"
-        return f"{run}{ending}: {best}; {self.trials} trials in {self.actual}{short}"
+        before = f" after {format_duration(self.startup_s)} of start-up" if self.startup_s else ""
+        return f"{run}{ending}: {best}; {self.trials} trials in {self.actual}{before}{short}"
 
     def to_dict(self) -> dict[str, object]:
         """Plain data with stable keys."""
         best = self.best
         hopping = {} if self.hopping is None else {"hopping": self.hopping.to_dict()}
+        start_up = {"startup_seconds": self.startup_s} if self.startup_s else {}
         return {
             "policy": self.policy,
             "planner": self.planner,
@@ -126,6 +130,7 @@ class RunResult:
             "run": self.run,
             **price_keys(self.ledger.terms),
             **hopping,
+            **start_up,
         }
 
 
@@ -160,6 +165,7 @@ def result_of(  # noqa: PLR0913  all by name
         cause=cause_of(state),
         shortfall=shortfall_of(state, most_iterations),
         planner=planner,
+        startup_s=state.startup_s,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from elastune.core.commands import Ending
 from elastune.core.failing import exception_line
 from elastune.core.ledger import Ledger, StageAccount
+from elastune.core.limits import START_UP
 from elastune.core.state import State
 from elastune.history.hopping import HoppingFigures
 from elastune.history.notes import Failure, RunNote, failures_of
@@ -96,6 +97,7 @@ class RunStatus:
     hopping: HoppingFigures | None = None  # None: no model hopped, or the journal was not read for it
     prices: NodePrices | None = None  # None: all nodes cost the job's price
     is_free: bool = False  # nothing costs anything
+    startup_s: float = 0.0  # what the command took before; its deadline counts it, `limits` and times do not
 
     @property
     def down_s(self) -> float:
@@ -125,12 +127,13 @@ class RunStatus:
         """Plain data; keys shared with `RunResult.to_dict` have the same names."""
         data = asdict(self)
         limits = data.pop("limits")
-        del data["hopping"], data["is_free"]
+        del data["hopping"], data["is_free"], data["startup_s"]
         if self.prices is None:
             del data["prices"]
         return {
             **data,
             **({} if self.hopping is None else {"hopping": self.hopping.to_dict()}),
+            **({"startup_seconds": self.startup_s} if self.startup_s else {}),
             "best": None if self.best is None else self.best.to_dict(),
             "deadline_seconds": limits["deadline_s"],
             "budget": limits["budget_usd"],
@@ -212,11 +215,12 @@ def status_of(
         stages=stages,
         shares=_shares(ledger.stages, size),
         failures=failures_of(state),
-        remarks=tuple(remarks),
+        remarks=tuple(each for each in remarks if each.topic != START_UP),  # `startup_s` says it
         warnings=tuple(_warnings(setup, state)),
         hopping=hopping,
         prices=_prices(state),
         is_free=setup.terms.cluster.is_free,
+        startup_s=state.startup_s,
     )
 
 

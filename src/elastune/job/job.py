@@ -217,9 +217,16 @@ class Job(Section):
         """The same job with these measurements."""
         measured = self.model_copy(update={"profile": profile})
         measured._unmeasured = False  # noqa: SLF001  of the same class
-        if not self._only_named:
-            return measured
-        return measured.model_copy(update={"search": measured._named_search()})  # noqa: SLF001
+        return measured._with_fitting_search()  # noqa: SLF001
+
+    def with_deadline(self, deadline_s: float) -> Self:
+        """The same job with so much time."""
+        late = self.model_copy(update={"deadline": deadline_s})
+        return late._with_fitting_search()  # noqa: SLF001  of the same class
+
+    def _with_fitting_search(self) -> Self:
+        """If the search is only a name, with the options that fit."""
+        return self.model_copy(update={"search": self._named_search()}) if self._only_named else self
 
     @property
     def names_search_only(self) -> bool:
@@ -238,7 +245,9 @@ class Job(Section):
         if self.search.algorithm == "grid" and isinstance(self.space, Space):
             grid = GridSampler(self.space).size
         options = default_options(self.search.algorithm, room, grid)
-        return type(self.search).model_validate({"algorithm": self.search.algorithm, **options})
+        # A check may have held every trial to one slot.
+        slots = {key: getattr(self.search, key) for key in ("min_slots_per_trial", "max_slots_per_trial")}
+        return type(self.search).model_validate({"algorithm": self.search.algorithm, **options, **slots})
 
     def with_planner(self, planner: str | None) -> Self:
         """The same job with another planner; None: with its own."""

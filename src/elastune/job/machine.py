@@ -81,9 +81,10 @@ def refuse_budget(budget: object) -> MisfitError:
     )
 
 
-def describe_crowding(slots: int, cpus_per_slot: int) -> str | None:
-    """A warning if slots at work at the same time have to share cores; None: each has its own."""
-    cores = count_cores()
+def describe_crowding(slots: int, cpus_per_slot: int, cores: int | None = None) -> str | None:
+    """A warning if slots at work at the same time have to share cores (None: this machine's); None: each has
+    its own."""
+    cores = count_cores() if cores is None else cores
     needed = slots * cpus_per_slot
     if needed <= cores:
         return None

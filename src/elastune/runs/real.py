@@ -100,6 +100,14 @@ class RunResources:
     lease: NodeLease = field(default_factory=NodeLease)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedUp:
+    """What start-up took, when the run's clock shows 0, and what it left of the deadline; None: the job's."""
+
+    startup_s: float = 0.0
+    deadline_s: float | None = None
+
+
 class RealRun:
     def __init__(
         self,
@@ -183,6 +191,8 @@ class RealRun:
                 if watch is not None:
                     watch(self.core.state)
             self.writer.commit()
+            if watch is not None:  # what it shows last is how the run ended
+                watch(self.core.state)
             self.retention.tidy()
         if self.body.failure is not None:
             raise ExecutionError(self.body.failure)
@@ -219,7 +229,7 @@ class RealRun:
         self.writer.commit()  # from here on the journal knows the request
         for command in commands:
             self.body.carry_out(command)
-        return RequestAnswer(accepted=True, text=describe(event))
+        return RequestAnswer(accepted=True, text=describe(event, self.core.state.startup_s))
 
     def result(self, predicted: Estimate) -> RunResult:
         state = self.core.state
@@ -255,9 +265,15 @@ class RealRun:
             hopping=self._hopping(),
         )
 
-    def beginning(self) -> RunStarted:
-        job = self.setup.job.to_dict()
-        return RunStarted(at_s=0.0, policy=self.setup.policy, seed=self.record.seed, job=job)
+    def beginning(self, began: StartedUp = StartedUp()) -> RunStarted:  # noqa: B008  it is frozen
+        return RunStarted(
+            at_s=0.0,
+            policy=self.setup.policy,
+            seed=self.record.seed,
+            job=self.setup.job.to_dict(),
+            startup_s=began.startup_s,
+            deadline_s=began.deadline_s,
+        )
 
     def extend(self, event: RunExtended) -> None:
         """Before the first event of a run that goes on with other limits. The commands are not carried out:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from elastune.core.core import Core
 from elastune.core.events import Resumed, RunExtended
+from elastune.core.limits import by_command
 from elastune.core.state import State
 from elastune.curves.source import UnknownSource
 from elastune.errors import InvariantError
@@ -26,7 +27,8 @@ _MOST_EVENTS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionForecast:
-    """`so_far` and `expected` are for the whole run; limits as they will be. `expected` None: not known."""
+    """`so_far` and `expected` are for the whole run and its start-up; limits as they will be. Not known:
+    `expected` is None."""
 
     so_far: Estimate
     expected: Estimate | None
@@ -68,8 +70,8 @@ def forecast(setup: RunSetup, core: Core, event: RunExtended) -> ExtensionForeca
     expected = None
     if known:
         seconds, usd = (sum(values) / len(known) for values in zip(*known, strict=True))
-        expected = Estimate(jct_seconds=seconds, cost=usd)
-    limits = extended.state.limits
+        expected = Estimate(jct_seconds=seconds + state.startup_s, cost=usd)
+    limits = by_command(extended.state)
     return ExtensionForecast(
         so_far=_so_far(state),
         expected=expected,
@@ -82,7 +84,7 @@ def forecast(setup: RunSetup, core: Core, event: RunExtended) -> ExtensionForeca
 
 def _so_far(state: State) -> Estimate:
     at_s = state.now_s if state.ended_s is None else state.ended_s
-    return Estimate(jct_seconds=at_s, cost=state.ledger.accrued_usd(state.now_s))
+    return Estimate(jct_seconds=at_s + state.startup_s, cost=state.ledger.accrued_usd(state.now_s))
 
 
 def _copy(setup: RunSetup, core: Core) -> Core:

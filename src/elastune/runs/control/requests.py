@@ -1,7 +1,7 @@
 """What another process may ask of a run, as values: they travel as JSON and become events of the core.
 
-A limit is given for the whole run (`30m`) or as an addition (`+10m`); the driver resolves an addition when it
-applies the request, so that two of them add up.
+A limit is given for the whole run (`30m`, from its command on) or as an addition (`+10m`); the driver
+resolves an addition when it applies the request, so that two of them add up.
 """
 
 from __future__ import annotations
@@ -98,11 +98,19 @@ class Extension:
         return RunExtended(
             at_s=at_s,
             request_id=request_id,
-            deadline_s=_on(self.deadline, state.terms.limits.deadline_s, "deadline"),
+            deadline_s=self._deadline_s(state),
             budget_usd=_on(self.budget, state.terms.limits.budget_usd, "budget"),
             max_nodes=None if nodes is None else int(nodes),
             more_trials=more,
         )
+
+    def _deadline_s(self, state: State) -> float | None:
+        """On the run's clock, which shows 0 after the start-up."""
+        present = state.limits.deadline_s
+        present = state.terms.limits.deadline_s if present is None else present
+        given = _on(self.deadline, present, "deadline")
+        is_whole = self.deadline is not None and not self.deadline.is_more
+        return given - state.startup_s if given is not None and is_whole else given
 
 
 def _on(change: LimitChange | None, present: float | None, name: str) -> float | None:
@@ -173,8 +181,8 @@ def to_event(
             return request.event(state, declared, request_id, at_s)
 
 
-def describe(event: AnyRequest) -> str:
-    """What the run does after it has accepted the request."""
+def describe(event: AnyRequest, startup_s: float = 0.0) -> str:
+    """What the run does after it has accepted the request. `startup_s`: of the run."""
     match event:
         case StopAsked():
             return "it saves, releases all nodes and ends"
@@ -185,13 +193,13 @@ def describe(event: AnyRequest) -> str:
         case ConfigAdded():
             return "the next new trial has this configuration"
         case RunExtended():
-            return f"from now on: {', '.join(_limits_of(event)) or 'the limits as they were'}"
+            return f"from now on: {', '.join(_limits_of(event, startup_s)) or 'the limits as they were'}"
 
 
-def _limits_of(event: RunExtended) -> list[str]:
+def _limits_of(event: RunExtended, startup_s: float) -> list[str]:
     parts = []
     if event.deadline_s is not None:
-        parts.append(f"deadline {format_duration(event.deadline_s)}")
+        parts.append(f"deadline {format_duration(event.deadline_s + startup_s)}")
     if event.budget_usd is not None:
         parts.append(f"budget {format_usd(event.budget_usd)}")
     if event.max_nodes is not None:

@@ -101,13 +101,18 @@ def page(title: str, parts: Iterable[Content]) -> str:
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
+def fragment(parts: Iterable[Content]) -> Markup:
+    """A part of a page of others, such as a notebook, which keeps its own style."""
+    return tag("div", tag("style", Markup(_FRAGMENT_STYLE)), joined(parts), class_="elastune")
+
+
 def section(title: str, *content: Content) -> Markup:
     return tag("section", tag("h2", title), *content)
 
 
-def picture(name: str, svg: str, png: bytes, caption: str) -> Markup:
-    """As SVG if that is small, otherwise as PNG."""
-    if len(svg) > _MOST_SVG_BYTES:
+def picture(name: str, svg: str | None, png: bytes, caption: str) -> Markup:
+    """As SVG if there is one and it is small, otherwise as PNG."""
+    if svg is None or len(svg) > _MOST_SVG_BYTES:
         data = base64.b64encode(png).decode("ascii")
         drawn = tag("img", class_="pixels", alt=f"{name}: {caption}", src=f"data:image/png;base64,{data}")
     else:
@@ -124,7 +129,7 @@ def card(name: str, value: str, *details: Content, verdict: bool | None = None) 
     return tag("div", *head, [tag("div", each, class_="detail") for each in details if each], class_="card")
 
 
-_STYLE = """
+_COLOURS = """
 :root {
   --ink: #24292f; --muted: #626b75; --rule: #dadfe4; --paper: #ffffff; --limit: #b3261e; --held: #e9ecef;
   --blue: #0072b2; --good: #1a7f47; --shade: #f6f8fa;
@@ -135,11 +140,15 @@ _STYLE = """
     --blue: #58aee6; --good: #6fcf97; --shade: #1d2227;
   }
 }
-* { box-sizing: border-box }
+"""
+_FRAME = """
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif }
 main { max-width: 76rem; margin: 0 auto; padding: 2rem 1.25rem 4rem }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; overflow-wrap: anywhere }
 h2 { font-size: 1.15rem; margin: 2.4rem 0 .8rem; padding-bottom: .3rem; border-bottom: 1px solid var(--rule) }
+"""
+_PARTS = """
+* { box-sizing: border-box }
 p { margin: .3rem 0; overflow-wrap: anywhere }
 .muted, figcaption, .detail { color: var(--muted) }
 .good { color: var(--good) }
@@ -173,6 +182,8 @@ pre { background: var(--shade); border-radius: .4rem; padding: .8rem 1rem; overf
 pre { font-size: .84rem; line-height: 1.4 }
 summary { cursor: pointer }
 details { margin: .5rem 0 }
+"""
+_PRINT = """
 @media print {
   body { font-size: 11px }
   main { max-width: none; padding: 0 }
@@ -180,6 +191,18 @@ details { margin: .5rem 0 }
   h2 { break-after: avoid }
   tr { break-inside: avoid }
 }
+"""
+_STYLE = _COLOURS + _FRAME + _PARTS + _PRINT
+# For a part of a page whose colours are not ours: readable on light and on dark.
+_FRAGMENT_STYLE = f"""
+.elastune {{
+  --ink: inherit; --muted: #7c858e; --rule: rgba(128, 128, 128, .35); --limit: #d64541; --good: #2b9a57;
+  --shade: rgba(128, 128, 128, .1);
+  color: inherit; font: 14px/1.45 system-ui, sans-serif; max-width: 64rem;
+  h3 {{ font-size: 1.15rem; margin: .2rem 0 .3rem }}
+  table {{ margin: .4rem 0 }}
+  {_PARTS}
+}}
 """
 _SCRIPT = """
 for (const table of document.querySelectorAll("table.sortable")) {

@@ -18,6 +18,7 @@ from elastune.views.html.markup import (
     Content,
     Markup,
     card,
+    fragment,
     html_facts,
     html_table,
     joined,
@@ -41,6 +42,7 @@ from elastune.views.terminal.run import (
     final_check_words,
     hopping_facts,
     policy_reason,
+    startup_words,
 )
 from elastune.wording import format_confidence, format_duration, format_percent, plural
 
@@ -56,6 +58,29 @@ _ROUND_NOTE = (
 def run_page(run_report: RunReport, pictures: Mapping[str, Markup]) -> str:
     record = run_report.found.record
     return page(f"{record.name}, run {record.run}", _parts(run_report, pictures))
+
+
+def run_summary(run_report: RunReport, pictures: Mapping[str, Markup]) -> str:
+    """For a notebook: the first part of the page, and the trials."""
+    return fragment(_summary_parts(run_report, pictures))
+
+
+def _summary_parts(run_report: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Content]:
+    record, standing = run_report.found.record, run_report.status.standing
+    state, tone = _state(run_report)
+    yield tag("h3", record.name, tag("span", state, class_=f"badge {tone}"))
+    yield from _troubles(standing)
+    yield tag("p", f"Policy {policy_reason(run_report.status.job, standing.policy)}.", class_="muted")
+    if standing.startup_s:
+        yield tag("p", f"Start-up: {startup_words(standing)}.", class_="muted")
+    yield tag("div", list(_cards(run_report)), class_="cards")
+    if (facts := _best_facts(standing)) is not None:
+        yield from (tag("p", "The best configuration", class_="muted"), facts)
+    yield from pictures.values()
+    if run_report.history.trials:
+        table = replace(trial_table(run_report), is_sortable=False)
+        yield tag("details", tag("summary", table.title), html_table(table))
+    yield tag("p", f"Run {record.run} in {run_report.found.folder.path}", class_="muted")
 
 
 def _parts(run_report: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Content]:
@@ -92,17 +117,24 @@ def _header(run_report: RunReport) -> Markup:
     ]
     policy = f"Policy {policy_reason(status.job, status.standing.policy)}."
     texts = [" · ".join(facts), policy, _mishaps(run_report)]
+    if status.standing.startup_s:
+        texts.append(f"Start-up: {startup_words(status.standing)}.")
     if status.standing.prices is not None:
         texts.append(f"Price: {describe_prices(status.standing.prices)}.")
     parts = [tag("h1", record.name, tag("span", state, class_=f"badge {tone}"))]
-    failed = [text for text in (status.standing.cause, status.standing.shortfall) if text is not None]
-    parts += [tag("p", f"{text[:1].upper()}{text[1:]}.", class_="bad") for text in failed]
+    parts += _troubles(status.standing)
     parts += [tag("p", text, class_="muted") for text in texts]
     check = status.final_check
     if check is not None:
         words = f"Machines: {final_check_words(check, status.folder)}."
         parts.append(tag("p", words, class_="bad" if check.left else "muted"))
     return joined(parts)
+
+
+def _troubles(standing: RunStatus) -> Iterator[Markup]:
+    for text in (standing.cause, standing.shortfall):
+        if text is not None:
+            yield tag("p", f"{text[:1].upper()}{text[1:]}.", class_="bad")
 
 
 def _state(run_report: RunReport) -> tuple[str, str]:
@@ -173,11 +205,15 @@ def _expectations(standing: RunStatus, each: Measure) -> Iterator[str]:
 
 
 def _best(standing: RunStatus) -> Markup | None:
+    facts = _best_facts(standing)
+    return None if facts is None else section("The best configuration", facts)
+
+
+def _best_facts(standing: RunStatus) -> Markup | None:
     best = standing.best
     if best is None or not best.config:
         return None
-    facts = [(name, tag("code", f"{value!r}")) for name, value in flattened(best.config).items()]
-    return section("The best configuration", html_facts(facts))
+    return html_facts((name, tag("code", f"{value!r}")) for name, value in flattened(best.config).items())
 
 
 def _table_section(table: Table) -> Markup:

@@ -1,15 +1,16 @@
 """Spectators of a run, and the `View` that makes snapshots for them.
 
 A view has the clock of the run, the notes in its journal, and a memory of what happened. `LineLog` writes a
-line for each change, and a summary every 15 s.
+line for each change, and summaries, less and less often. `waiting` says what is going on before the run.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -24,6 +25,7 @@ from elastune.setup.run_setup import RunSetup
 from elastune.views.live.progress import promise_of
 from elastune.views.live.snapshot import BEST, LogEntry, Snapshot, changes, format_clock, summary_line
 from elastune.views.live.taking import Subject, take
+from elastune.wording import format_duration
 
 _REMEMBERED = 64
 _READ_EVERY_S = 1.0
@@ -59,6 +61,15 @@ class Spectator(Protocol):
     def __call__(self, state: State) -> None: ...
 
 
+@runtime_checkable
+class Announcer(Protocol):
+    """A watch that shows what is going on before the run begins."""
+
+    def announce(self, text: str) -> None: ...
+
+    def __call__(self, state: State) -> None: ...
+
+
 class Watches:
     """Several watches of the same run."""
 
@@ -69,9 +80,49 @@ class Watches:
         for watch in self._watches:
             introduce(watch, opening)
 
+    def announce(self, text: str) -> None:
+        for watch in self._watches:
+            if isinstance(watch, Announcer):
+                watch.announce(text)
+
     def __call__(self, state: State) -> None:
         for watch in self._watches:
             watch(state)
+
+
+# What takes a while is said after so long, and again each time that the second has passed.
+_SOON_S = 2.0
+_AGAIN_S = 10.0
+
+
+@contextmanager
+def waiting(
+    say: Callable[[str], object], what: str, *, first_s: float = _SOON_S, again_s: float = _AGAIN_S
+) -> Iterator[None]:
+    """Says what is being waited for, such as `starting Ray`, if it takes longer than `first_s`, and then
+    from time to time: no output is silent for long."""
+    done, began = threading.Event(), time.monotonic()
+
+    def remind() -> None:
+        if first_s and done.wait(first_s):
+            return
+        with suppress(OSError, ValueError):  # nothing reads it, or it is closed
+            say(what)
+            while not done.wait(again_s):
+                say(f"still {what}, {format_duration(time.monotonic() - began)} so far")
+
+    thread = threading.Thread(target=remind, name="elastune-waiting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(_AGAIN_S)  # a terminal that is stopped must not stop the run
+
+
+def announcer_of(watch: Callable[[State], None] | None) -> Callable[[str], None]:
+    """For `waiting`; drops everything if the watch cannot show it."""
+    return watch.announce if isinstance(watch, Announcer) else lambda _: None
 
 
 def introduce(watch: Callable[[State], None] | None, opening: Opening) -> None:
@@ -162,7 +213,10 @@ class _NoteReader:
 _LOOK_EVERY_S = 1.0
 # While a model learns, it is the new best in every iteration.
 _BEST_EVERY_S = 5.0
-_SUMMARY_EVERY_S = 15.0
+# Summaries come less and less often: after so long at least, at most, and after a share of the time so far.
+_SUMMARY_LEAST_S = 5.0
+_SUMMARY_MOST_S = 60.0
+_SUMMARY_SHARE = 0.1
 
 
 class LineLog:
@@ -173,30 +227,36 @@ class LineLog:
         self._clock = clock
         self._view: View | None = None
         self._best: LogEntry | None = None
-        self._next_look_s = self._next_best_s = self._next_summary_s = 0.0
+        self._began_s = self._next_look_s = self._next_best_s = self._next_summary_s = 0.0
+        self._is_over = False
+
+    def announce(self, text: str) -> None:
+        self._write(text)
 
     def begin(self, opening: Opening) -> None:
-        self._view, self._best = View(opening, self._clock), None
-        self._next_look_s = self._next_best_s = self._clock()
-        self._next_summary_s = self._clock() + _SUMMARY_EVERY_S
+        self._view, self._best, self._is_over = View(opening, self._clock), None, False
+        self._began_s = self._next_look_s = self._next_best_s = self._clock()
+        self._next_summary_s = self._began_s + _SUMMARY_LEAST_S
 
     def __call__(self, state: State) -> None:
         now_s = self._clock()
-        if self._view is None or (now_s < self._next_look_s and state.ended is None):
+        is_over = state.ended is not None
+        if self._view is None or (now_s < self._next_look_s and not is_over) or (self._is_over and is_over):
             return
+        self._is_over = is_over
         self._next_look_s = now_s + _LOOK_EVERY_S
         snapshot = self._view.look(state)
-        for each in self._view.news:
-            if each.topic == BEST:
-                self._best = each
-            else:
-                self._log(each.at_s, f"{each}")
+        self._best = next((each for each in reversed(self._view.news) if each.topic == BEST), self._best)
         if self._best is not None and (now_s >= self._next_best_s or snapshot.is_over):
             self._next_best_s = now_s + _BEST_EVERY_S
             self._log(self._best.at_s, f"{self._best}")
             self._best = None
-        if now_s >= self._next_summary_s and not snapshot.is_over:
-            self._next_summary_s = now_s + _SUMMARY_EVERY_S
+        for each in self._view.news:
+            if each.topic != BEST:
+                self._log(each.at_s, f"{each}")
+        if now_s >= self._next_summary_s or snapshot.is_over:
+            every_s = max(_SUMMARY_LEAST_S, _SUMMARY_SHARE * (now_s - self._began_s))
+            self._next_summary_s = now_s + min(_SUMMARY_MOST_S, every_s)
             self._log(snapshot.now_s, summary_line(snapshot))
 
     def _log(self, at_s: float, text: str) -> None:

@@ -235,7 +235,10 @@ def _planner_table(quote: Quote, comparison: Mapping[str, Forecast | None]) -> T
 
 def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
     shown = list(_thinned(frontier, quote))
-    title = f"Time against money: {plural(len(frontier), 'plan')} that no other beats in both"
+    is_free, plans = quote.problem.cluster.is_free, plural(len(frontier), "plan")
+    title = f"Time against money: {plans} that no other beats in both"
+    if is_free:
+        title = f"Machines that cost nothing: {plans} that no other beats in time"
     if len(frontier) > len(shown):
         title += f" ({len(frontier) - len(shown):,} between these are left out; --json has all)"
     columns: list[Column[FrontierPoint]] = [
@@ -245,7 +248,8 @@ def _frontier_table(quote: Quote, frontier: tuple[FrontierPoint, ...]) -> Table:
         Column("", lambda point: "chosen" if _is_chosen(point, quote) else ""),
     ]
     tones = {True: Tone.STRONG, False: Tone.PLAIN}
-    return make_table(columns, shown, tone=lambda point: tones[_is_chosen(point, quote)], title=title)
+    table = make_table(columns, shown, tone=lambda point: tones[_is_chosen(point, quote)], title=title)
+    return table.without_money() if is_free else table
 
 
 def _thinned(frontier: tuple[FrontierPoint, ...], quote: Quote) -> Iterator[FrontierPoint]:

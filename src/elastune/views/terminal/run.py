@@ -61,6 +61,8 @@ def account(standing: RunStatus, so_far: str, *, last_notes: bool = False) -> It
 
 def _facts(standing: RunStatus) -> Iterator[tuple[str, str | Text]]:
     """The best model, the trials, the cluster."""
+    if standing.startup_s:
+        yield "start-up", startup_words(standing)
     yield "best", describe_best(standing.best, standing.metric)
     trials = ", ".join(f"{count:,} {phase}" for phase, count in standing.phases.items())
     count = f"{standing.trials:,}" + (f": {trials}" if trials else "")
@@ -76,6 +78,14 @@ def _facts(standing: RunStatus) -> Iterator[tuple[str, str | Text]]:
         yield "driver", f"{down}; the run's clock stood still, its nodes were billed"
     for warning in standing.warnings:
         yield "warning", Text(warning, "bold yellow")
+
+
+def startup_words(standing: RunStatus) -> str:
+    took, left_s = format_duration(standing.startup_s), standing.limits.deadline_s
+    if left_s is None:
+        return f"{took} before the run"
+    whole = format_duration(left_s + standing.startup_s)
+    return f"{took} before the run, of the deadline of {whole}, which counts from the command"
 
 
 def describe_best(best: BestTrial | None, metric: str) -> Text:
