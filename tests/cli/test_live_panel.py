@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from pathlib import Path
 
 import pytest
@@ -87,25 +88,39 @@ def test_the_screen_is_drawn_seldom_and_leaves_the_terminal_as_it_was(stage: Sta
     assert file.getvalue().rindex("\x1b[?25h") > file.getvalue().rindex("\x1b[?25l")
 
 
-def test_lines_tell_changes_as_they_come_and_the_standing_every_15_seconds(stage: Stage) -> None:
+def test_lines_tell_changes_as_they_come_and_the_standing_less_and_less_often(stage: Stage) -> None:
     file = io.StringIO()
     lines = Lines(Console(file=file, width=60), stage.clock)
+    lines.announce("starting Ray")
     lines.begin(stage.opening)
     while stage.state.ended is None:
         stage.until(stage.now_s + 0.25)
         lines(stage.state)
-    told = file.getvalue().splitlines()
+    lines(stage.state)  # the run shows its last state once more
+    first, *told = file.getvalue().splitlines()
+    assert first == "starting Ray"
     assert "  0.2 s  stage 1 begins: 16 trials for 1 iteration" not in told  # by the run's clock, not by ours
     assert told[0] == "  0.0 s  stage 1 begins: 16 trials for 1 iteration"
     assert any(line.endswith("nodes boot") for line in told)
     assert any("stage 2 begins: 8 trials for 2 iterations; stage 1 took" in line for line in told)
-    assert told[-2].endswith("the run has ended: complete") or told[-1].endswith(
-        "the run has ended: complete"
-    )
+    assert told[-2].endswith("the run has ended: complete")
     standing = [line for line in told if " training, " in line]
-    assert len(standing) == int(stage.now_s // 15)
+    assert standing[-1] == told[-1]
+    assert "0 of 16 trials training, 16 done" in told[-1]
+    at_s = [seconds_of(line) for line in standing]
+    gaps_s = [later - sooner for sooner, later in itertools.pairwise(at_s[:-1])]
+    assert at_s[0] == 5.0
+    assert gaps_s == sorted(gaps_s)
+    assert gaps_s[-1] > gaps_s[0] == 5.0
     best = [line for line in told if "best score" in line and " training, " not in line]
     assert 1 < len(best) <= stage.now_s / 5 + 2
+
+
+def seconds_of(line: str) -> float:
+    """Of the time in front: ` 42.5 s` or `  1m05s`."""
+    time = line[:7].strip()
+    minutes, _, seconds = time.removesuffix("s").rpartition("m")
+    return 60 * float(minutes or 0) + float(seconds)
 
 
 class Gone(io.StringIO):

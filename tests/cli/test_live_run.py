@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -93,6 +94,9 @@ def test_a_run_at_a_terminal_has_a_screen_and_after_ctrl_c_goes_on_with_lines(tm
     looked = elastune("status", "last", "--watch", cwd=tmp_path)
     assert looked.returncode == 0
     assert "complete" in looked.stdout
+    known = json.loads(elastune("status", "last", "--json", cwd=tmp_path).stdout)
+    assert known["startup_seconds"] > 0.0
+    assert known["deadline_seconds"] + known["startup_seconds"] == pytest.approx(600.0)  # from the command
     both = elastune("status", "last", "--watch", "--json", cwd=tmp_path)
     assert both.returncode == 2
 

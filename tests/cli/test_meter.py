@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from pathlib import Path
 
 import pytest
 
 from elastune.cli import meters as meter
 from elastune.cli.terminal import Stopping
 from elastune.runs.campaign import CampaignProgress
-from elastune.views.live.spectator import LineLog, waiting
-from tests.cli.live_scenes import SHA, Stage
+from elastune.views.live.spectator import waiting
 
 
 @pytest.mark.parametrize(
@@ -69,19 +67,3 @@ def test_what_takes_long_is_said_and_said_again_and_what_is_quick_is_not() -> No
     with waiting(quick.append, "planning", first_s=3600.0):
         pass
     assert not quick
-
-
-def test_lines_end_with_the_end_of_the_run(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, SHA)
-    told: list[str] = []
-    log = LineLog(told.append, stage.clock)
-    log.announce("starting Ray")
-    log.begin(stage.opening)
-    for _ in stage.steps():
-        log(stage.state)
-    log(stage.state)  # the run's last word to its watch
-    assert told[0] == "starting Ray"
-    assert "the run has ended: complete" in told[-2]
-    assert "16 trials training, 16 done" in told[-1]
-    summaries = [line for line in told if " of 1m40s" in line]
-    assert len(summaries) == len(set(summaries)) > 5
