@@ -73,7 +73,9 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
     assert result.ending == "complete"
     status = elastune.status("last", folder=tmp_path / "runs")
     assert any(remark.topic == "limits" for remark in status.standing.remarks)
-    assert (status.standing.limits.deadline_s, status.standing.limits.budget_usd) == (1200.0, 5.0)
+    limits = status.standing.limits
+    assert limits.deadline_s is not None
+    assert (limits.deadline_s + status.standing.startup_s, limits.budget_usd) == (pytest.approx(1200.0), 5.0)
     assert status.final_check is not None
     assert status.final_check.left == ()
     with pytest.raises(JobError, match=r"has ended \(complete\): there is nothing to resume"):
