@@ -32,7 +32,7 @@ $(VENV)/.installed-demo: pyproject.toml constraints.txt
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(call install,dev,.installed-demo .installed)
 
-# Real processes on this machine for a minute and a half; they listen on loopback only, and none is left behind.
+# Real processes on this machine for two minutes; they listen on loopback only, and none is left behind.
 demo: $(VENV)/.installed-demo
 	$(BIN)/elastune run examples/digits.yaml
 	$(BIN)/elastune report last

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import elastune
 from elastune.api.start_up import StartUp
 from elastune.errors import InfeasibleError
 from elastune.job.job import Job
+from elastune.planning.infeasible import NoPlanError
 from tests.runtime.real.runs import job_of
 
 
@@ -88,3 +90,19 @@ def test_a_start_up_that_uses_up_the_deadline_is_told(watch: Watch) -> None:
 
 def test_a_command_with_a_process_of_its_own_is_as_old_as_that() -> None:
     assert StartUp.of_process().elapsed_s > 0.0
+
+
+def test_what_would_fit_is_said_without_the_start_up(watch: Watch) -> None:
+    start_up = StartUp(age_s=10.0, clock=watch)
+    planned = start_up.deduct(job("15s"), 15.0, quiet)
+    told = "Of the deadline of 15.0 s start-up takes 11.5 s"
+    with pytest.raises(NoPlanError, match=told), start_up.explained():
+        elastune.quote(planned)
+
+
+def test_what_is_measured_first_has_what_is_left_by_then(watch: Watch) -> None:
+    start_up = StartUp(age_s=10.0, clock=watch)
+    assert start_up.left_of(job("1m")).deadline == 50.0
+    assert start_up.left_of(job(None)).deadline is None
+    with pytest.raises(InfeasibleError, match="counts from the command"):
+        start_up.left_of(job("9s"))

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -87,6 +87,40 @@ def forgets_momentum(config: Mapping[str, Any], worker: Worker, state: State | N
         momentum = 0.9 * momentum + np.random.standard_normal(3)  # noqa: NPY002
         weights = weights + momentum
         yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights, "momentum": momentum}
+
+
+class Optimizer:
+    """As one of torch, as far as a check looks."""
+
+    def __init__(self) -> None:
+        self.param_groups: list[object] = []
+        self.state: dict[str, Any] = {"momentum": np.zeros(3)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"state": self.state, "param_groups": self.param_groups}
+
+
+def saves_no_optimizer(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    weights, opt = np.zeros(3) if state is None else state["weights"], Optimizer()
+    while True:
+        worker.enter_iteration()
+        opt.state["momentum"] = 0.9 * opt.state["momentum"] + np.random.standard_normal(3)  # noqa: NPY002
+        weights = weights + opt.state["momentum"]
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
+class Refusing:
+    """Has nothing but what it has, and says so in its own way."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise LookupError(name)
+
+
+def with_a_proxy(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    proxy, done = Refusing(), 0 if state is None else state["done"]
+    while True:
+        done += 1
+        yield {"accuracy": 0.1 * done + 0.0 * len(vars(proxy))}, lambda: {"done": done}
 
 
 def unseeded(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:

@@ -73,6 +73,17 @@ def test_what_load_forgets_is_named(tmp_path: Path) -> None:
     assert line_of(finding).startswith("def load(")
 
 
+def test_an_optimizer_that_is_not_saved_is_named(tmp_path: Path) -> None:
+    finding = look_at("saves_no_optimizer", tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert "The state has nothing of opt: its momentum and the like are lost at each pause" in finding.text
+    assert finding.remedy == "save opt.state_dict() with the model, and load it again"
+
+
+def test_values_that_refuse_to_be_looked_at_are_left_alone(tmp_path: Path) -> None:
+    assert all(finding.status is FINE for finding in look_at("with_a_proxy", tmp_path)[1].values())
+
+
 def test_numbers_that_cannot_be_repeated_are_told_and_not_refused(tmp_path: Path) -> None:
     finding = look_at("unseeded", tmp_path)[1]["save and load"]
     assert finding.status is NOTE

@@ -14,6 +14,7 @@ import elastune
 from elastune.checks.checking import is_here
 from elastune.errors import InfeasibleError
 from elastune.job.job import Job
+from elastune.planning.infeasible import NoPlanError
 from elastune.runs.real import StartedUp
 from elastune.wording import format_duration
 
@@ -31,6 +32,7 @@ class StartUp:
         self._clock = clock
         self._began = clock() - age_s
         self._deadline_s: float | None = None
+        self._deducted_s = 0.0
 
     @classmethod
     def of_process(cls) -> StartUp:
@@ -51,6 +53,11 @@ class StartUp:
         finally:
             self._began += self._clock() - asked
 
+    def left_of(self, job: Job) -> Job:
+        """The job with what is left of its deadline now, for what is measured before the plan."""
+        deadline_s = job.deadline
+        return job if deadline_s is None else job.with_deadline(_left_s(deadline_s, self.elapsed_s))
+
     def deduct(
         self,
         planned: Job,
@@ -66,13 +73,26 @@ class StartUp:
         opening_s = _OPENING_S if is_here(planned, address) else _CONNECTING_S
         opening_s = min(opening_s, _MOST_SHARE * deadline_s)
         elapsed_s = self.elapsed_s
-        left_s = _left_s(deadline_s, elapsed_s + opening_s)
+        self._deducted_s = elapsed_s + opening_s
+        left_s = _left_s(deadline_s, self._deducted_s)
         say(
             f"start-up has taken {format_duration(elapsed_s)} so far: the plan is for "
             f"{format_duration(left_s)} of the deadline of {format_duration(deadline_s)}, which counts from "
             "the command"
         )
         return planned.with_deadline(left_s)
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """If no plan keeps the deadline, the message says how much of it start-up takes."""
+        try:
+            yield
+        except NoPlanError as error:
+            if self._deadline_s is None:
+                raise
+            taken, whole = format_duration(self._deducted_s), format_duration(self._deadline_s)
+            text = f"Of the deadline of {whole} start-up takes {taken}; add it to one that would fit."
+            raise NoPlanError(f"{error}\n{text}", error.diagnosis) from None
 
     def end(self, *, keeps_deadline: bool) -> StartedUp:
         """The run begins now."""

@@ -66,12 +66,17 @@ def tune(  # noqa: PLR0913  all by name
             say("the job has no profile: looking for one, or measuring the training first")
         first = None if report is None else report.measured
         planned, how = measured(
-            given, first=first, address=address, folder=folder, watch=watch, nudge=interrupts.reason
+            start_up.left_of(given),
+            first=first,
+            address=address,
+            folder=folder,
+            watch=watch,
+            nudge=interrupts.reason,
         )
         if how is not None:
             say(describe_measured(how))
         planned = start_up.deduct(planned, given.deadline, say, address=address)
-        with waiting(say, "planning"):
+        with waiting(say, "planning"), start_up.explained():
             prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
         if (warm := prepared.setup.tuning.describe_warm_start()) is not None:
             say(warm)

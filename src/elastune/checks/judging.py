@@ -210,6 +210,14 @@ def _differs(detour: DetourSeen, user: object, what: str) -> CheckFinding:
             find_place(user, defines("load")),
             "restore in load(state) all that save() returned",
         )
+    if detour.unsaved:
+        names = several(detour.unsaved, _NAMED)
+        return warning(
+            SAVING,
+            f"{text}. The state has nothing of {names}: its momentum and the like are lost at each pause",
+            _saving_place(user),
+            f"save {detour.unsaved[0]}.state_dict() with the model, and load it again",
+        )
     if detour.lost is not None:
         return note(
             SAVING,

@@ -98,6 +98,8 @@ class DetourSeen:
     """Parts of the state that `load` did not restore; None: not known."""
     changed: int = 0
     """How many parts of the state the first iteration had changed, if `lost` is known."""
+    unsaved: list[str] = field(default_factory=list)
+    """Optimizers with a memory, such as momentum, that is in no part of the state."""
     fault: UserFault | None = None
 
 

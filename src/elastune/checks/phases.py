@@ -20,7 +20,7 @@ from typing import Any
 from elastune.checkpoints.encoding import decode, encode
 from elastune.checks.comparing import WatchedState, differences, unwatched
 from elastune.checks.messages import DetourSeen, GangSeen, ProbeOrder, RankSeen, SoloSeen, UserFault
-from elastune.checks.sizes import HeldValue, large_values
+from elastune.checks.sizes import HeldValue, has, large_values
 from elastune.checks.source import raised_at
 from elastune.errors import ElastuneError
 from elastune.runtime.ray.slot import open_script
@@ -175,6 +175,7 @@ def continue_anew(order: ProbeOrder, *, shortened: bool, device: str) -> DetourS
         seen.stage = "iteration 2 from a saved state"
         worker.iteration = 2
         seen.row = visits.iterate(worker, training)
+        seen.unsaved = _unsaved_optimizers(training, state)
         if isinstance(given, WatchedState):
             seen.was_read, seen.unread = bool(given.read), given.unread()
         seen.stage = "save after iteration 2"
@@ -259,15 +260,32 @@ def join_pair(rank: int, channel: Connection) -> Group:
 
 
 def _held_by(training: Any, worker: Worker) -> tuple[HeldValue, ...]:
-    """Large attributes of the user's object, or local variables of the user's function."""
+    """Large values of the training."""
+    # What is learned has to be there: models and optimizers.
+    data = {name: value for name, value in _named_by(training).items() if not has(value, "state_dict")}
+    return tuple(large_values({name: value for name, value in data.items() if value is not worker}))
+
+
+def _unsaved_optimizers(training: Any, state: Any) -> list[str]:
+    """Optimizers that remember something, if the state has none at all."""
+    named = _named_by(training).items()
+    found = [name for name, value in named if has(value, "param_groups") and getattr(value, "state", None)]
+    return [] if _has_key(state, "param_groups") else found
+
+
+def _named_by(training: Any) -> dict[str, Any]:
+    """Attributes of the user's object, or local variables of the user's function."""
     instance, running = getattr(training, "_instance", None), getattr(training, "_running", None)
     frame = getattr(running, "gi_frame", None)
-    named = dict(vars(instance)) if hasattr(instance, "__dict__") else {}
-    named |= {} if frame is None else dict(frame.f_locals)
-    # What is learned has to be there: models and optimizers.
-    data = {name: value for name, value in named.items() if not hasattr(value, "state_dict")}
-    mine = {name: value for name, value in data.items() if value is not worker}
-    return tuple(large_values(mine, prefix="self." if frame is None else ""))
+    if frame is not None:
+        return dict(frame.f_locals)
+    return {f"self.{name}": value for name, value in getattr(instance, "__dict__", {}).items()}
+
+
+def _has_key(state: Any, key: str) -> bool:
+    if isinstance(state, Mapping):
+        return key in state or any(_has_key(value, key) for value in state.values())
+    return isinstance(state, (list, tuple)) and any(_has_key(value, key) for value in state)
 
 
 def _peak_bytes() -> int:

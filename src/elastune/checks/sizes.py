@@ -32,6 +32,11 @@ class HeldValue:
     bytes: int
 
 
+def has(value: object, name: str) -> bool:
+    """As `hasattr`, but no code of the value runs: proxies may refuse what they do not have."""
+    return inspect.getattr_static(value, name, None) is not None
+
+
 def measure_bytes(value: Any, depth: int = _DEPTH, seen: set[int] | None = None) -> int:
     """What an object holds in memory, as far as arrays and texts are concerned; each thing once."""
     seen = set() if seen is None else seen
@@ -54,18 +59,17 @@ def _own_bytes(value: Any) -> int | None:
         return len(value)
     if isinstance(value, list | tuple) and len(value) > _MANY and isinstance(value[0], int | float):
         return _NUMBER_BYTES * len(value)
-    if hasattr(value, "element_size") and hasattr(value, "numel"):
+    if has(value, "element_size") and has(value, "numel"):
         return int(value.element_size() * value.numel())
     return _table_bytes(value)
 
 
 def _table_bytes(value: Any) -> int | None:
     """Of tables of pandas."""
-    usage = getattr(value, "memory_usage", None)
-    if not callable(usage):
+    if not has(value, "memory_usage"):
         return None
     try:
-        total = usage(deep=False)
+        total = value.memory_usage(deep=False)
         return int(total.sum() if hasattr(total, "sum") else total)
     except (TypeError, ValueError):
         return None

@@ -105,7 +105,7 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
             given = with_old_trials(given, runs_folder)
             given, report = checked(given, wanted=check, address=address, folder=runs_folder, say=say)
             planned = _measured(
-                given,
+                start_up.left_of(given),
                 start_up=start_up,
                 first=None if report is None else report.measured,
                 address=address,
@@ -115,7 +115,7 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
                 meter_of=meter_of,
             )
             planned = start_up.deduct(planned, given.deadline, tell, address=address)
-            with waiting(tell, "planning"):
+            with waiting(tell, "planning"), start_up.explained():
                 prepared = prepare_to_run(planned, policy=policy, seed=seed, address=address)
         if not as_json:
             _show_quote(prepared)

@@ -28,20 +28,31 @@ def frozen_trials(
     for row in read.rows:
         rows.setdefault(row.trial, []).append(row)
     began = found.record.created_utc.astimezone().replace(tzinfo=None)
-    trials = [_frozen(entry, rows.get(entry.trial, []), space, began) for entry in read.trials]
+    complete = {entry.trial for entry in read.trials if entry.status == "finished"}
+    if not complete and result.best is not None:  # a limit ended the run: its best model is its result
+        complete = {result.best.trial}
+    trials = [
+        _frozen(entry, rows.get(entry.trial, []), space, began, is_complete=entry.trial in complete)
+        for entry in read.trials
+    ]
     errors = [entry.error or "no reason was recorded" for entry in read.trials if entry.status == "failed"]
     return trials, errors
 
 
 def _frozen(
-    entry: TrialEntry, rows: Sequence[RowEntry], space: ObjectiveSpace, began: datetime.datetime
+    entry: TrialEntry,
+    rows: Sequence[RowEntry],
+    space: ObjectiveSpace,
+    began: datetime.datetime,
+    *,
+    is_complete: bool,
 ) -> FrozenTrial:
     asked = SuggestingTrial(lambda name, _: scalar(entry.config[name]))
     space(asked)
     ordered = sorted(rows, key=lambda row: row.iteration)
     state = TrialState.FAIL
     if ordered and entry.status != "failed":
-        state = TrialState.COMPLETE if entry.status == "finished" else TrialState.PRUNED
+        state = TrialState.COMPLETE if is_complete else TrialState.PRUNED
     last = ordered[-1].metrics if ordered else {}
     trial = create_trial(
         state=state,

@@ -21,6 +21,10 @@ _EXPECTED = (
 )
 
 
+class NotCarriedOverError(JobError, AttributeError):
+    """For people a wrong objective; for code that asks what an object has, an attribute that is missing."""
+
+
 class AdapterTrial:
     """Both kinds of trial. `draw` gives the values."""
 
@@ -81,7 +85,7 @@ class AdapterTrial:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise JobError(
+        raise NotCarriedOverError(
             f"the objective uses trial.{name}, which is not carried over; remove it, or use {_EXPECTED}"
         )
 

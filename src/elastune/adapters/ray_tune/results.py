@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from elastune.adapters.ray_tune.session import rays, write_folder
@@ -43,15 +43,20 @@ class TrialResult:
 
     @cached_property
     def checkpoint(self) -> Any:
-        """A `ray.tune.Checkpoint`, unpacked into a temporary folder; None: none was kept or reported."""
+        """A `ray.tune.Checkpoint`, unpacked into the folder of the run; None: none was kept or reported."""
         if self.saved is None:
             return None
         state = load_checkpoint(self.saved, pickles=self.pickles)
         if is_no_model(state) or state["files"] is None:
             return None
-        self._unpacked = tempfile.TemporaryDirectory(prefix="elastune-checkpoint-")
-        write_folder(state["files"], Path(self._unpacked.name))
-        return rays("Checkpoint").from_directory(self._unpacked.name)
+        saved = PurePosixPath(self.saved)  # or an address
+        folder = Path(self.path, "ray-checkpoints", saved.parent.name, saved.stem)
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
+                write_folder(state["files"], Path(unfinished, folder.name))
+                Path(unfinished, folder.name).rename(folder)
+        return rays("Checkpoint").from_directory(str(folder))
 
     @property
     def best_checkpoints(self) -> list[tuple[Any, dict[str, Any]]]:
