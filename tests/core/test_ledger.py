@@ -132,6 +132,18 @@ def test_stages_share_the_bill_at_the_barrier() -> None:
     assert (second.node_s, second.booting_s, second.usd) == (50.0, 0.0, usd(50))
 
 
+def test_the_nodes_of_a_stage_are_those_it_had_for_most_of_its_time() -> None:
+    """At its first moment it still has those of the stage before."""
+    book = ledger()
+    book.grant(A, 0, 10.0)
+    book.grant(B, 0, 10.0)
+    book.open_stage(0, 1, 40.0)
+    book.end(A, 45.0)
+    book.end(B, 95.0)
+    book.close(100.0)
+    assert [(stage.nodes, stage.peak_nodes) for stage in book.stages] == [(2, 2), (1, 2)]
+
+
 def test_what_the_minimum_charge_adds_counts_where_the_node_served() -> None:
     """It was released at the barrier, which is the first moment of the next stage."""
     book = ledger(minimum_charge_s=60.0)

@@ -21,6 +21,7 @@ from elastune.model.metric import Mode
 from elastune.space.given_configurations import TableSampler
 from elastune.space.plain_samplers import GridSampler, RandomSampler
 from elastune.space.space import Space
+from elastune.space.table_model_sampler import TableModelSampler
 from tests.job.example_jobs import job_data
 
 SPACE = {"lr": {"float": [1e-4, 1.0], "log": True}, "act": ["relu", "tanh"]}
@@ -145,6 +146,17 @@ def test_configurations_of_a_table_are_its_rows(folder: Path) -> None:
     grid = loaded(folder, trainable="timed.npz", search__sampler="grid", space=space).make_sampler()
     assert isinstance(grid, GridSampler)
     assert grid.size == 2
+
+
+def test_a_model_on_a_table_draws_its_rows(folder: Path) -> None:
+    job = loaded(folder, trainable="timed.npz", search__sampler={"kind": "tpe", "startup": 1})
+    sampler = job.make_sampler()
+    assert isinstance(sampler, TableModelSampler)
+    rows = [sampler.ask(trial) for trial in range(4)]
+    assert sorted(config["lr"] for config in rows if config) == [0.1, 0.2, 0.3]  # type: ignore[type-var]
+    assert isinstance(job.tuning().make_sampler(0, learns=False), TableSampler)
+    bohb = {"algorithm": "bohb", "max_iterations": 9}
+    assert isinstance(loaded(folder, trainable="timed.npz", search=bohb).make_sampler(), TableModelSampler)
 
 
 def test_recorded_seconds_are_the_profile_when_none_is_given(folder: Path) -> None:

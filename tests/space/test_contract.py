@@ -14,6 +14,7 @@ from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
 from elastune.space.sampler import Sampler
 from elastune.space.space import SpaceError
+from elastune.space.table_model_sampler import TableModelSampler
 from tests.space.inside import assert_inside
 
 SPACE = parse_space(
@@ -35,6 +36,10 @@ MAKERS: dict[str, Callable[[int], Sampler]] = {
     "sobol": lambda seed: QmcSampler(SPACE, seed=seed),
     "halton": lambda seed: QmcSampler(SPACE, seed=seed, sequence="halton"),
     "tpe": lambda seed: ModelSampler(SPACE, seed=seed, mode=Mode.MAX, startup=5),
+    "tpe on a table": lambda seed: TableModelSampler(FLAT, seed=seed, mode=Mode.MAX, startup=5),
+    "tpe on a table after one": lambda seed: StartingSampler(
+        TableModelSampler(FLAT, seed=seed, mode=Mode.MAX, startup=5), [{"c": "b", "n": 3}]
+    ),
     "tpe after two": lambda seed: StartingSampler(
         ModelSampler(SPACE, seed=seed, mode=Mode.MAX, startup=5), [{"c": "b"}, {"m": 0.9, "lr": 0.5}]
     ),

@@ -71,9 +71,19 @@ class StageAccount:
     node_s: float = 0.0
     booting_s: float = 0.0
     use: Use = field(default_factory=Use)
-    nodes: int = 0
-    """Most nodes at once."""
+    held_s: dict[int, float] = field(default_factory=dict)
+    """Seconds by the number of nodes at that time, if there were any."""
     usd: float = 0.0
+
+    @property
+    def peak_nodes(self) -> int:
+        """The most at once, be it for the moment in which a stage before gives up what it had."""
+        return max(self.held_s, default=0)
+
+    @property
+    def nodes(self) -> int:
+        """As many as were there for the longest time; of equals, the most."""
+        return max(self.held_s, key=lambda count: (self.held_s[count], count), default=0)
 
 
 @dataclass(slots=True)
@@ -321,7 +331,8 @@ class Ledger:
         if seconds <= 0.0:
             return
         now.at_s, account = at_s, now.account
-        account.nodes = max(account.nodes, now.nodes)
+        if now.nodes:
+            account.held_s[now.nodes] = account.held_s.get(now.nodes, 0.0) + seconds
         account.node_s += seconds * now.nodes
         account.booting_s += seconds * now.booting
         use, slots = account.use, now.slots

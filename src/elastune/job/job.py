@@ -55,6 +55,7 @@ from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch
 from elastune.job.section import MisfitError, Section, SeveralMisfitsError, with_current_keys
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, open_space, written_in
 from elastune.job.tuning import (
+    MODELS,
     AnyTarget,
     SamplerSection,
     StartConfigurations,
@@ -447,9 +448,10 @@ class Job(Section):
         return self
 
     def _sampler(self) -> SamplerSection:
-        is_table = isinstance(self.trainable, CurveFile)
-        kind = "table" if is_table else self.search.default_sampler
-        return self.search.sampler or SamplerSection(kind=kind)
+        usual = self.search.default_sampler
+        learns = usual in MODELS and self.space is None
+        is_table = isinstance(self.trainable, CurveFile) and not learns
+        return self.search.sampler or SamplerSection(kind="table" if is_table else usual)
 
     def to_dict(self) -> dict[str, object]:
         """Plain data from which `from_dict` makes the same job."""

@@ -28,15 +28,18 @@ from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
 from elastune.space.sampler import AnySpace, Sampler, completed
 from elastune.space.space import SpaceError
 from elastune.space.study_sampler import OwnSampler, StudySampler
+from elastune.space.table_model_sampler import TableModelSampler
 from elastune.space.values import quantile
 from elastune.space.warm_start import MappedTrials, map_trials
 from elastune.wording import either, seen
 
 Kind = Literal["random", "grid", "table", "qmc", "tpe", "gp"]
 SAMPLERS: tuple[Kind, ...] = get_args(Kind)
+MODELS: tuple[Kind, ...] = ("tpe", "gp")
+"""The samplers that learn."""
 SEQUENCES = ("sobol", "halton")
 # The samplers that have each option.
-_KINDS_WITH = {"replace": ("table",), "startup": ("tpe", "gp"), "sequence": ("qmc",)}
+_KINDS_WITH = {"replace": ("table",), "startup": MODELS, "sequence": ("qmc",)}
 _WRITTEN = re.compile(r"([^<>=]+?)\s*(>=|<=|>|<)\s*([^<>=]+)")
 _MOST_CHARACTERS = 300
 # Metrics of which less is better. The short ones count as words of a name: `val_mse`, not `msecret`.
@@ -163,10 +166,10 @@ class Tuning:
     def make_sampler(self, seed: int, *, learns: bool = True) -> Sampler:
         """With `learns` false, samplers that learn draw at random: for simulations of a policy."""
         kind = self.sampler.kind
-        if kind == "table":
-            sampler = self._table_sampler(seed)
+        if kind == "table" or (kind in MODELS and self.space is None and self.trainable.table is not None):
+            sampler = self._table_sampler(seed, kind if learns else "table")
         else:
-            sampler = self._space_sampler(seed, kind if learns or kind not in ("tpe", "gp") else "random")
+            sampler = self._space_sampler(seed, kind if learns or kind not in MODELS else "random")
         starts = self.starts
         if self.warm_start is not None and (old := self.old_trials()) is not None:
             starts = (*starts, *old.best(self.warm_start.first, self.mode))
@@ -185,7 +188,7 @@ class Tuning:
         section, old = self.warm_start, self.old_trials()
         if section is None or old is None:
             return None
-        learns = self.sampler.kind in ("tpe", "gp")
+        learns = self.sampler.kind in MODELS
         return old.describe(section.run, learns=learns, first=section.first)
 
     def check(self, given: Configuration) -> None:
@@ -195,9 +198,14 @@ class Tuning:
         else:
             completed(self.space, given, lambda _, distribution: quantile(distribution)(0.0))
 
-    def _table_sampler(self, seed: int) -> Sampler:
+    def _table_sampler(self, seed: int, kind: Kind) -> Sampler:
         if self.trainable.table is None:
             raise JobError("search.sampler is table, but the trainable is no table of configurations")
+        if kind in ("tpe", "gp"):
+            startup = self.sampler.startup
+            return TableModelSampler(
+                self.trainable.table, seed=seed, mode=self.mode, model=kind, startup=startup
+            )
         return TableSampler(self.trainable.table, seed=seed, replace=self.sampler.replace)
 
     def _space_sampler(self, seed: int, kind: Kind) -> Sampler:

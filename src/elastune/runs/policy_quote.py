@@ -60,7 +60,7 @@ def simulate_policy(setup: RunSetup) -> PolicySimulations:
         outcomes.append((state.ended_s or 0.0, state.ledger.accrued_usd(state.now_s)))
         trials, events = trials + len(state.trials), events + state.events
         iterations += state.iterations
-        peak = max([peak, *(stage.nodes for stage in state.ledger.stages)])
+        peak = max([peak, *(stage.peak_nodes for stage in state.ledger.stages)])
         if len(outcomes) >= _FEWEST_SIMULATIONS and _agree(outcomes):
             break
     if not iterations:

@@ -46,8 +46,9 @@ class Sampling:
         return self._sampler.complete(trial, given)
 
     def _ask(self, trial: TrialId) -> Config | None:
-        """A grid or a table gives each of its configurations once: given ones take no place in it."""
-        if self._sampler.size is None:
+        """A grid or a table gives each of its configurations once: given ones take no place in it. A sampler
+        that learns knows its trials by their numbers."""
+        if self._sampler.size is None or self._sampler.learns:
             return self._sampler.ask(trial)
         return self._sampler.ask(trial - sum(each < trial for each in self._given))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elastune.model.configuration import Configuration, flattened
-from elastune.space.plain_samplers import GridSampler
 from elastune.space.sampler import DRAWN_ANEW, FORK, AnySpace, Sampler, completed
 from elastune.space.space import SpaceError, raise_all
+from elastune.space.table_columns import TableColumns
 from elastune.space.values import quantile, same
 from elastune.wording import did_you_mean, seen, several
 
@@ -29,12 +29,13 @@ class TableSampler:
         self._rows = rows
         self._seed = seed
         shuffled = np.random.default_rng(seed).permutation
-        self._order: list[int] | None = None if replace else shuffled(len(rows)).tolist()
+        self.order: list[int] = [] if replace else shuffled(len(rows)).tolist()
+        """The place of the row of each trial."""
 
     def ask(self, trial: int) -> Configuration | None:
-        if self._order is None:
+        if self.size is None:
             return dict(self._rows[_scramble(_scramble(self._seed) + trial) % len(self._rows)])
-        return dict(self._rows[self._order[trial]]) if trial < len(self._order) else None
+        return dict(self._rows[self.order[trial]]) if trial < len(self.order) else None
 
     def complete(self, trial: int, given: Configuration) -> Configuration:
         """A row with exactly these values, never a near one."""
@@ -51,14 +52,11 @@ class TableSampler:
 
     def position(self, configuration: Configuration) -> int | None:
         """The trial that would get this row; None: no trial in particular."""
-        rows = enumerate(self._order or ())
+        rows = enumerate(self.order)
         return next((trial for trial, row in rows if self._rows[row] == configuration), None)
 
     def fork(self, trial: int, parent: Configuration) -> Configuration:
-        """One of the rows nearest to the parent's; one time in four any row.
-
-        Distances are those of ranks, so that units do not matter; another text is as far as a number's range.
-        """
+        """One of the rows nearest to the parent's; one time in four any row."""
         rng = np.random.default_rng((self._seed, trial, FORK))
         others = [at for at, row in enumerate(self._rows) if row != parent]
         if not others:
@@ -66,10 +64,7 @@ class TableSampler:
         own = next((at for at, row in enumerate(self._rows) if row == parent), None)
         if own is None or rng.random() < DRAWN_ANEW:
             return dict(self._rows[others[rng.integers(len(others))]])
-        distances = np.zeros(len(self._rows))
-        for ranks, is_ordered in self._ranks:
-            apart = np.abs(ranks - ranks[own])
-            distances += apart if is_ordered else apart > 0
+        distances = self._columns.distances(self._columns.point(own))
         near = sorted(others, key=lambda at: distances[at])[:_NEIGHBOURS]
         return dict(self._rows[near[rng.integers(len(near))]])
 
@@ -77,16 +72,8 @@ class TableSampler:
         """Nothing is learned."""
 
     @cached_property
-    def _ranks(self) -> list[tuple[NDArray[np.float64], bool]]:
-        """Per column the rank of each row's value, from 0 to 1, and whether the order has a meaning."""
-        return [_ranked([row[name] for row in self._rows]) for name in self._rows[0]]
-
-
-def _ranked(values: Sequence[object]) -> tuple[NDArray[np.float64], bool]:
-    is_ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    keys = values if is_ordered else [f"{type(value).__name__} {value}" for value in values]
-    different, ranks = np.unique(np.array(keys), return_inverse=True)
-    return ranks / max(1, len(different) - 1), is_ordered
+    def _columns(self) -> TableColumns:
+        return TableColumns(self._rows)
 
 
 def _scramble(number: int) -> int:
@@ -96,6 +83,14 @@ def _scramble(number: int) -> int:
     number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
     return number ^ (number >> 31)
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A sampler that gives each of its configurations once."""
+
+    def position(self, configuration: Configuration) -> int | None:
+        """Where the configuration is among them; None: nowhere in particular."""
 
 
 class StartError(SpaceError):
@@ -115,7 +110,7 @@ class StartingSampler:
         self._sampler = sampler
         self._starts = [self._completed(trial, start) for trial, start in enumerate(starts)]
         self._skipped: list[int] = []
-        if isinstance(sampler, GridSampler | TableSampler):
+        if isinstance(sampler, Listing):
             places = {sampler.position(start) for start in self._starts}
             self._skipped = sorted(place for place in places if place is not None)
 
@@ -131,7 +126,7 @@ class StartingSampler:
     def ask(self, trial: int) -> Configuration | None:
         if trial < len(self._starts):
             return dict(self._starts[trial])
-        if self._sampler.size is None:
+        if self._sampler.size is None or self._sampler.learns:
             return self._sampler.ask(trial)
         place = trial - len(self._starts)
         for skipped in self._skipped:

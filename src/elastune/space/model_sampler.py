@@ -104,8 +104,13 @@ class ModelSampler(SpaceSampler):
             for iteration, value in enumerate(values, start=1):
                 self.tell(number, iteration, value)
 
+    @property
+    def is_fitted(self) -> bool:
+        """Whether draws come from the model; until then they are random."""
+        return self._evidence.level is not None and len(self._evidence.seen) >= self._startup
+
     def draw(self, trial: int) -> Draw:
-        if self._evidence.level is None or len(self._evidence.seen) < self._startup:
+        if not self.is_fitted:
             return self._random.draw(trial)
         # The model is made at the first value that is not given.
         suggestion = cache(self._suggestion)
