@@ -86,7 +86,7 @@ def _scramble(number: int) -> int:
 
 
 @runtime_checkable
-class Listing(Protocol):
+class ListingSampler(Protocol):
     """A sampler that gives each of its configurations once."""
 
     def position(self, configuration: Configuration) -> int | None:
@@ -110,7 +110,7 @@ class StartingSampler:
         self._sampler = sampler
         self._starts = [self._completed(trial, start) for trial, start in enumerate(starts)]
         self._skipped: list[int] = []
-        if isinstance(sampler, Listing):
+        if isinstance(sampler, ListingSampler):
             places = {sampler.position(start) for start in self._starts}
             self._skipped = sorted(place for place in places if place is not None)
 
