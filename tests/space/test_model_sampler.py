@@ -121,6 +121,8 @@ def test_reports_of_unknown_trials_are_ignored() -> None:
     assert sampler.ask(60) == RandomSampler(SPACE, seed=1).ask(60)
 
 
+# Of TPE, where all values of a trial are at an edge; what it suggests is right.
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @given(conditional_spaces(), st.integers(0, 2**32), st.sampled_from(["tpe"]))
 @settings(max_examples=25)
 def test_what_is_learned_is_inside_any_space(space: Space, seed: int, model: Model) -> None:
