@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from elastune.model.limits import GangLimits, Limits, Objective, Outcome
@@ -55,9 +56,14 @@ def number_of_plans(workload: Workload) -> int:
 
 
 def try_all(evaluator: Evaluator) -> list[Tried]:
+    return list(try_each(evaluator))
+
+
+def try_each(evaluator: Evaluator) -> Iterator[Tried]:
+    """One after the other: 4,096 samples of a hundred thousand plans do not fit into memory."""
     per_stage = [choices(evaluator, stage) for stage in range(len(evaluator.workload.stages))]
-    plans = [Plan(stages) for stages in itertools.product(*per_stage)]
-    return [Tried(plan, evaluator.evaluate(plan)) for plan in plans]
+    for stages in itertools.product(*per_stage):
+        yield Tried(Plan(stages), evaluator.evaluate(Plan(stages)))
 
 
 def make_case(

@@ -144,7 +144,7 @@ class Case:
         # Both plans use the same draws, so a difference of a few per mille shows on few samples, too.
         outcome = self.preview.evaluate(plan)
         if best is not None:
-            rival = self.value(self.preview.evaluate(best))[0]
+            rival = self.value(self.preview.evaluate_once(best))[0]
             if self.value(outcome)[0] > rival * (1 + PREVIEW_MARGIN):
                 return False
         return not self._breaks_beyond_doubt(outcome)

@@ -57,15 +57,12 @@ class StageOption:
 
     allocation: Allocation
     seconds: Array
+    mean_s: float
     function_usd: Array  # the cost of the stage billed by function; 0 billed by instance
     worst_seconds: Array  # the same if the slower trials are the survivors
     worst_function_usd: Array
     gang: int = 0  # slots of gangs that the next stage may keep: all trials have one; else 0
     kept: StageOption | None = None  # the same if the trials go on in their gangs; None: that saves nothing
-
-    @property
-    def mean_s(self) -> float:
-        return float(self.seconds.mean())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +110,7 @@ class StageRuns:
         return StageOption(
             allocation=use,
             seconds=seconds,
+            mean_s=float(seconds.mean()),
             function_usd=usd,
             worst_seconds=worst_seconds,
             worst_function_usd=worst_usd,
@@ -230,6 +228,7 @@ def _lower_option(runs: StageRuns, use: Allocation, *, kept: bool) -> StageOptio
     return StageOption(
         allocation=use,
         seconds=found[0],
+        mean_s=float(found[0].mean()),
         function_usd=found[1],
         worst_seconds=found[2],
         worst_function_usd=found[3],

@@ -128,6 +128,11 @@ class Weights:
     limited: Objective | None = None
     """What has to keep a limit, and so is weighed in the worst case of who survives; the rest on average."""
 
+    def risk(self, samples: Array) -> float:
+        """Of seconds or dollars, as if in dollars."""
+        price = self.cost_variance_price
+        return price * float(samples.var()) if price else 0.0
+
 
 # With more node counts than this not all are used where a minimum charge breaks the rule about levels.
 MOST_COUNTS = 300
@@ -228,16 +233,15 @@ def _steps(case: Case, stage: int, levels: list[int], weights: Weights) -> Stage
         by_kind[choice.kind].append(choice)
     rows = []
     for kind, choices in by_kind.items():
-        weighed = [_weigh(choice.option, weights) for choice in choices]
+        weighed = [_weigh(choice.option, weights, by_instance=by_instance) for choice in choices]
         for held in levels:
             # Of the choices that fit, the last is the fastest and, at the same gang size, no dearer.
             fitting = [i for i, choice in enumerate(choices) if choice.least_nodes <= held]
             for index in fitting[-1:]:
                 option, of = choices[index].option, weighed[index]
-                usd = rate * held * of.billed_s if by_instance else of.function_usd
-                risk = weights.cost_variance_price * float(usd.var())
-                cost = risk if by_instance else risk + weights.billed(usd)
-                surcharge = rate * (weights.billed(of.billed_s) - of.mean_s)
+                # By instance the price of the seconds themselves is added along the path.
+                cost = (rate * held) ** 2 * of.risk if by_instance else of.risk + of.billed_usd
+                surcharge = rate * (of.billed_s - of.mean_s)
                 nodes, gang = option.allocation.nodes, option.gang
                 of_option = (held, choices[index].index, nodes, of.mean_s, of.time, cost, surcharge)
                 rows.append((*of_option, kind.needs, gang, kind))
@@ -267,16 +271,23 @@ class _Weighed:
 
     mean_s: float
     time: float
-    billed_s: Array
-    function_usd: Array
+    billed_s: float
+    billed_usd: float  # 0 billed by instance
+    risk: float  # the price of the variance: by instance, of the seconds at a dollar per second
 
 
-def _weigh(option: StageOption, weights: Weights) -> _Weighed:
+def _weigh(option: StageOption, weights: Weights, *, by_instance: bool) -> _Weighed:
     seconds, usd = option.seconds, option.function_usd
     timed = option.worst_seconds if weights.limited is Objective.TIME else seconds
     if weights.limited is Objective.COST:
         seconds, usd = option.worst_seconds, option.worst_function_usd
-    return _Weighed(mean(option.seconds), weights.time(timed), seconds, usd)
+    return _Weighed(
+        mean_s=option.mean_s,
+        time=weights.time(timed),
+        billed_s=weights.billed(seconds),
+        billed_usd=0.0 if by_instance else weights.billed(usd),
+        risk=weights.risk(seconds if by_instance else usd),
+    )
 
 
 def _slowest(latency: Distribution, nodes: int) -> Array:

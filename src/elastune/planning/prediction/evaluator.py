@@ -32,8 +32,8 @@ _PROMISED = AffordableRows(values=262_144, least=32)
 _ESTIMATED = AffordableRows(values=32_768, least=8, most=32)
 # The turns beyond which an estimate simulates no queue.
 MANY_TURNS = 16
-# With fewer rows a heap in plain Python is faster than arrays.
-_ONE_BY_ONE = 2
+# With fewer rows times gangs a heap in plain Python is faster than arrays.
+_ONE_BY_ONE = 384
 
 
 def makespan(durations: Array, gangs: int) -> Array:
@@ -48,26 +48,30 @@ def makespan(durations: Array, gangs: int) -> Array:
         return np.asarray(durations.max(axis=1))
     if gangs == 1:
         return np.asarray(durations.sum(axis=1))
-    if rows <= _ONE_BY_ONE:
+    if rows * gangs <= _ONE_BY_ONE:
         return np.array([_makespan_of_one(row, gangs) for row in durations.tolist()])
-    # Rows are padded with trials that never end; `next_trial` points into the flat table.
-    padded = np.concatenate([durations, np.full((rows, gangs), np.inf)], axis=1)
-    next_trial = np.arange(rows) * padded.shape[1] + gangs
+    # Rows are padded, so that every gang finds a trial; `next_trial` points into the flat table.
+    padded = np.zeros((rows, trials + gangs))
+    padded[:, :trials] = durations
     after_last = np.arange(rows) * padded.shape[1] + trials
+    next_trial = after_last - (trials - gangs)
     free = np.sort(durations[:, :gangs], axis=1)
-    ahead, active = np.arange(gangs), np.arange(rows)
+    ahead, active, ends = np.arange(gangs), np.arange(rows), np.empty(rows)
     while active.size:
-        now_free = free[active]
-        batch = padded.take(next_trial[active, None] + ahead)
-        ending = now_free + batch
-        earliest = np.minimum.accumulate(ending, axis=1)
-        safe = np.isfinite(batch)
-        safe[:, 1:] &= now_free[:, 1:] <= earliest[:, :-1]
-        taken = np.logical_and.accumulate(safe, axis=1)
-        free[active] = np.sort(np.where(taken, ending, now_free), axis=1)
-        next_trial[active] += taken.sum(axis=1)
-        active = active[next_trial[active] < after_last[active]]
-    return free[:, -1]
+        ending = padded.take(next_trial[:, None] + ahead)
+        ending += free
+        late = free[:, 1:] > np.minimum.accumulate(ending[:, :-1], axis=1)
+        taken = np.where(late.any(axis=1), late.argmax(axis=1) + 1, gangs)
+        np.minimum(taken, after_last - next_trial, out=taken)
+        np.copyto(free, ending, where=ahead < taken[:, None])
+        free.sort(axis=1)
+        next_trial += taken
+        going = next_trial < after_last
+        if not going.all():
+            ends[active] = free[:, -1]  # of rows that go on, written again later
+            active, free = active[going], free[going]
+            next_trial, after_last = next_trial[going], after_last[going]
+    return ends
 
 
 def _makespan_of_one(durations: list[float], gangs: int) -> float:
@@ -84,6 +88,19 @@ class _Cohort:
 
     nodes: int
     born_s: Array
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedTrials:
+    """The trials of a stage in some samples, and of each sample the longest and the sum."""
+
+    durations: Array
+    longest_s: Array
+    total_s: Array
+
+    @classmethod
+    def of(cls, durations: Array) -> _QueuedTrials:
+        return cls(durations, durations.max(axis=1), durations.sum(axis=1))
 
 
 class Evaluator:
@@ -103,6 +120,8 @@ class Evaluator:
         self._busy: dict[tuple[int, int, bool], Array] = {}
         self._hops: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._work: dict[tuple[int, bool], tuple[Array, Array]] = {}
+        self._queued: tuple[int, dict[tuple[int, int], list[_QueuedTrials]]] = (-1, {})
+        self._remembered: tuple[Plan, Outcome] | None = None
 
     def head(self, samples: int) -> Evaluator:
         """The same on the first samples alone."""
@@ -202,12 +221,21 @@ class Evaluator:
 
     def _simulate_queue(self, stage: int, allocation: Allocation, rows: int) -> tuple[Array, Array]:
         """On the first rows of a stage: when the queue ends, and when it could end at the earliest."""
-        speedup, gangs = self.workload.profile.speedup.at(allocation.slots_per_trial), allocation.gangs
-        ends, least = [], []
-        for durations in self._rows_at_once(stage, speedup, rows):
-            ends.append(makespan(durations, gangs))
-            least.append(np.maximum(durations.max(axis=1), durations.sum(axis=1) / gangs))
+        gangs = allocation.gangs
+        queued = self._queued_trials(stage, allocation.slots_per_trial, rows)
+        ends = [makespan(trials.durations, gangs) for trials in queued]
+        least = [np.maximum(trials.longest_s, trials.total_s / gangs) for trials in queued]
         return np.concatenate(ends), np.concatenate(least)
+
+    def _queued_trials(self, stage: int, slots_per_trial: int, rows: int) -> list[_QueuedTrials]:
+        """They are the same for any number of gangs; planners ask for all numbers of one stage in turn."""
+        if self._queued[0] != stage:
+            self._queued = (stage, {})
+        known, key = self._queued[1], (slots_per_trial, rows)
+        if key not in known:
+            speedup = self.workload.profile.speedup.at(slots_per_trial)
+            known[key] = [_QueuedTrials.of(each) for each in self._rows_at_once(stage, speedup, rows)]
+        return known[key]
 
     def _rows_at_once(self, stage: int, speedup: float, rows: int) -> Iterator[Array]:
         """Durations in the first rows of a stage, many at once, which is fast for a queue of few gangs."""
@@ -244,6 +272,12 @@ class Evaluator:
         if self.slowest is self:
             return outcome
         return replace(outcome, worst=self.slowest.evaluate_on_average(plan))
+
+    def evaluate_once(self, plan: Plan) -> Outcome:
+        """As `evaluate`, remembered until another plan is asked for: the best so far meets many rivals."""
+        if self._remembered is None or self._remembered[0] != plan:
+            self._remembered = (plan, self.evaluate(plan))
+        return self._remembered[1]
 
     def evaluate_on_average(self, plan: Plan) -> Outcome:
         """The same without the worst case of who survives."""
