@@ -82,6 +82,7 @@ def test_planners_keep_their_order_in_the_end_to_end_job() -> None:
     assert keeps_order(points)
 
 
+@pytest.mark.slow  # the order is the same code at other values
 def test_with_stragglers_planners_keep_their_order_and_nodes_cost_more_than_functions() -> None:
     points = stragglers.measure(sigmas=(10,))
     assert keeps_order(points)
@@ -90,11 +91,13 @@ def test_with_stragglers_planners_keep_their_order_and_nodes_cost_more_than_func
         assert usd[noise, "instance"] > usd[noise, "function"]
 
 
+@pytest.mark.slow  # the order is the same code at other values
 def test_planners_keep_their_order_at_any_data_price() -> None:
     assert keeps_order(data_price.measure(prices=(0.0, 0.16)))
     assert keeps_order(data_price.measure_deadlines(deadlines_min=(8.0, 20.0)))
 
 
+@pytest.mark.slow  # the order is the same code at other values
 def test_planners_keep_their_order_at_any_job_size() -> None:
     assert keeps_order(job_size.measure(trials=(8, 64), deadlines_min=(20, 10)))
 

@@ -214,12 +214,12 @@ def test_the_table_of_failures_is_not_cut_and_keeps_type_and_message(tmp_path: P
 
 
 def test_a_narrow_terminal_cuts_no_numbers(tmp_path: Path) -> None:
-    for command in (
-        ["simulate", SYNTHETIC, "--seed", "2", "--faults", "harsh"],
-        ["status", "last"],
-        ["runs"],
+    for command, widths in (
+        (["simulate", SYNTHETIC, "--seed", "2", "--faults", "harsh"], (80, 20)),
+        (["status", "last"], (80, 20, 40, 79)),
+        (["runs"], (80, 20, 40, 79)),
     ):
-        usual, *narrow = (run(*command, cwd=tmp_path, columns=width).stdout for width in (80, 20, 40, 79))
+        usual, *narrow = (run(*command, cwd=tmp_path, columns=width).stdout for width in widths)
         assert not any("…" in each for each in narrow)
         assert {len(each.splitlines()) for each in narrow} == {len(usual.splitlines())}
 
@@ -329,7 +329,10 @@ def test_ctrl_c_is_told_to_programs(tmp_path: Path) -> None:
 
 def test_an_infeasible_job_is_told_as_by_plan(tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
-    job.write_text(SYNTHETIC.read_text().replace("deadline: 20m", "deadline: 2m"))
+    smaller = (
+        SYNTHETIC.read_text().replace("trials: 64", "trials: 9").replace("max_nodes: 32", "max_nodes: 4")
+    )
+    job.write_text(smaller.replace("deadline: 20m", "deadline: 2m"))
     done, planned = run("simulate", job, cwd=tmp_path), run("plan", job, cwd=tmp_path)
     assert done.returncode == planned.returncode == 3
     assert done.stderr == planned.stderr

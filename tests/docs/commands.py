@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -51,8 +52,13 @@ def check_in_passing(text: str) -> int:
     return len(commands)
 
 
+@functools.cache
+def _commands() -> Any:
+    return typer.main.get_command(app)
+
+
 def _check_options(command: str) -> None:
-    group: Any = typer.main.get_command(app)
+    group = _commands()
     name = command.split()[1]
     assert name in group.commands, f"{command}: no such command"
     known = {option for each in group.commands[name].params for option in each.opts} | {"--help"}

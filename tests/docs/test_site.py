@@ -17,6 +17,7 @@ from tests.waiting import PATIENCE_S
 _LOADED = re.compile(r"""<(?:script|link|img)\b[^>]*?\b(?:src|href)=["']?(https?:)?//""")
 
 
+@pytest.mark.slow  # `tests/docs/test_pages.py` and the test of links read the same pages
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     done = subprocess.run(

@@ -70,7 +70,7 @@ def blocks(quick: int, of: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("block", [*range(quick), *slow])
 
 
-@blocks(6, of=12)
+@blocks(4, of=12)
 def test_random_experiments_with_faults_keep_every_invariant(block: int) -> None:
     for seed in range(300_000 + 10 * block, 300_000 + 10 * (block + 1)):
         _endures(seed)
@@ -82,7 +82,7 @@ def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int)
         _endures(seed)
 
 
-@blocks(4, of=8)
+@blocks(2, of=8)
 def test_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
     for seed in range(HOPPING + 3 * block, HOPPING + 3 * (block + 1)):
         _endures(seed)
@@ -94,13 +94,13 @@ def test_random_experiments_with_several_prices_keep_every_invariant(block: int)
         _endures(seed)
 
 
-@pytest.mark.parametrize("block", range(3))
+@blocks(2, of=3)
 def test_random_experiments_with_stages_of_any_kind_keep_every_invariant(block: int) -> None:
     for seed in range(DECLARED + 10 * block, DECLARED + 10 * (block + 1)):
         _endures(seed)
 
 
-@blocks(3, of=12)
+@blocks(2, of=12)
 def test_random_experiments_with_requests_of_people_keep_every_invariant(block: int) -> None:
     """New limits, trials stopped, configurations added, and extensions after the end."""
     for kind in (300_000, 600_000, HOPPING, PRICED, DECLARED):

@@ -29,7 +29,7 @@ each_scheduler = pytest.mark.parametrize("make", SCHEDULERS.values(), ids=SCHEDU
 
 
 @each_scheduler
-@examples(12, explore=25)
+@examples(6, explore=25)
 @given(epoch=epochs(ANY))
 def test_every_promise_is_kept(make: Make, epoch: Epoch) -> None:
     schedule = simulate(epoch, make())
@@ -41,7 +41,7 @@ def test_every_promise_is_kept(make: Make, epoch: Epoch) -> None:
 
 
 @each_scheduler
-@examples(12, explore=25)
+@examples(6, explore=25)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_every_promise_is_kept_while_workers_come_and_go(make: Make, epoch: Epoch, seed: int) -> None:
     changes = random_changes(Random(seed), epoch)
@@ -51,7 +51,7 @@ def test_every_promise_is_kept_while_workers_come_and_go(make: Make, epoch: Epoc
 
 
 @each_scheduler
-@examples(6, explore=12)
+@examples(3, explore=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_units_wait_for_their_partition_and_all_end_when_it_is_back(
     make: Make, epoch: Epoch, seed: int
@@ -63,7 +63,7 @@ def test_units_wait_for_their_partition_and_all_end_when_it_is_back(
 
 
 @each_scheduler
-@examples(6, explore=12)
+@examples(3, explore=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_times_that_were_not_expected_do_no_harm(make: Make, epoch: Epoch, seed: int) -> None:
     random = Random(seed)
@@ -76,7 +76,7 @@ def test_times_that_were_not_expected_do_no_harm(make: Make, epoch: Epoch, seed:
 
 
 @each_scheduler
-@examples(6, explore=12)
+@examples(3, explore=12)
 @given(epoch=epochs(ANY), seed=SEEDS)
 def test_the_same_epoch_gives_the_same_schedule(make: Make, epoch: Epoch, seed: int) -> None:
     changes = random_changes(Random(seed), epoch)

@@ -31,14 +31,14 @@ def check_agreement(workload: Workload, plan: Plan, samples: int) -> None:
 
 
 @given(st.data())
-@examples(75, explore=150)
+@examples(37, explore=150)
 def test_graph_and_evaluator_agree_on_every_sample(data: st.DataObject) -> None:
     workload = data.draw(uncertain_workloads())
     check_agreement(workload, data.draw(plans_for(workload)), samples=5)
 
 
 @given(st.data())
-@examples(50, explore=100)
+@examples(25, explore=100)
 def test_graph_and_evaluator_agree_when_nothing_is_random(data: st.DataObject) -> None:
     workload = data.draw(certain_workloads())
     check_agreement(workload, data.draw(plans_for(workload)), samples=5)

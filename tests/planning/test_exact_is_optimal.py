@@ -25,7 +25,7 @@ def near(value: float) -> object:
 
 
 @given(certain_workloads(), st.data())
-@examples(60, explore=120)
+@examples(30, explore=120)
 def test_no_plan_is_cheaper_by_the_deadline(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -40,7 +40,7 @@ def test_no_plan_is_cheaper_by_the_deadline(workload: Workload, data: st.DataObj
 
 
 @given(certain_workloads(), st.data())
-@examples(40, explore=80)
+@examples(20, explore=80)
 def test_no_plan_is_faster_for_the_budget(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -54,7 +54,7 @@ def test_no_plan_is_faster_for_the_budget(workload: Workload, data: st.DataObjec
 
 
 @given(certain_workloads())
-@examples(30, explore=60)
+@examples(15, explore=60)
 def test_the_frontier_is_the_whole_frontier(workload: Workload) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     case = make_case(workload)
@@ -70,7 +70,7 @@ def test_the_frontier_is_the_whole_frontier(workload: Workload) -> None:
 
 
 @given(certain_workloads(), st.floats(0.2, 3.0), st.floats(0.2, 3.0))
-@examples(30, explore=60)
+@examples(15, explore=60)
 def test_it_finds_a_plan_within_both_limits_if_and_only_if_there_is_one(
     workload: Workload, tightness: float, thrift: float
 ) -> None:
@@ -90,7 +90,7 @@ def test_it_finds_a_plan_within_both_limits_if_and_only_if_there_is_one(
 
 
 @given(certain_workloads(), st.data())
-@examples(15, explore=30)
+@examples(7, explore=30)
 def test_a_fixed_cluster_holds_all_its_nodes_and_is_planned_optimally(
     workload: Workload, data: st.DataObject
 ) -> None:

@@ -49,7 +49,7 @@ def near(value: float) -> object:
 
 
 @given(hopping(certain_workloads()), st.data())
-@examples(40, explore=80)
+@examples(20, explore=80)
 def test_no_plan_is_cheaper_by_the_deadline(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -64,7 +64,7 @@ def test_no_plan_is_cheaper_by_the_deadline(workload: Workload, data: st.DataObj
 
 
 @given(hopping(certain_workloads()), st.data())
-@examples(25, explore=50)
+@examples(12, explore=50)
 def test_no_plan_is_faster_for_the_budget(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -77,7 +77,7 @@ def test_no_plan_is_faster_for_the_budget(workload: Workload, data: st.DataObjec
 
 
 @given(hopping(certain_workloads()))
-@examples(20, explore=40)
+@examples(10, explore=40)
 def test_the_frontier_is_the_whole_frontier(workload: Workload) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     case = make_case(workload)
@@ -90,7 +90,7 @@ def test_the_frontier_is_the_whole_frontier(workload: Workload) -> None:
 
 
 @given(hopping(uncertain_workloads(most_nodes=4)), st.data())
-@examples(15, explore=30)
+@examples(7, explore=30)
 def test_it_is_as_cheap_as_brute_force_on_the_same_samples(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= 600)
     tried = try_all(make_case(workload).evaluator)
@@ -106,7 +106,7 @@ def test_it_is_as_cheap_as_brute_force_on_the_same_samples(workload: Workload, d
 
 
 @given(hopping(certain_workloads()))
-@examples(15, explore=30)
+@examples(7, explore=30)
 def test_every_planner_makes_plans_that_keep_the_cluster(workload: Workload) -> None:
     case = make_case(workload)
     for name, planner in PLANNERS.items():

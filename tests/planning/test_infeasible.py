@@ -87,7 +87,9 @@ def test_limits_that_can_be_kept_one_by_one_but_not_together() -> None:
     assert moved == [(True, False), (False, True)]
 
 
-@pytest.mark.parametrize("planner", ["exact", pytest.param("greedy", marks=pytest.mark.slow), "static"])
+@pytest.mark.parametrize(
+    "planner", ["exact", *(pytest.param(name, marks=pytest.mark.slow) for name in ("greedy", "static"))]
+)
 @pytest.mark.parametrize(
     "limits",
     [

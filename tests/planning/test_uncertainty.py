@@ -31,7 +31,7 @@ SAMPLING_ERROR = 1.02
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())
-@examples(20, explore=40)
+@examples(10, explore=40)
 def test_it_is_as_cheap_as_brute_force_on_the_same_samples(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     confidence = data.draw(st.sampled_from([0.5, 0.8, 0.95, 0.99]))
@@ -49,7 +49,7 @@ def test_it_is_as_cheap_as_brute_force_on_the_same_samples(workload: Workload, d
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())
-@examples(20, explore=40)
+@examples(10, explore=40)
 def test_it_is_as_fast_as_brute_force_for_a_budget(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     tried = try_all(make_case(workload).evaluator)
@@ -118,7 +118,7 @@ def test_the_lower_bound_holds_against_every_plan_of_a_larger_case() -> None:
 
 
 @given(uncertain_workloads(most_nodes=4), st.data())
-@examples(20, explore=40)
+@examples(10, explore=40)
 def test_the_lower_bound_holds_whatever_plan_guides_it(workload: Workload, data: st.DataObject) -> None:
     assume(number_of_plans(workload) <= MOST_PLANS)
     confidence = data.draw(st.sampled_from([0.5, 0.8, 0.9, 0.95]))
