@@ -22,8 +22,8 @@ def shipped(folder: Path, code: str) -> CodeShipment:
 @pytest.fixture(autouse=True)
 def _busy_process() -> None:
     """This process has imported more than the user's code."""
-    assert "scipy" in sys.modules
-    pytest.importorskip("pandas")
+    for library in ("scipy", "pandas"):
+        pytest.importorskip(library)
 
 
 @pytest.mark.parametrize(
