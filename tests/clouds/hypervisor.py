@@ -34,7 +34,8 @@ REGION = "us-west-2"
 """Where no other test launches anything: all motos of one process are one."""
 HEAD_IP = "127.0.0.2"
 _FIRST_IP = 3
-_LOOK_S = 0.1
+_LOOK_S = 0.5
+"""Every look is a listing by moto, in the process of the tests."""
 _OBJECT_STORE_BYTES = 100_000_000
 NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
 """A node of Ray would start a worker for each CPU before any is wanted: a second of CPU time each."""
@@ -84,7 +85,7 @@ class Machine:
             "ELASTUNE_STATE": str(self.state),
             "ELASTUNE_PER_BOOT": str(self.folder / "none"),
             "ELASTUNE_SYSTEMD_RUN": "false",
-            "ELASTUNE_TICK": "0.5",
+            "ELASTUNE_TICK": "1",
             "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": str(_OBJECT_STORE_BYTES),
             MACHINE: self.instance,
             **KEEP_READABLE,
