@@ -34,8 +34,11 @@ REGION = "us-west-2"
 """Where no other test launches anything: all motos of one process are one."""
 HEAD_IP = "127.0.0.2"
 _FIRST_IP = 3
-_LOOK_S = 0.1
+_LOOK_S = 0.5
+"""Every look is a listing by moto, in the process of the tests."""
 _OBJECT_STORE_BYTES = 100_000_000
+NO_SPARE_WORKERS = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
+"""A node of Ray would start a worker for each CPU before any is wanted: a second of CPU time each."""
 
 # The switch of a machine: what was said is noted, and "now" is heard by the hypervisor.
 _SWITCH = """#!/bin/bash
@@ -82,10 +85,11 @@ class Machine:
             "ELASTUNE_STATE": str(self.state),
             "ELASTUNE_PER_BOOT": str(self.folder / "none"),
             "ELASTUNE_SYSTEMD_RUN": "false",
-            "ELASTUNE_TICK": "0.5",
+            "ELASTUNE_TICK": "1",
             "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": str(_OBJECT_STORE_BYTES),
             MACHINE: self.instance,
             **KEEP_READABLE,
+            **NO_SPARE_WORKERS,
         }
         with (self.folder / "console.log").open("w") as console:
             return subprocess.Popen(
@@ -243,7 +247,7 @@ def ray_head() -> Iterator[Head]:
         with (folder / "head.log").open("w") as log:
             subprocess.run(
                 [sys.executable, *f"{command} {options} {own}".split()],
-                env={**environment, **KEEP_READABLE, FLEET: str(folder), **access},
+                env={**environment, **KEEP_READABLE, **NO_SPARE_WORKERS, FLEET: str(folder), **access},
                 stdout=log,
                 stderr=log,
                 timeout=PATIENCE_S,

@@ -26,7 +26,9 @@ def test_a_run_that_once_broke_holds(seed: int) -> None:
     _endures(seed)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize(
+    "block", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 10))]
+)
 def test_no_run_leaks_doubles_or_overspends(block: int) -> None:
     for seed in range(100_000 + 30 * block, 100_000 + 30 * (block + 1)):
         _endures(seed)

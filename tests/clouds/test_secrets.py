@@ -68,6 +68,7 @@ def test_a_run_keeps_and_tells_no_secret(project: Project) -> None:
     assert_no_secret(project, run=run.all, report=report.all, nodes=nodes.all)
 
 
+@pytest.mark.slow  # a whole run; by default the test of this name in `providers/ec2/test_api.py` finds it
 def test_a_refusal_is_told_without_what_is_meant_for_administrators(project: Project) -> None:
     land = project.land
     land.gate.fault = lambda call: (

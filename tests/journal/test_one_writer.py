@@ -50,7 +50,7 @@ def wait_for_events(journal: Journal, process: subprocess.Popen[bytes], events: 
     wait_until(are_there)
 
 
-@pytest.mark.parametrize("events", [1, 500, 3_000])
+@pytest.mark.parametrize("events", [1, 500, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_a_killed_writer_leaves_a_prefix_that_can_be_continued(
     where: str, writing: subprocess.Popen[bytes], events: int
 ) -> None:

@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from elastune.errors import InvariantError
 
@@ -95,6 +94,8 @@ class Normal:
     def _moments(self) -> tuple[float, float]:
         if self.scale == 0.0:
             return max(0.0, self.location), 0.0
+        from scipy.special import ndtr  # noqa: PLC0415 - a third of a second for every process of a run
+
         z = self.location / self.scale
         above = float(ndtr(z))
         density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
@@ -103,6 +104,8 @@ class Normal:
         return mean, math.sqrt(max(0.0, square - mean * mean))
 
     def quantile(self, probability: Array) -> Array:
+        from scipy.special import ndtri  # noqa: PLC0415 - a third of a second for every process of a run
+
         return np.maximum(0.0, self.location + self.scale * ndtri(probability))
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -125,6 +128,8 @@ class LogNormal:
         return math.log(self.mean) - self._sigma**2 / 2.0
 
     def quantile(self, probability: Array) -> Array:
+        from scipy.special import ndtri  # noqa: PLC0415 - a third of a second for every process of a run
+
         return np.exp(self._mu + self._sigma * ndtri(probability))
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

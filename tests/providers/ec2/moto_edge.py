@@ -22,6 +22,8 @@ from tests.waiting import PATIENCE_S
 Fault = Callable[[str, dict[str, str]], tuple[int, str] | None]
 """From an action and its arguments to the status and the code of a failure, or None."""
 
+_MESSAGE = "by the edge"
+
 
 class _Raw:
     """What botocore reads an answer from."""
@@ -43,6 +45,8 @@ class Edge:
     def __init__(self, fault: Fault | None = None, unanswered: Fault | None = None) -> None:
         self.fault: Fault = fault or (lambda action, arguments: None)
         self.unanswered: Fault = unanswered or (lambda action, arguments: None)
+        self.message = _MESSAGE
+        """Of a failure."""
         self.sent: list[tuple[str, dict[str, str]]] = []
         self.capacity: Callable[[dict[str, str]], int] = lambda arguments: int(arguments["MaxCount"])
         self._launched: dict[str, tuple[dict[str, str], int, bytes]] = {}
@@ -58,10 +62,12 @@ class Edge:
         self.sent.append((action, arguments))
         failure = self.fault(action, arguments)
         if failure is not None:
-            return failed(request, *failure)
+            return failed(request, *failure, self.message)
         status, answer = self._hear(request, action, arguments)
         failure = self.unanswered(action, arguments)
-        return failed(request, *failure) if failure is not None else _answered(request, status, answer)
+        if failure is not None:
+            return failed(request, *failure, self.message)
+        return _answered(request, status, answer)
 
     def _hear(self, request: AWSPreparedRequest, action: str, arguments: dict[str, str]) -> tuple[int, bytes]:
         if action != "RunInstances" or arguments.get("DryRun") == "true":
@@ -101,13 +107,13 @@ def _answered(request: AWSPreparedRequest, status: int, body: bytes) -> AWSRespo
     return AWSResponse(request.url, status, {"Content-Type": "text/xml"}, _Raw(body))
 
 
-def failed(request: AWSPreparedRequest, status: int, code: str) -> AWSResponse:
-    return _answered(request, status, _error(code))
+def failed(request: AWSPreparedRequest, status: int, code: str, message: str = _MESSAGE) -> AWSResponse:
+    return _answered(request, status, _error(code, message))
 
 
-def _error(code: str) -> bytes:
+def _error(code: str, message: str = _MESSAGE) -> bytes:
     return (
-        f"<Response><Errors><Error><Code>{code}</Code><Message>by the edge</Message></Error></Errors>"
+        f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
         "<RequestID>0</RequestID></Response>"
     ).encode()
 

@@ -52,6 +52,15 @@ def launch(run: str, token: str = "t", *, count: int = 2, offering: Offering = W
     )
 
 
+def test_a_refusal_is_told_without_what_is_meant_for_administrators(edge: Edge) -> None:
+    denied = "You are not authorized to perform: ec2:RunInstances."
+    edge.fault = lambda action, _: (403, "UnauthorizedOperation") if action == "RunInstances" else None
+    edge.message = f"{denied} Encoded authorization failure message: {'4sKnZq3-' * 100}"
+    with pytest.raises(CloudError) as refused:
+        api(edge).launch(launch("denied"))
+    assert str(refused.value) == f"EC2 refuses: UnauthorizedOperation: {denied}"
+
+
 def test_what_is_launched_is_listed_with_its_tags_and_price(edge: Edge) -> None:
     cloud = api(edge)
     launched = cloud.launch(launch("listed"))

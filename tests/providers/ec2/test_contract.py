@@ -42,22 +42,16 @@ class Joins(RayLink):
 
 
 class MotoStage:
-    def __init__(self) -> None:
+    def __init__(self, api: Ec2Api) -> None:
         self.open: list[Ec2Provider] = []
-        self.edge = Edge()
-
-    def api(self) -> Ec2Api:
-        api = Ec2Api("us-east-1", Ec2Options.parse(OPTIONS))
-        self.edge.install(api._client)
-        return api
+        self.api = api
 
     def _make(self, run: str, room: int, *, down_s: float | None = None) -> Ec2Provider:
         terms = ClusterTerms(slots_per_node=4, max_nodes=room, price_per_hour=12.24)
         setting = ProviderSetting(
             run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", down_s=down_s
         )
-        api = self.api()
-        made = Ec2Provider(setting, cloud=api, ray_link=Joins(api))
+        made = Ec2Provider(setting, cloud=self.api, ray_link=Joins(self.api))
         made.open()
         self.open.append(made)
         return made
@@ -100,10 +94,18 @@ def _moto() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def api(_moto: None) -> Ec2Api:
+    """For all tests: a client of boto3 takes longer to make than most of them. Every run has other tokens."""
+    made = Ec2Api("us-east-1", Ec2Options.parse(OPTIONS))
+    Edge().install(made._client)
+    return made
+
+
 class TestEc2(ProviderContract):
     @pytest.fixture
-    def stage(self) -> Iterator[MotoStage]:
-        made = MotoStage()
+    def stage(self, api: Ec2Api) -> Iterator[MotoStage]:
+        made = MotoStage(api)
         yield made
         for provider in made.open:
             provider.close()

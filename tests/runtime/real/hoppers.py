@@ -30,7 +30,14 @@ from tests.waiting import SLOW_BOOT_S
 HERE = Path(__file__)
 ROWS = (5, 9, 3, 7)
 VALIDATION_ROWS = (4, 6)
-SMALL = {"algorithm": "sha", "trials": 4, "min_iterations": 1, "max_iterations": 4, "eta": 2}
+SMALL = {
+    "algorithm": "sha",
+    "trials": 4,
+    "min_iterations": 1,
+    "max_iterations": 4,
+    "eta": 2,
+    "max_slots_per_trial": 1,
+}
 
 
 def write_data(folder: Path, rows: tuple[int, ...] = ROWS, first: int = 0) -> Path:

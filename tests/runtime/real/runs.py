@@ -30,7 +30,7 @@ def job_of(name: str = "count", **changes: object) -> Job:
         "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"choice": [0.05]}},
         "metric": "score",
         "search": {"algorithm": "sha", "trials": 4, "min_iterations": 2, "max_iterations": 8, "eta": 2},
-        "deadline": "10m",
+        "deadline": "1h",  # far above what a busy machine takes
         "profile": {"iteration": 0.05, "startup": 0.05, "save": 0.05},
         "cluster": {
             "slots_per_node": 2,

@@ -70,7 +70,8 @@ def test_a_trial_trains_waits_goes_on_and_is_kept(tmp_path: Path) -> None:
         assert rows_until(processes, "reached") == [10, 11]
 
 
-@pytest.mark.parametrize("size", [1, 2])
+# Twice is slow: a gang of two imports torch, and what a gang of one does not show is in `test_staying`.
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_gang_that_stays_saves_and_goes_on_without_a_set_up(tmp_path: Path, size: int) -> None:
     """Also a second time; then it is paused like any other, and the processes are the same."""
     gang, preload = GangId(0, 1), ("torch",) if size > 1 else ()
@@ -210,6 +211,7 @@ def test_a_gang_of_several_is_formed_again_in_the_same_processes(tmp_path: Path)
         assert processes.processes.pids == before
 
 
+@pytest.mark.slow  # once is in the test before
 def test_a_gang_with_a_model_is_formed_again_and_again(tmp_path: Path) -> None:
     """Once in a while the end of a group would wait for itself."""
     with crew_of("linear", tmp_path, slots=2, preload=("torch",)) as processes:

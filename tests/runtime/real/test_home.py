@@ -28,7 +28,14 @@ CPUS = 2
 def address() -> Iterator[str]:
     import ray  # noqa: PLC0415
 
-    ray.init(num_cpus=CPUS, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    spare = {"prestart_worker_first_driver": False, "enable_worker_prestart": False}
+    ray.init(
+        num_cpus=CPUS,
+        include_dashboard=False,
+        log_to_driver=False,
+        _node_ip_address="127.0.0.1",
+        _system_config=spare,
+    )
     yield ray.get_runtime_context().gcs_address
     ray.shutdown()
 
@@ -57,18 +64,21 @@ def assert_all_is_given_back() -> None:
     wait_until(lambda: not slots(), "the slot processes live on")
 
 
-class Look(Watch):
+class LookAndKill(Watch):
+    """Amid the training: what the run holds; then a slot process is killed."""
+
     def is_time(self, state: State) -> bool:
-        return bool(state.held)
+        return state.iterations > 2
 
     def act(self) -> None:
         self.free, self.slots = free_cpus(), len(slots())
+        kill([slots()[-1]])
 
 
 @pytest.fixture(scope="module")
-def at_home(address: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[FinishedRun, Look]:
-    """A run that goes well, but for one of its loggers."""
-    folder, look = tmp_path_factory.mktemp("home"), Look()
+def at_home(address: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[FinishedRun, LookAndKill]:
+    """A run that goes well, but for one of its loggers and one of its slots."""
+    folder, look = tmp_path_factory.mktemp("home"), LookAndKill()
     (folder / "file").write_text("")
     logging = {"csv": str(folder / "file" / "deeper"), "tensorboard": True}
     finished = run_at_home(address, folder / "runs", look, logging=logging)
@@ -76,7 +86,7 @@ def at_home(address: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fin
     return finished, look
 
 
-def test_a_run_at_home_holds_the_cpus_and_gives_them_back(at_home: tuple[FinishedRun, Look]) -> None:
+def test_a_run_at_home_holds_the_cpus_and_gives_them_back(at_home: tuple[FinishedRun, LookAndKill]) -> None:
     finished, look = at_home
     assert finished.result.ending is Ending.COMPLETE
     assert finished.result.best is not None
@@ -84,7 +94,7 @@ def test_a_run_at_home_holds_the_cpus_and_gives_them_back(at_home: tuple[Finishe
     assert look.slots == 1 + CPUS  # the fork server too
 
 
-def test_a_logger_that_breaks_does_not_break_the_run(at_home: tuple[FinishedRun, Look]) -> None:
+def test_a_logger_that_breaks_does_not_break_the_run(at_home: tuple[FinishedRun, LookAndKill]) -> None:
     finished, _ = at_home
     assert finished.result.ending == "complete"
     (remark,) = (each for each in finished.standing.remarks if each.topic == "logging")
@@ -92,20 +102,11 @@ def test_a_logger_that_breaks_does_not_break_the_run(at_home: tuple[FinishedRun,
     check_tensorboard(elastune.load_run("last", folder=finished.folder.path.parent))
 
 
-def test_a_slot_that_is_killed_at_home_is_replaced(address: str, tmp_path: Path) -> None:
-    class Murder(Watch):
-        def is_time(self, state: State) -> bool:
-            return state.iterations > 2
-
-        def act(self) -> None:
-            kill([slots()[-1]])
-
-    murder = Murder()
-    finished = run_at_home(address, tmp_path, murder)
-    assert murder.acted
+def test_a_slot_that_is_killed_at_home_is_replaced(at_home: tuple[FinishedRun, LookAndKill]) -> None:
+    finished, look = at_home
+    assert look.acted
     assert finished.result.ending is Ending.COMPLETE
     assert finished.result.phases.get("failed", 0) == 0
-    assert_all_is_given_back()
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
         with pytest.raises(JobError, match="already; expected more, for the whole run"):
             elastune.resume("last", folder=tmp_path / "runs", **behind)  # type: ignore[arg-type]
     stale = take_up(find_run(tmp_path / "runs", "last"))  # by somebody who thinks about it for long
-    result = elastune.resume("last", folder=tmp_path / "runs", deadline="20m", budget=5)
+    result = elastune.resume("last", folder=tmp_path / "runs", deadline="2h", budget=5)
     with pytest.raises(ExecutionError, match=r"run .* was resumed by another process"):
         run_on(stale, NewLimits())
     assert result.ending == "complete"
@@ -75,7 +75,7 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
     assert any(remark.topic == "limits" for remark in status.standing.remarks)
     limits = status.standing.limits
     assert limits.deadline_s is not None
-    assert limits.deadline_s + status.standing.startup_s == pytest.approx(1200.0)
+    assert limits.deadline_s + status.standing.startup_s == pytest.approx(7200.0)
     assert limits.budget_usd == 5.0
     assert status.final_check is not None
     assert status.final_check.left == ()

@@ -91,7 +91,8 @@ def iterations(events: list[AnyEvent], trial: int) -> list[int]:
 # Slot processes alone.
 
 
-@pytest.mark.parametrize("size", [1, 2])
+# Of two is slow: it imports torch, and all ranks train again what one does.
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_gang_trains_again_what_has_no_model_and_goes_on(tmp_path: Path, size: int) -> None:
     preload = ("torch",) if size > 1 else ()
     with crew_of("repeating", tmp_path, slots=size, preload=preload) as crew:
