@@ -142,6 +142,10 @@ def raises(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yi
     raise ValueError("shapes (3,) and (4,) do not match")
 
 
+def takes_one_value(lr: Any) -> float:
+    return float(lr * 2)
+
+
 def hangs(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
     print("about to wait", flush=True)
     time.sleep(3600)

@@ -110,6 +110,14 @@ def test_an_error_is_told_with_its_line(tmp_path: Path) -> None:
     assert line_of(finding).startswith("raise ValueError")
 
 
+def test_a_function_of_one_hyperparameter_is_shown_how_to_take_the_configuration(tmp_path: Path) -> None:
+    finding = look_at("takes_one_value", tmp_path)[1]["training"]
+    assert "TypeError" in finding.text
+    assert line_of(finding) == "return float(lr * 2)"
+    assert finding.remedy is not None
+    assert "the first argument is the configuration: def takes_one_value(config)" in finding.remedy
+
+
 def test_a_state_that_cannot_become_bytes_is_told(tmp_path: Path) -> None:
     finding = look_at("unsaved_model", tmp_path)[1]["save and load"]
     assert finding.status is FAILED

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from elastune.checks.messages import DetourSeen, ProbeSeen, SoloSeen, UserFault
 from elastune.checks.report import CheckFinding, CheckStatus, CodePlace
 from elastune.checks.source import defines, find_place, plain_code, results_of_step
+from elastune.training.signatures import first_argument, how_to_configure
 from elastune.wording import format_duration, several
 
 METRIC, SAVING, DEVICE, TRAINING = "metric", "save and load", "device", "training"
@@ -80,7 +81,18 @@ def _fault(fault: UserFault, user: object, metric: str) -> CheckFinding:
     if fault.stage.startswith("save"):
         place = fault.place or _saving_place(user)
         return failed(SAVING, f"{fault.stage} raised {fault.error}", place, _HOW_TO_SAVE)
-    return failed(TRAINING, f"{fault.stage} raised {fault.error}", fault.place)
+    return failed(
+        TRAINING, f"{fault.stage} raised {fault.error}", fault.place, _how_to_take_config(fault, user)
+    )
+
+
+def _how_to_take_config(fault: UserFault, user: object) -> str | None:
+    """Of a function that computes with its configuration as if it were one hyperparameter."""
+    code = plain_code(user)
+    if isinstance(code, type) or "TypeError" not in fault.error or "dict" not in fault.error:
+        return None
+    first = first_argument(code)
+    return None if first in (None, "config") else how_to_configure(code, first)
 
 
 _HOW_TO_SAVE = (
