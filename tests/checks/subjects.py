@@ -146,6 +146,17 @@ def takes_one_value(lr: Any) -> float:
     return float(lr * 2)
 
 
+def black_box(config: Mapping[str, Any]) -> float:
+    _note_step(config)
+    return float(config["lr"])
+
+
+def reports_only(config: Mapping[str, Any]) -> Iterator[float]:
+    while True:
+        _note_step(config)
+        yield float(config["lr"])
+
+
 def hangs(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
     print("about to wait", flush=True)
     time.sleep(3600)

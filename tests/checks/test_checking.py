@@ -97,6 +97,38 @@ def test_a_failure_refuses_the_run_and_the_command_ends_with_code_2(tmp_path: Pa
     assert [each.name for each in (tmp_path / "elastune-runs").iterdir()] == [".checks"]
 
 
+@pytest.mark.parametrize(
+    ("name", "search", "message"),
+    [
+        (
+            "black_box",
+            {"algorithm": "random", "trials": 4, "max_iterations": 6},
+            r"search\.max_iterations is 6, but .*black_box returns its metrics, so it is called once",
+        ),
+        (
+            "reports_only",
+            {"algorithm": "pbt", "trials": 4, "max_iterations": 6},
+            r"search\.algorithm is pbt, which copies models, but the trainable cannot be saved; choose asha",
+        ),
+    ],
+)
+def test_a_search_that_does_not_suit_the_trainable_is_refused_before_anything_is_trained(
+    tmp_path: Path, name: str, search: dict[str, Any], message: str
+) -> None:
+    """Check passed it, and the run refused it after the training had been measured."""
+    space = {"lr": {"float": [0.01, 0.1]}, "steps": {"choice": [str(tmp_path / "steps")]}}
+    job, runs = job_of(name, space=space, search=search, profile=None), tmp_path / "runs"
+    for attempt in (
+        lambda: elastune.check(job, folder=runs),
+        lambda: elastune.tune(job, folder=runs, progress=False),
+        lambda: elastune.tune(job, folder=runs, progress=False, check=False),
+    ):
+        with pytest.raises(JobError, match=message):
+            attempt()
+    assert not runs.exists()
+    assert not (tmp_path / "steps").exists()
+
+
 def test_a_hang_is_cut_and_its_line_is_told(tmp_path: Path) -> None:
     output, said = tmp_path / "output", list[str]()
     for most_s in (4.0, 12.0, 36.0):  # a busy machine may need longer to get there

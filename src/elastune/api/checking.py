@@ -18,8 +18,8 @@ from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.model.quantities import ExpectedError, positive_duration
 from elastune.runs.code_bundle import CodeShipment, ship
-from elastune.runs.prepared_run import narrowed
-from elastune.setup.run_setup import with_price
+from elastune.runs.prepared_run import narrowed, suit
+from elastune.setup.run_setup import check_continuing, with_price
 from elastune.training.sharing import HOW_TO_SHARE, Sharing, gang_limit
 from elastune.wording import format_duration
 
@@ -47,19 +47,20 @@ def check(
     `say` is called with progress.
     """
     given = _of_one_kind(as_job(whole_job(job, sections)))
-    shipment = _shipment(given)
+    shipment = _suited(given, policy=None)
     limit = TimeLimit(_seconds(most), is_asked=True)
     return _anew(given, shipment, address=address, folder=Path(folder), limit=limit, say=say)
 
 
 def checked(
-    job: Job, *, wanted: bool, address: str | None, folder: str | Path, say: Say
+    job: Job, *, wanted: bool, address: str | None, folder: str | Path, say: Say, policy: str | None = None
 ) -> tuple[Job, CheckReport | None]:
     """The job as it may run: refused if a check fails, held to one slot per trial if nothing shows that gangs
-    share their work. What was checked before is not checked again; None: no check was `wanted`."""
+    share their work. What was checked before is not checked again; None: no check was `wanted`. `policy`: the
+    one that runs, if it is not the job's."""
     job = with_price(job)  # wrong options of a provider are refused before the user's code runs
     given = _of_one_kind(job)
-    shipment = _shipment(given)
+    shipment = _suited(given, policy)
     if not wanted:
         limit = gang_limit(shipment.most_slots, Sharing.UNCHECKED)
         if limit == 1 and may_form_gangs(given, shipment.most_slots):
@@ -103,8 +104,13 @@ def _of_one_kind(job: Job) -> Job:
     return job.of_kind(job.cluster.kinds[0]) if job.cluster.kinds else job
 
 
-def _shipment(job: Job) -> CodeShipment:
-    return ship(job, job.unopened_tuning().metric)
+def _suited(job: Job, policy: str | None) -> CodeShipment:
+    """The trainable. One that contradicts the job is refused here, before anything is trained or paid."""
+    shipment = ship(job, job.unopened_tuning().metric)
+    suited = suit(job, shipment)
+    if policy is None:
+        check_continuing(suited, suited.search)
+    return shipment
 
 
 def _seconds(most: float | str) -> float:
