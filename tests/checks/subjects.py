@@ -80,6 +80,15 @@ def starts_again(config: Mapping[str, Any], worker: Worker, state: State | None)
         yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
 
 
+def ignores_state(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Saves, and has no line that reads `state`."""
+    weights = np.zeros(3)
+    while True:
+        worker.enter_iteration()
+        weights = weights + np.random.standard_normal(3)  # noqa: NPY002
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
 def forgets_momentum(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
     weights, momentum = np.zeros(3) if state is None else state["weights"], np.zeros(3)
     while True:

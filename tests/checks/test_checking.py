@@ -53,7 +53,10 @@ def test_a_check_takes_three_iterations_measures_them_and_is_not_repeated_before
     assert kept == report
     assert steps_of(tmp_path) == 3
     assert held.search.max_slots_per_trial == 1
-    assert any("share nothing" in line and "worker.wrap" in line for line in said)
+    assert not said, "it has no model that a gang could share"
+    gangs = next(each for each in report.findings if each.about == "gangs")
+    assert gangs.status is CheckStatus.NOTE
+    assert "no torch model" in gangs.text
 
     planned, first = measured(held, folder=tmp_path / "runs", first=report.measured)
     assert first is report.measured
@@ -71,6 +74,18 @@ def test_a_script_with_its_own_data_loader_gets_one_slot_from_the_command(tmp_pa
     gangs = next(each for each in report["findings"] if each["about"] == "gangs")
     assert gangs["status"] == "warning"
     assert gangs["place"]["code"] == "functional.cross_entropy(scores, labels).backward()"
+
+
+def test_a_job_that_asks_for_gangs_is_warned_if_there_is_no_model_to_share(tmp_path: Path) -> None:
+    search = {"algorithm": "random", "trials": 4, "max_iterations": 8, "max_slots_per_trial": 2}
+    said: list[str] = []
+    held, _ = checked(
+        job_of("good", search=search), wanted=True, address=None, folder=tmp_path, say=said.append
+    )
+    assert held.search.max_slots_per_trial == 1
+    assert any(
+        "warning: gangs: every trial trains on one slot" in line and "worker.sum" in line for line in said
+    )
 
 
 def test_two_workers_that_share_may_be_any_number(tmp_path: Path) -> None:

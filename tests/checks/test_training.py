@@ -66,6 +66,24 @@ def test_a_trainable_that_ignores_its_state_is_refused_at_the_line_that_should_r
     assert "load_state_dict" in finding.remedy
 
 
+def test_a_state_that_is_saved_and_ignored_is_told_at_the_line_of_the_function(tmp_path: Path) -> None:
+    """It was advised to yield save, which it does."""
+    finding = look_at("ignores_state", tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert "`state` is ignored" in finding.text
+    assert "trains again from its beginning" in finding.text
+    assert line_of(finding).startswith("def ignores_state(")
+    assert finding.remedy is not None
+    assert "if state is not None" in finding.remedy
+    assert "yield" not in finding.remedy
+
+
+def test_a_generator_that_yields_metrics_alone_is_told_that_it_repeats(tmp_path: Path) -> None:
+    finding = look_at("reports_only", tmp_path)[1]["save and load"]
+    assert finding.status is NOTE
+    assert "cannot be saved" in finding.text
+
+
 def test_what_load_forgets_is_named(tmp_path: Path) -> None:
     finding = look_at("ForgetsMomentum", tmp_path)[1]["save and load"]
     assert finding.status is WARNING

@@ -161,6 +161,15 @@ def _device(solo: SoloSeen) -> Iterator[CheckFinding]:
 
 
 def _saving(solo: SoloSeen, seen: ProbeSeen, user: object, metric: str) -> Iterator[CheckFinding]:
+    if not solo.saves and solo.offers_save and not is_declared_unsaved(user):
+        yield warning(
+            SAVING,
+            "`state` is ignored: the training gives a state to save and never reads it, so a trial that is "
+            "paused or moved trains again from its beginning",
+            find_place(user),
+            _how_to_load(user),
+        )
+        return
     if not solo.saves:
         yield note(
             SAVING,
@@ -178,6 +187,11 @@ def _saving(solo: SoloSeen, seen: ProbeSeen, user: object, metric: str) -> Itera
         yield failed(SAVING, text, place, "load(state) gets what save() returned")
         return
     yield _continued(solo, detour, user, metric)
+
+
+def is_declared_unsaved(user: object) -> bool:
+    """The user says `saves = False`."""
+    return getattr(user, "saves", True) is False
 
 
 def _continued(solo: SoloSeen, detour: DetourSeen, user: object, metric: str) -> CheckFinding:

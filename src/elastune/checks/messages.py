@@ -64,6 +64,10 @@ class SoloSeen:
     save_s: float = 0.0
     state_bytes: int = 0
     saves: bool = True
+    offers_save: bool = False
+    """It gives a state to save, also if it cannot continue from one."""
+    learns: bool = False
+    """It holds something that torch trains."""
     diverged: bool = False
     """The metric of the first iteration is not finite."""
     was_cut: bool = False
