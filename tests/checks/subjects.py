@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import elastune
+from elastune.adapters.xgboost import xgboost_trainable
 from elastune.training.worker import Worker
 
 State = Mapping[str, Any]
@@ -188,6 +189,15 @@ def unsaved_model(config: Mapping[str, Any], worker: Worker, state: State | None
     """Holds an object that cannot become bytes."""
     model = state["model"] if state else random.Random()
     yield {"accuracy": 0.5}, lambda: {"model": model}
+
+
+def _boosted(config: Mapping[str, Any]) -> Any:
+    x = np.arange(40.0).reshape(20, 2)
+    data = (x, x[:, 0] > 18)
+    return {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"]}, data, data
+
+
+BOOSTED = xgboost_trainable(_boosted, rounds=1)
 
 
 # Classes.

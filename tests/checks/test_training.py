@@ -36,6 +36,16 @@ def test_a_metric_that_is_not_reported_is_named_with_what_is(tmp_path: Path) -> 
     assert "{'acc': 0.5, 'loss': 1.0}" in finding.text
     assert "'accuracy'" in finding.text
     assert line_of(finding).startswith('yield {"acc"')
+    assert finding.remedy is not None
+    assert "write return {'accuracy': value}, or as `metric` into the job one of: acc, loss" in finding.remedy
+
+
+def test_what_an_adapter_reports_is_listed_where_the_metric_is_another(tmp_path: Path) -> None:
+    """Its user writes no `return` of metrics."""
+    finding = look_at("BOOSTED", tmp_path)[1]["metric"]
+    assert finding.status is FAILED
+    assert finding.place is None
+    assert finding.remedy == "write as `metric` into the job one of: logloss, auc"
 
 
 def test_a_metric_that_is_not_finite_fails(tmp_path: Path) -> None:

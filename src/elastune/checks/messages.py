@@ -50,6 +50,8 @@ class UserFault:
     error: str
     place: CodePlace | None
     trace: str = ""
+    reported: tuple[str, ...] | None = None
+    """The names of the numbers that it reported; None: the metric is not what is wrong."""
 
 
 @dataclass(slots=True, kw_only=True)

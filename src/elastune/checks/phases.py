@@ -28,7 +28,7 @@ from elastune.runtime.ray.slot import open_script
 from elastune.training.devices import find_device
 from elastune.training.groups import Group, Solo, open_rendezvous
 from elastune.training.recipe import Recipe
-from elastune.training.running import Row, Training, join
+from elastune.training.running import MetricMissingError, Row, Training, join
 from elastune.training.shared_data import explain_read_only, refuse_writes, shared_bytes
 from elastune.training.sharing import SNAPSHOT_AT, Tape
 from elastune.training.unsaved import is_no_model
@@ -54,7 +54,10 @@ def faults_into(seen: SoloSeen | DetourSeen | RankSeen) -> Iterator[None]:
         kind = "" if isinstance(error, ElastuneError) else f"{type(error).__name__}: "
         place = raised_at(error.__traceback__)
         trace = "".join(traceback.format_exception(error)[-12:])
-        seen.fault = UserFault(stage=seen.stage, error=kind + _text_of(error), place=place, trace=trace)
+        reported = error.reported if isinstance(error, MetricMissingError) else None
+        seen.fault = UserFault(
+            stage=seen.stage, error=kind + _text_of(error), place=place, trace=trace, reported=reported
+        )
 
 
 def _text_of(error: BaseException) -> str:
