@@ -299,3 +299,22 @@ def test_a_first_measurement_does_not_replace_a_profile_where_a_limit_has_to_be_
 
     with pytest.raises(JobError, match="measures"):
         measured(job, folder=tmp_path, first=first, consent=refuse)
+
+
+def test_a_trainable_is_checked_without_a_job_file(tmp_path: Path) -> None:
+    script = "def train(config):\n    return {'acc': config['lr'] * len(config.get('layers', [1]))}\n"
+    (tmp_path / "mine.py").write_text(script)
+    (tmp_path / "spaced.py").write_text(f"space = {{'lr': {{'float': [0.1, 1.0]}}}}\n\n\n{script}")
+    passed = command(
+        "check", "mine.py:train", "--config", "{lr: 0.5, layers: [8, 8]}", "--metric", "acc", cwd=tmp_path
+    )
+    assert passed.returncode == 0, passed.stderr
+    assert "acc is reported: 1" in passed.stdout
+    assert command("check", "spaced.py:train", "--metric", "acc", cwd=tmp_path).returncode == 0
+    for missing, text in (
+        (("--metric", "acc"), "pass one (--config '{lr: 0.1}'"),
+        (("--config", "{lr: 0.5}"), "--metric accuracy"),
+    ):
+        refused = command("check", "mine.py:train", *missing, cwd=tmp_path)
+        assert refused.returncode == JobError.exit_code
+        assert text in refused.stderr

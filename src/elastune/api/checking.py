@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,13 @@ from elastune.model.quantities import ExpectedError, positive_duration
 from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.prepared_run import narrowed, suit
 from elastune.setup.run_setup import check_continuing, with_price
+from elastune.training.recipe import load
 from elastune.training.sharing import HOW_TO_SHARE, Sharing, gang_limit
 from elastune.wording import format_duration
 
 _BEFORE_RUN = TimeLimit(120.0)
 _KEPT = ".checks"
+_NAMED = re.compile(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 
 Say = Callable[[str], None]
 
@@ -40,16 +44,41 @@ def check(
 ) -> CheckReport:
     """Try the trainable of a job on one slot of this machine: at most three iterations beside start-up.
 
-    `job` is as for `tune`. The metric is reported and finite; a new instance continues from a saved state as
-    if without a pause; the device is what the slot asks for; two workers share their work, or every trial is
-    held to one slot; large data are named. The report has a finding for each, with the line to change; if
-    some failed, `report.require_fine()` raises. The code runs in processes of its own, for `most` at most.
-    `say` is called with progress.
+    `job` is as for `tune`, or the name of a trainable, `file.py:function`, with `metric`, and with `space`
+    unless the file has a variable of that name. The metric is reported and finite; a new instance continues
+    from a saved state as if without a pause; the device is what the slot asks for; two workers share their
+    work, or every trial is held to one slot; large data are named. The report has a finding for each, with
+    the line to change; if some failed, `report.require_fine()` raises. The code runs in processes of its
+    own, for `most` at most. `say` is called with progress.
     """
-    given = _of_one_kind(as_job(whole_job(job, sections)))
+    if isinstance(job, str) and _NAMED.fullmatch(job):
+        given = _of_one_kind(_job_of(job, sections))
+    else:
+        given = _of_one_kind(as_job(whole_job(job, sections)))
     shipment = _suited(given, policy=None)
     limit = TimeLimit(_seconds(most), is_asked=True)
     return _anew(given, shipment, address=address, folder=Path(folder), limit=limit, say=say)
+
+
+def _job_of(reference: str, sections: Mapping[str, Any]) -> Job:
+    """A job for the check of a trainable alone. The search is only a frame: one trial."""
+    home, _, _ = reference.rpartition(":")
+    space = sections.get("space")
+    if space is None:
+        module = sys.modules[load(reference).__module__]
+        space = getattr(module, "space", None)
+    if space is None:
+        raise JobError(
+            f"{reference} has no job file, so its configuration is not known; pass one (--config "
+            f"'{{lr: 0.1}}', in Python space={{'lr': 0.1}}), or write a variable `space` into {home}"
+        )
+    if sections.get("metric") is None:
+        raise JobError(
+            f"{reference} has no job file, so its metric is not known; pass the name of a number that it "
+            "reports: --metric accuracy, in Python metric='accuracy'"
+        )
+    frame = {"search": {"algorithm": "random", "trials": 1}, "deadline": "1h", "mode": "max"}
+    return Job(**{**frame, **sections, "space": space, "trainable": reference})
 
 
 def checked(
