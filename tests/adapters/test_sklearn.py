@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import cluster, decomposition, linear_model, naive_bayes, neural_network
+from sklearn import cluster, decomposition, ensemble, linear_model, naive_bayes, neural_network
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits
 
@@ -128,5 +128,20 @@ def test_what_is_no_plain_data_is_told_with_the_way_out() -> None:
 
 def test_an_estimator_that_cannot_learn_in_pieces_is_refused() -> None:
     user = sklearn_trainable(lambda config: (linear_model.LogisticRegression(), TRAIN, TEST))
-    with pytest.raises(JobError, match="gave a LogisticRegression; expected estimator, train, test"):
+    with pytest.raises(JobError, match=r"gave a LogisticRegression, which has no .*\n.* = make\(config\)"):
         train(user, {}, 1, 1)
+
+
+def test_an_estimator_without_partial_fit_is_led_to_the_black_box() -> None:
+    def forest(config: Mapping[str, Any]) -> Any:
+        return ensemble.RandomForestClassifier(n_estimators=2), TRAIN, TEST
+
+    with pytest.raises(JobError) as caught:
+        train(sklearn_trainable(forest), {}, 1, 1)
+    message = str(caught.value)
+    assert "a RandomForestClassifier, which has no partial_fit" in message
+    assert "docs/how-to/black-boxes.md" in message
+    first, second = (line.strip() for line in message.splitlines()[-2:])
+    scope: dict[str, Any] = {"forest": forest}
+    exec(f"def score(config):\n  {first}\n  {second}", scope)
+    assert 0.0 < scope["score"]({}) <= 1.0

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import elastune
+from elastune.adapters.xgboost import xgboost_trainable
 from elastune.training.worker import Worker
 
 State = Mapping[str, Any]
@@ -74,6 +75,15 @@ def starts_again(config: Mapping[str, Any], worker: Worker, state: State | None)
     """Says that it continues, and does not."""
     weights = np.zeros(3)
     print("a new trial" if state is None else "a trial goes on")
+    while True:
+        worker.enter_iteration()
+        weights = weights + np.random.standard_normal(3)  # noqa: NPY002
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
+def ignores_state(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Saves, and has no line that reads `state`."""
+    weights = np.zeros(3)
     while True:
         worker.enter_iteration()
         weights = weights + np.random.standard_normal(3)  # noqa: NPY002
@@ -142,6 +152,21 @@ def raises(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yi
     raise ValueError("shapes (3,) and (4,) do not match")
 
 
+def takes_one_value(lr: Any) -> float:
+    return float(lr * 2)
+
+
+def black_box(config: Mapping[str, Any]) -> float:
+    _note_step(config)
+    return float(config["lr"])
+
+
+def reports_only(config: Mapping[str, Any]) -> Iterator[float]:
+    while True:
+        _note_step(config)
+        yield float(config["lr"])
+
+
 def hangs(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
     print("about to wait", flush=True)
     time.sleep(3600)
@@ -164,6 +189,15 @@ def unsaved_model(config: Mapping[str, Any], worker: Worker, state: State | None
     """Holds an object that cannot become bytes."""
     model = state["model"] if state else random.Random()
     yield {"accuracy": 0.5}, lambda: {"model": model}
+
+
+def _boosted(config: Mapping[str, Any]) -> Any:
+    x = np.arange(40.0).reshape(20, 2)
+    data = (x, x[:, 0] > 18)
+    return {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"]}, data, data
+
+
+BOOSTED = xgboost_trainable(_boosted, rounds=1)
 
 
 # Classes.

@@ -53,7 +53,10 @@ def test_a_check_takes_three_iterations_measures_them_and_is_not_repeated_before
     assert kept == report
     assert steps_of(tmp_path) == 3
     assert held.search.max_slots_per_trial == 1
-    assert any("share nothing" in line and "worker.wrap" in line for line in said)
+    assert not said, "it has no model that a gang could share"
+    gangs = next(each for each in report.findings if each.about == "gangs")
+    assert gangs.status is CheckStatus.NOTE
+    assert "no torch model" in gangs.text
 
     planned, first = measured(held, folder=tmp_path / "runs", first=report.measured)
     assert first is report.measured
@@ -71,6 +74,18 @@ def test_a_script_with_its_own_data_loader_gets_one_slot_from_the_command(tmp_pa
     gangs = next(each for each in report["findings"] if each["about"] == "gangs")
     assert gangs["status"] == "warning"
     assert gangs["place"]["code"] == "functional.cross_entropy(scores, labels).backward()"
+
+
+def test_a_job_that_asks_for_gangs_is_warned_if_there_is_no_model_to_share(tmp_path: Path) -> None:
+    search = {"algorithm": "random", "trials": 4, "max_iterations": 8, "max_slots_per_trial": 2}
+    said: list[str] = []
+    held, _ = checked(
+        job_of("good", search=search), wanted=True, address=None, folder=tmp_path, say=said.append
+    )
+    assert held.search.max_slots_per_trial == 1
+    assert any(
+        "warning: gangs: every trial trains on one slot" in line and "worker.sum" in line for line in said
+    )
 
 
 def test_two_workers_that_share_may_be_any_number(tmp_path: Path) -> None:
@@ -95,6 +110,38 @@ def test_a_failure_refuses_the_run_and_the_command_ends_with_code_2(tmp_path: Pa
     assert "failed the check before the run" in refused.stderr
     assert "the saved state is never read" in refused.stderr
     assert [each.name for each in (tmp_path / "elastune-runs").iterdir()] == [".checks"]
+
+
+@pytest.mark.parametrize(
+    ("name", "search", "message"),
+    [
+        (
+            "black_box",
+            {"algorithm": "random", "trials": 4, "max_iterations": 6},
+            r"search\.max_iterations is 6, but .*black_box returns its metrics, so it is called once",
+        ),
+        (
+            "reports_only",
+            {"algorithm": "pbt", "trials": 4, "max_iterations": 6},
+            r"search\.algorithm is pbt, which copies models, but the trainable cannot be saved; choose asha",
+        ),
+    ],
+)
+def test_a_search_that_does_not_suit_the_trainable_is_refused_before_anything_is_trained(
+    tmp_path: Path, name: str, search: dict[str, Any], message: str
+) -> None:
+    """Check passed it, and the run refused it after the training had been measured."""
+    space = {"lr": {"float": [0.01, 0.1]}, "steps": {"choice": [str(tmp_path / "steps")]}}
+    job, runs = job_of(name, space=space, search=search, profile=None), tmp_path / "runs"
+    for attempt in (
+        lambda: elastune.check(job, folder=runs),
+        lambda: elastune.tune(job, folder=runs, progress=False),
+        lambda: elastune.tune(job, folder=runs, progress=False, check=False),
+    ):
+        with pytest.raises(JobError, match=message):
+            attempt()
+    assert not runs.exists()
+    assert not (tmp_path / "steps").exists()
 
 
 def test_a_hang_is_cut_and_its_line_is_told(tmp_path: Path) -> None:
@@ -252,3 +299,22 @@ def test_a_first_measurement_does_not_replace_a_profile_where_a_limit_has_to_be_
 
     with pytest.raises(JobError, match="measures"):
         measured(job, folder=tmp_path, first=first, consent=refuse)
+
+
+def test_a_trainable_is_checked_without_a_job_file(tmp_path: Path) -> None:
+    script = "def train(config):\n    return {'acc': config['lr'] * len(config.get('layers', [1]))}\n"
+    (tmp_path / "mine.py").write_text(script)
+    (tmp_path / "spaced.py").write_text(f"space = {{'lr': {{'float': [0.1, 1.0]}}}}\n\n\n{script}")
+    passed = command(
+        "check", "mine.py:train", "--config", "{lr: 0.5, layers: [8, 8]}", "--metric", "acc", cwd=tmp_path
+    )
+    assert passed.returncode == 0, passed.stderr
+    assert "acc is reported: 1" in passed.stdout
+    assert command("check", "spaced.py:train", "--metric", "acc", cwd=tmp_path).returncode == 0
+    for missing, text in (
+        (("--metric", "acc"), "pass one (--config '{lr: 0.1}'"),
+        (("--config", "{lr: 0.5}"), "--metric accuracy"),
+    ):
+        refused = command("check", "mine.py:train", *missing, cwd=tmp_path)
+        assert refused.returncode == JobError.exit_code
+        assert text in refused.stderr

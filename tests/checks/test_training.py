@@ -36,6 +36,16 @@ def test_a_metric_that_is_not_reported_is_named_with_what_is(tmp_path: Path) -> 
     assert "{'acc': 0.5, 'loss': 1.0}" in finding.text
     assert "'accuracy'" in finding.text
     assert line_of(finding).startswith('yield {"acc"')
+    assert finding.remedy is not None
+    assert "write return {'accuracy': value}, or as `metric` into the job one of: acc, loss" in finding.remedy
+
+
+def test_what_an_adapter_reports_is_listed_where_the_metric_is_another(tmp_path: Path) -> None:
+    """Its user writes no `return` of metrics."""
+    finding = look_at("BOOSTED", tmp_path)[1]["metric"]
+    assert finding.status is FAILED
+    assert finding.place is None
+    assert finding.remedy == "write as `metric` into the job one of: logloss, auc"
 
 
 def test_a_metric_that_is_not_finite_fails(tmp_path: Path) -> None:
@@ -64,6 +74,24 @@ def test_a_trainable_that_ignores_its_state_is_refused_at_the_line_that_should_r
     assert line_of(finding).startswith(line)
     assert finding.remedy is not None
     assert "load_state_dict" in finding.remedy
+
+
+def test_a_state_that_is_saved_and_ignored_is_told_at_the_line_of_the_function(tmp_path: Path) -> None:
+    """It was advised to yield save, which it does."""
+    finding = look_at("ignores_state", tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert "`state` is ignored" in finding.text
+    assert "trains again from its beginning" in finding.text
+    assert line_of(finding).startswith("def ignores_state(")
+    assert finding.remedy is not None
+    assert "if state is not None" in finding.remedy
+    assert "yield" not in finding.remedy
+
+
+def test_a_generator_that_yields_metrics_alone_is_told_that_it_repeats(tmp_path: Path) -> None:
+    finding = look_at("reports_only", tmp_path)[1]["save and load"]
+    assert finding.status is NOTE
+    assert "cannot be saved" in finding.text
 
 
 def test_what_load_forgets_is_named(tmp_path: Path) -> None:
@@ -108,6 +136,14 @@ def test_an_error_is_told_with_its_line(tmp_path: Path) -> None:
     assert finding.status is FAILED
     assert "iteration 2 raised ValueError: shapes (3,) and (4,) do not match" in finding.text
     assert line_of(finding).startswith("raise ValueError")
+
+
+def test_a_function_of_one_hyperparameter_is_shown_how_to_take_the_configuration(tmp_path: Path) -> None:
+    finding = look_at("takes_one_value", tmp_path)[1]["training"]
+    assert "TypeError" in finding.text
+    assert line_of(finding) == "return float(lr * 2)"
+    assert finding.remedy is not None
+    assert "the first argument is the configuration: def takes_one_value(config)" in finding.remedy
 
 
 def test_a_state_that_cannot_become_bytes_is_told(tmp_path: Path) -> None:

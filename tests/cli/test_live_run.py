@@ -154,3 +154,28 @@ def test_in_python_lines_come_unless_the_caller_looks_or_wants_none(
     told = capsys.readouterr().err
     assert "stage 1 begins: 16 trials for 1 iteration" in told
     assert told.endswith("starting Ray\n")
+
+
+def test_lines_are_in_the_order_of_time(tmp_path: Path) -> None:
+    """A stage has a time of its own, and events reach the view some tenths of a second after their time."""
+    lines: list[str] = []
+    stage = Stage(tmp_path, SHA, faults="mild")
+    log = LineLog(lines.append, stage.clock)
+    log.begin(stage.opening)
+    while stage.state.ended is None:
+        log(stage.state)
+        at_s = stage.now_s + 0.7
+        stage.until(at_s - 0.4)
+        stage.now_s = at_s
+    log(stage.state)
+    assert any("stage 2 begins" in line for line in lines)
+    assert sum("best " in line for line in lines) > 2
+    texts = [line.split("  ", 2) for line in (each.strip() for each in lines)]
+    times = [seconds(text[0]) for text in texts]
+    assert times == sorted(times), lines
+
+
+def seconds(clock: str) -> float:
+    """`12.0 s` or `1m05s`."""
+    minutes, _, rest = clock.rpartition("m")
+    return 60 * float(minutes or 0) + float(rest.rstrip("s "))

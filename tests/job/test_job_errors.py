@@ -324,3 +324,21 @@ def test_any_bytes_as_a_file_are_a_job_or_a_job_error(
     path = tmp_path_factory.mktemp("garbage") / "job.yaml"
     path.write_bytes(content)
     assert isinstance(job_or_error(load_job, path), Job | JobError)
+
+
+def test_a_wrong_algorithm_hides_no_other_mistake_of_the_search() -> None:
+    wrong = {"trails": 4, "max_iterations": -6, "sampler": "tpee", "reduction": 3, "eta": 3}
+    for search, about in (
+        ({"algorithm": "ashaa", **wrong}, "search.algorithm is 'ashaa'"),
+        (wrong, "search.algorithm is missing"),
+    ):
+        message = complaint({**job_data(), "search": search})
+        assert "5 problems" in message, message
+        for text in (
+            about,
+            "search.max_iterations is -6; expected a whole number",
+            "search.sampler.kind is 'tpee'",
+            "search.trails is not a key of search; did you mean 'trials'?",
+            "search.reduction is not a key of search",
+        ):
+            assert text in message

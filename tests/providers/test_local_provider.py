@@ -469,6 +469,24 @@ class TestFleetsOfTheirOwn:
         )  # fmt: skip
         assert printed.strip() == "ended"
 
+    def test_the_log_of_a_node_that_died_while_it_booted_outlives_the_cluster(self) -> None:
+        printed = drive(
+            """
+            from elastune.providers.local.processes import NODE, kill, tagged
+            while not provider.survey().machines: time.sleep(0.01)
+            (node,) = (machine.node for machine in provider.survey().machines if machine.ready_s is None)
+            log = provider._folder.ray_logs / f"raylet-{node}.err"
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text("out of file descriptors")
+            for pid in tagged(NODE, node): kill(pid)
+            while provider.survey().machines: time.sleep(0.01)
+            provider.close()
+            print(provider.boot_logs()[node].splitlines()[-1])
+            """,
+            nodes=1, ready=0, environment={HANGING_BOOTS: "1"},
+        )  # fmt: skip
+        assert printed.strip() == "out of file descriptors"
+
     @SLOW
     def test_a_node_ends_with_its_time_to_live(self) -> None:
         printed = drive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from typing import Any
@@ -344,6 +345,26 @@ def simulated(config: Config, iteration: int) -> float:
     return 1.0
 
 
+def with_defaults(lr: float = 0.1, width: int = 8) -> float:
+    return lr * width
+
+
+def stepwise(lr: float = 0.1, epochs: int = 3) -> Iterator[float]:
+    yield lr * epochs
+
+
+def by_name(*, lr: float) -> float:
+    return lr
+
+
+def beside(config: Config, lr: float = 0.1) -> float:
+    return lr
+
+
+def with_a_default(config: Config | None = None, verbose: bool = False) -> float:
+    return 1.0
+
+
 def demanding(config: Config, worker: Worker, state: Any, data: Any) -> Iterator[float]:
     yield 1.0
 
@@ -379,6 +400,36 @@ def test_what_cannot_be_trained_is_told_before_it_is_tried(user: object, message
     with pytest.raises(JobError) as caught:
         open_recipe(user, name="x")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "takes", "write"),
+    [
+        (with_defaults, "takes lr, width as arguments (", "def with_defaults(config) with config['lr']"),
+        (with_defaults, "takes lr", "def tuned(config): return with_defaults(**config)"),
+        (stepwise, "takes lr as an argument (", "def stepwise(config, worker, state) with config['lr']"),
+        (stepwise, "takes lr", "def tuned(config): yield from stepwise(**config)"),
+        (by_name, "takes lr as an argument (", "def by_name(config) with config['lr']"),
+        (beside, "takes lr as an argument (", "def beside(config) with config['lr']"),
+        (lambda lr, width: lr * width, "takes lr, width as arguments (", "config['lr']"),
+    ],
+)
+def test_hyperparameters_as_arguments_are_refused_at_the_line_of_the_function(
+    user: Callable[..., object], takes: str, write: str
+) -> None:
+    """They failed with a TypeError, or never got the value that was drawn."""
+    with pytest.raises(JobError) as caught:
+        open_recipe(user, name="x", hyperparameters=("lr", "width"))
+    message = str(caught.value)
+    assert takes in message
+    assert write in message
+    assert "the first argument is the configuration" in message
+    assert f"({__file__}:{user.__code__.co_firstlineno})" in message
+
+
+def test_a_configuration_with_a_default_and_bound_values_are_fine() -> None:
+    open_recipe(with_a_default, name="x", hyperparameters=("lr",))
+    open_recipe(functools.partial(beside, lr=0.2), name="x", hyperparameters=("lr",))
 
 
 def test_a_fidelity_is_refused_for_what_trains_step_by_step() -> None:

@@ -123,6 +123,18 @@ def sklearn_trainable(
     return adapt(PartialFit, make, batch=checked_count(batch, "batch"), score=score, pickled=pickled)
 
 
+def _refuse_whole_fits(estimator: Any, name: str) -> None:
+    """Of an estimator such as a random forest, which is trained in one call."""
+    if hasattr(estimator, "fit") and not hasattr(estimator, "partial_fit"):
+        raise JobError(
+            f"make(config) gave a {type(estimator).__name__}, which has no partial_fit and so no iterations; "
+            "tune it as a black box (docs/how-to/black-boxes.md), with max_iterations: 1 and a function "
+            "`def score(config):` of these two lines instead of sklearn_trainable:\n"
+            f"    estimator, train, test = {name if name.isidentifier() else 'make'}(config)\n"
+            "    return estimator.fit(*train).score(*test)"
+        )
+
+
 class PartialFit(Adapter):
     """One estimator with `partial_fit`."""
 
@@ -131,6 +143,7 @@ class PartialFit(Adapter):
 
         self.worker = worker
         self.estimator, train, self.test = pieces(self.make(config), least=3, most=3, expected=_EXPECTED)
+        _refuse_whole_fits(self.estimator, getattr(self.make, "__name__", ""))
         piece(self.estimator, hasattr(self.estimator, "partial_fit"), expected=_EXPECTED)
         self.train = train if isinstance(train, tuple) else (train,)
         piece(train, len(self.train) in (1, 2), expected=_EXPECTED)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,15 @@ from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.model.quantities import ExpectedError, positive_duration
 from elastune.runs.code_bundle import CodeShipment, ship
-from elastune.runs.prepared_run import narrowed
-from elastune.setup.run_setup import with_price
+from elastune.runs.prepared_run import narrowed, suit
+from elastune.setup.run_setup import check_continuing, with_price
+from elastune.training.recipe import load
 from elastune.training.sharing import HOW_TO_SHARE, Sharing, gang_limit
 from elastune.wording import format_duration
 
 _BEFORE_RUN = TimeLimit(120.0)
 _KEPT = ".checks"
+_NAMED = re.compile(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 
 Say = Callable[[str], None]
 
@@ -40,26 +44,52 @@ def check(
 ) -> CheckReport:
     """Try the trainable of a job on one slot of this machine: at most three iterations beside start-up.
 
-    `job` is as for `tune`. The metric is reported and finite; a new instance continues from a saved state as
-    if without a pause; the device is what the slot asks for; two workers share their work, or every trial is
-    held to one slot; large data are named. The report has a finding for each, with the line to change; if
-    some failed, `report.require_fine()` raises. The code runs in processes of its own, for `most` at most.
-    `say` is called with progress.
+    `job` is as for `tune`, or the name of a trainable, `file.py:function`, with `metric`, and with `space`
+    unless the file has a variable of that name. The metric is reported and finite; a new instance continues
+    from a saved state as if without a pause; the device is what the slot asks for; two workers share their
+    work, or every trial is held to one slot; large data are named. The report has a finding for each, with
+    the line to change; if some failed, `report.require_fine()` raises. The code runs in processes of its
+    own, for `most` at most. `say` is called with progress.
     """
-    given = _of_one_kind(as_job(whole_job(job, sections)))
-    shipment = _shipment(given)
+    if isinstance(job, str) and _NAMED.fullmatch(job):
+        given = _of_one_kind(_job_of(job, sections))
+    else:
+        given = _of_one_kind(as_job(whole_job(job, sections)))
+    shipment = _suited(given, policy=None)
     limit = TimeLimit(_seconds(most), is_asked=True)
     return _anew(given, shipment, address=address, folder=Path(folder), limit=limit, say=say)
 
 
+def _job_of(reference: str, sections: Mapping[str, Any]) -> Job:
+    """A job for the check of a trainable alone. The search is only a frame: one trial."""
+    home, _, _ = reference.rpartition(":")
+    space = sections.get("space")
+    if space is None:
+        module = sys.modules[load(reference).__module__]
+        space = getattr(module, "space", None)
+    if space is None:
+        raise JobError(
+            f"{reference} has no job file, so its configuration is not known; pass one (--config "
+            f"'{{lr: 0.1}}', in Python space={{'lr': 0.1}}), or write a variable `space` into {home}"
+        )
+    if sections.get("metric") is None:
+        raise JobError(
+            f"{reference} has no job file, so its metric is not known; pass the name of a number that it "
+            "reports: --metric accuracy, in Python metric='accuracy'"
+        )
+    frame = {"search": {"algorithm": "random", "trials": 1}, "deadline": "1h", "mode": "max"}
+    return Job(**{**frame, **sections, "space": space, "trainable": reference})
+
+
 def checked(
-    job: Job, *, wanted: bool, address: str | None, folder: str | Path, say: Say
+    job: Job, *, wanted: bool, address: str | None, folder: str | Path, say: Say, policy: str | None = None
 ) -> tuple[Job, CheckReport | None]:
     """The job as it may run: refused if a check fails, held to one slot per trial if nothing shows that gangs
-    share their work. What was checked before is not checked again; None: no check was `wanted`."""
+    share their work. What was checked before is not checked again; None: no check was `wanted`. `policy`: the
+    one that runs, if it is not the job's."""
     job = with_price(job)  # wrong options of a provider are refused before the user's code runs
     given = _of_one_kind(job)
-    shipment = _shipment(given)
+    shipment = _suited(given, policy)
     if not wanted:
         limit = gang_limit(shipment.most_slots, Sharing.UNCHECKED)
         if limit == 1 and may_form_gangs(given, shipment.most_slots):
@@ -103,8 +133,13 @@ def _of_one_kind(job: Job) -> Job:
     return job.of_kind(job.cluster.kinds[0]) if job.cluster.kinds else job
 
 
-def _shipment(job: Job) -> CodeShipment:
-    return ship(job, job.unopened_tuning().metric)
+def _suited(job: Job, policy: str | None) -> CodeShipment:
+    """The trainable. One that contradicts the job is refused here, before anything is trained or paid."""
+    shipment = ship(job, job.unopened_tuning().metric)
+    suited = suit(job, shipment)
+    if policy is None:
+        check_continuing(suited, suited.search)
+    return shipment
 
 
 def _seconds(most: float | str) -> float:

@@ -25,6 +25,7 @@ from elastune.model.profile import Profile, Speedup, fit_latency
 from elastune.runs.code_bundle import ship
 from elastune.runs.profiling import Effort, Profiled, as_drawn, keep, key_of, prepare_profiling
 from elastune.runs.real import Nudge, Watch
+from elastune.runs.run_files import read_boot_logs
 from elastune.wording import format_duration
 
 # Share of the limits for measuring; more of a deadline where that is less than a boot takes.
@@ -68,6 +69,7 @@ def profile(
         raise ExecutionError(
             f"nothing could be measured: no node was up after {waited} (run {finished.result.run}); give the "
             "job a later deadline, or measure with `elastune profile`, which may take longer"
+            + "".join(f"\n{each}" for each in read_boot_logs(finished.folder))
         )
     path = finished.folder.profile
     fitted = keep(measurements, path, key)

@@ -24,7 +24,7 @@ from elastune.journal.run_index import add_to_index
 from elastune.journal.store import Journal
 from elastune.model.quantities import ExpectedError, positive_duration, positive_money
 from elastune.providers.protocol import ProviderSetting
-from elastune.providers.ray_cluster import RayProvider, is_for_ray
+from elastune.providers.ray_cluster import RayProvider, RayProviderBase, is_for_ray
 from elastune.providers.registry import load_provider
 from elastune.runs.callbacks import open_callbacks
 from elastune.runs.control.channel import ControlFolder
@@ -33,6 +33,7 @@ from elastune.runs.real import FinishedRun, NodeLease, Nudge, RealRun, RunResour
 from elastune.runs.resuming import Continuation
 from elastune.runs.run_files import (
     read_final_check,
+    write_boot_log,
     write_final_check,
     write_prepared,
     write_real_result,
@@ -71,7 +72,7 @@ def carry_out_run(
         stack.callback(_remove_if_unused, kept)
         provider = open_provider(prepared, record, clock, lease)
         with waiting(announcer_of(watch), _opening(prepared), first_s=0.0):
-            _open(stack, provider, kept)
+            _open(stack, provider, kept, announcer_of(watch))
         clock.restart()
         # A deadline that the plan has given up is not set again.
         keeps_deadline = setup.terms.limits.deadline_s is not None
@@ -152,7 +153,7 @@ def run_on(
         provider = open_provider(prepared, found.record, clock, lease, down_s=continuation.down_s)
         write_final_check(found.folder, None)
         with waiting(announcer_of(watch), _opening(prepared), first_s=0.0):
-            _open(stack, provider, found.folder)
+            _open(stack, provider, found.folder, announcer_of(watch))
         clock.restart(core.state.now_s)
         resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
         real = RealRun(
@@ -182,7 +183,8 @@ def _opening(prepared: PreparedRun) -> str:
     return "starting Ray" if is_ours else "connecting to the Ray cluster"
 
 
-def _open(stack: ExitStack, provider: RayProvider, folder: RunFolder) -> None:
+def _open(stack: ExitStack, provider: RayProvider, folder: RunFolder, say: Callable[[str], object]) -> None:
+    stack.callback(_keep_boot_logs, folder, provider, say)
     stack.callback(_check_nodes, folder, provider)
     stack.callback(provider.close)
     provider.open()
@@ -223,6 +225,15 @@ def _check_nodes(folder: RunFolder, provider: RayProvider) -> None:
     """The final check, however the run ended: are any of its nodes left?"""
     if folder.journal.exists():
         write_final_check(folder, provider.final_check())
+
+
+def _keep_boot_logs(folder: RunFolder, provider: RayProvider, say: Callable[[str], object]) -> None:
+    """Of nodes that never came up; what they wrote would go with the provider."""
+    logs = provider.boot_logs() if isinstance(provider, RayProviderBase) else {}
+    if not folder.journal.exists():
+        return
+    for node, text in logs.items():
+        say(f"warning: {write_boot_log(folder, node, text)}")
 
 
 def _remove_if_unused(folder: RunFolder) -> None:

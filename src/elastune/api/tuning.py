@@ -60,7 +60,7 @@ def tune(  # noqa: PLR0913  all by name
     given = with_old_trials(given, Path(folder))
     watch = watching(watch, progress)
     say = said(watch)
-    given, report = checked(given, wanted=check, address=address, folder=folder, say=say)
+    given, report = checked(given, wanted=check, address=address, folder=folder, say=say, policy=policy)
     with Interrupts(say) as interrupts:
         if not given.is_measured:
             say("the job has no profile: looking for one, or measuring the training first")

@@ -96,7 +96,8 @@ def carry_out_check(
             dataset=_open_dataset(job, shipment, Path(folder)),
         )
         seen = probe(order, output, say)
-    sharing, gangs = judge_gang(seen, recipe.user, 1 if not order.gang else recipe.most_slots)
+    asked = (job.search.max_slots_per_trial or 1) > 1
+    sharing, gangs = judge_gang(seen, recipe.user, 1 if not order.gang else recipe.most_slots, asked=asked)
     findings = [
         *judge_training(seen, recipe.user, metric, limit),
         *(gangs if order.gang or recipe.most_slots == 1 else ()),

@@ -15,10 +15,18 @@ GANGS = "gangs"
 # Of the largest weight or gradient: more than rounding, less than another learning rate.
 _ALIKE = 1e-3
 _HELD = "every trial is held to one slot"
+_NO_MODEL = "every trial trains on one slot: it has no torch model that several workers could train together"
+_HOW_TO_SUM = (
+    "to share other work, split it by worker.rank and worker.size, or by worker.batches, and add the results "
+    "with worker.sum"
+)
 
 
-def judge_gang(seen: ProbeSeen, user: object, declared: int | None) -> tuple[Sharing, list[CheckFinding]]:
-    """`declared` is the trainable's `most_slots`; 1: it wants no gangs."""
+def judge_gang(
+    seen: ProbeSeen, user: object, declared: int | None, *, asked: bool = False
+) -> tuple[Sharing, list[CheckFinding]]:
+    """`declared` is the trainable's `most_slots`; 1: it wants no gangs. `asked`: the job asks for several
+    slots per trial."""
     solo = seen.solo
     if declared == 1:
         return Sharing.UNCHECKED, [fine(GANGS, "most_slots is 1: every trial trains on one slot")]
@@ -27,7 +35,7 @@ def judge_gang(seen: ProbeSeen, user: object, declared: int | None) -> tuple[Sha
     if solo is None or solo.fault is not None or not solo.rows or solo.diverged:
         return Sharing.UNCHECKED, []
     if seen.gang is None:
-        return Sharing.NOT_SHOWN, [_not_shared(_why_not_tried(solo), user)]
+        return Sharing.NOT_SHOWN, [_not_tried(solo, user, is_wanted=asked or declared is not None)]
     reason = _why_not_shared(seen.gang)
     if reason is not None:
         return Sharing.NOT_SHOWN, [_not_shared(reason, user)]
@@ -35,10 +43,18 @@ def judge_gang(seen: ProbeSeen, user: object, declared: int | None) -> tuple[Sha
     return Sharing.SHOWN, [shown, *_learns_otherwise(seen.gang, solo)]
 
 
-def _why_not_tried(solo: SoloSeen) -> str:
-    if not solo.calls & {"wrap", "sum"}:
-        return "the workers of a gang would share nothing: each would train a model of its own"
-    return "the training loops over its own data, which a gang would not split: the batch would grow with it"
+def _not_tried(solo: SoloSeen, user: object, *, is_wanted: bool) -> CheckFinding:
+    """`is_wanted`: several slots per trial were asked for; otherwise nothing is lost without a model."""
+    if solo.calls & {"wrap", "sum"}:
+        own = (
+            "the training loops over its own data, which a gang would not split: the batch would grow with it"
+        )
+        return _not_shared(own, user)
+    if solo.learns:
+        return _not_shared(
+            "the workers of a gang would share nothing: each would train a model of its own", user
+        )
+    return (warning if is_wanted else note)(GANGS, _NO_MODEL, find_place(user), _HOW_TO_SUM)
 
 
 def _why_not_shared(gang: GangSeen) -> str | None:

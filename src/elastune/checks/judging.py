@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from elastune.checks.messages import DetourSeen, ProbeSeen, SoloSeen, UserFault
 from elastune.checks.report import CheckFinding, CheckStatus, CodePlace
 from elastune.checks.source import defines, find_place, plain_code, results_of_step
-from elastune.wording import format_duration, several
+from elastune.training.signatures import first_argument, how_to_configure
+from elastune.wording import did_you_mean, format_duration, several
 
 METRIC, SAVING, DEVICE, TRAINING = "metric", "save and load", "device", "training"
 _ROUNDING = 1e-5
@@ -74,13 +75,32 @@ def _cut(seen: ProbeSeen, limit: TimeLimit) -> CheckFinding:
 def _fault(fault: UserFault, user: object, metric: str) -> CheckFinding:
     if fault.stage == "device":
         return failed(DEVICE, fault.error)
-    if "expected a number, or a mapping with the number" in fault.error:
-        remedy = f"write return {{{metric!r}: value}}, or change `metric` in the job"
-        return failed(METRIC, fault.error, results_of_step(user), remedy)
+    if fault.reported is not None:
+        place = results_of_step(user)
+        return failed(METRIC, fault.error, place, _how_to_report(metric, fault.reported, place))
     if fault.stage.startswith("save"):
         place = fault.place or _saving_place(user)
         return failed(SAVING, f"{fault.stage} raised {fault.error}", place, _HOW_TO_SAVE)
-    return failed(TRAINING, f"{fault.stage} raised {fault.error}", fault.place)
+    return failed(
+        TRAINING, f"{fault.stage} raised {fault.error}", fault.place, _how_to_take_config(fault, user)
+    )
+
+
+def _how_to_report(metric: str, reported: Sequence[str], place: CodePlace | None) -> str:
+    """`place` None: the code that reports is not the user's, such as that of an adapter."""
+    if not reported:
+        return f"write return {{{metric!r}: value}}"
+    names = f"as `metric` into the job one of: {several(reported)}{did_you_mean(metric, reported)}"
+    return f"write {names}" if place is None else f"write return {{{metric!r}: value}}, or {names}"
+
+
+def _how_to_take_config(fault: UserFault, user: object) -> str | None:
+    """Of a function that computes with its configuration as if it were one hyperparameter."""
+    code = plain_code(user)
+    if isinstance(code, type) or "TypeError" not in fault.error or "dict" not in fault.error:
+        return None
+    first = first_argument(code)
+    return None if first in (None, "config") else how_to_configure(code, first)
 
 
 _HOW_TO_SAVE = (
@@ -149,6 +169,15 @@ def _device(solo: SoloSeen) -> Iterator[CheckFinding]:
 
 
 def _saving(solo: SoloSeen, seen: ProbeSeen, user: object, metric: str) -> Iterator[CheckFinding]:
+    if not solo.saves and solo.offers_save and not is_declared_unsaved(user):
+        yield warning(
+            SAVING,
+            "`state` is ignored: the training gives a state to save and never reads it, so a trial that is "
+            "paused or moved trains again from its beginning",
+            find_place(user),
+            _how_to_load(user),
+        )
+        return
     if not solo.saves:
         yield note(
             SAVING,
@@ -166,6 +195,11 @@ def _saving(solo: SoloSeen, seen: ProbeSeen, user: object, metric: str) -> Itera
         yield failed(SAVING, text, place, "load(state) gets what save() returned")
         return
     yield _continued(solo, detour, user, metric)
+
+
+def is_declared_unsaved(user: object) -> bool:
+    """The user says `saves = False`."""
+    return getattr(user, "saves", True) is False
 
 
 def _continued(solo: SoloSeen, detour: DetourSeen, user: object, metric: str) -> CheckFinding:

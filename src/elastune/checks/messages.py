@@ -50,6 +50,8 @@ class UserFault:
     error: str
     place: CodePlace | None
     trace: str = ""
+    reported: tuple[str, ...] | None = None
+    """The names of the numbers that it reported; None: the metric is not what is wrong."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +66,10 @@ class SoloSeen:
     save_s: float = 0.0
     state_bytes: int = 0
     saves: bool = True
+    offers_save: bool = False
+    """It gives a state to save, also if it cannot continue from one."""
+    learns: bool = False
+    """It holds something that torch trains."""
     diverged: bool = False
     """The metric of the first iteration is not finite."""
     was_cut: bool = False

@@ -7,6 +7,7 @@ first are cut short, and the first one after some seconds.
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import resource
 import sys
@@ -27,9 +28,10 @@ from elastune.runtime.ray.slot import open_script
 from elastune.training.devices import find_device
 from elastune.training.groups import Group, Solo, open_rendezvous
 from elastune.training.recipe import Recipe
-from elastune.training.running import Row, Training, join
+from elastune.training.running import MetricMissingError, Row, Training, join
 from elastune.training.shared_data import explain_read_only, refuse_writes, shared_bytes
 from elastune.training.sharing import SNAPSHOT_AT, Tape
+from elastune.training.unsaved import is_no_model
 from elastune.training.worker import Worker, make_worker
 
 # The first iteration is measured if it is shorter than this.
@@ -52,7 +54,10 @@ def faults_into(seen: SoloSeen | DetourSeen | RankSeen) -> Iterator[None]:
         kind = "" if isinstance(error, ElastuneError) else f"{type(error).__name__}: "
         place = raised_at(error.__traceback__)
         trace = "".join(traceback.format_exception(error)[-12:])
-        seen.fault = UserFault(stage=seen.stage, error=kind + _text_of(error), place=place, trace=trace)
+        reported = error.reported if isinstance(error, MetricMissingError) else None
+        seen.fault = UserFault(
+            stage=seen.stage, error=kind + _text_of(error), place=place, trace=trace, reported=reported
+        )
 
 
 def _text_of(error: BaseException) -> str:
@@ -130,7 +135,7 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
             seen.seconds.append(None if tape.was_cut else time.monotonic() - began)
             if number == 1:
                 refuse_writes()
-                seen.held = _held_by(training, worker)
+                seen.held, seen.learns = _held_by(training, worker), _holds_parameters()
                 seen.diverged = not math.isfinite(row.get(order.script.metric, 0.0))
             seen.stage = f"save after iteration {number}"
             seen.saves = not seen.diverged and _save(order, recipe, training, number, seen)
@@ -148,6 +153,7 @@ def _save(order: ProbeOrder, recipe: Recipe, training: Training, number: int, se
     """Whether there was a model to save."""
     began = time.monotonic()
     state = training.save()
+    seen.offers_save = not is_no_model(state)
     if not is_model(recipe, state):
         return False
     data = encode(state, pickles=order.pickles)
@@ -264,6 +270,17 @@ def _held_by(training: Any, worker: Worker) -> tuple[HeldValue, ...]:
     # What is learned has to be there: models and optimizers.
     data = {name: value for name, value in _named_by(training).items() if not has(value, "state_dict")}
     return tuple(large_values({name: value for name, value in data.items() if value is not worker}))
+
+
+def _holds_parameters() -> bool:
+    """Whether torch trains anything in this process, wherever it is held."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    gc.collect()  # leave out what is not used any more
+    # Not isinstance: it would ask the object for its class, and some objects answer with an error.
+    tensors = (each for each in gc.get_objects() if issubclass(type(each), torch.Tensor))
+    return any(each.is_leaf and each.requires_grad for each in tensors)
 
 
 def _unsaved_optimizers(training: Any, state: Any) -> list[str]:

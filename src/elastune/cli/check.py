@@ -12,16 +12,33 @@ from elastune.cli.terminal import (
     DEFAULT_FOLDER,
     Address,
     AsJson,
-    JobFile,
     RunsFolder,
     json_output,
     present,
+    read_config,
 )  # fmt: skip
 from elastune.errors import JobError
 
 
 def check_command(
-    job: JobFile,
+    job: Annotated[
+        str,
+        typer.Argument(
+            help="The job file (YAML), or a trainable without one: file.py:function.", show_default=False
+        ),
+    ],
+    config: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a trainable without a job file: its configuration as JSON or YAML, such as '{lr: 0.1}'. "
+            "Otherwise the variable `space` of its file.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Of a trainable without a job file: what it reports.", show_default=False),
+    ] = None,
     most: Annotated[str, typer.Option(help="Time limit.")] = "5m",
     address: Address = None,
     runs_folder: RunsFolder = DEFAULT_FOLDER,
@@ -38,7 +55,10 @@ def check_command(
         # What a trainable prints when it is imported must not get into our output.
         with contextlib.redirect_stdout(sys.stderr):
             say = lambda line: typer.echo(line, err=True)  # noqa: E731
-            report = check(job, address=address, folder=runs_folder, most=most, say=say)
+            space = config and {name: {"choice": [value]} for name, value in read_config(config).items()}
+            given = {"space": space, "metric": metric}
+            sections = {name: value for name, value in given.items() if value is not None}
+            report = check(job, address=address, folder=runs_folder, most=most, say=say, **sections)
         from elastune.views.terminal.check import render_check  # noqa: PLC0415
 
         present(report, render_check, as_json=as_json)

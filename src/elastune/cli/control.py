@@ -22,8 +22,8 @@ from elastune.cli.terminal import (
     Yes,
     json_output,
     print_json,
+    read_config,
 )
-from elastune.errors import JobError
 
 if TYPE_CHECKING:
     from elastune.api.controlling import PreparedExtension
@@ -74,22 +74,12 @@ def add_command(
     with json_output(as_json):
         from elastune.api.controlling import add  # noqa: PLC0415
 
-        given = _read(config)
+        given = read_config(config)
         changed = add(run, given, folder=runs_folder)
     if as_json:
         print_json({"run": changed, "config": given})
     else:
         typer.echo(f"the next new trial of run {changed} has this configuration")
-
-
-def _read(config: str) -> dict[str, object]:
-    import yaml  # noqa: PLC0415
-
-    with contextlib.suppress(yaml.YAMLError):
-        given = yaml.safe_load(config)
-        if isinstance(given, dict) and given:
-            return {str(name): value for name, value in given.items()}
-    raise JobError(f"--config is {config!r}; expected values by name, such as '{{lr: 0.1, momentum: 0.9}}'")
 
 
 def _limit(what: str, example: str) -> object:

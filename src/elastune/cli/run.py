@@ -103,7 +103,9 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         with contextlib.redirect_stdout(sys.stderr):
             given = planned_by(_given(job, log, fail_fast=fail_fast), planner, [policy])
             given = with_old_trials(given, runs_folder)
-            given, report = checked(given, wanted=check, address=address, folder=runs_folder, say=say)
+            given, report = checked(
+                given, wanted=check, address=address, folder=runs_folder, say=say, policy=policy
+            )
             planned = _measured(
                 start_up.left_of(given),
                 start_up=start_up,

@@ -270,3 +270,13 @@ def _remedy_data(remedy: Remedy) -> dict[str, object]:
         "max_nodes": remedy.max_nodes,
     }
     return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def read_config(config: str) -> dict[str, object]:
+    import yaml  # noqa: PLC0415
+
+    with contextlib.suppress(yaml.YAMLError):
+        given = yaml.safe_load(config)
+        if isinstance(given, dict) and given:
+            return {str(name): value for name, value in given.items()}
+    raise JobError(f"--config is {config!r}; expected values by name, such as '{{lr: 0.1, momentum: 0.9}}'")

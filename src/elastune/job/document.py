@@ -8,7 +8,7 @@ sentences that name the key, what was seen and what is expected; none of pydanti
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import yaml
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from elastune.errors import JobError
-from elastune.job.search import known_algorithms
+from elastune.job.search import known_algorithms, mistakes_of_any
 from elastune.job.section import RENAMED, MisfitError, Section, SeveralMisfitsError, expected_in
 from elastune.model.quantities import ExpectedError
 from elastune.wording import did_you_mean, either, nearest, seen
@@ -185,6 +185,7 @@ def describe(error: ValidationError, sections: Mapping[Path, type[Section]]) -> 
             found += [Complaint(path=above + each.path, text=str(each)) for each in cause.found]
         else:
             found.append(_describe_mistake(details, sections))
+            found += _other_mistakes(details, sections)
     meant = {(*complaint.path[:-1], complaint.instead) for complaint in found if complaint.instead}
     return tuple(item for item in found if not (item.is_missing and item.path in meant))
 
@@ -214,6 +215,19 @@ def _describe_mistake(details: ErrorDetails, sections: Mapping[Path, type[Sectio
             mapping = f"a mapping with keys of: {', '.join(inner.model_fields)}"
             expected = "a list of durations" if kind == "tuple_type" else mapping
     return Complaint(path=path, text=f"is {seen(value)}; expected {expected}")
+
+
+def _other_mistakes(details: ErrorDetails, sections: Mapping[Path, type[Section]]) -> Iterator[Complaint]:
+    """Of a search that names no known algorithm, so that its class is not known."""
+    search = details["input"]
+    if not details["type"].startswith("union_tag") or not isinstance(search, Mapping):
+        return
+    reported = _unknown_algorithm(("search",), search, sections).path[-1]
+    for key, (section, mistakes) in mistakes_of_any(search).items():
+        chosen = {**sections, ("search",): section}
+        for each in mistakes if key != reported else ():
+            inside: ErrorDetails = {**each, "loc": ("search", "", *each["loc"])}
+            yield _describe_mistake(inside, chosen)
 
 
 def _renamed_key(path: Path, value: object) -> Complaint | None:

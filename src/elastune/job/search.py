@@ -32,7 +32,7 @@ from elastune.job.search_options import (
 )
 from elastune.job.section import MisfitError, expected_in
 from elastune.model.continuing import Continuing
-from elastune.wording import either, seen
+from elastune.wording import either, nearest, seen
 
 PLUGINS = "elastune.policies"
 
@@ -163,6 +163,30 @@ def search_class(search: object) -> type[SearchSection] | None:
     if not isinstance(algorithm, str):
         return None
     return SEARCHES.get(algorithm) or (PluginSearch if algorithm in known_algorithms() else None)
+
+
+def mistakes_of_any(
+    search: Mapping[str, object],
+) -> dict[str, tuple[type[SearchSection], list[ErrorDetails]]]:
+    """For a search that names no known algorithm: by key, what is wrong whichever algorithm is meant, with
+    the class that says so."""
+    options = {key: value for key, value in search.items() if key != "algorithm"}
+    meant = nearest(search.get("algorithm"), SEARCHES)
+    wrong: dict[str, tuple[type[SearchSection], list[ErrorDetails]]] = {}
+    right: set[str] = set()
+    for name in sorted(SEARCHES, key=lambda name: name != meant):
+        section, found = SEARCHES[name], dict[str, list[ErrorDetails]]()
+        try:
+            section.model_validate(options)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                if details["loc"] and details["type"] != "missing":
+                    found.setdefault(str(details["loc"][0]), []).append(details)
+        right |= options.keys() - found.keys()
+        for key, mistakes in found.items():
+            if key not in wrong or (key in section.model_fields and key not in wrong[key][0].model_fields):
+                wrong[key] = section, mistakes
+    return {key: each for key, each in wrong.items() if key not in right}
 
 
 def _tag(search: object) -> str | None:

@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -185,6 +186,10 @@ class RayProviderBase(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def boot_logs(self) -> Mapping[NodeId, str]:
+        """The end of the logs of some nodes that never came up, as far as they can be read."""
+        return {}
 
     def limit_nodes(self, most: int) -> None:
         self._setting = replace(self._setting, terms=replace(self._setting.terms, max_nodes=most))

@@ -17,6 +17,7 @@ from elastune.job.job import Job
 from elastune.runtime.ray.agent import this_machine
 from elastune.runtime.ray.code_bundle import pack
 from elastune.runtime.ray.messages import CodeBundle, CodeParcel, CodeReference, SharedParcel
+from elastune.space.space import Space
 from elastune.training.recipe import Recipe, load, open_recipe
 from elastune.training.shared_data import dump
 from elastune.wording import several
@@ -67,7 +68,9 @@ def ship(job: Job, metric: str) -> CodeShipment:
         user, reference, source = trainable, None, None
         name = getattr(trainable, "__qualname__", type(trainable).__qualname__)
         pickled, needed = _pickle(trainable, name)
-    recipe = open_recipe(user, name=name, metric=metric, fidelity=job.fidelity)
+    recipe = open_recipe(
+        user, name=name, metric=metric, fidelity=job.fidelity, hyperparameters=_hyperparameters(job)
+    )
     script = CodeReference(
         name=name,
         metric=metric,
@@ -114,6 +117,12 @@ def _is_alien(module: str) -> bool:
     return package in sys.stdlib_module_names or (
         package == "elastune" and not module.startswith("elastune.adapters.")
     )
+
+
+def _hyperparameters(job: Job) -> set[str]:
+    """As far as they are known without importing code; the fidelity is in the configuration as well."""
+    written = set(job.space.entries) if isinstance(job.space, Space) else set()
+    return written | ({job.fidelity} if job.fidelity is not None else set())
 
 
 def pack_up(shipment: CodeShipment, *, runs: Path) -> CodeBundle:

@@ -32,6 +32,8 @@ _PREDICTED = "predicted.json"
 _RESULT = "result.json"
 _DIGESTS = "runs.json"
 _FINAL_CHECK = "farewell.json"
+_BOOT_LOG = "node-"
+_LAST_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,27 @@ def read_final_check(folder: RunFolder) -> FinalCheck | None:
             return FinalCheck(left=tuple(map(str, left)), at=at, how=how)
         case _:
             return None
+
+
+def write_boot_log(folder: RunFolder, node: str, text: str) -> str:
+    """Keep the log of a node that never came up; returns what to say about it."""
+    path = folder.logs / f"{_BOOT_LOG}{node}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n" if text else "", encoding="utf-8")
+    return _describe_boot(path)
+
+
+def read_boot_logs(folder: RunFolder) -> list[str]:
+    """What to say about the nodes that never came up."""
+    return [_describe_boot(path) for path in sorted(folder.logs.glob(f"{_BOOT_LOG}*.log"))]
+
+
+def _describe_boot(path: Path) -> str:
+    node = path.stem.removeprefix(_BOOT_LOG)
+    lines = path.read_text(encoding="utf-8").splitlines()[-_LAST_LINES:]
+    if not lines:
+        return f"node {node} never came up and wrote nothing; the machine may be too busy, or short of memory"
+    return "\n    ".join([f"node {node} never came up; the last lines of its log, {path}:", *lines])
 
 
 def write_result(folder: RunFolder, result: Mapping[str, object], digests: Iterable[RunDigest]) -> None:

@@ -176,7 +176,7 @@ def prepare(
         terms = replace(terms, limits=quote.problem.limits)
     # What the trainable knows about a search that the job does not describe.
     search = search_for(chosen, job.search, {"max_iterations": tuning.trainable.longest})
-    _check_continuing(job, search)
+    check_continuing(job, search)
     setup = RunSetup(
         job=job,
         policy=chosen,
@@ -191,7 +191,7 @@ def prepare(
     return setup
 
 
-def _check_continuing(job: Job, search: SearchSection) -> None:
+def check_continuing(job: Job, search: SearchSection) -> None:
     """The policy that runs may be another than the job names."""
     wrong = continuing_misfit(job.continuing, search, hops=job.data is not None)
     if wrong is not None:

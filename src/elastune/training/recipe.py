@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -17,6 +17,14 @@ from typing import Any
 
 from elastune.errors import InvariantError, JobError
 from elastune.training.running import ClassTraining, FunctionTraining, IterationResult, Training
+from elastune.training.signatures import (
+    GENERATOR,
+    PLAIN,
+    arguments_of,
+    problem_of,
+    refuse_single_values,
+    second_argument,
+)
 from elastune.training.trainable import State, Trainable
 from elastune.training.unsaved import CallTraining, reads_argument
 from elastune.training.worker import Worker
@@ -30,8 +38,6 @@ METHODS: Mapping[str, tuple[str, ...]] = {
 }
 _NEEDED = ("setup", "step")
 _SAVING = ("save", "load")
-_PLAIN = ("config", "worker")
-_GENERATOR = ("config", "worker", "state")
 _EXPECTED = (
     "a class with setup(config, worker), step(), save() and load(state), a generator function "
     "f(config, worker, state) that yields metrics, save, or a function f(config) that returns metrics"
@@ -87,15 +93,25 @@ class Recipe:
         return ClassTraining(instance, results, saves=self.saves)
 
 
-def open_recipe(user: object, *, name: str, metric: str | None = None, fidelity: str | None = None) -> Recipe:
-    """`name` is for error messages; `metric` names the number that a step returns without a name."""
+def open_recipe(
+    user: object,
+    *,
+    name: str,
+    metric: str | None = None,
+    fidelity: str | None = None,
+    hyperparameters: Collection[str] = (),
+) -> Recipe:
+    """`name` is for error messages; `metric` names the number that a step returns without a name.
+
+    `hyperparameters` are those of the space, as far as they are known."""
     most_slots = _most_slots(user, name)
     if isinstance(user, type):
         saves = _check_class(user, name)
         recipe = Recipe(name=name, metric=metric, most_slots=most_slots, user=user, saves=saves)
     else:
         called = _as_callable(user, name)
-        recipe = _open_function(called, Recipe(name=name, metric=metric, most_slots=most_slots, user=called))
+        recipe = Recipe(name=name, metric=metric, most_slots=most_slots, user=called)
+        recipe = _open_function(called, recipe, hyperparameters)
     if fidelity is None:
         return recipe
     if not recipe.is_call:
@@ -120,7 +136,7 @@ def _check_class(user: type, name: str) -> bool:
         hint = did_you_mean(missing[0], [word for word in public if word not in METHODS])
         absent = " and no ".join(missing)
         raise JobError(f"{name}: the class has no method {absent}; expected {_EXPECTED}{hint}")
-    if problem := _problem(user):
+    if problem := problem_of(user):
         raise JobError(
             f"{name}: the class cannot be made without arguments ({problem}); expected {_EXPECTED}"
         )
@@ -128,7 +144,7 @@ def _check_class(user: type, name: str) -> bool:
         arguments = METHODS[method]
         # Through the class, a method has its `self` as well, unless it is static.
         is_bound = isinstance(inspect.getattr_static(user, method), staticmethod | classmethod)
-        if problem := _problem(getattr(user, method), *(() if is_bound else ("self",)), *arguments):
+        if problem := problem_of(getattr(user, method), *(() if is_bound else ("self",)), *arguments):
             written = f"{method}({', '.join(arguments)})"
             raise JobError(f"{name}: cannot be called as {written}: {problem}; expected {_EXPECTED}")
     return saves
@@ -142,7 +158,7 @@ def _as_callable(user: object, name: str) -> Callable[..., Any]:
     raise JobError(f"{name}: this is an object of {kind}; expected {_EXPECTED}{hint}")
 
 
-def _open_function(user: Callable[..., Any], recipe: Recipe) -> Recipe:
+def _open_function(user: Callable[..., Any], recipe: Recipe, hyperparameters: Collection[str]) -> Recipe:
     name, whole = recipe.name, user
     while isinstance(whole, functools.partial):  # the usual way to pass data
         whole = whole.func
@@ -150,9 +166,10 @@ def _open_function(user: Callable[..., Any], recipe: Recipe) -> Recipe:
     code = inspect.unwrap(code)
     if inspect.isasyncgenfunction(code) or inspect.iscoroutinefunction(code):
         raise JobError(f"{name}: this is an async function; expected {_EXPECTED}")
+    refuse_single_values(user, code, name=name, hyperparameters=hyperparameters)
     is_call = not inspect.isgeneratorfunction(code)
-    arguments = _arguments(user, _PLAIN if is_call else _GENERATOR)
-    if problem := _problem(user, *arguments):
+    arguments = arguments_of(user, PLAIN if is_call else GENERATOR)
+    if problem := problem_of(user, *arguments):
         call = f"cannot be called as f({', '.join(arguments)}): {problem}"
         call = f"this function has no yield, and {call}" if is_call else call
         raise JobError(f"{name}: {call}; expected {_EXPECTED}{_SIMULATED if is_call else ''}")
@@ -170,40 +187,14 @@ def _open_function(user: Callable[..., Any], recipe: Recipe) -> Recipe:
     )
 
 
-def _arguments(user: Callable[..., object], words: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of `words` with which the function is called: arguments that it requires, or names like that."""
-    try:
-        parameters = list(inspect.signature(user).parameters.values())
-    except ValueError:  # functions written in C may have no signature
-        return words[:1] if words is _PLAIN else words
-    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
-        return words[:1] if words is _PLAIN else words
-    count = 1
-    for each, word in zip(parameters[1:], words[1:], strict=False):
-        if each.kind is each.KEYWORD_ONLY or (each.default is not each.empty and each.name != word):
-            break
-        count += 1
-    return words[:count]
-
-
 def _check_second(user: Callable[..., object], name: str) -> None:
     """A second argument of another name may be the iteration of a simulated function."""
-    second = [each.name for each in inspect.signature(user).parameters.values()][1:2]
-    if second and second != ["worker"] and len(_arguments(user, _PLAIN)) > 1:
+    second = second_argument(user)
+    if second not in (None, "worker") and len(arguments_of(user, PLAIN)) > 1:
         raise JobError(
-            f"{name}: the second argument of this function is {second[0]}, and it has no yield; expected "
+            f"{name}: the second argument of this function is {second}, and it has no yield; expected "
             f"f(config) or f(config, worker) with these names, or {_EXPECTED}{_SIMULATED}"
         )
-
-
-def _problem(function: Callable[..., object], *arguments: str) -> str | None:
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError as error:
-        return str(error)
-    except ValueError:
-        pass  # functions written in C may have no signature
-    return None
 
 
 def _most_slots(user: object, name: str) -> int | None:

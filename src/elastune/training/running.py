@@ -17,6 +17,14 @@ from elastune.training.worker import Worker
 from elastune.wording import seen
 
 
+class MetricMissingError(JobError):
+    """`reported` are the names of the numbers that were reported instead."""
+
+    def __init__(self, text: str, reported: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.reported = reported
+
+
 def read_metrics(given: object, *, metric: str | None, name: str) -> dict[str, float]:
     """The numbers in a mapping, or a bare number as `metric`; `name` is the trainable's, for errors.
 
@@ -25,12 +33,12 @@ def read_metrics(given: object, *, metric: str | None, name: str) -> dict[str, f
     if not isinstance(given, Mapping):
         number = as_number(given)
         if number is None or metric is None:
-            raise JobError(f"{name} gave {seen(given)}; expected {_expected(metric)}")
+            raise MetricMissingError(f"{name} gave {seen(given)}; expected {_expected(metric)}")
         return {metric: number}
     numbers = ((str(key), as_number(value)) for key, value in given.items())
     row = {key: value for key, value in numbers if value is not None}
     if metric is not None and metric not in row:
-        raise JobError(f"{name} gave {seen(dict(given))}; expected {_expected(metric)}")
+        raise MetricMissingError(f"{name} gave {seen(dict(given))}; expected {_expected(metric)}", tuple(row))
     return row
 
 

@@ -66,7 +66,7 @@ class Tape:
     """What one worker did with its gang in a check.
 
     It also shortens iterations, where loops are those of `worker.batches` and `worker.loader`: after
-    `most_batches` of a loop (equal on all ranks), or `most_s` after the tape was made.
+    `most_batches` of a loop (equal on all ranks), or `most_s` after the first batch was asked for.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class Tape:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most_batches = most_batches
-        self._until = None if most_s is None else clock() + most_s
+        self._most_s = most_s
+        self._until: float | None = None
         self._clock = clock
         self.was_cut = False
         self.calls: set[str] = set()
@@ -90,7 +91,7 @@ class Tape:
 
     def limit(self, most_batches: int) -> None:
         """From now on."""
-        self._most_batches, self._until, self.was_cut = most_batches, None, False
+        self._most_batches, self._most_s, self._until, self.was_cut = most_batches, None, None, False
 
     def take_model(self, model: Any) -> None:
         self.calls.add("wrap")
@@ -104,6 +105,8 @@ class Tape:
 
     def take_batches(self, parts: Iterator[BatchShare]) -> Iterator[BatchShare]:
         self.calls.add("batches")
+        if self._most_s is not None and self._until is None:
+            self._until = self._clock() + self._most_s
         for number, share in enumerate(parts):
             if self._ends(number):
                 self.was_cut = True

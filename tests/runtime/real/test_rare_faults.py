@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 import elastune
+from elastune.api.profiling import profile
 from elastune.core.commands import Ending
 from elastune.core.events import GangStarted, RestAsked
 from elastune.core.state import State
 from elastune.errors import ExecutionError
 from elastune.providers.local.supervisor import HANGING_BOOTS
+from elastune.runs.profiling import Effort
 from tests.runtime.real.crews import TRAINABLES
 from tests.runtime.real.drivers import Driver
 from tests.runtime.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
@@ -43,6 +45,19 @@ def test_a_node_that_never_comes_up_is_given_up(tmp_path: Path, monkeypatch: pyt
     finished = run(job_of(), tmp_path)
     assert finished.result.ending is Ending.COMPLETE
     assert any("did not come up" in remark.text for remark in finished.standing.remarks)
+
+
+def test_the_reason_of_a_node_that_never_comes_up_is_kept_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's log went with the cluster, and the error said only how long it had waited."""
+    monkeypatch.setenv(HANGING_BOOTS, "99")
+    job = job_of(profile=None, cluster={"slots_per_node": 2, "max_nodes": 1, "price_per_hour": 0, "init": 1})
+    with pytest.raises(ExecutionError, match="no node was up") as caught:
+        profile(job, effort=Effort(boots=0, most_s=6.0), folder=tmp_path)
+    assert "never came up" in str(caught.value)
+    (log, *_) = tmp_path.glob("*/logs/node-*.log")
+    assert not log.read_text() or str(log) in str(caught.value)
 
 
 class _KillFollower(Watch):

@@ -26,11 +26,10 @@ from ray._private import services
 from ray._private.parameter import RayParams
 
 from elastune.model.ids import NodeId
-from elastune.providers.local.processes import NODE, FleetFolder, dying_with_parent
+from elastune.providers.local.processes import NODE, SESSION, FleetFolder, dying_with_parent
 
 _STORE_BYTES = 256 * 2**20
 """Of every node's object store: shared memory, taken only when used."""
-_SESSION = "session"
 _SYSTEM: Mapping[str, object] = {
     # A raylet that was killed refuses the connection at once: dead after 5 checks, 2.5 s. One that only lacks
     # CPU time has 5 x 5 s to answer. The supervisor sees the end of a process at once in any case.
@@ -59,8 +58,8 @@ class RayHead:
     def __init__(self, folder: FleetFolder) -> None:
         # A folder in the folder: Ray makes its own writable for all users.
         home = folder.path / "ray"
-        self._sockets = home / _SESSION / "sockets"
-        self._logs = home / _SESSION / "logs"
+        self._sockets = home / SESSION / "sockets"
+        self._logs = folder.ray_logs
         self._bind = dying_with_parent()
         parameters = RayParams(
             num_cpus=0,
@@ -72,7 +71,7 @@ class RayHead:
             # Chosen beforehand, so no raylet waits for the agent to report its port.
             runtime_env_agent_port=_free_port(),
             temp_dir=str(home),
-            session_name=_SESSION,
+            session_name=SESSION,
             include_log_monitor=False,
             include_dashboard=False,
             no_monitor=True,

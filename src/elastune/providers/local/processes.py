@@ -139,6 +139,9 @@ def _read(pid: int, name: str) -> bytes:
 _HOME = Path("/tmp")  # noqa: S108 - see above; mkdtemp makes a private folder
 _PREFIX = "elastune-ray-"
 _RUN = "run"
+SESSION = "session"
+"""The name of Ray's session in the folder of a fleet."""
+_MOST_LOG_BYTES = 20_000
 
 
 class FleetFolder:
@@ -148,6 +151,7 @@ class FleetFolder:
         self.path = path
         self.token = path / "token"
         self.log = path / "supervisor.log"
+        self.ray_logs = path / "ray" / SESSION / "logs"
         self._lock: int | None = lock
 
     @classmethod
@@ -172,6 +176,15 @@ class FleetFolder:
         lock = os.open(path / "lock", os.O_RDWR)
         fcntl.flock(lock, fcntl.LOCK_SH)
         return cls(path, lock)
+
+    def node_log(self, node: str) -> str:
+        """The end of what the processes of a node wrote; empty: nothing."""
+        texts = []
+        for kind in ("out", "err"):
+            with contextlib.suppress(OSError):
+                data = (self.ray_logs / f"raylet-{node}.{kind}").read_bytes()[-_MOST_LOG_BYTES:]
+                texts.append(data.decode(errors="replace"))
+        return "\n".join(text.strip() for text in texts if text.strip())
 
     def remove(self) -> None:
         """May be repeated, also by the other process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from elastune.errors import ElastuneError, ExecutionError, InvariantError, JobError
 from elastune.model.ids import NodeId
@@ -18,6 +18,7 @@ from elastune.providers.ray_cluster import FinalCheck, RayProviderBase
 
 _PATIENCE_S = 60.0
 """For the head to come up. It takes about a second, or several on a busy machine."""
+_MOST_LOGS = 4
 
 
 class LocalProvider(RayProviderBase):
@@ -41,6 +42,8 @@ class LocalProvider(RayProviderBase):
         self._folder: FleetFolder | None = None
         self._link: SupervisorLink | None = None
         self._connection: Connection | None = None
+        self._boot_logs: dict[NodeId, str] = {}
+        self._has_come_up = False
 
     def open(self) -> None:
         """Start supervisor and head, and connect this process to the head."""
@@ -65,6 +68,7 @@ class LocalProvider(RayProviderBase):
         self._connection = self._link = None
         with self._lock:
             self._end_reason = self._end_reason or "the local cluster is closed"
+            self._give_up(self._roster.booting())
         try:
             if connection is not None:
                 connection.close()
@@ -90,6 +94,7 @@ class LocalProvider(RayProviderBase):
     def release(self, nodes: Collection[NodeId]) -> None:
         supervisor = self._opened()
         with self._lock:
+            self._give_up(nodes)
             known = self._roster.drop(nodes)
         if known:
             supervisor.send(link.EndNode(nodes=known))
@@ -181,15 +186,32 @@ class LocalProvider(RayProviderBase):
                 case link.NodeStarted(token=token, nodes=nodes, reason=reason):
                     self._roster.start(token, [NodeId(node) for node in nodes], reason=reason)
                 case link.Up(node=node, ray_node=ray_node):
+                    self._has_come_up = True
                     self._roster.come_up(NodeId(node), ray_node, now_s)
                 case link.Gone(node=node):
+                    self._keep_log(NodeId(node))
                     self._roster.drop([NodeId(node)])
+
+    def boot_logs(self) -> Mapping[NodeId, str]:
+        with self._lock:
+            return dict(self._boot_logs)
+
+    def _give_up(self, nodes: Collection[NodeId]) -> None:
+        """They end before they are up. Without one that came up, the reason is of interest."""
+        for node in () if self._has_come_up else nodes:
+            self._keep_log(node)
+
+    def _keep_log(self, node: NodeId) -> None:
+        """Of a node that was not up: the folder with its log will be removed."""
+        if self._folder is not None and node in self._roster.booting() and len(self._boot_logs) < _MOST_LOGS:
+            self._boot_logs[node] = self._folder.node_log(node)
 
     def _break_off(self, last_line: str) -> None:
         """The supervisor has ended, and all its nodes with it; `last_line`: of its log."""
         with self._lock:
             why = f": {last_line}" if last_line else ""
             self._end_reason = self._end_reason or f"the supervisor of the local nodes ended{why}"
+            self._give_up(self._roster.booting())
             self._roster.break_off(self._end_reason)
             self._answered.set()
 

@@ -75,6 +75,10 @@ class Roster:
             self._live[node] = replace(self._live[node], ready_s=at_s)
             self._ray_nodes[node] = ray_node
 
+    def booting(self) -> tuple[NodeId, ...]:
+        """Those that have been started and are not up yet."""
+        return tuple(node for node, machine in self._live.items() if machine.ready_s is None)
+
     def drop(self, nodes: Collection[NodeId]) -> tuple[NodeId, ...]:
         """These are released or lost. Returns those that were there."""
         known = tuple(node for node in nodes if self._live.pop(node, None) is not None)

@@ -160,7 +160,9 @@ class View:
             self._past.extend(each for each in seen if each.topic == snapshot.stage_word)
             seen = []
         self.news = tuple(sorted([*seen, *notes], key=lambda each: each.at_s))
-        self._past.extend(each for each in self.news if each.topic != BEST)
+        told = [*self._past, *(each for each in self.news if each.topic != BEST)]
+        # An event may reach us after a look that was later than its time.
+        self._past = deque(sorted(told, key=lambda each: each.at_s), maxlen=_REMEMBERED)
         self._last = snapshot
         return replace(snapshot, happened=tuple(self._past))
 
@@ -220,7 +222,10 @@ _SUMMARY_SHARE = 0.1
 
 
 class LineLog:
-    """`Spectator` for a file, a pipe or a notebook. `write` takes a line without its end."""
+    """`Spectator` for a file, a pipe or a notebook. `write` takes a line without its end.
+
+    Lines are in the order of time. An event that reaches us some tenths of a second after its time gets the
+    time of the line before it, for that one is written already."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._write = write
@@ -228,6 +233,7 @@ class LineLog:
         self._view: View | None = None
         self._best: LogEntry | None = None
         self._began_s = self._next_look_s = self._next_best_s = self._next_summary_s = 0.0
+        self._written_s = 0.0
         self._is_over = False
 
     def announce(self, text: str) -> None:
@@ -235,6 +241,7 @@ class LineLog:
 
     def begin(self, opening: Opening) -> None:
         self._view, self._best, self._is_over = View(opening, self._clock), None, False
+        self._written_s = 0.0
         self._began_s = self._next_look_s = self._next_best_s = self._clock()
         self._next_summary_s = self._began_s + _SUMMARY_LEAST_S
 
@@ -247,17 +254,20 @@ class LineLog:
         self._next_look_s = now_s + _LOOK_EVERY_S
         snapshot = self._view.look(state)
         self._best = next((each for each in reversed(self._view.news) if each.topic == BEST), self._best)
+        news = [each for each in self._view.news if each.topic != BEST]
         if self._best is not None and (now_s >= self._next_best_s or snapshot.is_over):
             self._next_best_s = now_s + _BEST_EVERY_S
-            self._log(self._best.at_s, f"{self._best}")
+            news.insert(
+                0, replace(self._best, at_s=snapshot.now_s)
+            )  # it may have waited, and is still the best
             self._best = None
-        for each in self._view.news:
-            if each.topic != BEST:
-                self._log(each.at_s, f"{each}")
+        for each in sorted(news, key=lambda each: each.at_s):
+            self._log(each.at_s, f"{each}")
         if now_s >= self._next_summary_s or snapshot.is_over:
             every_s = max(_SUMMARY_LEAST_S, _SUMMARY_SHARE * (now_s - self._began_s))
             self._next_summary_s = now_s + min(_SUMMARY_MOST_S, every_s)
             self._log(snapshot.now_s, summary_line(snapshot))
 
     def _log(self, at_s: float, text: str) -> None:
-        self._write(f"{format_clock(at_s):>7}  {text}")
+        self._written_s = max(self._written_s, at_s)
+        self._write(f"{format_clock(self._written_s):>7}  {text}")
