@@ -53,6 +53,7 @@ def options_parser() -> argparse.ArgumentParser:
     some.add_argument("--contestants", help="; ".join(each.name for each in CONTESTANTS))
     some.add_argument("--full", action="store_true", help="all tables, laws, cells and contestants")
     some.add_argument("--results", type=Path, help="where results are kept, one file per contestant")
+    some.add_argument("--write", type=Path, default=RESULTS / "policies", help="where reports are written")
     some.add_argument("--report-only", action="store_true", help="no further runs")
     some.add_argument("--page", type=Path, help="write the tables into the marked sections of this page")
     return parser
@@ -90,7 +91,7 @@ def main(arguments: list[str]) -> None:
         "tables": compare if options.page is None else page.filling(compare, options.page),
     }
     try:
-        run_named(experiments, RESULTS / "policies", names)
+        run_named(experiments, options.write, names)
     except (NoDataError, ValueError) as reason:
         sys.exit(f"skipped: {reason}")
 

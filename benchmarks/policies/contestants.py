@@ -175,7 +175,7 @@ def why_not(contestant: AnyContestant) -> str | None:
         return None
     if contestant.algorithm not in SEARCHES:
         return f"no policy {contestant.algorithm!r} is registered"
-    search = {"algorithm": contestant.algorithm, **contestant.options, **_sampled(contestant)}
+    search = {"algorithm": contestant.algorithm, **contestant.options}
     if contestant.trains_to_the_end or contestant.is_planned:
         search["max_iterations"] = 16
     if contestant.is_planned:

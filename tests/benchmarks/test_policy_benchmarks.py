@@ -1,4 +1,4 @@
-"""HyperSched's experiments on tiny settings: they run, and what they say has the shape that it should have."""
+"""The experiments of HyperSched on tiny settings: what they say has the shape that it should have."""
 
 from __future__ import annotations
 

@@ -9,9 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.policies.contestants import CONTESTANTS, AnyContestant, Contestant, Jobs, contestants_named
+from benchmarks.policies.contestants import (
+    CONTESTANTS,
+    AnyContestant,
+    Contestant,
+    Jobs,
+    contestants_named,
+    why_not,
+)
 from benchmarks.policies.contestants import OutsideContestant as Outside
-from benchmarks.policies.contestants import why_not
 from benchmarks.policies.curves import (
     DATA,
     CurveSet,
@@ -141,7 +147,8 @@ def test_no_policy_sees_a_value_before_its_iteration_has_ended(
 
 
 def test_the_witness_notices_a_value_that_comes_early(curves: CurveSet) -> None:
-    witness = Witness(Policy(), table_of(curves), seed=0)  # type: ignore[abstract]  # never asked
+    setup = prepare(Job.from_dict(Jobs().of(OWN[0], setting_of(curves, "1x4"))))
+    witness = Witness(setup.make_policy(0), table_of(curves), seed=0)
     witness.earliest_s[0, 1] = 60.0
     witness.check(0, [Row(1, 60.0, {"loss": 0.5})], 60.0)
     with pytest.raises(AssertionError, match="trial 0 was shown"):
