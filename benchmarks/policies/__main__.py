@@ -12,6 +12,7 @@ from benchmarks.policies import allocation, entrance, page, profiling, sensitivi
 from benchmarks.policies.contestants import CONTESTANTS
 from benchmarks.policies.curves import NoDataError, held_out_tables, real_tables, surrogate_tables
 from benchmarks.policies.scaling import BATCHES
+from benchmarks.policies.settings import all_cells
 from benchmarks.policies.simulating import Effort
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
@@ -69,7 +70,7 @@ def choice_of(options: argparse.Namespace) -> tables.Choice:
         if written := getattr(options, name):
             given[name] = _names(written)
     if given.get("cells") == ("all",):
-        given["cells"] = [str(cell) for cell in tables.all_cells()]
+        given["cells"] = [str(cell) for cell in all_cells()]
     if options.results:
         given["results"] = options.results
     return dataclasses.replace(choice, **given)  # type: ignore[arg-type]  # by name

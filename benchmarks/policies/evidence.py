@@ -124,7 +124,7 @@ class Evidence:
         return fmean(ranks)
 
     def _ranks(self, among: tuple[str, ...], key: Key) -> Sequence[float]:
-        ranked: Sequence[float] = rankdata([self.runs[name][key].regret for name in among])
+        ranked: list[float] = rankdata([self.runs[name][key].regret for name in among]).tolist()
         return ranked
 
     def mean_of(self, name: str, what: str, tables: Collection[str]) -> float:
