@@ -107,8 +107,8 @@ def _seer(name: str, group: Group = Group.VARIANT, **options: object) -> Contest
 
 
 def _forecast(name: str, group: Group = Group.VARIANT, **options: object) -> Contestant:
-    """Elastic, with a sampler of its own choice."""
-    sampler = options.pop("sampler", None)
+    """Elastic, and with a sampler that learns."""
+    sampler = options.pop("sampler", TPE)
     return Contestant(
         name=name,
         group=group,
@@ -116,6 +116,7 @@ def _forecast(name: str, group: Group = Group.VARIANT, **options: object) -> Con
         options=options,
         sampler=sampler,  # type: ignore[arg-type]  # one of the three above
         elastic=True,
+        trains_to_the_end=True,
         of="forecast" if group is Group.VARIANT else None,
     )
 

@@ -10,8 +10,13 @@ iteration; a value is reported at the time at which its iteration ends. The libr
 
 Both propose by TPE, with its settings for several workers (`multivariate`, `constant_liar`), in the space of
 the ranks of the table's columns; a proposal becomes the nearest row that no trial has, by the same code as in
-`elastune.space`, and the model is shown that row. Neither resizes a trial nor knows the deadline: they train
-until then. A model that diverges ends its trial as failed.
+`elastune.space`, and the model is shown that row. While TPE has too few trials to propose anything, rows come
+in the order of the seed, as for all contestants: a point drawn at random in the space of ranks is nearest to
+a rare row, and on NAS-Bench-NLP the rare rows are the good ones (the best of four regrets 25 % by a quarter
+of a training, that of four random rows 53 %).
+
+Neither library resizes a trial nor knows the deadline: they train until then. A model that diverges ends its
+trial as failed.
 """
 
 from __future__ import annotations
@@ -82,12 +87,11 @@ class RowSampler(BaseSampler):
     ) -> dict[str, Any]:
         together = self.inner.infer_relative_search_space(study, trial)
         point = self.inner.sample_relative(study, trial, together)
-        for name, distribution in search_space.items():
-            if name not in point:
-                point[name] = self.inner.sample_independent(study, trial, name, distribution)
         if not self.left:
             self.left = dict.fromkeys(self.order)
-        self.place = min(self.left, key=self.columns.distances(point).__getitem__)
+        self.place = next(iter(self.left))
+        if point.keys() == search_space.keys():
+            self.place = min(self.left, key=self.columns.distances(point).__getitem__)
         del self.left[self.place]
         return dict(self.columns.point(self.place))
 

@@ -28,7 +28,7 @@ from benchmarks.policies.curves import (
     surrogate_tables,
 )
 from benchmarks.policies.evidence import Evidence, bootstrap
-from benchmarks.policies.outside import play, race
+from benchmarks.policies.outside import PEERS, play, race
 from benchmarks.policies.page import filled
 from benchmarks.policies.results import Key, Result, ResultFiles
 from benchmarks.policies.scaling import Law, load_laws
@@ -48,6 +48,7 @@ from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
+from elastune.space.given_configurations import TableSampler
 
 LAW = Law(name="made up", speedup={1: 1.0, 2: 1.8, 4: 3.2})
 TAKING_PART = [each for each in CONTESTANTS if why_not(each) is None and not each.is_slow]
@@ -196,6 +197,18 @@ def test_other_libraries_repeat_themselves_and_stop_bad_trials(contestant: Outsi
     assert first == play(contestant, setting, 7)
     assert first != play(contestant, setting, 8)
     assert first.trials > setting.terms.slots * 2
+
+
+@pytest.mark.parametrize("contestant", OUTSIDE, ids=lambda each: each.name)
+def test_other_libraries_begin_with_the_rows_of_all_others(contestant: Outside, curves: CurveSet) -> None:
+    table = table_of(curves)
+    peer, order = (
+        PEERS[contestant.library](table.table, setting_of(curves, "1x4"), 5),
+        TableSampler(table.table, seed=5),
+    )
+    assert [table.table[peer.propose(trial)] for trial in range(4)] == [
+        order.ask(trial) for trial in range(4)
+    ]
 
 
 def test_a_contestant_that_is_not_registered_is_skipped_with_a_reason(
