@@ -39,7 +39,7 @@ class Group(enum.Enum):
     """What a contestant is in the comparison."""
 
     PAPERS = "the papers' policies, as published or mended"
-    BASELINE = "what reviewers ask for"
+    BASELINE = "baselines"
     OURS = "our own policy"
     OUTSIDE = "other libraries"
     VARIANT = "one of them with one thing changed"

@@ -2,8 +2,8 @@
 
 A mean is one of tables, each of which counts the same. Its 95 % interval is bootstrapped over tables: what
 another choice of problems might have shown. Its standard error is over seeds: what other luck might have
-shown on the same problems. All contestants are compared on the same runs; runs that one of them lacks, in a
-campaign that was stopped, are left out for all.
+shown on the same problems. All contestants are compared on the same runs: in a campaign that was stopped,
+runs that one of them lacks are left out for all, and so are seeds of a cell that lack a table.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Evidence:
         few = {name: len(each) for name, each in runs.items() if len(each) < _ENOUGH * most}
         kept = {name: each for name, each in runs.items() if name not in few}
         common = set[Key].intersection(*(set(each) for each in kept.values())) if kept else set()
+        common = _on_all_tables(common)
         same = {
             name: {key: each[key] for key in sorted(each) if key in common} for name, each in kept.items()
         }
@@ -81,7 +82,7 @@ class Evidence:
 
     @property
     def held_out(self) -> list[str]:
-        return [table for table in self.tables if table not in DEVELOPMENT and not is_surrogate(table)]
+        return [table for table in self.tables if _counts(table)]
 
     @property
     def development(self) -> list[str]:
@@ -162,6 +163,23 @@ class Evidence:
         by_seed = [fmean(fmean(each) for each in seed.values()) for seed in seeds.values()]
         se = stdev(by_seed) / math.sqrt(len(by_seed)) if len(by_seed) > 1 else math.nan
         return Estimate(mean=float(means.mean()), low=low, high=high, se=se)
+
+
+def _on_all_tables(keys: set[Key]) -> set[Key]:
+    """Without the seeds of a law and a cell that lack a table that counts: so all tables have the same cells.
+
+    If there are none on all tables, as they are.
+    """
+    counting = {key.table for key in keys if _counts(key.table)}
+    found: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+    for key in keys:
+        found[key[1:]].add(key.table)
+    complete = {key for key in keys if found[key[1:]] >= counting}
+    return complete or keys
+
+
+def _counts(table: str) -> bool:
+    return table not in DEVELOPMENT and not is_surrogate(table)
 
 
 def bootstrap(means: np.typing.NDArray[np.float64]) -> tuple[float, float]:

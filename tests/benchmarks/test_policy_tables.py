@@ -283,6 +283,16 @@ def test_only_runs_that_all_have_are_compared() -> None:
     assert evidence.rank("a", ["a", "b"], ["t"]) == 1.0
 
 
+def test_seeds_that_lack_a_table_are_left_out() -> None:
+    runs = [result("a", table, seed, 1.0) for table in ("t", "u") for seed in range(2)]
+    runs += [result("a", "t", 2, 1.0), result("a", "AlexNet", 0, 1.0)]
+    evidence = Evidence.of(runs)
+    assert [(key.table, key.seed) for key in evidence.keys] == [
+        ("AlexNet", 0), ("t", 0), ("t", 1), ("u", 0), ("u", 1),
+    ]  # fmt: skip
+    assert (evidence.held_out, evidence.development) == (["t", "u"], ["AlexNet"])
+
+
 def test_a_lead_is_paired_and_its_interval_is_over_tables() -> None:
     gains = {"t": 2.0, "u": 4.0, "v": -1.0}
     runs = []
