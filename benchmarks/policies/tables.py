@@ -39,8 +39,11 @@ from elastune.setup.run_setup import RunSetup, prepare
 BLOCK = 5
 # Every scaling law has seeds of its own: with the same ones it would be the same luck three times.
 SEEDS_PER_LAW = 1000
-DEFAULT_CELLS = ("0.25x4", "0.25x16", "0.25x64", "1x4", "1x16", "3x4")
-"""Without those of more than 16 complete trainings, which cost six sevenths of the time of all nine."""
+DEFAULT_CELLS = ("0.25x4", "0.25x16", "1x4", "1x16")
+"""The cheap ones. A seed of twelve contestants takes 0.8 and 2.0 s of CPU in the first two (means of held-out
+tables), 2.2 and 6.0 s in the others, and 27 s in 1x64 without Ray Tune (TaskSet 1); three quarters of it are
+TPE, about 9 ms per trial. So 20 seeds on 20 tables take 75 minutes or more, as some have up to seven times as
+many iterations as TaskSet; extrapolated, everything but the Gaussian process takes 200 to 300 hours."""
 DEFAULT_RESULTS = RESULTS / "policies" / "runs"
 
 
