@@ -1,13 +1,18 @@
-"""`python -m benchmarks.policies [name ...] [--seeds N] [--processes P]`."""
+"""`python -m benchmarks.policies [name ...] [--seeds N] [--processes P]`, and the options of `tables`."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import sys
+from pathlib import Path
 
-from benchmarks.policies import allocation, entrance, profiling, sensitivity, speculative, tables
-from benchmarks.policies.curves import NoDataError
+from benchmarks.policies import allocation, entrance, page, profiling, sensitivity, speculative, tables
+from benchmarks.policies.contestants import CONTESTANTS
+from benchmarks.policies.curves import NoDataError, held_out_tables, real_tables, surrogate_tables
+from benchmarks.policies.scaling import BATCHES
+from benchmarks.policies.settings import all_cells
 from benchmarks.policies.simulating import Effort
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
@@ -19,7 +24,7 @@ SEEDS = {
     "allocation": 100,
     "profiling": 100,
     "sensitivity": 100,
-    "tables": 1,
+    "tables": 20,
 }
 RUN = {
     "speculative": speculative.run,
@@ -27,21 +32,70 @@ RUN = {
     "allocation": allocation.run,
     "profiling": profiling.run,
     "sensitivity": sensitivity.run,
-    "tables": tables.run,
+}
+_SOME_TABLES = {
+    "real": real_tables,
+    "held-out": held_out_tables,
+    "surrogates": surrogate_tables,
 }
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
+
+def options_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.policies", add_help=False)
+    parser.add_argument("--help", action="help")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--processes", type=int, default=1)
-    options, names = parser.parse_known_args(sys.argv[1:])
+    some = parser.add_argument_group(
+        "tables", "Names are separated by semicolons. Runs that are in the results folder are not repeated."
+    )
+    some.add_argument("--tables", help=f"real, held-out, surrogates, or names: {'; '.join(real_tables())}")
+    some.add_argument("--laws", help="; ".join(BATCHES))
+    some.add_argument("--cells", help="trainings x slots, such as 0.25x4; 1x16+boots; or all")
+    some.add_argument("--contestants", help="; ".join(each.name for each in CONTESTANTS))
+    some.add_argument("--full", action="store_true", help="all tables, laws, cells and contestants")
+    some.add_argument("--results", type=Path, help="where results are kept, one file per contestant")
+    some.add_argument("--write", type=Path, default=RESULTS / "policies", help="where reports are written")
+    some.add_argument("--report-only", action="store_true", help="no further runs")
+    some.add_argument("--page", type=Path, help="write the tables into the marked sections of this page")
+    return parser
+
+
+def choice_of(options: argparse.Namespace) -> tables.Choice:
+    choice = tables.Choice.everything() if options.full else tables.Choice()
+    given: dict[str, object] = {"measures": not options.report_only}
+    if options.tables:
+        some = _SOME_TABLES.get(options.tables)
+        given["tables"] = some() if some else _names(options.tables)
+    for name in ("laws", "cells", "contestants"):
+        if written := getattr(options, name):
+            given[name] = _names(written)
+    if given.get("cells") == ("all",):
+        given["cells"] = [str(cell) for cell in all_cells()]
+    if options.results:
+        given["results"] = options.results
+    return dataclasses.replace(choice, **given)  # type: ignore[arg-type]  # by name
+
+
+def _names(written: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in written.split(";"))
+
+
+def main(arguments: list[str]) -> None:
+    options, names = options_parser().parse_known_args(arguments)
+
+    def effort(name: str) -> Effort:
+        return Effort(seeds=options.seeds or SEEDS[name], processes=options.processes)
+
+    compare = functools.partial(tables.run, effort=effort("tables"), choice=choice_of(options))
     experiments: dict[str, Experiment] = {
-        name: functools.partial(
-            run, effort=Effort(seeds=options.seeds or SEEDS[name], processes=options.processes)
-        )
-        for name, run in RUN.items()
+        **{name: functools.partial(run, effort=effort(name)) for name, run in RUN.items()},
+        "tables": compare if options.page is None else page.filling(compare, options.page),
     }
     try:
-        run_named(experiments, RESULTS / "policies", names)
-    except NoDataError as reason:
+        run_named(experiments, options.write, names)
+    except (NoDataError, ValueError) as reason:
         sys.exit(f"skipped: {reason}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

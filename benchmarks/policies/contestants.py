@@ -2,122 +2,227 @@
 
 Those of a fixed cluster have as many slots as the budget pays for until the deadline (SEER, section 6.3); the
 elastic ones have the budget. Eta is 4 for all (SEER's and HyperSched's); a round of SEER takes an iteration
-on one slot at least, and so does the first rung of the others. BOHB's model would propose
-configurations that no table has; with rows of the table instead it is Hyperband, as published. SHA is run by
-RubberBand: with as many trials as can be trained for that money by then, the last one for as many iterations
-as one slot manages until the deadline.
+on one slot at least, and so does the first rung of the others. SHA is run by RubberBand: with as many trials
+as can be trained for that money by then, the last one for as many iterations as one slot manages until the
+deadline. All draw rows of the table, each once before any is drawn again; those with a model draw the row
+nearest to its proposal. `outside` has the contestants of other libraries.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from benchmarks.policies.curves import ITERATION_S, CurveSet
-from benchmarks.policies.scaling import Law
+from benchmarks.policies.curves import ITERATION_S
+from benchmarks.policies.settings import Setting
 from benchmarks.policies.simulating import JobDict, is_feasible
+from elastune.errors import JobError
+from elastune.job.job import Job
+from elastune.job.search import SEARCHES
 
-SLOTS_PER_NODE = 4
-USD_PER_SLOT_HOUR = 1.0
-# Far more than any of them asks for: the cloud has them.
-MOST_NODES = 128
 ETA = 4
+PLAIN = {"kind": "table", "replace": True}
+TPE = {"kind": "tpe", "replace": True}
+GP = {"kind": "gp", "replace": True}
+# A job in which only the search may be wrong.
+_ANY_TERMS = {
+    "trainable": "synthetic:hypersched",
+    "deadline": "1h",
+    "budget": 10,
+    "profile": {"iteration": 1},
+    "cluster": {"slots_per_node": 4, "price_per_hour": 4},
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """`slots` times the deadline is the budget."""
+class Group(enum.Enum):
+    """What a contestant is in the comparison."""
 
-    table: str
-    law: str
-    deadline_min: int
-    slots: int
-
-    @property
-    def deadline_s(self) -> float:
-        return self.deadline_min * 60.0
-
-    @property
-    def budget_usd(self) -> float:
-        return self.slots * self.deadline_s / 3600.0 * USD_PER_SLOT_HOUR
+    PAPERS = "the papers' policies, as published or mended"
+    BASELINE = "baselines"
+    OURS = "our own policy"
+    OUTSIDE = "other libraries"
+    VARIANT = "one of them with one thing changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
+    """`options` are those of `search` in the job. A `VARIANT` is compared with the contestant `of`."""
+
     name: str
-    search: Mapping[str, object]
-    elastic: bool
-    has_rungs: bool = False
-    """Whether it needs to know how long a training is."""
+    group: Group
+    algorithm: str
+    options: Mapping[str, object] = field(default_factory=dict)
+    sampler: Mapping[str, object] | None = field(default_factory=lambda: PLAIN)
+    """None: the policy's own choice."""
+    elastic: bool = False
+    trains_to_the_end: bool = False
+    """Whether it is given the length of a complete training, as the last rung."""
     is_planned: bool = False
     """Whether the number of its trials has to be found."""
+    of: str | None = None
+    is_slow: bool = False
+    """Only in the full campaign."""
 
 
-def _seer(name: str, **options: object) -> Contestant:
-    search = {"algorithm": "seer", "eta": ETA, "min_round": ITERATION_S, **options}
-    return Contestant(name=name, search=search, elastic=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideContestant:
+    """Of another library, which `benchmarks.policies.outside` drives on the same tables and clock."""
+
+    name: str
+    library: str
+    group: Group = Group.OUTSIDE
+    of: str | None = None
+    is_slow: bool = False
 
 
-def _rungs(name: str, algorithm: str, **options: object) -> Contestant:
-    search = {"algorithm": algorithm, "eta": ETA, "min_iterations": 1, **options}
-    return Contestant(name=name, search=search, elastic=False, has_rungs=True)
+AnyContestant = Contestant | OutsideContestant
 
 
-CONTESTANTS = (
-    _rungs("hypersched", "hypersched"),
-    _rungs("asha", "asha"),
-    _rungs("hyperband", "bohb", repeat=True),
+def _rungs(name: str, algorithm: str, group: Group, **options: object) -> Contestant:
+    """On a fixed cluster, with rungs from the first iteration to the last."""
+    sampler, of = options.pop("sampler", PLAIN), options.pop("of", None)
+    is_slow = sampler is GP  # up to a second per trial
+    return Contestant(
+        name=name,
+        group=group,
+        algorithm=algorithm,
+        options={"eta": ETA, "min_iterations": 1, **options},
+        sampler=sampler,  # type: ignore[arg-type]  # one of the three above
+        trains_to_the_end=True,
+        of=of,  # type: ignore[arg-type]  # a name
+        is_slow=is_slow,
+    )
+
+
+def _seer(name: str, group: Group = Group.VARIANT, **options: object) -> Contestant:
+    return Contestant(
+        name=name,
+        group=group,
+        algorithm="seer",
+        options={"eta": ETA, "min_round": ITERATION_S, **options},
+        elastic=True,
+        of="seer" if group is Group.VARIANT else None,
+    )
+
+
+def _forecast(name: str, group: Group = Group.VARIANT, **options: object) -> Contestant:
+    """Elastic, and with a sampler that learns."""
+    sampler = options.pop("sampler", TPE)
+    return Contestant(
+        name=name,
+        group=group,
+        algorithm="forecast",
+        options=options,
+        sampler=sampler,  # type: ignore[arg-type]  # one of the three above
+        elastic=True,
+        trains_to_the_end=True,
+        of="forecast" if group is Group.VARIANT else None,
+    )
+
+
+CONTESTANTS: tuple[AnyContestant, ...] = (
+    _forecast("forecast", Group.OURS),
+    _rungs("hypersched", "hypersched", Group.PAPERS),
+    _rungs("hypersched, as published", "hypersched", Group.PAPERS, letter=True),
+    _seer("seer", Group.PAPERS),
+    _seer("seer, as published", Group.PAPERS, letter=True),
     Contestant(
         name="sha",
-        search={"algorithm": "sha", "eta": ETA, "min_iterations": 1},
+        group=Group.PAPERS,
+        algorithm="sha",
+        options={"eta": ETA, "min_iterations": 1},
         elastic=True,
         is_planned=True,
     ),
-    _seer("seer"),
+    _rungs("asha", "asha", Group.BASELINE),
+    _rungs("asha + tpe", "asha", Group.BASELINE, sampler=TPE),
+    _rungs("asha + gp", "asha", Group.BASELINE, sampler=GP),
+    _rungs("hyperband", "bohb", Group.BASELINE, repeat=True),
+    _rungs("bohb", "bohb", Group.BASELINE, repeat=True, sampler=TPE),
     Contestant(
         name="e-hyperband",
-        search={"algorithm": "e-hyperband", "eta": ETA, "min_round": ITERATION_S},
+        group=Group.BASELINE,
+        algorithm="e-hyperband",
+        options={"eta": ETA, "min_round": ITERATION_S},
         elastic=True,
     ),
-    Contestant(name="e-grid", search={"algorithm": "e-grid"}, elastic=True),
-    Contestant(name="random", search={"algorithm": "random"}, elastic=False),
-)
-SEER_VARIANTS = (
+    Contestant(name="e-grid", group=Group.BASELINE, algorithm="e-grid", elastic=True),
+    Contestant(name="random", group=Group.BASELINE, algorithm="random", trains_to_the_end=True),
+    OutsideContestant(name="Optuna", library="optuna"),
+    OutsideContestant(name="Ray Tune", library="ray"),
+    _rungs("hypersched + tpe", "hypersched", Group.VARIANT, sampler=TPE, of="hypersched"),
     _seer("seer, elimination: bracket", elimination="bracket"),
     _seer("seer, spend_leftover: false", spend_leftover=False),
+    _forecast("forecast, random rows", sampler=PLAIN),
 )
+
+
+def contestants_named(names: list[str]) -> list[AnyContestant]:
+    known = {each.name: each for each in CONTESTANTS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"no contestant {', '.join(unknown)}; there are: {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def why_not(contestant: AnyContestant) -> str | None:
+    """Why it cannot take part with the code that is installed; None: it can."""
+    if isinstance(contestant, OutsideContestant):
+        try:
+            __import__(contestant.library)
+        except ImportError as error:
+            return f"{contestant.library} is not installed: {error}"
+        return None
+    if contestant.algorithm not in SEARCHES:
+        return f"no policy {contestant.algorithm!r} is registered"
+    search = {"algorithm": contestant.algorithm, **contestant.options}
+    if contestant.trains_to_the_end or contestant.is_planned:
+        search["max_iterations"] = 16
+    if contestant.is_planned:
+        search["trials"] = 4
+    try:
+        Job.from_dict({"search": search, **_ANY_TERMS})
+    except JobError as error:
+        return f"its options are refused: {error}"
+    return None
+
+
+def _sampled(contestant: Contestant) -> dict[str, object]:
+    return {} if contestant.sampler is None else {"sampler": dict(contestant.sampler)}
 
 
 class Jobs:
     """Makes jobs, and remembers how many trials of SHA fit, which is the same for all tables of a length."""
 
     def __init__(self) -> None:
-        self._trials: dict[tuple[str, int, int, int], int] = {}
+        self._trials: dict[tuple[str, str, int], int] = {}
 
-    def of(self, contestant: Contestant, setting: Setting, curves: CurveSet, law: Law) -> JobDict:
-        search = {**contestant.search, "sampler": {"kind": "table", "replace": True}}
-        if contestant.has_rungs:
+    def of(self, contestant: Contestant, setting: Setting) -> JobDict:
+        curves = setting.curves
+        search: dict[str, object] = {"algorithm": contestant.algorithm, **contestant.options}
+        search |= _sampled(contestant)
+        if contestant.trains_to_the_end:
             search["max_iterations"] = curves.longest
         if contestant.is_planned:
-            search |= self._sized(contestant, setting, curves, law)
+            search |= self._sized(contestant, setting)
         return {
             "trainable": {"curves": str(curves.path)},
             "metric": curves.metric,
             "mode": curves.mode,
             "search": search,
-            **_terms(setting, law, elastic=contestant.elastic),
+            **setting.job_terms(elastic=contestant.elastic),
         }
 
-    def _sized(
-        self, contestant: Contestant, setting: Setting, curves: CurveSet, law: Law
-    ) -> dict[str, object]:
+    def _sized(self, contestant: Contestant, setting: Setting) -> dict[str, object]:
         """The most trials that keep the deadline and the budget."""
-        longest = min(curves.longest, int(setting.deadline_s / ITERATION_S))
-        key = (law.name, setting.deadline_min, setting.slots, longest)
+        iterations = int(setting.deadline_s / ITERATION_S)
+        longest = min(setting.curves.longest, iterations)
+        key = (setting.law.name, str(setting.terms), setting.curves.longest)
         if key not in self._trials:
-            terms = _terms(setting, law, elastic=True)
-            search = {**contestant.search, "max_iterations": longest}
-            low, high = 1, 2 * setting.slots * setting.deadline_min
+            terms = setting.job_terms(elastic=True)
+            search = {"algorithm": contestant.algorithm, **contestant.options, "max_iterations": longest}
+            low, high = 1, 2 * setting.terms.slots * iterations
             while low < high:
                 middle = (low + high + 1) // 2
                 if is_feasible({**terms, "search": {**search, "trials": middle}}):
@@ -126,20 +231,3 @@ class Jobs:
                     high = middle - 1
             self._trials[key] = low
         return {"max_iterations": longest, "trials": self._trials[key]}
-
-
-def _terms(setting: Setting, law: Law, *, elastic: bool) -> dict[str, object]:
-    """Limits, speed and machines. Slots are paid by the second, as SEER counts GPU minutes; nothing boots."""
-    cluster: dict[str, object] = {
-        "slots_per_node": SLOTS_PER_NODE,
-        "price_per_hour": USD_PER_SLOT_HOUR * SLOTS_PER_NODE,
-        "billing": "function",
-        "minimum_charge": 0,
-    }
-    terms: dict[str, object] = {
-        "deadline": setting.deadline_s,
-        "profile": {"iteration": ITERATION_S, "speedup": dict(law.speedup)},
-    }
-    if elastic:
-        return {**terms, "budget": setting.budget_usd, "cluster": {**cluster, "max_nodes": MOST_NODES}}
-    return {**terms, "cluster": {**cluster, "nodes": setting.slots // SLOTS_PER_NODE}}

@@ -68,8 +68,8 @@ def simulate(job: JobDict, seeds: Sequence[int]) -> tuple[Outcome, ...]:
     try:
         setup = prepare(Job.from_dict(job))
     except InfeasibleError:
-        return tuple(_NOTHING for _ in seeds)
-    return tuple(_run(setup, seed) for seed in seeds)
+        return tuple(NOTHING for _ in seeds)
+    return tuple(run_once(setup, seed) for seed in seeds)
 
 
 def is_feasible(job: JobDict) -> bool:
@@ -81,10 +81,11 @@ def is_feasible(job: JobDict) -> bool:
     return True
 
 
-_NOTHING = Outcome(best=None, last=None, best_iterations=0, trials=0, iterations=0, seconds=0.0, usd=0.0)
+NOTHING = Outcome(best=None, last=None, best_iterations=0, trials=0, iterations=0, seconds=0.0, usd=0.0)
+"""Of a job whose policy finds no room in its limits."""
 
 
-def _run(setup: RunSetup, seed: int) -> Outcome:
+def run_once(setup: RunSetup, seed: int) -> Outcome:
     simulation = Simulation(setup, seed=seed, journal=MemoryJournal(keeps_lines=False), record=unnamed(setup))
     state = simulation.core.state
     look_s = _middle_of_last_round_s(setup)

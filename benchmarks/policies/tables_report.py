@@ -1,167 +1,199 @@
-"""The tables and figures of `tables`."""
+"""The tables of the comparison on recorded curves, as files and as the sections of `docs/policies.md`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
-from benchmarks.plotting import FAINT, INK, Look, entitle, grid_of_axes, legend_below, plain_ticks
-from benchmarks.policies.averages import Average
-from benchmarks.policies.contestants import CONTESTANTS
-from benchmarks.policies.drawing import draw_scores
-from benchmarks.policies.study import Part, Study
+from benchmarks.policies.contestants import CONTESTANTS, Group
+from benchmarks.policies.evidence import Estimate, Evidence
+from benchmarks.policies.settings import Terms
+from benchmarks.policies.tables_figures import draw_cells, draw_means
 from benchmarks.reporting import Cell, Report, Table
 
-# DESIGN section 12: an independent study with 40 seeds, whose deadlines and budgets are not known to us.
-STUDY = {
-    "hypersched": 15.3,
-    "sha": 16.9,
-    "asha": 17.3,
-    "e-hyperband": 19.4,
-    "seer": 19.6,
-    "e-grid": 23.0,
-    "random": 62.6,
-}
-LOOKS = {
-    "hypersched": Look("HyperSched", "#0072B2", "o"),
-    "sha": Look("SHA (RubberBand)", "#56B4E9", "P"),
-    "asha": Look("ASHA", "#009E73", "^"),
-    "seer": Look("SEER", "#D55E00", "s"),
-    "e-hyperband": Look("elastic Hyperband", "#CC79A7", "D"),
-    "e-grid": Look("elastic grid search", "#E69F00", "v"),
-    "hyperband": Look("Hyperband", "#999999", "X"),
-    "random": Look("random search", "#333333", "*"),
-}
+OURS = "forecast"
+_GROUPS = {each.name: each.group for each in CONTESTANTS}
+_OF = {each.name: each.of for each in CONTESTANTS if each.of is not None}
 
 
-def report(study: Study) -> Report:
+def report(evidence: Evidence) -> Report:
+    names = ranked(evidence)
+    if not names:
+        return Report(tables=())
+    leader = OURS if OURS in names else names[0]
     return Report(
-        tables=(_main_table(study), _switches(study), _by_table(study)),
+        tables=(
+            _main_table(evidence, names),
+            _leads(evidence, leader, names),
+            _by_table(evidence, names),
+            _by_cell(evidence, names),
+            *([_by_law(evidence, names)] if len(evidence.values_of("law")) > 1 else []),
+            *([_variants(evidence)] if any(name in evidence.runs for name in _OF) else []),
+        ),
         figures={
-            "tables": draw_means({name: study.regret(name) for name in _ranked(study)}),
-            "tables-budgets": _draw_budgets(study),
+            "tables": draw_means(evidence, names, leader, counted(evidence)),
+            "tables-budgets": draw_cells(evidence, names, counted(evidence)),
         },
     )
 
 
-def _ranked(study: Study) -> list[str]:
-    names = [each.name for each in CONTESTANTS if each.name in study.names]
-    return sorted(names, key=lambda name: study.regret(name).mean)
+def ranked(evidence: Evidence) -> list[str]:
+    """Those that are compared, the best first; without variants of them."""
+    names = [name for name in evidence.runs if _GROUPS.get(name) is not Group.VARIANT]
+    return sorted(names, key=lambda name: evidence.regret(name, counted(evidence)).mean)
 
 
-def _main_table(study: Study) -> Table:
-    images = [table for table in study.tables if table.startswith("AlexNet")]
-    texts = [table for table in study.tables if table not in images]
-    parts = {
-        **{f"{slots} slots": Part(slots=slots) for slots in study.slots},
-        **{f"{deadline} min": Part(deadline_min=deadline) for deadline in study.deadlines_min},
-        "text": Part(tables=texts),
-        **({"images": Part(tables=images)} if images else {}),
-    }
-    rows: list[tuple[Cell, ...]] = [
-        (
-            name,
-            _with_error(study.regret(name)),
-            STUDY.get(name),
-            *(_short(study.regret(name, part)) for part in parts.values()),
-            f"{study.share_used(name):.0%}",
-            f"{study.trials_started(name):.0f}",
+def counted(evidence: Evidence) -> list[str]:
+    """The tables that claims rest on; where there is none of them, all."""
+    return evidence.held_out or evidence.tables
+
+
+def _main_table(evidence: Evidence, names: Sequence[str]) -> Table:
+    tables = counted(evidence)
+    rows: list[tuple[Cell, ...]] = []
+    for name in names:
+        regret, (worst_table, worst) = evidence.regret(name, tables), evidence.worst_table(name, tables)
+        rows.append(
+            (
+                name,
+                f"{regret.mean:.1f}",
+                interval(regret),
+                error(regret),
+                f"{evidence.rank(name, names, tables):.1f}",
+                f"{worst_table}: {worst:.0f}",
+                f"{evidence.mean_of(name, 'time_share', tables):.0%}",
+                f"{evidence.mean_of(name, 'budget_share', tables):.0%}",
+                f"{evidence.mean_of(name, 'trials', tables):.0f}",
+                f"{evidence.mean_of(name, 'cpu_s', tables):.2f}",
+            )
         )
-        for name in _ranked(study)
-    ]
-    header = ("policy", "regret % ± se", "the study", *parts, "budget used", "trials")
     return Table(
         name="tables",
         title="Regret on recorded curves",
-        header=header,
-        rows=tuple(rows),
-        note=(
-            f"{len(study.tables)} tables, 3 scaling laws with {study.seeds} seed(s) each, the same for all. "
-            "Standard errors over tables, laws and seeds; in the columns to the right they are larger."
+        header=(
+            "policy", "regret %", "95 % interval", "se of seeds", "rank", "worst table",
+            "time used", "budget used", "trials", "CPU s per run",
         ),
-    )
-
-
-def _switches(study: Study) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for name in study.names:
-        if name.startswith("seer, "):
-            gain = study.gain("seer", name)
-            rows.append(
-                (
-                    name.removeprefix("seer, "),
-                    _with_error(study.regret(name)),
-                    f"{gain.mean:+.1f} ± {gain.se:.1f}",
-                )
-            )
-    return Table(
-        name="tables-seer",
-        title="SEER with one thing changed",
-        header=("SEER with", "regret % ± se", "SEER as it is regrets less by ± se"),
         rows=tuple(rows),
-        note=f"SEER as it is: {_with_error(study.regret('seer'))}. On the same tables, laws and seeds.",
+        note=describe(evidence),
+    )  # fmt: skip
+
+
+def describe(evidence: Evidence) -> str:
+    tables, laws = counted(evidence), evidence.values_of("law")
+    runs = sum(key.table in tables for key in evidence.keys)
+    codes = {run.code for runs in evidence.runs.values() for run in runs.values()}
+    few = [f"{name} ({count} runs)" for name, count in evidence.left_out.items()]
+    return (
+        f"{len(tables)} tables that no constant was chosen on; scaling of {', '.join(laws)}; cells "
+        f"{', '.join(_cells(evidence))}; {evidence.seeds} seeds, the same for all; {runs:,} runs each."
+        + (f" Measured with {len(codes)} versions of the code." if len(codes) > 1 else "")
+        + (f" Too few runs to be compared: {', '.join(few)}." if few else "")
     )
 
 
-def _by_table(study: Study) -> Table:
-    names = _ranked(study)
+def _leads(evidence: Evidence, leader: str, names: Sequence[str]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for other in (name for name in names if name != leader):
+        lead = evidence.lead(leader, other, counted(evidence))
+        rows.append(
+            (
+                other,
+                f"{lead.by.mean:+.1f}",
+                interval(lead.by, signed=True),
+                error(lead.by),
+                "yes" if lead.by.excludes_0 else "no",
+                f"{lead.better} of {lead.tables}",
+                f"{lead.worst_table}: {lead.worst:+.1f}",
+            )
+        )
+    return Table(
+        name="tables-leads",
+        title=f"The lead of {leader}",
+        header=(
+            f"{leader} regrets less than", "by", "95 % interval", "se of seeds", "excludes 0", "better on",
+            "its worst table",
+        ),
+        rows=tuple(rows),
+        note="In points of regret; the interval is bootstrapped over tables.",
+    )  # fmt: skip
+
+
+def _by_table(evidence: Evidence, names: Sequence[str]) -> Table:
+    parts = {
+        "": evidence.held_out,
+        " (development)": evidence.development,
+        " (not real)": evidence.surrogates,
+    }
     rows: list[tuple[Cell, ...]] = [
-        (table, *(_short(study.regret(name, Part(tables=[table]))) for name in names))
-        for table in study.tables
+        (table + remark, *(f"{evidence.regret(name, [table]).mean:.1f}" for name in names))
+        for remark, tables in parts.items()
+        for table in tables
     ]
     return Table(name="tables-by-table", title="Regret by table", header=("table", *names), rows=tuple(rows))
 
 
-def _with_error(value: Average) -> str:
-    return f"{value.mean:.1f} ± {value.se:.1f}"
-
-
-def _short(value: Average) -> str:
-    return f"{value.mean:.1f}"
-
-
-def draw_means(regrets: Mapping[str, Average]) -> Figure:
-    """A bar per policy, the best on top; a diamond is what the study found."""
-    names = sorted(regrets, key=lambda name: -regrets[name].mean)
-    figure, axes = grid_of_axes(1, 1, width=7.5, height=3.4)
-    panel = axes[0][0]
-    for place, name in enumerate(names):
-        regret, look = regrets[name], LOOKS[name]
-        panel.barh(place, regret.mean, color=look.colour, height=0.66)
-        panel.errorbar(regret.mean, place, xerr=regret.se, color=INK, capsize=3, elinewidth=1.0)
-        panel.text(0.8, place, f"{regret.mean:.1f}", va="center", fontsize=9, color="white", weight="bold")
-    known = [(STUDY[name], place) for place, name in enumerate(names) if name in STUDY]
-    panel.scatter(
-        *zip(*known, strict=True),
-        marker="D",
-        s=30,
-        facecolor="white",
-        edgecolor=INK,
-        zorder=3,
-        label="the study, with deadlines and budgets of its own",
+def _by_cell(evidence: Evidence, names: Sequence[str]) -> Table:
+    cells = _cells(evidence)
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(f"{evidence.regret(name, counted(evidence), cell=cell).mean:.1f}" for cell in cells))
+        for name in names
+    ]
+    return Table(
+        name="tables-cells",
+        title="Regret by deadline and budget",
+        header=("policy", *cells),
+        rows=tuple(rows),
+        note="1x16: a deadline of one complete training, a budget of 16 slots until then.",
     )
-    panel.set_yticks(range(len(names)), [LOOKS[name].label for name in names])
-    panel.grid(axis="y", visible=False)
-    panel.grid(axis="x", color=FAINT, linewidth=0.7)
-    panel.set_xlabel("regret, % of the range of final values (less is better)")
-    panel.legend(loc="upper right", frameon=False, fontsize=9)
-    return figure
 
 
-def _draw_budgets(study: Study) -> Figure:
-    figure, axes = grid_of_axes(1, len(study.deadlines_min), height=3.8, width=10.0, share_y="row")
-    for panel, deadline in zip(axes[0], study.deadlines_min, strict=True):
-        names = [name for name in _ranked(study) if name != "random"]
-        for place, name in enumerate(names):
-            aside = 2.0 ** (0.07 * (place - len(names) / 2))  # so that no bar hides another
-            regrets = [study.regret(name, Part(slots=slots, deadline_min=deadline)) for slots in study.slots]
-            draw_scores(panel, [slots * aside for slots in study.slots], regrets, look=LOOKS[name])
-        panel.set_xscale("log", base=2)
-        plain_ticks(panel, study.slots)
-        panel.set_xlabel("budget, slots until the deadline")
-        panel.set_ylim(bottom=0)
-        entitle(panel, f"deadline {deadline} min")
-    axes[0][0].set_ylabel("regret, %")
-    legend_below(figure, axes[0][0], columns=4)
-    return figure
+def _by_law(evidence: Evidence, names: Sequence[str]) -> Table:
+    laws = evidence.values_of("law")
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(f"{evidence.regret(name, counted(evidence), law=law).mean:.1f}" for law in laws))
+        for name in names
+    ]
+    return Table(
+        name="tables-laws", title="Regret by scaling law", header=("policy", *laws), rows=tuple(rows)
+    )
+
+
+def _variants(evidence: Evidence) -> Table:
+    """What each change is worth; a gain is the variant's."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, of in _OF.items():
+        if name in evidence.runs and of in evidence.runs:
+            lead = evidence.lead(name, of, counted(evidence))
+            rows.append(
+                (
+                    name,
+                    f"{evidence.regret(name, counted(evidence)).mean:.1f}",
+                    f"{evidence.regret(of, counted(evidence)).mean:.1f}",
+                    f"{lead.by.mean:+.1f}",
+                    interval(lead.by, signed=True),
+                    error(lead.by),
+                )
+            )
+    return Table(
+        name="tables-variants",
+        title="With one thing changed",
+        header=("variant", "regret %", "without the change", "gain", "95 % interval", "se of seeds"),
+        rows=tuple(rows),
+    )
+
+
+def _cells(evidence: Evidence) -> list[str]:
+    return sorted(evidence.values_of("cell"), key=Terms.parse)
+
+
+def interval(estimate: Estimate, *, signed: bool = False) -> str:
+    return (
+        f"{estimate.low:+.1f} to {estimate.high:+.1f}"
+        if signed
+        else f"{estimate.low:.1f} to {estimate.high:.1f}"
+    )
+
+
+def error(estimate: Estimate) -> str:
+    return "–" if math.isnan(estimate.se) else f"{estimate.se:.1f}"

@@ -285,7 +285,7 @@ def test_an_unknown_algorithm_lists_the_installed_ones_too(plugin: str) -> None:
          "search.sampler.kind is 'tabel'; expected random, grid, table, qmc, tpe or gp; did you mean"),
         ({"search__sampler": 5}, "search.sampler is 5; expected a mapping with keys of: kind, replace"),
         ({"search__sampler": {"kind": "grid", "replace": True}},
-         "search.sampler.replace goes with table, not with grid"),
+         "search.sampler.replace goes with table and tpe and gp, not with grid"),
         ({"search__sampler": {"kind": "table", "replace": 1}},
          "search.sampler.replace is 1; expected true or false"),
         ({"profile__checkpoint": "500MB"},

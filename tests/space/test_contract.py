@@ -37,6 +37,9 @@ MAKERS: dict[str, Callable[[int], Sampler]] = {
     "halton": lambda seed: QmcSampler(SPACE, seed=seed, sequence="halton"),
     "tpe": lambda seed: ModelSampler(SPACE, seed=seed, mode=Mode.MAX, startup=5),
     "tpe on a table": lambda seed: TableModelSampler(FLAT, seed=seed, mode=Mode.MAX, startup=5),
+    "tpe on an endless table": lambda seed: TableModelSampler(
+        FLAT, seed=seed, mode=Mode.MAX, startup=5, replace=True
+    ),
     "tpe on a table after one": lambda seed: StartingSampler(
         TableModelSampler(FLAT, seed=seed, mode=Mode.MAX, startup=5), [{"c": "b", "n": 3}]
     ),

@@ -55,6 +55,15 @@ def test_a_row_that_a_trial_has_is_not_drawn_again() -> None:
     assert resumed.ask(30) is None
 
 
+def test_with_replacement_rows_are_drawn_again_once_all_have_been() -> None:
+    rows = ROWS[:30]
+    endless = TableModelSampler(rows, seed=2, mode=Mode.MIN, startup=3, replace=True)
+    assert endless.size is None
+    given = drawn(endless, 60)
+    for half in (given[:30], given[30:]):
+        assert sorted(map(repr, half)) == sorted(map(repr, rows))
+
+
 def test_a_table_of_one_row_needs_no_model() -> None:
     sampler = TableModelSampler([{"lr": 0.1}], seed=0, mode=Mode.MAX, startup=1)
     assert sampler.ask(0) == {"lr": 0.1}

@@ -39,7 +39,7 @@ MODELS: tuple[Kind, ...] = ("tpe", "gp")
 """The samplers that learn."""
 SEQUENCES = ("sobol", "halton")
 # The samplers that have each option.
-_KINDS_WITH = {"replace": ("table",), "startup": MODELS, "sequence": ("qmc",)}
+_KINDS_WITH = {"replace": ("table", *MODELS), "startup": MODELS, "sequence": ("qmc",)}
 _WRITTEN = re.compile(r"([^<>=]+?)\s*(>=|<=|>|<)\s*([^<>=]+)")
 _MOST_CHARACTERS = 300
 # Metrics of which less is better. The short ones count as words of a name: `val_mse`, not `msecret`.
@@ -78,8 +78,8 @@ AnyTarget = Annotated[Target, PlainValidator(_parse), PlainSerializer(str)]
 
 
 class SamplerSection(Section):
-    """With `replace` a table gives the same row to several trials, without end. `startup` is how many trials
-    a sampler that learns waits for; `sequence` is that of qmc."""
+    """With `replace` a table has no end: once all rows are drawn, they are drawn again. `startup` is how many
+    trials a sampler that learns waits for; `sequence` is that of qmc."""
 
     kind: Annotated[Kind, BeforeValidator(one_of(*SAMPLERS))] = Field(
         description="random, grid, table, qmc, tpe or gp"
@@ -202,9 +202,13 @@ class Tuning:
         if self.trainable.table is None:
             raise JobError("search.sampler is table, but the trainable is no table of configurations")
         if kind in ("tpe", "gp"):
-            startup = self.sampler.startup
             return TableModelSampler(
-                self.trainable.table, seed=seed, mode=self.mode, model=kind, startup=startup
+                self.trainable.table,
+                seed=seed,
+                mode=self.mode,
+                model=kind,
+                startup=self.sampler.startup,
+                replace=self.sampler.replace,
             )
         return TableSampler(self.trainable.table, seed=seed, replace=self.sampler.replace)
 

@@ -20,7 +20,7 @@ _NEIGHBOURS = 5
 
 
 class TableSampler:
-    """The rows in an order given by the seed, each once; with `replace` each trial draws among all rows."""
+    """The rows in an order given by the seed, each once; with `replace` then all again in another order."""
 
     learns = False
 
@@ -28,14 +28,19 @@ class TableSampler:
         self.size = None if replace else len(rows)
         self._rows = rows
         self._seed = seed
-        shuffled = np.random.default_rng(seed).permutation
-        self.order: list[int] = [] if replace else shuffled(len(rows)).tolist()
-        """The place of the row of each trial."""
+        self.order: list[int] = np.random.default_rng(seed).permutation(len(rows)).tolist()
+        """The place of the row of each trial, until all have been drawn."""
+        self._orders = {0: self.order}
 
     def ask(self, trial: int) -> Configuration | None:
-        if self.size is None:
-            return dict(self._rows[_scramble(_scramble(self._seed) + trial) % len(self._rows)])
-        return dict(self._rows[self.order[trial]]) if trial < len(self.order) else None
+        again, place = divmod(trial, len(self._rows))
+        if again and self.size is not None:
+            return None
+        if again not in self._orders:
+            self._orders[again] = (
+                np.random.default_rng((self._seed, again)).permutation(len(self._rows)).tolist()
+            )
+        return dict(self._rows[self._orders[again][place]])
 
     def complete(self, trial: int, given: Configuration) -> Configuration:
         """A row with exactly these values, never a near one."""

@@ -1,5 +1,7 @@
 """A sampler that learns on a table: a model proposes, and the nearest row that no trial has yet is drawn.
 
+With `replace`, once every row has a trial, all are free again.
+
 The model is one of `model_sampler`, on the ranks of the table's columns. Until it has enough values, rows
 come in the order of `TableSampler`, so that runs with either sampler begin with the same ones.
 """
@@ -26,8 +28,9 @@ class TableModelSampler:
         mode: Mode,
         model: Model = "tpe",
         startup: int = STARTUP,
+        replace: bool = False,
     ) -> None:
-        self.size = len(rows)
+        self.size = None if replace else len(rows)
         self._rows = rows
         self._table = TableSampler(rows, seed=seed)
         self._columns = TableColumns(rows)
@@ -37,7 +40,9 @@ class TableModelSampler:
 
     def ask(self, trial: int) -> Configuration | None:
         if not self._left:
-            return None
+            if self.size is not None:
+                return None
+            self._left = dict.fromkeys(self._table.order)
         place = next(iter(self._left))
         if self._model.is_fitted:
             proposed = self._columns.space.configure(self._model.draw(trial))
