@@ -47,6 +47,15 @@ def test_a_run_follows_the_plan_of_its_planner(planner: str) -> None:
         assert len({stage.slots_per_trial for stage in run.quote.stages}) == 1
 
 
+def test_a_static_cluster_does_not_shrink_when_its_plan_is_made_again() -> None:
+    """At each barrier the rest is planned with the survivors' own speeds, and there is time to spare."""
+    run = rehearse(job_of(planner="static", deadline=250.0, profile__spread=0.3), seed=1)
+    assert run.state.ended is Ending.COMPLETE
+    replanned = [stage.nodes for stage in run.state.ledger.stages]
+    assert len(replanned) == 3
+    assert len({run.quote.stages[0].nodes_held, *replanned}) == 1
+
+
 @each_planner
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_that_loses_nodes_plans_again_and_ends(planner: str, seed: int) -> None:

@@ -25,17 +25,24 @@ from elastune.planning.problem import Case, PlanSet, Solution, best_of
 
 
 def plan_static(case: Case) -> Solution | None:
-    """Every stage uses the fastest fair division of the same nodes."""
-    return best_of(case, static_plans(case).plans)
+    """Every stage uses the fastest division of the same nodes; in the middle of a run, at least of those that
+    it has: a static cluster does not shrink when its plan is made again."""
+    held = len(case.evaluator.workload.node_ages_s)
+    return best_of(case, static_plans(case, least=min(held, case.max_nodes)).plans)
 
 
-def static_plans(case: Case) -> PlanSet:
+def static_plans(case: Case, *, least: int = 0) -> PlanSet:
     """One plan for each size that a stage can use; sizes between those only cost more."""
-    sizes = {option.allocation.nodes for options in case.options for option in options}
+    sizes = {max(least, option.allocation.nodes) for options in case.options for option in options}
     if case.evaluator.workload.cluster.fixed:
         sizes = {case.max_nodes}
     plans = (static_plan(case, nodes) for nodes in sorted(sizes))
     return PlanSet(tuple(plan for plan in plans if plan is not None))
+
+
+def _best_static(case: Case) -> Solution | None:
+    """Where `greedy` starts, which may shrink."""
+    return best_of(case, static_plans(case).plans)
 
 
 def static_plan(case: Case, nodes: int) -> Plan | None:
@@ -98,11 +105,11 @@ WARM_STARTS = (1, 2, 3)
 
 def plan_greedy(case: Case) -> Solution | None:
     """The best plan on the way down from the warm starts; never worse than static."""
-    static = plan_static(case)
+    static = _best_static(case)
     sizes = _halves(case.max_nodes)
     if case.objective is Objective.COST:
         # The start may break the budget: the plan may get cheap enough on the way down.
-        start = plan_static(replace(case, limits=replace(case.limits, budget_usd=None)))
+        start = _best_static(replace(case, limits=replace(case.limits, budget_usd=None)))
         sizes = [] if start is None else [n * start.plan.peak_nodes for n in WARM_STARTS]
     found = [] if static is None else [static]
     for nodes in sorted({min(nodes, case.max_nodes) for nodes in sizes}):
