@@ -197,12 +197,16 @@ PEERS: dict[str, Callable[[Sequence[Configuration], Setting, int], Peer]] = {
 
 def play(contestant: OutsideContestant, setting: Setting, seed: int) -> Outcome:
     """One run by the deadline."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     curves = setting.curves
     table = CurveTable.of(read_npz(CurveFile(path=str(curves.path)), curves.metric), source=contestant.name)
     np.random.seed(seed)  # noqa: NPY002  Ray's scheduler chooses its bracket, of one, by it
     random.seed(seed)
-    return race(PEERS[contestant.library](table.table, setting, seed), table, setting, seed)
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        return race(PEERS[contestant.library](table.table, setting, seed), table, setting, seed)
+    finally:
+        optuna.logging.set_verbosity(verbosity)
 
 
 @dataclass(slots=True)
