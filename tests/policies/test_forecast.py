@@ -51,7 +51,7 @@ def test_without_a_budget_no_slot_idles_until_the_deadline(changes: dict[str, ob
 
 def test_new_trials_come_first_and_wide_gangs_last() -> None:
     run = rehearse(job_of(**{**FORECAST, **BOTH}))
-    first = {}
+    first: dict[int, float] = {}
     for at_s, trial, _ in starts(run):
         first.setdefault(trial, at_s)
     wide = [at_s for at_s, _, slots in starts(run) if slots > 1]
