@@ -189,7 +189,7 @@ def _forecast(luck: random.Random, slots: int) -> dict[str, object]:
     options = {
         "min_iterations": luck.choice([None, low]),
         "max_iterations": luck.choice([None, low * luck.choice([1, 3, 9, 20]), 1000]),
-        "trials": luck.choice([None, None, 1, 2, 5, 12, 20]),
+        "trials": luck.choice([1, 2, 5, 8, 12, 20, 20, 40]),
         "max_slots_per_trial": luck.choice([None, None, 2, 4, 8]),
         "min_slots_per_trial": luck.choice([1, 1, 1, 2, 3]) if slots > 1 else 1,
     }

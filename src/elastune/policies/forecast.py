@@ -19,28 +19,26 @@ the first part; more of them later only if money is left that pays for them to t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
 from elastune.core import events
 from elastune.core.commands import Ending
-from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
+from elastune.core.policy import Policy, Progress, Vetoed
 from elastune.core.state import State
 from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InvariantError
 from elastune.model.billing import bills_nodes
 from elastune.model.ids import TrialId
-from elastune.model.metric import Mode
 from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
+from elastune.policies.forecast_beliefs import beliefs, scores_of
 from elastune.policies.forecast_leases import Leases, room_of
 from elastune.policies.forecast_model import Ladder, iterations_of_best
 from elastune.policies.forecast_outlook import EXPLORING_MONEY, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
-from elastune.wording import format_usd, plural
 
 _REVIEW = "forecast:review"
 # Of the trials compared, the best deserves this part in iterations of the first rung.
@@ -136,7 +134,7 @@ class ForecastPolicy(Policy):
         ladder = self.lent.ladder
         is_through = trial.is_through(self.options.max_iterations)
         if is_through or trial.iteration >= self.next_rung.get(trial.number, ladder.first):
-            scores = _scores(trial, state)
+            scores = scores_of(trial, state)
             ladder.record(trial.number, scores)
             self.next_rung[trial.number] = ladder.next_rung(trial.iteration)
             if is_through:
@@ -144,17 +142,15 @@ class ForecastPolicy(Policy):
         lent = self.lent.live.get(trial.number)
         if lent is None:
             return not self.lent.live
-        return trial.phase.is_over or trial.has_done(lent.until)
+        return _is_at(trial, lent.until)
 
     def _retire(self, state: State) -> None:
-        """Leases that have ended, and trials that are over."""
+        """End the leases of trials that have reached their goal or are over."""
         live = self.lent.live
-        for number in [n for n, lent in live.items() if state.trials[n].has_done(lent.until)]:
-            self.idle[number] = None
+        for number in [n for n, lent in live.items() if _is_at(state.trials[n], lent.until)]:
             del live[number]
-        for trials in (live, self.idle):
-            for number in [n for n in trials if state.trials[n].phase.is_over]:
-                del trials[number]
+            if not state.trials[number].phase.is_over:
+                self.idle[number] = None
 
     def _may_train(self, number: TrialId, state: State) -> bool:
         if number not in self.idle:
@@ -239,7 +235,12 @@ class ForecastPolicy(Policy):
         if needed <= 0.0 or self.ahead.buys_slots(state):
             return 0.0
         better = ladder.better_than(trial.number)
-        ranked = ((ladder.better_than(number), number) for number in live if number in ladder.highest)
+        long_ago_s = state.now_s - self.lent.least_s
+        ranked = (
+            (ladder.better_than(number), number)
+            for number, lent in live.items()
+            if number in ladder.highest and lent.since_s <= long_ago_s
+        )
         for _, number in sorted((each for each in ranked if each[0] > better), reverse=True):
             if made >= needed:
                 break
@@ -360,40 +361,11 @@ class ForecastPolicy(Policy):
     def progress(self, state: State) -> Progress:
         if self.leases is None or state.ended is not None:
             return Progress()
-        return Progress(upcoming=tuple(self._beliefs(state)))
-
-    def _beliefs(self, state: State) -> Iterator[Upcoming]:
-        """What the leases under way buy, when the search turns to the best, what the leader will reach."""
-        live, ahead = self.lent.live, self.ahead
-        if live:
-            number = min(live, key=lambda each: (self.lent.ladder.better_than(each), each))
-            usd = self.lent.usd_to_come(state)
-            price = f"the next {format_usd(usd)} train" if usd else "now"
-            text = f"{price} {plural(len(live), 'trial')}, the best of them {number} to iteration"
-            ends_s = min(lent.since_s + lent.seconds for lent in live.values())
-            yield Upcoming(at_s=max(state.now_s, ends_s), text=f"{text} {live[number].until}")
-        if self.exploring and state.now_s < ahead.switch_s:
-            text = "no new trials from then on: what is left goes to the best"
-            yield Upcoming(at_s=ahead.switch_s, text=text)
-        best = state.best
-        if best is not None and not state.trials[best.trial].phase.is_over and state.now_s < ahead.end_s:
-            yield Upcoming(at_s=ahead.end_s, text=self._forecast(state.trials[best.trial], state))
-
-    def _forecast(self, leader: Trial, state: State) -> str:
-        lent = self.lent.live.get(leader.number)
-        slots = lent.slots if lent else self.ahead.sizes[-1]
-        more = int(self.ahead.left_s(state) / self.ahead.iteration_on_s(slots, state))
-        reach = min(leader.iteration + more, self.options.max_iterations or math.inf)
-        told = self.lent.ladder.forecast(leader.number, _scores(leader, state), int(reach))
-        value = -told.score if state.terms.mode is Mode.MAX else told.score
-        spread = f" ± {told.spread:.2g}" if told.spread else ""
-        metric = state.terms.metric
-        return f"trial {leader.number} leads: {metric} {value:.4g}{spread} after iteration {told.iterations}"
+        return Progress(upcoming=tuple(beliefs(self.leases, state, exploring=self.exploring)))
 
 
-def _scores(trial: Trial, state: State) -> list[float]:
-    """Less is better."""
-    return [-value for value in trial.values] if state.terms.mode is Mode.MAX else list(trial.values)
+def _is_at(trial: Trial, goal: int) -> bool:
+    return trial.phase.is_over or trial.has_done(goal)
 
 
 def _reports_its_end(trial: Trial) -> bool:

@@ -35,6 +35,11 @@ class Leases:
         self.most = most  # iterations of a trial
         self.live: dict[TrialId, LentSlots] = {}
 
+    @property
+    def least_s(self) -> float:
+        """A gang is neither resized nor paused for a better trial before it has used its slots so long."""
+        return _RESIZE * self.outlook.stop_s
+
     def lend(self, trial: Trial, slots: int, until: int, state: State) -> None:
         until = until if self.most is None else min(until, self.most)
         iteration_s = self.outlook.iteration_on_s(slots, state)
@@ -57,7 +62,7 @@ class Leases:
         enough = (size for size in sizes if work * ahead.iteration_on_s(size, state) <= left_s)
         size, held = next(enough, sizes[-1]), len(trial.gang)
         turn_s = min(ahead.turn_s, work * ahead.iteration_on_s(size, state))
-        return held if held in sizes and turn_s < _RESIZE * ahead.stop_s else size
+        return held if held in sizes and turn_s < self.least_s else size
 
     def widen(self, trial: Trial, slots: float, state: State) -> float:
         """More free slots for a trial whose lease begins, if they make it faster; returns how many."""

@@ -88,10 +88,6 @@ class Ladder:
         for rung in self.rungs[self.highest.get(trial, -1) + 1 :]:
             rung.record(trial, best)
 
-    def reopen(self, trial: TrialId) -> None:
-        """A trial that the end of the run had stopped goes on after all; what it was compared by stays."""
-        self.over.pop(trial, None)
-
     def better_than(self, trial: TrialId) -> int:
         """How many trials are better, at the highest rung that this one has reached; all if it has none."""
         place = self.highest.get(trial)
