@@ -36,7 +36,7 @@ from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.forecast_beliefs import beliefs, scores_of
 from elastune.policies.forecast_leases import Leases, room_of
-from elastune.policies.forecast_model import Ladder, iterations_of_best
+from elastune.policies.forecast_model import Ladder, iterations_of_best, share_of
 from elastune.policies.forecast_outlook import EXPLORING_MONEY, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
 
@@ -292,7 +292,7 @@ class ForecastPolicy(Policy):
         done = np.array([state.trials[number].iteration for _, number in (*open_, *live)])
         better = np.array([better for better, _ in (*open_, *live)])
         best = iterations_of_best(better, done, goal, self.ahead.work_left(state))
-        return [(state.trials[number], min(goal, best / (better + 1))) for better, number in open_]
+        return [(state.trials[number], min(goal, best * share_of(better))) for better, number in open_]
 
     def _patience(self, state: State) -> float:
         ahead = self.ahead

@@ -21,6 +21,7 @@ from elastune.model.ids import TrialId
 
 # A gang on several slots is less efficient than one slot; iterations cost so much more.
 EFFICIENCY = 0.9
+SHARPNESS = 1.5
 _BISECTIONS = 40
 # Pairs of values from which a gain is learned; fewer tell little.
 _ENOUGH_GAINS = 3
@@ -139,13 +140,18 @@ class Ladder:
 Counts = npt.NDArray[Any]
 
 
+def share_of(better: int) -> float:
+    """What a trial deserves that so many others are better than, if the best one deserves 1."""
+    return float((better + 1.0) ** -SHARPNESS)
+
+
 def iterations_of_best(better: Counts, done: Counts, goal: int, work: float) -> float:
     """The iterations that the best trial deserves, so that all of them together need `work` more.
 
     The trial that j others are better than deserves 1/(j + 1) of that, and none more than the goal. So the
     answer may exceed the goal.
     """
-    shares = 1.0 / (better + 1.0)
+    shares = (better + 1.0) ** -SHARPNESS
     low, high = 0.0, goal / float(shares.min()) if shares.size else 0.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
