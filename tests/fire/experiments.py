@@ -304,7 +304,9 @@ def _prepare_online(data: dict[str, object], algorithm: str, luck: random.Random
         limits["deadline"] = deadline
     if chance > 0.2:
         limits["budget"] = budget
-    endless = bool(data["search"].get("repeat"))  # type: ignore[attr-defined]
+    search = data["search"]
+    assert isinstance(search, dict)
+    endless = search.get("repeat") or (algorithm == "forecast" and "max_iterations" not in search)
     may_exceed = {"may_exceed": luck.choice(sorted(limits))} if luck.random() < 0.3 and not endless else {}
     for factor in (1.0, 4.0, 16.0, 64.0, 256.0):
         wider = {key: value * factor for key, value in limits.items()}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.model.ids import TrialId
-from elastune.policies.forecast_model import EFFICIENCY, Ladder, iterations_of_best
+from elastune.policies.forecast_model import EFFICIENCY, Ladder, iterations_of_best, share_of
 
 A, B, C, D = map(TrialId, range(4))
 
@@ -62,7 +62,7 @@ def test_the_shares_need_the_work_that_is_left_or_all_reach_the_goal(
 ) -> None:
     goal = 100
     best = iterations_of_best(np.array(better), np.full(len(better), done), goal, work)
-    deserved = [min(goal, best / (each + 1)) for each in better]
+    deserved = [min(goal, best * share_of(each)) for each in better]
     needed = sum(max(0.0, each - done) for each in deserved) / EFFICIENCY
     assert needed == pytest.approx(work, rel=1e-3) or (
         needed < work and all(each == pytest.approx(goal) for each in deserved)

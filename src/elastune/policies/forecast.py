@@ -1,14 +1,14 @@
 """`forecast`: the best model for the time and the money, by ranks alone; our own.
 
 Nothing waits at barriers. Each trial is ranked at the highest of the rungs 1, 2, 4, ... that it has reached
-(`forecast_model`), and the trial that j others are better than deserves 1/(j + 1) of what the best one does.
+(`forecast_model`), and what a trial deserves falls with the number j of trials that are better.
 
 - At first (`forecast_outlook`: 35 % of the time, 65 % of the money) the M trials compared so far deserve
   M / 2(j + 1) times the first rung, on the fewest slots. Free slots go to a trial that deserves its next
   rung, the furthest first, else to a new one.
-- Then the best deserves as many iterations as the money left pays for, if all get their share; none more than
-  a winner can reach by the deadline. A trial trains on if it deserves half as much again as it has (later:
-  more than it has), on the fewest slots with which it would still reach what a winner can.
+- Then a trial deserves (j + 1)^-1.5 of what the best does, in all what the money left pays for, and none
+  more than a winner can reach by the deadline. It trains on if it deserves half as much again as it has
+  (later: more than it has), on the fewest slots with which it would still reach what a winner can.
 - Slots that are paid for anyway never idle: next comes the best of the others, then a new trial, then more
   slots for the best. So dead or finished leaders are replaced at once, and the money is spent.
 

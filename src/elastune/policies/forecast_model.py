@@ -21,6 +21,7 @@ from elastune.model.ids import TrialId
 
 # A gang on several slots is less efficient than one slot; iterations cost so much more.
 EFFICIENCY = 0.9
+# How steeply shares fall with the rank; 1 leaves too little for the best where money is short.
 SHARPNESS = 1.5
 _BISECTIONS = 40
 # Pairs of values from which a gain is learned; fewer tell little.
@@ -148,7 +149,7 @@ def share_of(better: int) -> float:
 def iterations_of_best(better: Counts, done: Counts, goal: int, work: float) -> float:
     """The iterations that the best trial deserves, so that all of them together need `work` more.
 
-    The trial that j others are better than deserves 1/(j + 1) of that, and none more than the goal. So the
+    The trial that j others are better than deserves (j + 1)^-1.5 of that, and none more than the goal. So the
     answer may exceed the goal.
     """
     shares = (better + 1.0) ** -SHARPNESS
