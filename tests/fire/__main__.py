@@ -1,5 +1,5 @@
-"""The long version: a quarter each as it comes, with models that hop, with nodes at several prices, and with
-stages of any kind under any planner. Every other one of each has requests of people.
+"""The long version: a fifth each as it comes, with models that hop, with nodes at several prices, with stages
+of any kind under any planner, and with the policy `forecast`. Every other one of each has requests of people.
 
 `python -m tests.fire --experiments 10000`, or one experiment: `python -m tests.fire --seed 17`.
 """
@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import Counter
 
-from tests.fire.experiments import DECLARED, HOPPING, PRICED, make_experiment
+from tests.fire.experiments import DECLARED, FORECAST, HOPPING, PRICED, make_experiment
 from tests.fire.requests import EXTENDED
 from tests.fire.trial import put_to_trial
 
@@ -53,7 +53,7 @@ def main() -> int:
         print(f"{state.events} events, ended: {state.ended}, best: {state.best}")
         return 0
     began, endings, events, broken = time.monotonic(), Counter[str](), 0, 0
-    kinds = (0, HOPPING, PRICED, DECLARED)
+    kinds = (0, HOPPING, PRICED, DECLARED, FORECAST)
     share = -(-options.experiments // len(kinds))
     first = options.first
     seeds = [kind + first + number + EXTENDED * (number % 2) for number in range(share) for kind in kinds]

@@ -31,6 +31,8 @@ HOPPING = 10_000_000
 PRICED = 20_000_000
 # And from here on the stages are declared one by one or eta is no whole number, and any planner is run.
 DECLARED = 30_000_000
+# And from here on it is the policy `forecast`, some of them with models that hop, some with several prices.
+FORECAST = 40_000_000
 FIRST_ALGORITHMS = ("sha", "sha", "sha", "hyperband", "asha", "asha")
 NEEDS_DEADLINE = ("seer", "e-hyperband", "e-grid")
 
@@ -64,17 +66,25 @@ def make_experiment(seed: int) -> Experiment:
     if seed >= EXTENDED:
         return replace(make_experiment(seed - EXTENDED), seed=seed)
     luck = random.Random(seed)
-    job = _job(luck, _declared if seed >= DECLARED else _search if seed >= ALL_POLICIES else _first_search)
+    job = _job(luck, _make_search(seed))
     job |= _stop_when(seed, str(job["mode"])) if seed >= MAY_STOP_EARLY else {}
-    job |= _data(random.Random(f"data {seed}")) if HOPPING <= seed < PRICED else {}
-    job |= _planner(random.Random(f"planner {seed}"), job) if seed >= DECLARED else {}
+    forecast = seed - FORECAST if seed >= FORECAST else None
+    hops = HOPPING <= seed < PRICED or (forecast is not None and forecast % 4 == 1)
+    job |= _data(random.Random(f"data {seed}")) if hops else {}
+    job |= _planner(random.Random(f"planner {seed}"), job) if DECLARED <= seed < FORECAST else {}
     setup = _prepare(job, luck)
     faults = _faults(luck)
-    if PRICED <= seed < DECLARED:
+    if PRICED <= seed < DECLARED or (forecast is not None and forecast % 4 == 2):
         setup, faults = _priced(setup, faults, random.Random(f"prices {seed}"))
     if seed >= MAY_STOP_EARLY:
         faults = replace(faults, killed=random.Random(f"killed {seed}").choice([0.0, 0.0, 0.05, 0.3]))
     return Experiment(seed=seed, setup=setup, faults=faults)
+
+
+def _make_search(seed: int) -> Callable[[random.Random, int], dict[str, object]]:
+    if seed >= FORECAST:
+        return _forecast
+    return _declared if seed >= DECLARED else _search if seed >= ALL_POLICIES else _first_search
 
 
 def _job(
@@ -128,7 +138,7 @@ def _first_search(luck: random.Random, slots: int) -> dict[str, object]:
 
 
 def _search(luck: random.Random, slots: int) -> dict[str, object]:
-    algorithm = luck.choice([name for name in SEARCHES if name != "stages"])
+    algorithm = luck.choice([name for name in SEARCHES if name not in {"stages", "forecast"}])
     low = luck.choice([1, 1, 2, 3])
     options: dict[str, object] = {
         "min_iterations": low,
@@ -172,6 +182,20 @@ def _declared(luck: random.Random, slots: int) -> dict[str, object]:
         "eta": luck.choice([1.3, 1.5, 2.5, 3.7]),
     }
     return {"algorithm": algorithm, **options, **search}
+
+
+def _forecast(luck: random.Random, slots: int) -> dict[str, object]:
+    low = luck.choice([1, 1, 2, 3])
+    options = {
+        "min_iterations": luck.choice([None, low]),
+        "max_iterations": luck.choice([None, low * luck.choice([1, 3, 9, 20]), 1000]),
+        "trials": luck.choice([1, 2, 5, 8, 12, 20, 20, 40]),
+        "max_slots_per_trial": luck.choice([None, None, 2, 4, 8]),
+        "min_slots_per_trial": luck.choice([1, 1, 1, 2, 3]) if slots > 1 else 1,
+    }
+    if options["max_slots_per_trial"] == 2:
+        options["min_slots_per_trial"] = min(2, options["min_slots_per_trial"] or 1)
+    return {"algorithm": "forecast", **{key: value for key, value in options.items() if value is not None}}
 
 
 def _priced(setup: FireSetup, faults: Faults, luck: random.Random) -> tuple[FireSetup, Faults]:
@@ -280,7 +304,9 @@ def _prepare_online(data: dict[str, object], algorithm: str, luck: random.Random
         limits["deadline"] = deadline
     if chance > 0.2:
         limits["budget"] = budget
-    endless = bool(data["search"].get("repeat"))  # type: ignore[attr-defined]
+    search = data["search"]
+    assert isinstance(search, dict)
+    endless = search.get("repeat") or (algorithm == "forecast" and "max_iterations" not in search)
     may_exceed = {"may_exceed": luck.choice(sorted(limits))} if luck.random() < 0.3 and not endless else {}
     for factor in (1.0, 4.0, 16.0, 64.0, 256.0):
         wider = {key: value * factor for key, value in limits.items()}

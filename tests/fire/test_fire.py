@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fire.experiments import DECLARED, HOPPING, PRICED
+from tests.fire.experiments import DECLARED, FORECAST, HOPPING, PRICED
 from tests.fire.requests import EXTENDED
 from tests.fire.trial import put_to_trial
 
@@ -101,9 +101,15 @@ def test_random_experiments_with_stages_of_any_kind_keep_every_invariant(block: 
 
 
 @blocks(2, of=12)
+def test_random_experiments_of_forecast_keep_every_invariant(block: int) -> None:
+    for seed in range(FORECAST + 8 * block, FORECAST + 8 * (block + 1)):
+        _endures(seed)
+
+
+@blocks(2, of=12)
 def test_random_experiments_with_requests_of_people_keep_every_invariant(block: int) -> None:
     """New limits, trials stopped, configurations added, and extensions after the end."""
-    for kind in (300_000, 600_000, HOPPING, PRICED, DECLARED):
+    for kind in (300_000, 600_000, HOPPING, PRICED, DECLARED, FORECAST):
         for seed in range(kind + 2 * block, kind + 2 * (block + 1)):
             _endures(EXTENDED + seed)
 

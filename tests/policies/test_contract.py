@@ -12,6 +12,7 @@ POLICIES: dict[str, dict[str, object]] = {
     "rubberband": {"algorithm": "sha"},
     "asha": {"algorithm": "asha"},
     "hypersched": {"algorithm": "hypersched"},
+    "forecast": {"algorithm": "forecast"},
     "seer": {"algorithm": "seer", "trials": None, "min_round": 15.0, "eta": 2},
     "e-hyperband": {"algorithm": "e-hyperband", "trials": None, "min_round": 15.0},
     "e-grid": {"algorithm": "e-grid", "trials": None},

@@ -18,6 +18,7 @@ NAMES = {
     "rubberband": "RubberBand",
     "seer": "SEER",
     "hypersched": "HyperSched",
+    "forecast": "forecast",
     "asha": "ASHA",
     "hyperband": "Hyperband",
     "bohb": "BOHB",

@@ -95,7 +95,7 @@ def default_options(  # noqa: PLR0911  one case per algorithm
             return {"max_iterations": _ETA ** _largest(room, _full, _of_brackets)}
         case "asha":
             return {"max_iterations": _ETA ** _largest(room, _full_in_turns, _of_rungs)} | _trials(room)
-        case "hypersched" if not room.is_limited:
+        case "hypersched" | "forecast" if not room.is_limited:
             return {"max_iterations": _ETA**_USUAL} | _trials(room)
         case "pbt":
             return {"max_iterations": _of_population(room)}

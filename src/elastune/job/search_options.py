@@ -19,6 +19,7 @@ from elastune.model.quantities import Count, ExpectedError, Iterations
 from elastune.model.stages import Spec, Stage, hyperband, successive_halving
 from elastune.policies.asha import AshaOptions
 from elastune.policies.elastic_baselines import EGridOptions, EHyperbandOptions
+from elastune.policies.forecast import ForecastOptions
 from elastune.policies.full_training import FullTrainingOptions
 from elastune.policies.hyperband import BohbOptions
 from elastune.policies.hypersched import HyperSchedOptions
@@ -216,6 +217,20 @@ class HyperSchedSearch(HyperSchedOptions, HalvingSection):
 
     bounded_by = ("trials",)
     algorithm: Literal["hypersched"] = Field(default="hypersched")
+
+
+class ForecastSearch(ForecastOptions, SearchSection):
+    """Many trials a little, then the best of them, as far as the time and the money go."""
+
+    bounded_by = ("max_iterations", "trials")
+    algorithm: Literal["forecast"] = Field(default="forecast")
+
+    @model_validator(mode="after")
+    def _iterations_leave_work(self) -> Self:
+        if self.max_iterations is not None and self.max_iterations < self.min_iterations:
+            text = f"is {self.max_iterations}, less than min_iterations ({self.min_iterations})"
+            raise MisfitError(("max_iterations",), text)
+        return self
 
 
 class SeerSearch(SeerOptions, SearchSection):

@@ -51,6 +51,7 @@ _OURS = {
     "bohb": ("hyperband", "_bohb"),
     "e-grid": ("elastic_baselines", "_e_grid"),
     "e-hyperband": ("elastic_baselines", "_e_hyperband"),
+    "forecast": ("forecast", ""),
     "grid": ("full_training", "_grid"),
     "hyperband": ("hyperband", ""),
     "hypersched": ("hypersched", ""),

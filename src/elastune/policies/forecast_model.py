@@ -1,0 +1,161 @@
+"""What `forecast` learns in a run: the ranks of its trials, and what a doubling of the training brings.
+
+A rung is a number of iterations: `first`, twice that, and so on. A trial is compared at the highest rung that
+it has reached, with all trials that have a value there. One whose training is over has no later values: its
+best one stands for it at all higher rungs. Scores are losses: less is better.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elastune.model.ids import TrialId
+
+# A gang on several slots is less efficient than one slot; iterations cost so much more.
+EFFICIENCY = 0.9
+# How steeply shares fall with the rank; 1 leaves too little for the best where money is short.
+SHARPNESS = 1.5
+_BISECTIONS = 40
+# Pairs of values from which a gain is learned; fewer tell little.
+_ENOUGH_GAINS = 3
+# Of the gain of a doubling, the next one brings this part if no trial has shown more.
+_FADING = 0.6
+# The standard deviation of a normal distribution in units of its median absolute deviation.
+_SD_PER_MAD = 1.4826
+
+
+@dataclass(slots=True)
+class RankedRung:
+    """The scores of the trials that have a value there, best first."""
+
+    iterations: int
+    ranked: list[tuple[float, TrialId]] = field(default_factory=list)
+    scores: dict[TrialId, float] = field(default_factory=dict)
+
+    def record(self, trial: TrialId, score: float) -> None:
+        """Only the first score counts: after a loss a trial may come a second time."""
+        if trial not in self.scores:
+            self.scores[trial] = score
+            bisect.insort(self.ranked, (score, trial))
+
+    def better_than(self, score: float) -> int:
+        return bisect.bisect_left(self.ranked, (score, TrialId(-1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderForecast:
+    """What the leader is expected to reach. `spread` is a standard deviation."""
+
+    trial: TrialId
+    iterations: int
+    score: float
+    spread: float
+
+
+class Ladder:
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.rungs: list[RankedRung] = []
+        self.highest: dict[TrialId, int] = {}  # the index of the highest rung that a trial has reached itself
+        self.over: dict[TrialId, float] = {}  # the best score of each trial whose training is over
+
+    @property
+    def measured(self) -> int:
+        """Trials that have reached the first rung."""
+        return len(self.highest)
+
+    def record(self, trial: TrialId, scores: Sequence[float]) -> bool:
+        """The scores of its iterations so far; True if it has reached another rung."""
+        before = rung = self.highest.get(trial, -1)
+        while len(scores) >= self.first << rung + 1:
+            rung += 1
+            self._rung(rung).record(trial, scores[(self.first << rung) - 1])
+        if rung > before:
+            self.highest[trial] = rung
+        return rung > before
+
+    def close(self, trial: TrialId, scores: Sequence[float]) -> None:
+        """Its training is over."""
+        if trial in self.over or not scores:
+            return
+        best = self.over[trial] = min(scores)
+        for rung in self.rungs[self.highest.get(trial, -1) + 1 :]:
+            rung.record(trial, best)
+
+    def better_than(self, trial: TrialId) -> int:
+        """How many trials are better, at the highest rung that this one has reached; all if it has none."""
+        place = self.highest.get(trial)
+        if place is None:
+            return len(self.highest)
+        rung = self.rungs[place]
+        return rung.better_than(rung.scores[trial])
+
+    def next_rung(self, iterations: int) -> int:
+        """The first rung beyond so many iterations."""
+        level = self.first
+        while level <= iterations:
+            level *= 2
+        return level
+
+    def forecast(self, trial: TrialId, scores: Sequence[float], iterations: int) -> LeaderForecast:
+        """The best score so far plus the median gain of each doubling until `iterations`, as trials of this
+        run have shown it; beyond what any has shown, gains fade."""
+        at, score, variance = len(scores), min(scores), 0.0
+        while at < iterations:
+            to = min(2 * at, iterations)
+            gain, spread = self._gain(at)
+            share = math.log2(to / at)
+            score, variance, at = score - share * gain, variance + share * spread**2, to
+        return LeaderForecast(trial=trial, iterations=at, score=score, spread=math.sqrt(variance))
+
+    def _gain(self, iterations: int) -> tuple[float, float]:
+        """Of a doubling from there: the median of what the trials gained that did it, and the spread."""
+        place = max(0, math.floor(math.log2(max(1.0, iterations / self.first))))
+        for rung in range(min(place, len(self.rungs) - 2), -1, -1):
+            low, high = self.rungs[rung], self.rungs[rung + 1]
+            gains = [low.scores[t] - s for s, t in high.ranked if t in low.scores and t not in self.over]
+            if len(gains) >= _ENOUGH_GAINS:
+                middle = median(gains)
+                spread = _SD_PER_MAD * median([abs(gain - middle) for gain in gains])
+                faded = _FADING ** (place - rung)
+                return max(0.0, middle) * faded, spread * faded
+        return 0.0, 0.0
+
+    def _rung(self, place: int) -> RankedRung:
+        while len(self.rungs) <= place:
+            rung = RankedRung(self.first << len(self.rungs))
+            for trial, score in self.over.items():
+                rung.record(trial, score)
+            self.rungs.append(rung)
+        return self.rungs[place]
+
+
+Counts = npt.NDArray[Any]
+
+
+def share_of(better: int) -> float:
+    """What a trial deserves that so many others are better than, if the best one deserves 1."""
+    return float((better + 1.0) ** -SHARPNESS)
+
+
+def iterations_of_best(better: Counts, done: Counts, goal: int, work: float) -> float:
+    """The iterations that the best trial deserves, so that all of them together need `work` more.
+
+    The trial that j others are better than deserves (j + 1)^-1.5 of that, and none more than the goal. So the
+    answer may exceed the goal.
+    """
+    shares = (better + 1.0) ** -SHARPNESS
+    low, high = 0.0, goal / float(shares.min()) if shares.size else 0.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        needed = np.maximum(np.minimum(middle * shares, goal) - done, 0.0).sum() / EFFICIENCY
+        low, high = (middle, high) if needed <= work else (low, middle)
+    return low

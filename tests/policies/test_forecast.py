@@ -1,0 +1,91 @@
+"""`forecast` spends what it is given: on many trials first, then on the best of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from elastune.core import commands as do
+from elastune.core.commands import Ending
+from elastune.journal.writer import MemoryJournal
+from elastune.runs.simulation import Simulation, unnamed
+from elastune.setup.run_setup import prepare
+from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse
+
+FORECAST = {"search": {"algorithm": "forecast"}}
+BOTH = {"deadline": 1200.0, "budget": 24.0, "cluster__minimum_charge": 0.0}
+FIXED = {"cluster__max_nodes": None, "cluster__nodes": 2}
+FUNCTION = {"cluster__billing": "function", "cluster__queue": None, "cluster__init": None}
+
+
+def starts(run: Rehearsal) -> list[tuple[float, int, int]]:
+    """(time, trial, slots) of every gang."""
+    return [
+        (at_s, command.trial, len(command.gang))
+        for at_s, command in run.commands
+        if isinstance(command, do.Train)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "changes",
+    [BOTH, {**BOTH, "cluster__minimum_charge": 600.0}, {**BOTH, **FUNCTION}, {"budget": 8.0, **FUNCTION}],
+    ids=["by instance", "with a minimum charge", "by function", "no deadline"],
+)
+def test_the_money_is_spent(changes: dict[str, object], seed: int) -> None:
+    run = rehearse(job_of(**{**FORECAST, **changes}), seed=seed)
+    budget = run.state.terms.limits.budget_usd
+    assert budget is not None
+    assert run.usd >= 0.95 * budget or run.seconds >= 0.95 * 1200.0
+    assert run.state.ended in (Ending.BUDGET, Ending.DEADLINE)
+
+
+@pytest.mark.parametrize("changes", [FIXED, {}], ids=["fixed", "elastic"])
+def test_without_a_budget_no_slot_idles_until_the_deadline(changes: dict[str, object]) -> None:
+    run = rehearse(job_of(**{**FORECAST, **changes, "deadline": 1200.0}))
+    use = [stage.use for stage in run.state.ledger.stages]
+    idle_s = sum(run.state.ledger.idle_slot_s(stage) for stage in run.state.ledger.stages)
+    assert run.seconds >= 0.95 * 1200.0
+    assert idle_s <= 0.1 * sum(each.busy_s for each in use)
+
+
+def test_new_trials_come_first_and_wide_gangs_last() -> None:
+    run = rehearse(job_of(**{**FORECAST, **BOTH}))
+    first: dict[int, float] = {}
+    for at_s, trial, _ in starts(run):
+        first.setdefault(trial, at_s)
+    wide = [at_s for at_s, _, slots in starts(run) if slots > 1]
+    assert max(first.values()) < 0.5 * 1200.0
+    assert wide
+    assert min(wide) > 0.3 * 1200.0
+    assert run.state.best is not None
+    assert run.state.best.trial == max(run.state.trials, key=lambda n: run.state.trials[n].config["x"])  # type: ignore[arg-type, return-value]
+
+
+def test_slots_bought_one_by_one_are_paced() -> None:
+    """A part of the first part's money at once, not all of it."""
+    run = rehearse(job_of(**{**FORECAST, **BOTH, **FUNCTION, "cluster__max_nodes": 500}))
+    at_once = sum(at_s == 0.0 for at_s, _, _ in starts(run))
+    assert 0 < at_once < len(run.state.trials) / 3
+
+
+def test_the_first_rung_is_as_long_as_a_start_and_a_save() -> None:
+    run = Rehearsal(prepare(job_of(**{**FORECAST, **BOTH}, profile__startup=45.0), samples=SAMPLES))
+    run.start()
+    while not starts(run):
+        run.__dict__.pop("commands", None)
+        run.step()
+    goals = {c.until_iteration for _, c in run.commands if isinstance(c, do.Train)}
+    assert goals == {5}  # 46 s at 10 s each
+
+
+def test_it_says_what_it_believes() -> None:
+    setup = prepare(job_of(**{**FORECAST, **BOTH}), samples=SAMPLES)
+    simulation = Simulation(setup, seed=0, journal=MemoryJournal(keeps_lines=False), record=unnamed(setup))
+    simulation.start()
+    while simulation.core.state.now_s < 300.0:
+        simulation.step()
+    texts = [each.text for each in simulation.core.policy.progress(simulation.core.state).upcoming]
+    assert texts[0].startswith("the next $")
+    assert texts[1] == "no new trials from then on: what is left goes to the best"
+    assert "leads: score" in texts[2]
