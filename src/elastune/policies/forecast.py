@@ -12,7 +12,7 @@ Nothing waits at barriers. Each trial is ranked at the highest of the rungs 1, 2
 - Slots that are paid for anyway never idle: next comes the best of the others, then a new trial, then more
   slots for the best. So dead or finished leaders are replaced at once, and the money is spent.
 
-Leases end at rungs and after a twelfth of the time, when slots may change. Nodes come at the start, those of
+TrialLeases end at rungs and after a twelfth of the time, when slots may change. Nodes come at the start, those of
 the first part; more of them later only if money is left that pays for them to the end, boots included.
 """
 
@@ -35,7 +35,7 @@ from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.forecast_beliefs import beliefs, scores_of
-from elastune.policies.forecast_leases import Leases, room_of
+from elastune.policies.forecast_leases import TrialLeases, room_of
 from elastune.policies.forecast_model import Ladder, iterations_of_best, share_of
 from elastune.policies.forecast_outlook import EXPLORING_MONEY, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
@@ -59,7 +59,7 @@ class ForecastPolicy(Policy):
     def __init__(self, options: ForecastOptions) -> None:
         self.options = options
         self.trials_left: float = math.inf if options.trials is None else options.trials
-        self.leases: Leases | None = None
+        self.leases: TrialLeases | None = None
         self.idle: dict[TrialId, None] = {}  # trials that may train on
         self.next_rung: dict[TrialId, int] = {}  # of each trial that was compared
         self.sampling = 0
@@ -67,7 +67,7 @@ class ForecastPolicy(Policy):
 
     def start(self, state: State) -> Advice:
         outlook = self._look_ahead(state)
-        self.leases = Leases(outlook, Ladder(outlook.first), self.options.max_iterations)
+        self.leases = TrialLeases(outlook, Ladder(outlook.first), self.options.max_iterations)
         return self._schedule(state)
 
     def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: C901, PLR0911
@@ -108,7 +108,7 @@ class ForecastPolicy(Policy):
         return None if unfinished or self.trials_left else refuse_complete(state, takes_trials=True)
 
     @property
-    def lent(self) -> Leases:
+    def lent(self) -> TrialLeases:
         if self.leases is None:
             raise InvariantError("forecast has no leases; expected `start` before any other event")
         return self.leases

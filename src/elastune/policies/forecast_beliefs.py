@@ -9,11 +9,11 @@ from elastune.core.policy import Upcoming
 from elastune.core.state import State
 from elastune.core.trials import Trial
 from elastune.model.metric import Mode
-from elastune.policies.forecast_leases import Leases
+from elastune.policies.forecast_leases import TrialLeases
 from elastune.wording import format_usd, plural
 
 
-def beliefs(leases: Leases, state: State, *, exploring: bool) -> Iterator[Upcoming]:
+def beliefs(leases: TrialLeases, state: State, *, exploring: bool) -> Iterator[Upcoming]:
     """What the leases under way buy, when the search turns to the best, what the leader will reach."""
     live, ahead = leases.live, leases.outlook
     if live:
@@ -30,7 +30,7 @@ def beliefs(leases: Leases, state: State, *, exploring: bool) -> Iterator[Upcomi
         yield Upcoming(at_s=ahead.end_s, text=_forecast(leases, state.trials[best.trial], state))
 
 
-def _forecast(leases: Leases, leader: Trial, state: State) -> str:
+def _forecast(leases: TrialLeases, leader: Trial, state: State) -> str:
     """By the end, on the slots that it has, or on the most that are efficient."""
     ahead, lent = leases.outlook, leases.live.get(leader.number)
     slots = lent.slots if lent else ahead.sizes[-1]

@@ -26,7 +26,7 @@ class LentSlots:
     seconds: float  # expected
 
 
-class Leases:
+class TrialLeases:
     """Made anew with every outlook; trials keep what they have."""
 
     def __init__(self, outlook: Outlook, ladder: Ladder, most: int | None) -> None:
