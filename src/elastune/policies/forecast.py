@@ -12,7 +12,7 @@ Nothing waits at barriers. Each trial is ranked at the highest of the rungs 1, 2
 - Slots that are paid for anyway never idle: next comes the best of the others, then a new trial, then more
   slots for the best. So dead or finished leaders are replaced at once, and the money is spent.
 
-TrialLeases end at rungs and after a twelfth of the time, when slots may change. Nodes come at the start, those of
+Leases end at rungs and after a twelfth of the time, when slots may change. Nodes come at the start, those of
 the first part; more of them later only if money is left that pays for them to the end, boots included.
 """
 
