@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import elastune
@@ -14,6 +16,7 @@ from elastune.core.commands import Ending
 from elastune.job.job import Job
 from elastune.job.search_options import HyperSchedSearch
 from elastune.model.ids import TrialId
+from elastune.policies.gang_sizes import Timings
 from elastune.policies.hypersched import HyperSched
 from elastune.policies.rungs import SeenRung
 from tests.runs.rehearsal import Rehearsal, job_of, rehearse
@@ -102,7 +105,7 @@ def test_blindfolded_it_believes_in_linear_scaling_without_overhead() -> None:
 
 @pytest.mark.parametrize("cooldown", [0, 40])
 def test_between_two_resizes_a_trial_trains_for_its_cooldown(cooldown: int) -> None:
-    run = rehearse(job(cooldown=cooldown), seed=1)
+    run = rehearse(job(cooldown=cooldown, letter=True), seed=1)
     after: dict[int, list[tuple[int, int]]] = {}
     for _, command in run.commands:
         if isinstance(command, do.Train):
@@ -147,6 +150,21 @@ def test_the_entrance_can_be_a_number_or_a_word() -> None:
     assert HyperSched(HyperSchedSearch()).options.entrance == "deadline"
 
 
+def test_the_letter_is_one_option_and_those_that_are_given_stand() -> None:
+    mended, letter = (HyperSched(HyperSchedSearch.model_validate({"letter": flag})) for flag in (False, True))
+    assert (mended.cooldown, mended.resumes) == ("cost", True)
+    assert (letter.cooldown, letter.resumes) == (2, False)
+    options = {"letter": True, "cooldown": 0, "runners_up": True}
+    given = HyperSched(HyperSchedSearch.model_validate(options))
+    assert (given.cooldown, given.resumes) == (0, True)
+
+
+@pytest.mark.parametrize("cooldown", ["soon", -1, 1.5, True])
+def test_a_cooldown_is_by_cost_or_in_iterations(cooldown: object) -> None:
+    with pytest.raises(ValueError, match="cost, or the iterations between two resizes, such as 2"):
+        HyperSchedSearch.model_validate({"cooldown": cooldown})
+
+
 def test_it_ends_if_the_last_trial_is_stopped_before_it_has_begun() -> None:
     """A trial was promoted and, by the result of another, paused again while its gang started."""
     cluster = {"nodes": 1, "slots_per_node": 2, "price_per_hour": 1}
@@ -154,3 +172,116 @@ def test_it_ends_if_the_last_trial_is_stopped_before_it_has_begun() -> None:
     job = {"trainable": "synthetic:hypersched", "profile": {"iteration": "300ms"}, "search": search}
     for seed in range(4):
         assert elastune.simulate({**job, "cluster": cluster}, seed=seed).ending is Ending.COMPLETE
+
+
+# What is measured in the run.
+
+
+def recorded(folder: Path, believed_s: float) -> Job:
+    """Forty configurations whose iterations took 1 s each; the profile says `believed_s`."""
+    path = folder / "curves.npz"
+    rng = np.random.default_rng(0)
+    falls = np.exp(-0.2 * rng.random((40, 1)) * np.arange(1, 65))
+    losses = rng.random((40, 1)) * (1 - falls) + falls
+    np.savez(path, score=1.0 - losses, seconds=np.ones(losses.shape), hp=rng.random((40, 2)))
+    search = {"algorithm": "hypersched", "max_iterations": 64, "sampler": {"kind": "table", "replace": True}}
+    return Job.from_dict(
+        {
+            **BASE,
+            "trainable": {"curves": str(path)},
+            "metric": "score",
+            "mode": "max",
+            "deadline": 60.0,
+            "profile": {"iteration": believed_s, "speedup": {"2": 2.0, "4": 4.0, "8": 8.0}},
+            "search": search,
+        }
+    )
+
+
+def test_a_wrong_profile_is_corrected_by_what_the_run_measures(tmp_path: Path) -> None:
+    right, wrong = (rehearse(recorded(tmp_path, believed_s), seed=1) for believed_s in (1.0, 10.0))
+    for run in (right, wrong):
+        policy = run.core.policy
+        assert isinstance(policy, HyperSched)
+        assert policy.timings.iteration_s(1) == pytest.approx(1.0, rel=0.1)
+    # With the profile's T_a, 96 entered instead of 108.
+    assert len(wrong.state.trials) >= 0.95 * len(right.state.trials)
+
+
+def test_a_resize_costs_what_it_took_in_this_run() -> None:
+    timings = Timings(profiled=True, scales=True)
+    state = rehearse(job(trials=1, max_iterations=4), seed=1).state
+    timings.update(state)
+    believed_s = timings.overhead_s
+    for _ in range(20):
+        state.observed_speed.startup.add(8.0)
+        state.observed_speed.save.add(2.0)
+    timings.update(state)
+    assert believed_s < 1.0
+    assert timings.overhead_s > 8.0
+
+
+# Runners-up and the end of the time.
+
+
+def resumed_after_the_first_is_trained(run: Rehearsal, most: int) -> int:
+    """How many trials that had begun before train on, after one had trained `most` iterations."""
+    trained_s = min(
+        event.at_s
+        for event, _ in run.told
+        if isinstance(event, ev.Progressed) and event.rows and event.rows[-1].iteration == most
+    )
+    trains = [c for at_s, c in run.commands if isinstance(c, do.Train) and at_s >= trained_s]
+    new = {c.trial for c in trains if c.after_iteration == 0}
+    return len({c.trial for c in trains} - new)
+
+
+def test_runners_up_go_on_when_the_leader_is_trained_and_newcomers_do_not_flood() -> None:
+    changes = {"deadline": 60.0}
+    letter, mended = (
+        rehearse(job(changes, max_iterations=128, min_iterations=1, letter=flag), seed=2)
+        for flag in (True, False)
+    )
+    # 128 iterations, two rungs down: 8 of one second each.
+    assert last_entry_s(letter) > 60.0 - 8.0
+    assert last_entry_s(mended) < 60.0 - 8.0
+    assert resumed_after_the_first_is_trained(mended, 128) > resumed_after_the_first_is_trained(letter, 128)
+
+
+def busy(run: Rehearsal) -> float:
+    """The share of the slots' time in which they trained."""
+    return sum(node.use.training_s for node in run.state.ledger.nodes.values()) / (8 * run.seconds)
+
+
+def test_slots_that_the_race_cannot_use_are_not_idle() -> None:
+    """Beyond two slots a gang is not faster."""
+    changes = {"profile": {"iteration": 1.0, "speedup": {"2": 2.0}}, "deadline": 100.0}
+    letter, mended = (
+        rehearse(job(changes, max_iterations=400, min_iterations=1, letter=flag), seed=1)
+        for flag in (True, False)
+    )
+    assert busy(letter) < 0.8
+    assert busy(mended) > 0.95
+
+
+def resizes_s(run: Rehearsal) -> list[float]:
+    """The seconds between the starts of two gangs of the same trial, where the second is larger."""
+    found, last = [], dict[int, tuple[float, int]]()
+    for at_s, command in run.commands:
+        if isinstance(command, do.Train):
+            before_s, slots = last.get(command.trial, (at_s, len(command.gang)))
+            if len(command.gang) > slots:
+                found.append(at_s - before_s)
+            if len(command.gang) != slots or command.trial not in last:
+                last[command.trial] = at_s, len(command.gang)
+    return found
+
+
+def test_a_gang_is_resized_at_once_if_that_costs_nothing_and_else_when_it_has_paid() -> None:
+    free, dear = (
+        rehearse(job({"profile": {**BASE["profile"], "startup": startup}}, runners_up=False), seed=1)  # type: ignore[dict-item]
+        for startup in (0.0, 6.0)
+    )
+    assert min(resizes_s(free)) < 6.0
+    assert resizes_s(dear)
+    assert min(resizes_s(dear)) >= 12.0

@@ -10,6 +10,15 @@ Each idea can be switched off for its ablation:
   is resized only if `H' (T - T_0) > H T`, and not within `cooldown` iterations of the last resize.
 - `profiled`: T_0 and the throughput H are measured. Off: no overhead and linear scaling.
 
+T_a and T_0 are those of the run (`Timings`). Three behaviours of the paper are mended unless `letter` is set:
+
+- `runners_up`: slots that no trial in training can use go to the best paused trials. Newcomers enter only if
+  they can still come within two rungs of the furthest of all trials (`Entrance`). As published, newcomers
+  flood the cluster when the leader is fully trained, and the runner-up stays paused for ever.
+- `cooldown: cost`: a gang is resized when it has trained for as long as a resize needs to pay for itself. It
+  also gives slots back to trials that enter.
+- Slots that make a gang less than 5 % faster are left to others, and the speed-up is measured as well.
+
 Every rung has its own queue (read literally, `start_next_trial` sends a trial that waits at a higher rung
 through a lower one for ever), and section 4.2's sentence on entering is reversed; Algorithm 3 is right. If
 the money runs out before the deadline, it sets the time left.
@@ -18,7 +27,6 @@ the money runs out before the deadline, it sets the time left.
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
 from elastune.core import events
 from elastune.core.commands import Ending
@@ -28,36 +36,32 @@ from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
-from elastune.model.quantities import Count, Eta, ExpectedError, Flag, Iterations, Natural, ParsedBy, fraction
+from elastune.model.quantities import Count, Eta, Flag, Iterations
 from elastune.policies.costs import RoundCosts, nodes_at_hand, steady_nodes
+from elastune.policies.entrance import Entrance, EntranceRule
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
+from elastune.policies.gang_sizes import Cooldown, GangSizes, Timings, best_first
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, SeenRung, rung_levels
+from elastune.policies.runners_up import RunnersUp
 
 _REVIEW = "hypersched:review"
 
 
-def _entrance(value: object) -> str | float:
-    if value in ("deadline", "always"):
-        return str(value)
-    try:
-        return fraction(value)
-    except ExpectedError:
-        expected = "deadline, always, or the share of the time in which trials may enter, such as 0.5"
-        raise ExpectedError(expected) from None
-
-
 class HyperSchedOptions(HalvingOptions):
-    """Without `max_iterations` no trial ends as fully trained."""
+    """Without `max_iterations` no trial ends as fully trained. `letter`: as published, except for the options
+    that are given."""
 
     max_iterations: Iterations = 1_000_000_000
     eta: Eta = 4
     trials: Count | None = None
     speculative: Flag = True
-    entrance: Annotated[str | float, ParsedBy(_entrance)] = "deadline"
+    entrance: EntranceRule = "deadline"
     reallocate: Flag = True
     profiled: Flag = True
-    cooldown: Natural = 2
+    letter: Flag = False
+    runners_up: Flag | None = None
+    cooldown: Cooldown | None = None
 
 
 class HyperSched(Policy):
@@ -66,12 +70,16 @@ class HyperSched(Policy):
         self.max_iterations = options.max_iterations
         self.trials_left: float = options.trials or math.inf
         self.options = options
+        as_published = 2 if options.letter else "cost"
+        self.cooldown = as_published if options.cooldown is None else options.cooldown
+        self.resumes = not options.letter if options.runners_up is None else options.runners_up
         levels = rung_levels(options.min_iterations, self.max_iterations, self.eta)
         self.rungs = [SeenRung(level) for level in levels]
-        self.live: dict[TrialId, int] = {}  # trials in training, and the slots wished for each
-        self.resized_at: dict[TrialId, int] = {}  # the iteration at which a trial got its present slots
-        self.trained_s: dict[TrialId, float] = {}
-        self.since_s: dict[TrialId, float] = {}
+        self.timings = Timings(profiled=options.profiled, scales=not options.letter)
+        self.runners_up = RunnersUp(self.rungs, self.timings)
+        self.entrance = Entrance(options.entrance, self.rungs, self.timings, eta=self.eta, close=self.resumes)
+        self.sizes = GangSizes(self.timings, self.cooldown, trims=not options.letter)
+        self.live = self.sizes.wished  # the trials in the race
         self.sampling = 0
         self.nodes = 0
 
@@ -87,7 +95,10 @@ class HyperSched(Policy):
         waiting = (
             (rung, number) for rung in self.rungs for _, number in rung.waiting if number in state.changes.cut
         )
-        best = any(rung.is_among_best(number, self.eta, speculative=False) for rung, number in waiting)
+        best = any(
+            self.resumes or rung.is_among_best(number, self.eta, speculative=False)
+            for rung, number in waiting
+        )
         return None if best or self.trials_left else refuse_complete(state, takes_trials=True)
 
     def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
@@ -100,10 +111,10 @@ class HyperSched(Policy):
                     self._enter(trial, state)
                 return self._schedule(state)
             case events.GangStarted():
-                self.since_s[event.trial] = event.at_s
+                self.entrance.gang_started(event)
                 return None
             case events.Progressed():
-                self._count_time(event)
+                self.entrance.progressed(event, state)
                 arrived = self._arrived(state.trials[event.trial], state)
                 return self._schedule(state) if arrived else None
             case events.TrialPaused() | events.NodeLost() | events.Resumed() | Vetoed():
@@ -128,16 +139,22 @@ class HyperSched(Policy):
 
     def _arrived(self, trial: Trial, state: State) -> bool:
         """Record the trial at the rungs that it has reached; True: a new schedule is needed."""
+        number = trial.number
         if trial.phase.is_over:
-            return trial.number in self.live
+            return number in self.live or number in self.runners_up.training
         sign = -1.0 if state.terms.mode is Mode.MAX else 1.0
-        reached = [r for r in self.rungs if r.iterations <= trial.iteration and trial.number not in r.of]
+        reached = [r for r in self.rungs if r.iterations <= trial.iteration and number not in r.of]
         for rung in reached:
-            rung.record(trial.number, sign * trial.values[rung.iterations - 1])
+            rung.record(number, sign * trial.values[rung.iterations - 1])
+        if reached and number in self.runners_up.training:  # it competes again
+            for rung in self.rungs:
+                rung.forget(number)
+            self.sizes.enter(trial, self.runners_up.training.pop(number))
         return bool(reached)
 
     def _schedule(self, state: State) -> Advice:
         """Pause trials that have fallen behind, let others enter, divide the slots that are left."""
+        self.timings.update(state)
         for number in tuple(self.live):
             trial = state.trials[number]
             if trial.phase.is_over:
@@ -146,53 +163,75 @@ class HyperSched(Policy):
                 rung.pause(number)
                 self._leave(number)
         sample = self._let_in(state)
-        reviews = self._share(state) if self.options.reallocate and not sample else {}
-        wishes = tuple(self._wish(number, slots, state) for number, slots in self._best_first(state))
+        reviews = self._divide(state) if self.options.reallocate and not sample else {}
+        sample += self._use_idle(state) if self.resumes and not sample else 0
+        wanted = [*best_first(self.live, state), *best_first(self.runners_up.training, state)]
+        wishes = tuple(self._wish(number, slots, state) for number, slots in wanted)
         # With the fewest slots for all no gang moves, which spares the placement controller.
-        steady = all(slots == state.terms.gangs.min_slots for slots in self.live.values())
-        idle = not (self.live or self.sampling)
+        steady = all(slots == state.terms.gangs.min_slots for _, slots in wanted)
+        idle = not (wanted or self.sampling)
         done = None
         if idle and not any(_reports_its_end(trial) for trial in state.living()):
             done = Ending.COMPLETE if state.best else Ending.FAILED
         nodes = self.nodes if state.terms.cluster.fixed or not idle else 0
-        return Advice(
-            wishes=Wishes(trials=wishes, nodes={0: nodes}, steady=steady),
-            sample=sample,
-            reviews=reviews,
-            done=done,
-        )
+        asked = Wishes(trials=wishes, nodes={0: nodes}, steady=steady)
+        return Advice(wishes=asked, sample=sample, reviews=reviews, done=done)
 
     def _failed_rung(self, trial: Trial) -> SeenRung | None:
         """The highest rung that the trial may not pass, because it is not among the best there."""
-        reached = [rung for rung in self.rungs[:-1] if trial.number in rung.of]
-        if not self.options.speculative:  # ASHA's rule is for the rung at which the trial stands
-            reached = [rung for rung in reached if rung.iterations == trial.iteration]
         number, eta, early = trial.number, self.eta, self.options.speculative
+        reached = [rung for rung in self.rungs[:-1] if number in rung.of]
+        if not early:  # ASHA's rule is for the rung at which the trial stands
+            reached = [rung for rung in reached if rung.iterations == trial.iteration]
         failed = (r for r in reversed(reached) if not r.is_among_best(number, eta, speculative=early))
         return next(failed, None)
 
     def _let_in(self, state: State) -> int:
         """Promote or start trials while slots are free and the deadline allows; returns how many to draw."""
-        least = state.terms.gangs.min_slots
-        free = self._slots(state) - sum(self.live.values()) - self.sampling * least
+        least, left_s = state.terms.gangs.min_slots, self._time_left_s(state)
+        lent = self.sizes.lent(state)
+        free = self._free(state) + sum(lent.values())
         entering = 0
         while (
             free - entering * least >= least
             and self._can_be_placed(entering + 1, state)
-            and self._may_enter(state)
+            and self.entrance.is_open(self.live, left_s, state)
         ):
             promoted = self._promotable(state)
             if promoted is not None:
                 self._enter(promoted, state)
                 free -= least
-            elif not self.sampling and entering < self.trials_left:
+            elif (
+                not self.sampling
+                and entering < self.trials_left
+                and self.entrance.suits_newcomers(left_s, state)
+            ):
                 entering += 1
             else:
                 break
-        if entering:
-            self.sampling = entering
-            self.trials_left -= entering
-        return entering
+        sample = self._draw(entering)
+        for number, more in lent.items():
+            if self._free(state) >= 0:
+                break
+            self.live[number] -= more
+        return sample
+
+    def _draw(self, trials: int) -> int:
+        if trials:
+            self.sampling = trials
+            self.trials_left -= trials
+        return trials
+
+    def _use_idle(self, state: State) -> int:
+        """Train runners-up on slots that the race does not need, near the end; returns how many to draw."""
+        left_s, least = self._time_left_s(state), state.terms.gangs.min_slots
+        if math.isinf(left_s):
+            return 0
+        free = self.runners_up.fill(self._free(state), left_s, self.live, state)
+        full = self.sampling or free < least or self.options.entrance != "deadline"
+        if full or not self.entrance.suits_newcomers(left_s, state):
+            return 0
+        return self._draw(int(min(free // least, self.trials_left)))
 
     def _can_be_placed(self, more: int, state: State) -> bool:
         """Whether the free slots hold more gangs; not always, if the smallest gangs do not fill a node."""
@@ -202,21 +241,6 @@ class HyperSched(Policy):
         gangs = [*self.live.values(), *[least] * (more + self.sampling)]
         return RoundCosts.of(state.terms).nodes_for(gangs) <= self._slots(state) // cluster.slots_per_node
 
-    def _may_enter(self, state: State) -> bool:
-        left_s = self._time_left_s(state)
-        if isinstance(self.options.entrance, float):
-            deadline = state.limits.deadline_s
-            return deadline is None or state.now_s < self.options.entrance * deadline
-        if not self.live:  # no trial loses slots by it; enter if there is time to reach a rung
-            rung_s = self._overhead_s(state) + self.rungs[0].iterations * self._epoch_s(1, state)
-            return not state.trials or rung_s < left_s
-        if self.options.entrance == "always":
-            return True
-        epoch_s = state.terms.profile.iteration.mean
-        furthest = max(self.live, key=lambda number: (state.trials[number].iteration, -number))
-        longest_s = self.trained_s.get(furthest, 0.0)
-        return min(self.max_iterations * epoch_s, self.eta * longest_s) < left_s
-
     def _promotable(self, state: State) -> TrialId | None:
         """Take the best waiting trial off the highest rung that has one to promote."""
         for rung in reversed(self.rungs):
@@ -224,86 +248,33 @@ class HyperSched(Policy):
                 if not rung.is_among_best(number, self.eta, speculative=False):
                     break  # nor are those behind it
                 trial = state.trials[number]
-                if trial.activity is None and not trial.phase.is_over:
+                resumed = number in self.runners_up.training
+                if (trial.activity is None or resumed) and not trial.phase.is_over:
                     del rung.waiting[place]
                     return number
         return None
 
     def _enter(self, number: TrialId, state: State) -> None:
-        self.live[number] = state.terms.gangs.min_slots
-        self.resized_at[number] = state.trials[number].iteration
+        self.runners_up.drop(number)
+        self.sizes.enter(state.trials[number], state.terms.gangs.min_slots)
 
     def _leave(self, number: TrialId) -> None:
         del self.live[number]
-        self.since_s.pop(number, None)
+        self.entrance.left(number)
 
-    # Slots.
+    # Slots, time and wishes.
 
-    def _share(self, state: State) -> dict[str, float]:
-        """Divide the slots evenly, the best first, and resize gangs that gain. Returns the next review."""
-        if not self.live:
-            return {}
-        left_s, again_s = self._time_left_s(state), math.inf
-        ranked = self._best_first(state)
-        shares = self._shares(len(ranked) + self.sampling, state)  # trials being drawn have a share, too
-        free = self._slots(state) - sum(self.live.values()) - self.sampling * state.terms.gangs.min_slots
-        for (number, held), even in zip(ranked, shares, strict=False):
-            share = min(even, held + max(0, free))
-            if share <= held or not self._pays(held, share, left_s, state):
-                continue
-            owed = self.options.cooldown - (state.trials[number].iteration - self.resized_at[number])
-            if owed < 0 or state.trials[number].activity is None:
-                self.live[number] = share
-                free -= share - held
-                self.resized_at[number] = state.trials[number].iteration
-            else:
-                again_s = min(again_s, (owed + 1) * self._epoch_s(held, state))
-        return {} if math.isinf(again_s) else {_REVIEW: state.now_s + again_s}
+    def _divide(self, state: State) -> dict[str, float]:
+        """Returns the next review."""
+        again_s = self.sizes.divide(self._slots(state), self.sampling, self._time_left_s(state), state)
+        return {} if math.isinf(again_s) else {_REVIEW: again_s}
 
-    def _shares(self, count: int, state: State) -> list[int]:
-        """Slots for each of `count` trials, the best first.
-
-        If the nodes cannot hold even shares without scattering gangs (12 of 5 slots on 16 nodes of 4), shares
-        grow in steps that divide a node and by whole nodes.
-        """
-        slots, least = self._slots(state), state.terms.gangs.min_slots
-        per_node, nodes_for = state.terms.cluster.slots_per_node, RoundCosts.of(state.terms).nodes_for
-        nodes, most = slots // per_node, state.terms.gangs.max_slots or slots
-        even = [max(least, min(most, slots // count + (place < slots % count))) for place in range(count)]
-        if nodes_for(even) <= nodes:
-            return even
-        shares = [least] * count
-        divisors = [size for size in range(1, per_node) if per_node % size == 0]
-        for step in (*divisors, *range(per_node, slots + 1, per_node)):
-            for place in range(count):
-                larger = [*shares[:place], step, *shares[place + 1 :]]
-                if step > most or nodes_for(larger) > nodes:
-                    return shares
-                shares = larger if step > shares[place] else shares
-        return shares
-
-    def _pays(self, held: int, share: int, left_s: float, state: State) -> bool:
-        if math.isinf(left_s):
-            return self._speed(share, state) > self._speed(held, state)
-        after_s = left_s - self._overhead_s(state)
-        return self._speed(share, state) * after_s > self._speed(held, state) * left_s
-
-    def _speed(self, slots: int, state: State) -> float:
-        return state.terms.profile.speedup.at(slots) if self.options.profiled else float(slots)
-
-    def _overhead_s(self, state: State) -> float:
-        profile = state.terms.profile
-        overhead_s = profile.save.mean + profile.startup.mean + 2 * profile.transfer_s
-        return overhead_s if self.options.profiled else 0.0
-
-    def _epoch_s(self, slots: int, state: State) -> float:
-        profile = state.terms.profile
-        return profile.iteration.mean / profile.speedup.at(slots)
+    def _free(self, state: State) -> int:
+        """Slots that no trial of the race holds or is drawn for."""
+        return self.sizes.free(self._slots(state), self.sampling, state)
 
     def _slots(self, state: State) -> int:
         return nodes_at_hand(state, self.nodes) * state.terms.cluster.slots_per_node
-
-    # Time.
 
     def _time_left_s(self, state: State) -> float:
         """Until the deadline, or until the money for these nodes is spent."""
@@ -311,20 +282,6 @@ class HyperSched(Policy):
         rate = self.nodes * state.terms.cluster.node_usd_per_s
         paid_s = math.inf if money is None or rate <= 0.0 else money / rate
         return paid_s if left_s is None else min(left_s, paid_s)
-
-    def _count_time(self, event: events.Progressed) -> None:
-        if event.rows and event.trial in self.since_s:
-            last_s = event.rows[-1].at_s
-            before = self.trained_s.get(event.trial, 0.0)
-            self.trained_s[event.trial] = before + max(0.0, last_s - self.since_s[event.trial])
-            self.since_s[event.trial] = last_s
-
-    # Wishes.
-
-    def _best_first(self, state: State) -> list[tuple[TrialId, int]]:
-        """By the last value; among those that have none, the furthest trained first."""
-        ranked = state.rank([state.trials[number] for number in self.live])
-        return [(trial.number, self.live[trial.number]) for trial in ranked]
 
     def _wish(self, number: TrialId, slots: int, state: State) -> Wish:
         done = state.trials[number].iteration

@@ -88,3 +88,11 @@ class SeenRung:
         place = bisect.bisect_left(self.waiting, entry)
         if self.waiting[place : place + 1] != [entry]:
             self.waiting.insert(place, entry)
+
+    def forget(self, trial: TrialId) -> None:
+        """It waits here no longer."""
+        if trial in self.of:
+            entry = self.of[trial], trial
+            place = bisect.bisect_left(self.waiting, entry)
+            if self.waiting[place : place + 1] == [entry]:
+                del self.waiting[place]
