@@ -43,6 +43,10 @@ class Watch:
         for command in commands:
             self._is_told(command)
 
+    def reopen(self) -> None:
+        """A run that had ended goes on: models in the middle of an epoch were not kept."""
+        self.safe.clear()
+
     def _happens(self, event: AnyEvent) -> None:  # noqa: C901  one case per event
         match event:
             case ev.VisitEnded() if self._is_of(event):

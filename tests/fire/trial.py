@@ -83,6 +83,8 @@ class Watched(Simulation):
             self.writer.close()
             return False
         self.body.ended = False
+        if self.visits is not None:
+            self.visits.reopen()
         for command in self.driver(self.body.crash(0.0, belief_of(self.core.state))):
             self.body.carry_out(command)
         while self.step():
