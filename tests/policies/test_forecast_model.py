@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.model.ids import TrialId
-from elastune.policies.forecast_model import EFFICIENCY, Ladder, iterations_of_best, share_of
+from elastune.policies.forecast.model import EFFICIENCY, Ladder, iterations_of_best, share_of
 
 A, B, C, D = map(TrialId, range(4))
 

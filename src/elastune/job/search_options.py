@@ -19,7 +19,7 @@ from elastune.model.quantities import Count, ExpectedError, Iterations
 from elastune.model.stages import Spec, Stage, hyperband, successive_halving
 from elastune.policies.asha import AshaOptions
 from elastune.policies.elastic_baselines import EGridOptions, EHyperbandOptions
-from elastune.policies.forecast import ForecastOptions
+from elastune.policies.forecast.policy import ForecastOptions
 from elastune.policies.full_training import FullTrainingOptions
 from elastune.policies.hyperband import BohbOptions
 from elastune.policies.hypersched import HyperSchedOptions

@@ -51,7 +51,7 @@ _OURS = {
     "bohb": ("hyperband", "_bohb"),
     "e-grid": ("elastic_baselines", "_e_grid"),
     "e-hyperband": ("elastic_baselines", "_e_hyperband"),
-    "forecast": ("forecast", ""),
+    "forecast": ("forecast.policy", ""),
     "grid": ("full_training", "_grid"),
     "hyperband": ("hyperband", ""),
     "hypersched": ("hypersched", ""),

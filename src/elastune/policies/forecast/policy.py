@@ -1,9 +1,9 @@
 """`forecast`: the best model for the time and the money, by ranks alone; our own.
 
 Nothing waits at barriers. Each trial is ranked at the highest of the rungs 1, 2, 4, ... that it has reached
-(`forecast_model`), and what a trial deserves falls with the number j of trials that are better.
+(`model`), and what a trial deserves falls with the number j of trials that are better.
 
-- At first (`forecast_outlook`: 35 % of the time, 65 % of the money) the M trials compared so far deserve
+- At first (`outlook`: 35 % of the time, 65 % of the money) the M trials compared so far deserve
   M / 2(j + 1) times the first rung, on the fewest slots. Free slots go to a trial that deserves its next
   rung, the furthest first, else to a new one.
 - Then a trial deserves (j + 1)^-1.5 of what the best does, in all what the money left pays for, and none
@@ -34,10 +34,9 @@ from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
-from elastune.policies.forecast_beliefs import beliefs, scores_of
-from elastune.policies.forecast_leases import TrialLeases, room_of
-from elastune.policies.forecast_model import Ladder, iterations_of_best, share_of
-from elastune.policies.forecast_outlook import EXPLORING_MONEY, Outlook, look_ahead
+from elastune.policies.forecast.leases import TrialLeases, beliefs, room_of, scores_of
+from elastune.policies.forecast.model import Ladder, iterations_of_best, share_of
+from elastune.policies.forecast.outlook import EXPLORING_MONEY, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
 
 _REVIEW = "forecast:review"
