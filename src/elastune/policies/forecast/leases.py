@@ -1,5 +1,5 @@
-"""The leases of `forecast`: which trials have slots, until which iteration, at what cost; and, for people, what
-they buy and what the leader will reach."""
+"""The leases of `forecast`: which trials have slots, until which iteration, at what cost; and, for people,
+what they buy and what the leader will reach."""
 
 from __future__ import annotations
 
