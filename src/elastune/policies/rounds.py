@@ -5,6 +5,11 @@ trials that go on. All nodes are up before the first round begins, so that every
 round ends when its time is over and does not wait for stragglers. Time or money spent beyond the plan
 shortens the coming rounds; their trials stay. New limits stretch the rest of the rounds (or shorten it) as
 far as time and money allow; after the last round they give its trials one more.
+
+If the policy `resumes`, eliminated trials are paused, not stopped. The best of them take the places of trials
+that fail or finish, at once, and compete again after every round; if none is left, new ones are drawn. The
+last round then lasts as long as the limits allow. A round may also consist of new trials (`draws`): those of
+the round before pause until trials are compared.
 """
 
 from __future__ import annotations
@@ -36,6 +41,9 @@ _PATIENCE = 0.1
 _IN_TIME = 1 - 1e-6
 # Of what is left of a round when limits are new.
 _LEAST_S = 1e-3
+# How many times as long as planned the last round may last, if the limits allow it.
+_MOST_SHARE = 100.0
+_ROUNDING = 1e-9
 
 
 @dataclass(slots=True)
@@ -64,11 +72,17 @@ class Rounds(Policy):
     """`schedule` makes rounds from the terms; `select` chooses the trials that go on."""
 
     def __init__(
-        self, schedule: Callable[[RunTerms], RoundTracks], select: Selection, *, max_iterations: int | None
+        self,
+        schedule: Callable[[RunTerms], RoundTracks],
+        select: Selection,
+        *,
+        max_iterations: int | None,
+        resumes: bool = False,
     ) -> None:
         self.schedule = schedule
         self.select = select
         self.max_iterations = max_iterations
+        self.resumes = resumes
         self.planned: RoundTracks = ()
         self.begins_s: float | None = None  # of the first round, if planned again for fewer nodes
         self.tracks: list[RoundTrack] = []
@@ -76,6 +90,8 @@ class Rounds(Policy):
         self.begun = False
         self.goes_on = False  # the run had ended and was extended: its trials are fixed
         self.sampled = False
+        self.awaited = 0  # new trials that are being drawn for the first track
+        self.substitutes = 0  # new trials that may still take the places of others
         self.stages = 0  # rounds that are over, on all tracks
 
     def start(self, state: State) -> Advice:
@@ -83,6 +99,7 @@ class Rounds(Policy):
         self.planned = planned = self.schedule(state.terms)
         self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
         self.nodes = tariff.nodes_held(planned)
+        self.substitutes = sum(len(leg.gangs) for legs in planned for leg in legs if leg.draws)
         patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(planned))
         return Advice(
             wishes=Wishes(nodes={0: self.nodes}, steady=False),
@@ -92,6 +109,8 @@ class Rounds(Policy):
 
     def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:  # noqa: PLR0911
         match event:
+            case events.TrialsSampled() if self.sampled:
+                return self._admit([trial for trial, _ in event.trials], state)
             case events.TrialsSampled():
                 self._enter([trial for trial, _ in event.trials])
                 return self._begin(state) or self._end_if_empty(state)
@@ -108,7 +127,12 @@ class Rounds(Policy):
             case events.Progressed() | events.TrialPaused() | events.TrialStopAsked() if self._is_done(
                 event.trial, state
             ):
-                return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
+                substituted = self._substitute(event.trial, state) if self.resumes else None
+                return (
+                    substituted
+                    or self._end_if_empty(state)
+                    or self._give_back(state.trials[event.trial], state)
+                )
             case _:
                 return None
 
@@ -192,7 +216,7 @@ class Rounds(Policy):
     def _may_go_on(self, state: State) -> Iterator[TrialId]:
         """Trials that an extension would train further."""
         for track in self.tracks:
-            for number in track.alive or track.last[0]:
+            for number in state.changes.cut if self.resumes else track.alive or track.last[0]:
                 trial, most = state.trials[number], self.max_iterations
                 if number in state.changes.cut and not (trial.returned or (most and trial.has_done(most))):
                     yield number
@@ -222,11 +246,10 @@ class Rounds(Policy):
                 left_s = max(_LEAST_S, track.ends_s - state.now_s)
                 track.legs[0] = replace(track.legs[0], seconds=left_s)
             elif not track.legs:
-                kept = [
-                    (number, slots)
-                    for number, slots in zip(*track.last, strict=False)
-                    if not self._is_done(number, state)
-                ]
+                going = [number for number in track.last[0] if not self._is_done(number, state)]
+                if self.resumes:
+                    going += [trial.number for trial in self._ranked(track, state)]
+                kept = list(zip(dict.fromkeys(going), track.last[1], strict=False))
                 track.alive, track.gangs = [number for number, _ in kept], tuple(slots for _, slots in kept)
                 track.legs = [RoundCost(seconds=_LEAST_S, gangs=track.gangs)] if kept else []
             track.ends_s = None
@@ -242,23 +265,93 @@ class Rounds(Policy):
         track.ends_s = None
         del track.legs[0]
         track.number += 1
-        living = [state.trials[trial] for trial in track.alive if not state.trials[trial].phase.is_over]
-        ranked = state.rank(living)
-        stopped: list[Trial] = []
+        if track.legs and track.legs[0].draws and not state.exhausted:
+            return self._draw(track, state)
+        return self._compare(track, state)
+
+    def _compare(self, track: RoundTrack, state: State) -> Advice:
+        """The best go on."""
+        ranked = self._ranked(track, state)
+        out = dict.fromkeys(trial.number for trial in ranked)
         if track.legs and ranked:
             cut = self.select(track, ranked, state)
-            stopped = [trial for trial in living if trial not in cut.kept]
             track.alive, track.gangs = [trial.number for trial in cut.kept], cut.gangs[: len(cut.kept)]
             track.legs[0] = replace(track.legs[0], gangs=track.gangs)
+            for number in track.alive:
+                del out[number]
         else:
+            out.clear()
             track.last = track.alive, track.gangs
             track.legs, track.alive = [], []
         self._fit(state)
-        advice = self._advice(state, stop=tuple(trial.number for trial in stopped))
-        if advice.done is not None:
-            return advice
+        if not self.resumes:
+            advice = self._advice(state, stop=tuple(out))
+        else:
+            advice = replace(self._advice(state), drop=self._dropped(list(out), len(track.alive), state))
+        return advice if advice.done is not None else self._with_barrier(advice)
+
+    def _with_barrier(self, advice: Advice) -> Advice:
         self.stages += 1
         return replace(advice, barriers=((0, self.stages - 1),))
+
+    def _ranked(self, track: RoundTrack, state: State) -> list[Trial]:
+        """The trials that may go on, best first."""
+        if self.resumes:
+            return state.rank([trial for trial in state.living() if not self._is_done(trial.number, state)])
+        return state.rank([t for t in map(state.trials.__getitem__, track.alive) if not t.phase.is_over])
+
+    def _dropped(self, out: list[TrialId], places: int, state: State) -> tuple[TrialId, ...]:
+        """Of eliminated trials, best first, those whose slots are free at once. The next best finish their
+        iteration and save if they have no checkpoint yet, because they may be needed; as many as go on."""
+        if state.terms.data is not None:  # a model that hops pauses after its visit
+            return ()
+        return tuple(n for place, n in enumerate(out) if place >= places or state.trials[n].saved)
+
+    # New trials in later rounds, and in the places of others.
+
+    def _draw(self, track: RoundTrack, state: State) -> Advice:
+        """A round of new trials; it begins when they are drawn."""
+        track.alive, track.gangs = [], track.legs[0].gangs
+        self.awaited = len(track.gangs)
+        self.nodes = RoundCosts.of(state.terms).nodes_held(self.rest(state))
+        return self._with_barrier(replace(self._advice(state), sample=self.awaited))
+
+    def _admit(self, drawn: list[TrialId], state: State) -> Advice | None:
+        track = self.tracks[0]
+        self.awaited = 0
+        track.alive = [*track.alive, *drawn][: len(track.gangs)]
+        if track.ends_s is not None or not self.begun:
+            return self._end_if_empty(state) or self._advice(state)
+        if not drawn:  # no configuration is left: what follows has the time
+            while track.legs and track.legs[0].draws:
+                del track.legs[0]
+                track.number += 1
+            return self._compare(track, state)
+        self._fit(state)
+        return self._advice(state)
+
+    def _substitute(self, number: TrialId, state: State) -> Advice | None:
+        """The best eliminated trial takes the place of one that has failed or finished; better trials move
+        up to its slots. If there is none, a new one is drawn."""
+        track = next((track for track in self.tracks if number in track.alive), None)
+        if track is None or track.ends_s is None or not self.begun:
+            return None
+        rest_s = sum(leg.seconds for leg in self.rest(state)[self.tracks.index(track)])
+        profile = state.terms.profile
+        if rest_s < profile.startup.mean + profile.iteration.mean / profile.speedup.at(track.gangs[-1]):
+            return None
+        others = (trial for trial in self._ranked(track, state) if trial.number not in track.alive)
+        substitute = next(others, None)
+        sample = 0
+        if substitute is None:
+            if state.exhausted or self.awaited or not self.substitutes:
+                return None
+            sample = self.awaited = 1
+            self.substitutes -= 1
+        track.alive = [each for each in track.alive if each != number]
+        if substitute is not None:
+            track.alive.append(substitute.number)
+        return replace(self._advice(state), sample=sample)
 
     def rest(self, state: State) -> list[list[RoundCost]]:
         """The coming rounds of each track, with what is left of the present one."""
@@ -275,7 +368,8 @@ class Rounds(Policy):
         """Set the ends of the rounds that begin, shortened so that all coming rounds keep the limits."""
         # Later rounds keep their planned length: what is saved on the way is theirs.
         tariff, rest = RoundCosts.of(state.terms), self.rest(state)
-        share = 1.0
+        ends = self.resumes and state.limits.are_set and all(len(track.legs) <= 1 for track in self.tracks)
+        share = _MOST_SHARE if ends else 1.0
         seconds, left_s = tariff.seconds(rest), state.time_left_s
         if left_s is not None and seconds > 0.0:
             share = min(share, max(0.0, left_s - tariff.save_s) / seconds * _IN_TIME)
@@ -304,7 +398,7 @@ class Rounds(Policy):
         ends = ((f"{_ROUND}{number}", track.ends_s) for number, track in enumerate(self.tracks))
         reviews = {timer: ends_s for timer, ends_s in ends if ends_s is not None}
         done = None
-        if over or not self._open(state):
+        if over or not (self._open(state) or self.awaited):
             hopeful = state.best or any(t.values or t.activity is not None for t in state.living())
             done = Ending.COMPLETE if hopeful else Ending.FAILED
         return Advice(
@@ -321,22 +415,29 @@ class Rounds(Policy):
         for number, slots in zip(track.alive, track.gangs, strict=False):
             trial = state.trials[number]
             if not trial.phase.is_over:
-                until, final = self._until(trial, slots, track.ends_s - state.now_s, state)
+                until, final = self._until(trial, slots, track, state)
                 wishes.append(Wish(number, slots, until, final=final))
         return wishes
 
-    def _until(self, trial: Trial, slots: int, seconds: float, state: State) -> tuple[int, bool]:
+    def _until(self, trial: Trial, slots: int, track: RoundTrack, state: State) -> tuple[int, bool]:
         """Further than it can get in this round; a faster trial gets a longer lease when it gets there."""
-        profile = state.terms.profile
+        profile, seconds = state.terms.profile, (track.ends_s or state.now_s) - state.now_s
         each_s = profile.iteration.mean / profile.speedup.at(slots)
         most = 2 * int(seconds / each_s) + 8 if each_s else 1_000
         until = trial.iteration + most
         wish = state.wished.get(trial.number)
-        if wish is not None and wish.until_iteration > trial.iteration and wish.slots == slots:
+        if len(track.legs) > 1 and track.legs[1].draws:  # its slots are for new trials then
+            until = self._until_next(track, each_s, state) if each_s else until
+        elif wish is not None and wish.until_iteration > trial.iteration and wish.slots == slots:
             until = max(until, wish.until_iteration)
         if self.max_iterations is None:
             return until, False
         return min(until, self.max_iterations), until >= self.max_iterations
+
+    def _until_next(self, track: RoundTrack, each_s: float, state: State) -> int:
+        """As far as a new trial gets in this round: it pauses with a save, and no iteration is broken off."""
+        training_s = track.legs[0].seconds - RoundCosts.of(state.terms).leg(track.number, 0.0, ()).seconds
+        return max(1, int(training_s / each_s * (1 + _ROUNDING)))
 
     def _is_done(self, number: TrialId, state: State) -> bool:
         return state.trials[number].is_through(self.max_iterations)
@@ -369,7 +470,8 @@ class Rounds(Policy):
     def _end_if_empty(self, state: State) -> Advice | None:
         """End before the clock does if no trial can train any more and all are saved."""
         saving = any(trial.activity is not None for trial in state.living())
-        return self._advice(state) if self.sampled and not self._open(state) and not saving else None
+        idle = self.sampled and not self.awaited and not self._open(state)
+        return self._advice(state) if idle and not saving else None
 
 
 def keep_best(track: RoundTrack, ranked: list[Trial], _: State) -> Cut:
