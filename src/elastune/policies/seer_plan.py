@@ -2,10 +2,11 @@
 
 `PaperPlanner` keeps to the letter. `SeerPlanner` mends what the letter leaves to chance:
 
+- Before the last round all trials have the fewest slots, where a slot does most, and there are more of them.
 - If the cluster cannot hold the first round, its trials take turns (`waves`), or there are fewer rounds:
-  whatever starts most trials, up to as many as the paper has on a cluster of any size.
-- The best trial has at least as many slots in a round as in the round before: the widest bracket keeps a
-  trial, where the paper's floor keeps none.
+  whatever starts most trials, up to as many as on a cluster of any size.
+- So the best trial has at least as many slots in a round as in the round before; to the letter, brackets of
+  which the floor leaves no trial for the last round take them from it.
 - Money that rounding leaves over is shared: half for more trials in the first round, half for the last one,
   which gets more trials and more slots for the best. What then is left goes to the rounds between.
 """
@@ -175,7 +176,7 @@ class PaperPlanner:
         return shape.gangs(number)
 
     def _plan(self, shape: SeerShape) -> SeerPlan:
-        first = shape.gangs(0)
+        first = self._gangs(shape, 0)
         legs = [
             self.tariff.leg(wave, shape.duration(0), first[wave :: shape.waves], draws=True)
             for wave in range(shape.waves)
@@ -233,7 +234,8 @@ class SeerPlanner(PaperPlanner):
             return paper
         found = [plan for plan in self._candidates(most, paper.shape.rounds) if plan is not None]
         learning = [plan for plan in found if plan.shape.waves >= self.least_waves]
-        return max(learning or found, key=lambda plan: self._score(plan, paper), default=None)
+        best = max(learning or found, key=lambda plan: self._score(plan, paper), default=None)
+        return None if best is None else _with_trials(best, paper.trials)
 
     def _candidates(self, most: float, rounds: int) -> Iterator[SeerPlan | None]:
         waves = max(math.ceil(self.eta), self.least_waves)
@@ -254,10 +256,18 @@ class SeerPlanner(PaperPlanner):
         return plan.shape.rounds > 1, trials, last_s, plan.usd
 
     def _gangs(self, shape: SeerShape, number: int) -> tuple[int, ...]:
-        """At least one trial of the widest bracket."""
-        widest = shape.brackets[-1].slots
-        gangs = shape.gangs(number)
-        return gangs if gangs and gangs[0] == widest else (widest, *gangs)
+        """The fewest slots for each trial; in the last round those of the brackets that reach it, and the
+        slots of wider brackets are those of the widest of these."""
+        eta, last, least = shape.terms.eta, shape.rounds - 1, shape.terms.min_slots
+        if number < last:
+            return (least,) * int(shape.slots / least / float(eta) ** number * (1 + _ROUNDING))
+        lasting = [bracket for bracket in shape.brackets if bracket.left(eta, last)] or shape.brackets[:1]
+        widest = lasting[-1].slots
+        trials = {bracket.slots: bracket.trials for bracket in lasting}
+        wider = [bracket for bracket in shape.brackets if bracket.slots > widest]
+        trials[widest] += sum(bracket.trials * bracket.slots for bracket in wider) // widest
+        left = {slots: replace(lasting[0], trials=count).left(eta, number) for slots, count in trials.items()}
+        return tuple(slots for slots, count in reversed(left.items()) for _ in range(count))
 
     def _with_leftover(self, plan: SeerPlan) -> SeerPlan:
         budget = self.terms.limits.budget_usd
@@ -289,6 +299,16 @@ class SeerPlanner(PaperPlanner):
             widest = plan.legs[number + 1].gangs[0]
         wider = widen(gangs, self.nu, widest, self.tariff.profile.speedup, fits)
         return _with_gangs(plan, number, wider)
+
+
+def _with_trials(plan: SeerPlan, most: int) -> SeerPlan:
+    """At most so many in the first round; the others' money is left over."""
+    waves = plan.shape.waves
+    turns = [
+        replace(leg, gangs=leg.gangs[: max(1, (most + waves - 1 - wave) // waves)])
+        for wave, leg in enumerate(plan.legs[:waves])
+    ]
+    return replace(plan, legs=(*turns, *plan.legs[waves:]))
 
 
 def _with_gangs(plan: SeerPlan, number: int, gangs: tuple[int, ...]) -> SeerPlan:
