@@ -96,6 +96,7 @@ class Rounds(Policy):
 
     def start(self, state: State) -> Advice:
         tariff = RoundCosts.of(state.terms)
+        self.resumes = self.resumes and state.terms.data is None  # where models hop, none is paused
         self.planned = planned = self.schedule(state.terms)
         self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
         self.nodes = tariff.nodes_held(planned)
@@ -303,8 +304,6 @@ class Rounds(Policy):
     def _dropped(self, out: list[TrialId], places: int, state: State) -> tuple[TrialId, ...]:
         """Of eliminated trials, best first, those whose slots are free at once. The next best finish their
         iteration and save if they have no checkpoint yet, because they may be needed; as many as go on."""
-        if state.terms.data is not None:  # a model that hops pauses after its visit
-            return ()
         return tuple(n for place, n in enumerate(out) if place >= places or state.trials[n].saved)
 
     # New trials in later rounds, and in the places of others.

@@ -80,7 +80,9 @@ class Seer:
 
     def find_plan(self, terms: RunTerms) -> SeerPlan:
         """Raises `InfeasibleError` and `JobError`."""
-        make = PaperPlanner if self.by_bracket else functools.partial(SeerPlanner, least_waves=self.waves)
+        # A model that hops and is paused within an epoch cannot be resumed there: nothing is paused then.
+        to_letter = self.by_bracket or terms.data is not None
+        make = PaperPlanner if to_letter else functools.partial(SeerPlanner, least_waves=self.waves)
         return make(
             terms=terms,
             eta=self.eta,
