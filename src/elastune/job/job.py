@@ -172,8 +172,8 @@ class Job(Section):
         sections |= here
         try:
             sections |= in_dollars(sections)
-        except MisfitError as wrong:
-            raise InvalidJobError((Complaint(path=wrong.path, text=str(wrong)),)) from None
+        except MisfitError as misfit:
+            raise InvalidJobError((Complaint(path=misfit.path, text=str(misfit)),)) from None
         auto = AUTO if sections.get("search") is None else sections["search"]
         is_auto = isinstance(auto, str) and auto in (AUTO, FIRST_AUTO)
         chosen = undeclared_search(sections) if is_auto else None

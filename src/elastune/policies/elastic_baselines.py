@@ -21,7 +21,8 @@ from elastune.model.quantities import Eta, Iterations, PositiveDuration
 from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import Outline, outline_of
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rounds import Rounds, keep_best
+from elastune.policies.round_track import keep_best
+from elastune.policies.rounds import Rounds
 from elastune.wording import format_duration
 
 # The winner's slots in SEER's paper, unless stated otherwise.

@@ -38,7 +38,9 @@ from elastune.model.quantities import Count, Eta, Flag, Iterations, ParsedBy, Po
 from elastune.policies.costs import Leftovers, RoundTracks, largest
 from elastune.policies.outline import BracketOutline, Outline, outline_of
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rounds import Cut, Rounds, RoundTrack
+from elastune.policies.resuming_rounds import ResumingRounds
+from elastune.policies.round_track import Cut, RoundTrack
+from elastune.policies.rounds import Rounds
 from elastune.policies.seer_plan import PaperPlanner, SeerPlan, SeerPlanner
 
 # Of a first round from which a sampler learns.
@@ -109,7 +111,7 @@ class Seer:
 
     def _best_by_bracket(self, track: RoundTrack, ranked: list[Trial]) -> list[Trial]:
         """Algorithm 1, line 9, read literally: each bracket keeps its own best."""
-        plan, slots_of = self.plan, dict(zip(track.alive, track.gangs, strict=False))
+        plan, slots_of = self.plan, track.slots_of
         room = {b.slots: b.left(self.eta, track.number) for b in plan.shape.brackets} if plan else {}
         kept = []
         for trial in ranked:
@@ -122,7 +124,7 @@ class Seer:
 
 def _with_winner(track: RoundTrack, best: Trial, gangs: tuple[int, ...], rest: Leftovers) -> tuple[int, ...]:
     """The best trial keeps the slots that it has, if need be at the expense of the last ones."""
-    present = dict(zip(track.alive, track.gangs, strict=False)).get(best.number, 0)
+    present = track.slots_of.get(best.number, 0)
     if present <= gangs[0]:
         return gangs
     wider = (present, *gangs[1:])
@@ -163,4 +165,5 @@ def outline(options: SeerOptions, terms: RunTerms) -> Outline:
 def create(setup: PolicySetup) -> Rounds:
     seer = Seer(setup.read(SeerOptions))
     most = seer.options.max_iterations
-    return Rounds(seer.schedule, seer.select, max_iterations=most, resumes=not seer.by_bracket)
+    kind = Rounds if seer.by_bracket else ResumingRounds
+    return kind(seer.schedule, seer.select, max_iterations=most)
