@@ -172,3 +172,11 @@ def test_eta_and_nu_may_be_real_numbers() -> None:
     run = rehearse(job(30, 16, eta=2.5, nu=1.5), seed=1)
     assert run.state.ended is Ending.COMPLETE
     assert run.usd <= 8.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("letter", [False, True])
+def test_every_round_has_a_trial_if_eta_is_no_whole_number(letter: bool) -> None:
+    """Of the 1.5 trials of the first round one is left for the second."""
+    plan = plan_of(job(8, 1, eta=1.5, letter=letter))
+    assert len(plan.legs) > 1
+    assert all(leg.gangs for leg in plan.legs)

@@ -101,7 +101,7 @@ class Seer:
         if self.by_bracket:  # other gangs than its own would leave the bracket
             return Cut(kept=kept, gangs=gangs)
         rest = Leftovers(track.legs, state)
-        gangs = _with_winner(track, ranked[0], gangs, rest)
+        gangs = _with_winner(track, ranked[0], gangs or rest.joined((), 1), rest)
         if not self.spend_leftover:
             return Cut(kept=ranked[: len(gangs)], gangs=gangs)
         most = min(len(ranked) - len(gangs), len(gangs))

@@ -34,15 +34,20 @@ class SeerTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeerBracket:
-    """`trials` trials of `slots` slots each in the first round; `budget` in slots times time."""
+    """So many trials of `slots` slots each in the first round; `budget` in slots times time."""
 
     slots: int
-    trials: int
+    exact: float  # trials before they are rounded down
     budget: float
 
+    @property
+    def trials(self) -> int:
+        return _floor(self.exact)
+
     def left(self, eta: float, rounds: int) -> int:
-        """Trials of this bracket after `rounds` rounds."""
-        return _floor(self.trials / float(eta) ** rounds)
+        """Trials of this bracket after so many rounds. With an eta of 1.5, one of 2.25 is left after two;
+        rounded down before, none would be. If eta is a whole number it is the same."""
+        return _floor(self.exact / float(eta) ** rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +107,7 @@ def shape_seer(
     first_round = terms.min_round * reference / float(terms.eta) ** (rounds - 1)
     first_budget = terms.min_slots * terms.min_round * reference * rounds
     brackets = [
-        SeerBracket(slots=slots, trials=_floor(share / (rounds * first_round * slots)), budget=share)
+        SeerBracket(slots=slots, exact=share / (rounds * first_round * slots), budget=share)
         for slots, share in _bracket_budgets(budget, first_budget, terms)
     ]
     return SeerShape(

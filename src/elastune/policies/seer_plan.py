@@ -260,14 +260,15 @@ class SeerPlanner(PaperPlanner):
         slots of wider brackets are those of the widest of these."""
         eta, last, least = shape.terms.eta, shape.rounds - 1, shape.terms.min_slots
         if number < last:
-            return (least,) * int(shape.slots / least / float(eta) ** number * (1 + _ROUNDING))
+            return (least,) * max(1, int(shape.slots / least / float(eta) ** number * (1 + _ROUNDING)))
         lasting = [bracket for bracket in shape.brackets if bracket.left(eta, last)] or shape.brackets[:1]
         widest = lasting[-1].slots
-        trials = {bracket.slots: bracket.trials for bracket in lasting}
+        trials = {bracket.slots: bracket.exact for bracket in lasting}
         wider = [bracket for bracket in shape.brackets if bracket.slots > widest]
         trials[widest] += sum(bracket.trials * bracket.slots for bracket in wider) // widest
-        left = {slots: replace(lasting[0], trials=count).left(eta, number) for slots, count in trials.items()}
-        return tuple(slots for slots, count in reversed(left.items()) for _ in range(count))
+        left = {slots: replace(lasting[0], exact=count).left(eta, number) for slots, count in trials.items()}
+        gangs = tuple(slots for slots, count in reversed(left.items()) for _ in range(count))
+        return gangs or (least,)
 
     def _with_leftover(self, plan: SeerPlan) -> SeerPlan:
         budget = self.terms.limits.budget_usd
