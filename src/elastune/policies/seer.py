@@ -18,9 +18,10 @@ With `letter: true` that is all. By default, also:
   (`bracket`) drops every trial of a bracket with fewer than eta^k of them, though the best have just been
   moved there.
 - Eliminated trials are paused. They replace finalists that fail or finish, and compete again after each
-  round; the last round lasts until the limits. To the letter, a run on AlexNet ended after 44 % of its time.
+  round; the last round lasts until the limits. Where models hop they are stopped, and the rounds are planned
+  as in the paper.
 - The winner never loses slots, trials of the first round take turns on a small cluster, and
-  `spend_leftover` spends what rounding leaves over, a quarter of the budget (`seer_plan`).
+  `spend_leftover` spends what rounding leaves over (`seer_plan`).
 - With a sampler that learns the first round has four `waves`, so that it can learn from the waves before.
 """
 
