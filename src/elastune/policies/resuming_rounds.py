@@ -69,13 +69,13 @@ class ResumingRounds(Rounds):
 
     def _substitute(self, number: TrialId, state: State) -> Advice | None:
         """The best eliminated trial takes the place of one that has failed or finished; better trials move
-        up to its slots. If there is none, a new one is drawn."""
+        up to its slots. If there is none, a new one is drawn, but not after an extension."""
         track = next((track for track in self.tracks if number in track.alive), None)
         if not _pauses(state) or track is None or not self._has_time(track, state):
             return None
         others = (trial for trial in self._ranked(track, state) if trial.number not in track.alive)
         substitute = next(others, None)
-        if substitute is None and (state.exhausted or self.awaited or not self.substitutes):
+        if substitute is None and (state.exhausted or self.awaited or self.goes_on or not self.substitutes):
             return None
         track.alive = [each for each in track.alive if each != number]
         if substitute is not None:
