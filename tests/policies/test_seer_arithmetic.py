@@ -14,8 +14,8 @@ times = st.floats(0.1, 1e5)
 budgets = st.floats(0.1, 1e6)
 terms_of = st.builds(
     SeerTerms,
-    eta=st.integers(2, 6),
-    nu=st.integers(2, 4),
+    eta=st.integers(2, 6) | st.floats(1.1, 6.0),
+    nu=st.integers(2, 4) | st.floats(1.1, 4.0),
     min_round=st.floats(0.1, 100.0),
     min_slots=st.integers(1, 4),
     max_slots=st.none() | st.integers(4, 64),

@@ -134,6 +134,9 @@ class Core:
             limits.concede(step, advice.concede)
         if advice.stop:
             self._stop(step, advice.stop)
+        for number in advice.drop:
+            if (trial := state.trial(number)).activity is not None:
+                gangs.stop(step, trial)
         for timer, at_s in advice.timers.items():
             step.set_timer(timer, at_s)
         for timer, at_s in advice.reviews.items():

@@ -57,6 +57,8 @@ class Advice:
     fork: tuple[TrialId, ...] = ()
     """A new trial for each: a changed copy, from its last checkpoint on."""
     stop: tuple[TrialId, ...] = ()
+    drop: tuple[TrialId, ...] = ()
+    """Trials whose gangs leave at once, without a save; they are paused at their last checkpoint."""
     barriers: tuple[tuple[int, int], ...] = ()
     """Stages to synchronise, as (pool, stage)."""
     timers: Mapping[str, float] = field(default_factory=dict)

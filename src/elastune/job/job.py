@@ -53,6 +53,7 @@ from elastune.job.search import (
 from elastune.job.search_defaults import Room, default_options
 from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch, StageSection
 from elastune.job.section import MisfitError, Section, SeveralMisfitsError, with_current_keys
+from elastune.job.slot_budget import in_dollars
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, open_space, written_in
 from elastune.job.tuning import (
     MODELS,
@@ -169,6 +170,10 @@ class Job(Section):
     def __init__(self, **sections: Any) -> None:
         here = on_this_machine(sections)
         sections |= here
+        try:
+            sections |= in_dollars(sections)
+        except MisfitError as misfit:
+            raise InvalidJobError((Complaint(path=misfit.path, text=str(misfit)),)) from None
         auto = AUTO if sections.get("search") is None else sections["search"]
         is_auto = isinstance(auto, str) and auto in (AUTO, FIRST_AUTO)
         chosen = undeclared_search(sections) if is_auto else None

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Protocol, Self, runtime_checkab
 from pydantic import BeforeValidator, Field, model_validator
 
 from elastune.job.section import MisfitError, Section
-from elastune.job.tuning import AnySampler
+from elastune.job.tuning import MODELS, AnySampler
 from elastune.model.limits import GangLimits
 from elastune.model.quantities import Count, ExpectedError, Iterations
 from elastune.model.stages import Spec, Stage, hyperband, successive_halving
@@ -238,6 +238,10 @@ class SeerSearch(SeerOptions, SearchSection):
 
     by_clock = True
     algorithm: Literal["seer"] = Field(default="seer")
+
+    @property
+    def learns(self) -> bool:
+        return self.sampler is not None and self.sampler.kind in MODELS
 
 
 class EHyperbandSearch(EHyperbandOptions, SearchSection):

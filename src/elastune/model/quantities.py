@@ -246,7 +246,6 @@ Count = Annotated[int, _whole(1)]
 Natural = Annotated[int, _whole(0)]
 Iterations = Annotated[int, _whole(1, 1_000_000_000)]
 Eta = Annotated[int | float, ParsedBy(eta)]
-WholeEta = Annotated[int, _whole(2)]
 Retries = Annotated[int, _whole(0, 1_000)]
 # The largest whole number that JSON, which knows only floats, carries without loss.
 Seed = Annotated[int, _whole(0, 2**53 - 1)]

@@ -18,7 +18,7 @@ from elastune.core.terms import RunTerms
 from elastune.model.billing import bills_nodes, ingress_usd, node_rate, slot_rate, unused_s
 from elastune.model.cluster import ClusterTerms
 from elastune.model.distributions import Distribution
-from elastune.model.profile import Profile
+from elastune.model.profile import Profile, Speedup
 from elastune.planning.prediction.plan import allocate
 
 _CAUTION_SDS = 2.0
@@ -31,10 +31,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundCost:
-    """Gangs of these sizes, largest first, for `seconds`, overheads included."""
+    """Gangs of these sizes, largest first, for `seconds`, overheads included. `draws`: of new trials."""
 
     seconds: float
     gangs: tuple[int, ...]
+    draws: bool = False
 
 
 RoundTracks = tuple[tuple[RoundCost, ...], ...]
@@ -74,9 +75,10 @@ class RoundCosts:
         """For training in `rounds` rounds, one after the other."""
         return deadline_s - self.boot_s - self.start_s - (rounds - 1) * self.move_s - self.save_s
 
-    def leg(self, number: int, seconds: float, gangs: tuple[int, ...]) -> RoundCost:
+    def leg(self, number: int, seconds: float, gangs: tuple[int, ...], *, draws: bool = False) -> RoundCost:
         """Round 0, 1, 2, ... with `seconds` of training."""
-        return RoundCost(seconds=seconds + (self.move_s if number else self.start_s), gangs=gangs)
+        overhead_s = self.move_s if number else self.start_s
+        return RoundCost(seconds=seconds + overhead_s, gangs=gangs, draws=draws)
 
     def nodes_for(self, gangs: Iterable[int]) -> int:
         """The fewest nodes that hold them without scattering a gang: largest first, each in its best fit."""
@@ -211,6 +213,24 @@ def money_for(state: State, tariff: RoundCosts, rest: Sequence[Sequence[RoundCos
     return left_usd - owed_s * node_rate(cluster)
 
 
+def widen(
+    gangs: tuple[int, ...],
+    nu: float,
+    most: int,
+    speedup: Speedup,
+    fits: Callable[[tuple[int, ...]], bool],
+) -> tuple[int, ...]:
+    """More slots for the best, step by step up to `most`, where that makes them faster."""
+    sizes = list(gangs)
+    for place in range(len(sizes)):
+        while (size := max(sizes[place] + 1, int(sizes[place] * nu))) <= most:
+            wider = [*sizes[:place], size, *sizes[place + 1 :]]
+            if speedup.at(size) <= speedup.at(sizes[place]) or not fits(tuple(wider)):
+                break
+            sizes = wider
+    return tuple(sizes)
+
+
 class Leftovers:
     """Whether the money left for a round pays for other gangs."""
 
@@ -224,17 +244,9 @@ class Leftovers:
     def joined(self, gangs: tuple[int, ...], extra: int) -> tuple[int, ...]:
         return gangs + (self.limits.min_slots,) * extra
 
-    def widened(self, gangs: tuple[int, ...], nu: int) -> tuple[int, ...]:
-        """More slots for the best, step by step, where that makes them faster."""
-        sizes, speedup = list(gangs), self.tariff.profile.speedup
+    def widened(self, gangs: tuple[int, ...], nu: float) -> tuple[int, ...]:
         most = self.limits.max_slots or self.nodes * self.tariff.cluster.slots_per_node
-        for place in range(len(sizes)):
-            while sizes[place] * nu <= most and speedup.at(sizes[place] * nu) > speedup.at(sizes[place]):
-                wider = [*sizes[:place], sizes[place] * nu, *sizes[place + 1 :]]
-                if not self.pays(tuple(wider)):
-                    break
-                sizes = wider
-        return tuple(sizes)
+        return widen(gangs, nu, most, self.tariff.profile.speedup, self.pays)
 
     def pays(self, gangs: tuple[int, ...]) -> bool:
         """Only on nodes that are up: new ones would have to boot."""

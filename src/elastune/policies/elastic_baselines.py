@@ -17,11 +17,12 @@ import math
 
 from elastune.core.terms import RunTerms
 from elastune.errors import InfeasibleError, JobError
-from elastune.model.quantities import Iterations, PositiveDuration, WholeEta
+from elastune.model.quantities import Eta, Iterations, PositiveDuration
 from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, affords, largest
 from elastune.policies.outline import Outline, outline_of
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rounds import Rounds, keep_best
+from elastune.policies.round_track import keep_best
+from elastune.policies.rounds import Rounds
 from elastune.wording import format_duration
 
 # The winner's slots in SEER's paper, unless stated otherwise.
@@ -73,14 +74,14 @@ def create_e_grid(setup: PolicySetup) -> Rounds:
 
 
 class EHyperbandOptions:
-    eta: WholeEta = 4
+    eta: Eta = 4
     min_round: PositiveDuration | None = None  # None: from the profile, as in SEER
     max_iterations: Iterations | None = None
 
 
 class EHyperband:
     def __init__(self, options: EHyperbandOptions) -> None:
-        self.eta = options.eta
+        self.eta = float(options.eta)
         self.min_round_s = options.min_round
 
     def schedule(self, terms: RunTerms) -> RoundTracks:
@@ -125,7 +126,7 @@ class EHyperband:
             trials = math.ceil(times * (most + 1) / (s + 1) * eta**s - _ROUNDING)
             ends = [longest_s / eta ** (s - k) for k in range(s + 1)]
             rounds = [end - begin for begin, end in zip([0.0, *ends], ends, strict=False)]
-            gangs = [(slots,) * max(1, trials // eta**k) for k in range(s + 1)]
+            gangs = [(slots,) * max(1, int(trials / eta**k * (1 + _ROUNDING))) for k in range(s + 1)]
             tracks.append(tuple(tariff.leg(k, rounds[k], gangs[k]) for k in range(s + 1)))
         return tuple(tracks)
 

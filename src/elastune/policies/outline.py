@@ -86,6 +86,7 @@ class Outline:
     has_useless_gangs: bool = False  # some slots make their trial no faster, by the profile
     is_hasty: bool = False  # the first round is shorter than an iteration on the fewest slots
     first_round_s: float | None = None  # of training, without start-up
+    draws: int = 1  # how often new trials are drawn
 
     @property
     def around_s(self) -> float:
@@ -150,4 +151,5 @@ def outline_of(terms: RunTerms, tracks: Sequence[Sequence[RoundCost]]) -> Outlin
         ),
         is_hasty=first_s < terms.profile.iteration.mean / speedup.at(least),
         first_round_s=first_s,
+        draws=max(1, sum(leg.draws for legs in tracks for leg in legs)),
     )

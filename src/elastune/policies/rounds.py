@@ -5,12 +5,14 @@ trials that go on. All nodes are up before the first round begins, so that every
 round ends when its time is over and does not wait for stragglers. Time or money spent beyond the plan
 shortens the coming rounds; their trials stay. New limits stretch the rest of the rounds (or shorten it) as
 far as time and money allow; after the last round they give its trials one more.
+
+Eliminated trials are stopped; `ResumingRounds` pauses them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from elastune.core import events
 from elastune.core.commands import Ending
@@ -18,13 +20,13 @@ from elastune.core.policy import Policy, Progress, TrackProgress, Upcoming, Veto
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
 from elastune.core.trials import Activity, Trial
-from elastune.core.wishes import Advice, Wish, Wishes
+from elastune.core.wishes import Advice, Wishes
 from elastune.errors import InfeasibleError, JobError
-from elastune.model.billing import bills_nodes, node_rate
 from elastune.model.ids import TrialId
-from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks, money_for
+from elastune.policies.costs import RoundCost, RoundCosts, RoundTracks
 from elastune.policies.extending import WARM_START, refuse_complete, stretch
 from elastune.policies.outline import outline_of
+from elastune.policies.round_track import IN_TIME, RoundTrack, Selection, fitting_share, rest_of
 from elastune.wording import plural
 
 _BOOT = "rounds:boot"  # also in a pattern of `handle`, which takes no names
@@ -32,39 +34,19 @@ _ROUND = "round:"
 # The longest wait for late boots, in seconds or as a share of the rounds: fewer nodes would cost more.
 _PATIENCE_S = 1.0
 _PATIENCE = 0.1
-# The last round ends just before the last call, not at the same instant.
-_IN_TIME = 1 - 1e-6
 # Of what is left of a round when limits are new.
 _LEAST_S = 1e-3
-
-
-@dataclass(slots=True)
-class RoundTrack:
-    legs: list[RoundCost]  # those not over; the first is the present one
-    alive: list[TrialId] = field(default_factory=list)  # best first, in the order of `gangs`
-    gangs: tuple[int, ...] = ()
-    number: int = 0  # of the present round
-    ends_s: float | None = None
-    last: tuple[Sequence[TrialId], tuple[int, ...]] = ((), ())  # trials and gangs of its last round
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """The trials that go on after a round, best first, and their gangs."""
-
-    kept: list[Trial]
-    gangs: tuple[int, ...]
-
-
-Selection = Callable[[RoundTrack, list[Trial], State], Cut]
-"""Takes the trials of a track that can go on, best first."""
 
 
 class Rounds(Policy):
     """`schedule` makes rounds from the terms; `select` chooses the trials that go on."""
 
     def __init__(
-        self, schedule: Callable[[RunTerms], RoundTracks], select: Selection, *, max_iterations: int | None
+        self,
+        schedule: Callable[[RunTerms], RoundTracks],
+        select: Selection,
+        *,
+        max_iterations: int | None,
     ) -> None:
         self.schedule = schedule
         self.select = select
@@ -76,12 +58,13 @@ class Rounds(Policy):
         self.begun = False
         self.goes_on = False  # the run had ended and was extended: its trials are fixed
         self.sampled = False
+        self.awaited = 0  # new trials that are being drawn for the first track
         self.stages = 0  # rounds that are over, on all tracks
 
     def start(self, state: State) -> Advice:
         tariff = RoundCosts.of(state.terms)
         self.planned = planned = self.schedule(state.terms)
-        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
+        self.tracks = [RoundTrack.of(legs) for legs in planned]
         self.nodes = tariff.nodes_held(planned)
         patience_s = max(_PATIENCE_S, _PATIENCE * tariff.seconds(planned))
         return Advice(
@@ -100,7 +83,7 @@ class Rounds(Policy):
             case events.TimerFired(timer=timer) if timer.startswith(_ROUND):
                 return self._end_round(int(timer.removeprefix(_ROUND)), state)
             case events.Progressed() if events.has_stopped(event) and not self._is_done(event.trial, state):
-                return self._advice(state)
+                return self._go_on(state.trials[event.trial], state)
             case events.LeaseEnded(reason=events.LeaseEnd.TIME) if self._is_last_to_stop(state):
                 return replace(self._advice(state), done=Ending.COMPLETE)
             case events.RunExtended():
@@ -108,7 +91,11 @@ class Rounds(Policy):
             case events.Progressed() | events.TrialPaused() | events.TrialStopAsked() if self._is_done(
                 event.trial, state
             ):
-                return self._end_if_empty(state) or self._give_back(state.trials[event.trial], state)
+                return (
+                    self._substitute(event.trial, state)
+                    or self._end_if_empty(state)
+                    or self._give_back(state.trials[event.trial], state)
+                )
             case _:
                 return None
 
@@ -175,7 +162,7 @@ class Rounds(Policy):
             return []
         self.planned, self.begins_s = planned, state.now_s
         drawn = [trial for track in self.tracks for trial in track.alive]
-        self.tracks = [RoundTrack(list(legs), gangs=legs[0].gangs) for legs in planned]
+        self.tracks = [RoundTrack.of(legs) for legs in planned]
         self.nodes = tariff.nodes_held(planned)
         self._enter(drawn)
         return drawn
@@ -192,16 +179,20 @@ class Rounds(Policy):
     def _may_go_on(self, state: State) -> Iterator[TrialId]:
         """Trials that an extension would train further."""
         for track in self.tracks:
-            for number in track.alive or track.last[0]:
+            for number in self._eligible(track, state):
                 trial, most = state.trials[number], self.max_iterations
                 if number in state.changes.cut and not (trial.returned or (most and trial.has_done(most))):
                     yield number
+
+    def _eligible(self, track: RoundTrack, _: State) -> Sequence[TrialId]:
+        """The trials of the last round, or of the present one; some may be over."""
+        return track.alive or track.last[0]
 
     def _extend(self, state: State) -> Advice:
         """What is left of the rounds gets all the time and money that is left."""
         # Without nodes, what is left begins when they are up again.
         timers = self._begin_again(state) if state.suspended else {}
-        share = stretch(self.rest(state), state, booted=self.begun) * _IN_TIME
+        share = stretch(rest_of(self.tracks, state.now_s), state, booted=self.begun) * IN_TIME
         for track in self.tracks:
             if track.ends_s is not None:
                 track.ends_s = state.now_s + max(0.0, track.ends_s - state.now_s) * share
@@ -210,7 +201,7 @@ class Rounds(Policy):
             (*legs[: track.number], *track.legs) if track.legs else legs
             for legs, track in zip(self.planned, self.tracks, strict=True)
         )
-        self.nodes = RoundCosts.of(state.terms).nodes_held(self.rest(state))
+        self.nodes = RoundCosts.of(state.terms).nodes_held(rest_of(self.tracks, state.now_s))
         note = f"the limits are new: the rest takes {share:.3g} times as long"
         return replace(self._advice(state), timers=timers, notes=(("rounds", note),))
 
@@ -222,16 +213,17 @@ class Rounds(Policy):
                 left_s = max(_LEAST_S, track.ends_s - state.now_s)
                 track.legs[0] = replace(track.legs[0], seconds=left_s)
             elif not track.legs:
-                kept = [
-                    (number, slots)
-                    for number, slots in zip(*track.last, strict=False)
-                    if not self._is_done(number, state)
-                ]
+                going = (n for n in self._last_first(track, state) if not self._is_done(n, state))
+                kept = list(zip(going, track.last[1], strict=False))
                 track.alive, track.gangs = [number for number, _ in kept], tuple(slots for _, slots in kept)
                 track.legs = [RoundCost(seconds=_LEAST_S, gangs=track.gangs)] if kept else []
             track.ends_s = None
         tariff = RoundCosts.of(state.terms)
         return {_BOOT: state.now_s + tariff.boot_s + max(_PATIENCE_S, _PATIENCE * tariff.boot_s)}
+
+    def _last_first(self, track: RoundTrack, _: State) -> Sequence[TrialId]:
+        """The trials of one more round, in the order in which they get its gangs."""
+        return track.last[0]
 
     # Rounds.
 
@@ -242,69 +234,65 @@ class Rounds(Policy):
         track.ends_s = None
         del track.legs[0]
         track.number += 1
-        living = [state.trials[trial] for trial in track.alive if not state.trials[trial].phase.is_over]
-        ranked = state.rank(living)
-        stopped: list[Trial] = []
+        return self._begin_round(track, state)
+
+    def _begin_round(self, track: RoundTrack, state: State) -> Advice:
+        return self._compare(track, state)
+
+    def _compare(self, track: RoundTrack, state: State) -> Advice:
+        """The best go on."""
+        ranked = self._ranked(track, state)
+        out = dict.fromkeys(trial.number for trial in ranked)
         if track.legs and ranked:
             cut = self.select(track, ranked, state)
-            stopped = [trial for trial in living if trial not in cut.kept]
             track.alive, track.gangs = [trial.number for trial in cut.kept], cut.gangs[: len(cut.kept)]
             track.legs[0] = replace(track.legs[0], gangs=track.gangs)
+            for number in track.alive:
+                del out[number]
         else:
+            out.clear()
             track.last = track.alive, track.gangs
             track.legs, track.alive = [], []
         self._fit(state)
-        advice = self._advice(state, stop=tuple(trial.number for trial in stopped))
-        if advice.done is not None:
-            return advice
+        advice = self._eliminate(list(out), track, state)
+        return advice if advice.done is not None else self._with_barrier(advice)
+
+    def _eliminate(self, out: list[TrialId], _: RoundTrack, state: State) -> Advice:
+        """`out`: best first."""
+        return self._advice(state, stop=out)
+
+    def _with_barrier(self, advice: Advice) -> Advice:
         self.stages += 1
         return replace(advice, barriers=((0, self.stages - 1),))
 
-    def rest(self, state: State) -> list[list[RoundCost]]:
-        """The coming rounds of each track, with what is left of the present one."""
-        tracks = []
-        for track in self.tracks:
-            if track.legs and track.ends_s is not None:
-                now = replace(track.legs[0], seconds=max(0.0, track.ends_s - state.now_s))
-                tracks.append([now, *track.legs[1:]])
-            elif track.legs:
-                tracks.append(list(track.legs))
-        return tracks
+    def _ranked(self, track: RoundTrack, state: State) -> list[Trial]:
+        """The trials that may go on, best first."""
+        return state.rank([t for t in map(state.trials.__getitem__, track.alive) if not t.phase.is_over])
 
     def _fit(self, state: State) -> None:
         """Set the ends of the rounds that begin, shortened so that all coming rounds keep the limits."""
         # Later rounds keep their planned length: what is saved on the way is theirs.
-        tariff, rest = RoundCosts.of(state.terms), self.rest(state)
-        share = 1.0
-        seconds, left_s = tariff.seconds(rest), state.time_left_s
-        if left_s is not None and seconds > 0.0:
-            share = min(share, max(0.0, left_s - tariff.save_s) / seconds * _IN_TIME)
-        usd, left_usd = tariff.price_usd(rest, booted=True), money_for(state, tariff, rest)
-        if left_usd is not None and usd > 0.0:
-            share = min(share, max(0.0, left_usd - self._lag_usd(tariff, rest, state)) / usd)
+        share = fitting_share(self.tracks, state, most=self._most_share(state))
         for track in self.tracks:
             if track.legs and track.ends_s is None:
                 track.ends_s = state.now_s + track.legs[0].seconds * share
-        self.nodes = tariff.nodes_held(self.rest(state))
+        self.nodes = RoundCosts.of(state.terms).nodes_held(rest_of(self.tracks, state.now_s))
 
-    def _lag_usd(self, tariff: RoundCosts, rest: Sequence[Sequence[RoundCost]], state: State) -> float:
-        """The cost of nodes to release that wait for a trial in the middle of an iteration."""
-        if not bills_nodes(tariff.cluster):
-            return 0.0
-        surplus = max(0, len(state.where) - tariff.nodes_held(rest))
-        staying = tariff.nodes_for(size for track in self.tracks if track.legs for size in track.gangs)
-        return node_rate(tariff.cluster) * min(surplus, staying) * (tariff.profile.iteration.mean / 2)
+    def _most_share(self, _: State) -> float:
+        """How many times as long as planned the coming rounds may last."""
+        return 1.0
 
     # Wishes.
 
     def _advice(self, state: State, *, stop: Sequence[TrialId] = ()) -> Advice:
         over = all(not track.legs for track in self.tracks)
-        wishes = [] if over else [wish for track in self.tracks for wish in self._wishes(track, state)]
+        most = self.max_iterations
+        wishes = [] if over else [wish for track in self.tracks for wish in track.wishes(most, state)]
         wishes.sort(key=lambda wish: -wish.slots)
         ends = ((f"{_ROUND}{number}", track.ends_s) for number, track in enumerate(self.tracks))
         reviews = {timer: ends_s for timer, ends_s in ends if ends_s is not None}
         done = None
-        if over or not self._open(state):
+        if over or not (self._open(state) or self.awaited):
             hopeful = state.best or any(t.values or t.activity is not None for t in state.living())
             done = Ending.COMPLETE if hopeful else Ending.FAILED
         return Advice(
@@ -314,29 +302,11 @@ class Rounds(Policy):
             done=done,
         )
 
-    def _wishes(self, track: RoundTrack, state: State) -> list[Wish]:
-        if track.ends_s is None:
-            return []
-        wishes = []
-        for number, slots in zip(track.alive, track.gangs, strict=False):
-            trial = state.trials[number]
-            if not trial.phase.is_over:
-                until, final = self._until(trial, slots, track.ends_s - state.now_s, state)
-                wishes.append(Wish(number, slots, until, final=final))
-        return wishes
-
-    def _until(self, trial: Trial, slots: int, seconds: float, state: State) -> tuple[int, bool]:
-        """Further than it can get in this round; a faster trial gets a longer lease when it gets there."""
-        profile = state.terms.profile
-        each_s = profile.iteration.mean / profile.speedup.at(slots)
-        most = 2 * int(seconds / each_s) + 8 if each_s else 1_000
-        until = trial.iteration + most
-        wish = state.wished.get(trial.number)
-        if wish is not None and wish.until_iteration > trial.iteration and wish.slots == slots:
-            until = max(until, wish.until_iteration)
-        if self.max_iterations is None:
-            return until, False
-        return min(until, self.max_iterations), until >= self.max_iterations
+    def _go_on(self, trial: Trial, state: State) -> Advice | None:
+        """A longer lease, unless the trial has had its turn."""
+        if any(track.has_reached_its_end(trial, state) for track in self.tracks):
+            return None
+        return self._advice(state)
 
     def _is_done(self, number: TrialId, state: State) -> bool:
         return state.trials[number].is_through(self.max_iterations)
@@ -352,6 +322,10 @@ class Rounds(Policy):
         busy = {Activity.STARTING, Activity.TRAINING}
         return not any(state.trials[number].activity in busy for number in state.held)
 
+    def _substitute(self, _: TrialId, __: State) -> Advice | None:
+        """What takes the place of a trial that is over before its round is."""
+        return None
+
     def _give_back(self, trial: Trial, state: State) -> Advice | None:
         """Release the slots of a trial that is over before its round is."""
         for track in self.tracks:
@@ -360,7 +334,7 @@ class Rounds(Policy):
                 track.alive = track.alive[:place] + track.alive[place + 1 :]
                 track.gangs = track.gangs[:place] + track.gangs[place + 1 :]
                 track.legs[0] = replace(track.legs[0], gangs=track.gangs)
-                needed = RoundCosts.of(state.terms).nodes_held(self.rest(state))
+                needed = RoundCosts.of(state.terms).nodes_held(rest_of(self.tracks, state.now_s))
                 if self.begun and needed < self.nodes:
                     self.nodes = needed
                     return self._advice(state)
@@ -369,9 +343,5 @@ class Rounds(Policy):
     def _end_if_empty(self, state: State) -> Advice | None:
         """End before the clock does if no trial can train any more and all are saved."""
         saving = any(trial.activity is not None for trial in state.living())
-        return self._advice(state) if self.sampled and not self._open(state) and not saving else None
-
-
-def keep_best(track: RoundTrack, ranked: list[Trial], _: State) -> Cut:
-    gangs = track.legs[0].gangs
-    return Cut(kept=ranked[: len(gangs)], gangs=gangs)
+        idle = self.sampled and not self.awaited and not self._open(state)
+        return self._advice(state) if idle and not saving else None

@@ -17,7 +17,7 @@ from elastune.curves.source import UnknownSource
 from elastune.job.job import Job
 from elastune.job.machine import describe_crowding
 from elastune.job.policy_choice import ENOUGH_TRIALS
-from elastune.job.search_options import DeclaredSearch
+from elastune.job.search_options import DeclaredSearch, SeerSearch
 from elastune.journal.writer import MemoryJournal
 from elastune.planning.quote import Quote, SpotRisk
 from elastune.policies.seer import SeerOptions
@@ -159,6 +159,17 @@ def quote_warnings(job: Job, quote: Quote | PolicyQuote, *, address: str | None 
             yield crowding
     if isinstance(quote, PolicyQuote) and round(quote.trials) < _wanted(job):
         yield _describe_few(job, quote)
+    if isinstance(quote, PolicyQuote) and _learns_nothing(job, quote):
+        yield (
+            "the sampler learns nothing: seer draws all trials at once, because the limits leave no time for "
+            "several waves; expected a longer deadline, or search: asha"
+        )
+
+
+def _learns_nothing(job: Job, quote: PolicyQuote) -> bool:
+    """Whether the sampler learns, and all trials are drawn before any has trained."""
+    search, outline = job.search, quote.outline
+    return isinstance(search, SeerSearch) and search.learns and outline is not None and outline.draws == 1
 
 
 def _wanted(job: Job) -> int:
