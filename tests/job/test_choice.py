@@ -67,7 +67,7 @@ def test_where_seer_would_try_few_trials_hypersched_searches() -> None:
     job = Job.from_dict(
         {"profile": {"iteration": "300ms"}, "deadline": "2m", "budget": 0.05, "cluster": cluster}
     )
-    because = "no search was declared; SEER would try only 2 trials"
+    because = "no search was declared; SEER would try only 6 trials"
     assert str(choose(job)) == f"HyperSched, because a deadline and a budget were given and {because}"
     assert str(choose(Job.from_dict(job.to_dict()))) == str(choose(job))
     quote = elastune.quote(job)

@@ -33,15 +33,15 @@ def _busy_process() -> None:
         ("import elastune", ()),
         ("import numpy.linalg", ("numpy",)),
         ("from pandas import DataFrame", ("pandas",)),
-        ("from helper import SIZE, mean", ("numpy",)),
+        ("from with_numpy import SIZE, mean", ("numpy",)),
         ("import functools, pandas\ndef other(config): ...\nany = functools.partial(other)", ("pandas",)),
     ],
 )
 def test_libraries_of_the_trainable_are_preloaded_and_no_others(
     tmp_path: Path, code: str, expected: tuple[str, ...]
 ) -> None:
-    (tmp_path / "helper.py").write_text("from numpy import mean\nSIZE = 3\n")
-    sys.modules.pop("helper", None)
+    (tmp_path / "with_numpy.py").write_text("from numpy import mean\nSIZE = 3\n")
+    sys.modules.pop("with_numpy", None)
     assert shipped(tmp_path, code).preload == expected
 
 
