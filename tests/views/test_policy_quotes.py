@@ -37,14 +37,19 @@ def shown(quote: PolicyQuote) -> str:
 def test_a_job_with_two_limits_and_no_search_is_seers() -> None:
     text = shown(quoted())
     assert "SEER, because a deadline and a budget were given and no search was declared" in text
-    assert "bracket  slots/trial  trials  slot minutes  budget" in text
+    assert "round  trials  of slots  slots  nodes" in text
     assert "both limits are hard: the run ends before them" in text
 
 
+def test_brackets_are_shown_where_the_first_round_begins_with_them() -> None:
+    head = "bracket  slots/trial  trials  slot minutes  budget"
+    assert head in shown(quoted(search={"algorithm": "seer", "letter": True}))
+    assert head not in shown(quoted())
+
+
 def test_the_keys_that_programs_rely_on() -> None:
-    data = json.loads(
-        json.dumps(quoted(search={"algorithm": "seer", "eta": 2, "min_round": "60s"}).to_dict())
-    )
+    letter = {"algorithm": "seer", "eta": 2, "min_round": "60s", "letter": True}
+    data = json.loads(json.dumps(quoted(search=letter).to_dict()))
     assert (data["policy"], data["rounds"]) == ("seer", 3)
     assert data["first_round_seconds"] == pytest.approx(85.714, abs=1e-3)
     assert [(b["slots_per_trial"], b["trials"]) for b in data["brackets"]] == [(1, 8), (2, 4)]

@@ -144,7 +144,9 @@ def count_trials(options: SeerOptions, terms: RunTerms) -> int:
 
 
 def outline(options: SeerOptions, terms: RunTerms) -> Outline:
+    """Brackets are shown if the first round begins with them, as in the paper."""
     plan = _plan_of(options, terms)
+    begun = plan.shape.gangs(0)
     brackets = tuple(
         BracketOutline(
             slots_per_trial=bracket.slots,
@@ -156,7 +158,7 @@ def outline(options: SeerOptions, terms: RunTerms) -> Outline:
     )
     return replace(
         outline_of(terms, [plan.legs]),
-        brackets=brackets,
+        brackets=brackets if plan.legs[0].gangs[: len(begun)] == begun else (),
         extra_trials=plan.extra,
         spends_leftover=options.spend_leftover and not options.letter,
         first_round_s=plan.shape.first_round,
