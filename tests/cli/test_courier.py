@@ -9,6 +9,7 @@ import select
 import threading
 
 from elastune.cli.terminal import OutputQueue
+from tests.waiting import wait_until
 
 
 def is_behind(courier: OutputQueue) -> bool:
@@ -58,7 +59,6 @@ def test_a_pipe_that_is_gone_is_forgotten() -> None:
     courier.write("hello")
     courier.settle()
     courier.write("again")
-    courier.settle()
-    assert not courier.is_behind
+    wait_until(lambda: not courier.is_behind)
     with contextlib.suppress(OSError):
         stream.close()
