@@ -60,5 +60,6 @@ def test_a_pipe_that_is_gone_is_forgotten() -> None:
     courier.settle()
     courier.write("again")
     wait_until(lambda: not courier.is_behind)
+    assert not courier.is_behind
     with contextlib.suppress(OSError):
         stream.close()
