@@ -19,19 +19,26 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.distribution import Distributor, tell_groups
+from tests.distribution import Distributor, spread, tell_groups
 
 if TYPE_CHECKING:
     from tests.clouds.land import Land
 
 settings.register_profile(
     "default",
+    max_examples=50,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-settings.register_profile("explore", settings.get_profile("default"), derandomize=False, print_blob=True)
+settings.register_profile(
+    "explore", settings.get_profile("default"), max_examples=100, derandomize=False, print_blob=True
+)
 settings.load_profile("default")
+
+# Hundreds of processes would compile the package anew, and each one that collects the tests, them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell that starts the tests in the background has them ignore Ctrl-C; what they start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -59,14 +66,25 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(20_000)  # instead of 700: what a test makes is mostly gone when it ends
     gc.enable()
 
 
 OF_ALL = ("land", "crew", "server")
 """What all tests share that use it, and takes seconds to start."""
-WAITING = ("tests/clouds", "tests/runtime/real", "tests/exports/test_live.py", "tests/cli/test_live_run.py")
-"""Tests that start real processes and wait for them. They come first: one of them that began last would be
-waited for alone."""
+WAITING = (
+    "tests/clouds",
+    "tests/runtime/real",
+    "tests/exports/test_live.py",
+    "tests/exports/test_wandb.py",
+    "tests/cli/test_live_run.py",
+    "tests/providers/test_local_provider.py",
+    "tests/providers/test_draining.py",
+    "tests/providers/ec2/test_boot.py",
+    "tests/test_documents.py",
+    "tests/test_examples.py",
+)
+"""Tests that start real processes and wait for them."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -81,7 +99,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = _group_of(item)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
+    if getattr(config.option, "loadgroup", False):
+        items[:] = spread(items, lambda item: item.nodeid.startswith(WAITING))
     tell_groups(config, items)
 
 

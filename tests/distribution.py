@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadGroupScheduling
 
 _KEY = "elastune groups"
+_SHARE = 0.7
+"""Of the tests that compute: with those that wait."""
+T = TypeVar("T")
 
 
 class Distributor:
@@ -48,6 +51,20 @@ class _Groups(LoadGroupScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return self._groups.get(nodeid) or super()._split_scope(nodeid)
+
+
+def spread(items: Sequence[T], waits: Callable[[T], bool]) -> list[T]:
+    """Each one that waits, and after it some of the others, which use the processor meanwhile.
+
+    Those that wait are through before the others are: one that began last would be waited for alone.
+    """
+    waiting = [item for item in items if waits(item)]
+    others = [item for item in items if not waits(item)]
+    each = int(_SHARE * len(others) / max(1, len(waiting)))
+    found: list[T] = []
+    for number, item in enumerate(waiting):
+        found += [item, *others[number * each : (number + 1) * each]]
+    return found + others[len(waiting) * each :]
 
 
 def tell_groups(config: pytest.Config, items: Sequence[pytest.Item]) -> None:

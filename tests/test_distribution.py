@@ -1,10 +1,12 @@
-"""Tests that share something run in one process."""
+"""Tests that share something run in one process, and those that wait among those that compute."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+
+from tests.distribution import spread
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +25,11 @@ def test_what_a_module_shares_is_made_once(
     if not made.exists():
         made.write_text(str(shared))
     assert int(made.read_text()) == shared
+
+
+def test_what_waits_is_spread_among_the_others_and_through_before_them() -> None:
+    items = [*"abcdefghij", *"XY"]
+    found = "".join(spread(items, str.isupper))
+    assert found == "XabcYdefghij"
+    assert spread(list("abc"), str.isupper) == list("abc")
+    assert spread(list("XY"), str.isupper) == list("XY")

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import elastune
+from tests.test_house import modules
 
 pytestmark = pytest.mark.xdist_group("source")  # parsed once
-
-SOURCE = Path(elastune.__file__).parent
 
 # Who may name a kind of billing: its definition, the rule, the job's key and the provider's terms with their
 # defaults; and the meter of the simulated provider, an independent second opinion.
 BILLING = {
-    "model/cluster.py",
-    "model/billing.py",
-    "job/cluster.py",
-    "providers/simulated.py",
+    "model.cluster",
+    "model.billing",
+    "job.cluster",
+    "providers.simulated",
 }
-
-
-@functools.cache
-def modules() -> tuple[tuple[str, ast.Module], ...]:
-    paths = sorted(SOURCE.rglob("*.py"))
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in paths)
-    return tuple((path.relative_to(SOURCE).as_posix(), tree) for path, tree in zip(paths, trees, strict=True))
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
@@ -48,10 +37,14 @@ def names_a_kind_of_billing(tree: ast.Module) -> bool:
 
 
 def test_only_the_billing_module_knows_what_a_node_costs() -> None:
-    assert {name for name, tree in modules() if names_a_kind_of_billing(tree)} == BILLING
+    assert {name for name, tree in modules().items() if names_a_kind_of_billing(tree)} == BILLING
 
 
 def test_only_the_journal_knows_the_text_of_its_lines() -> None:
     marks = ('"type":', '"rows":', '"at_s":')
-    found = {name for name, tree in modules() if any(mark in text for text in texts(tree) for mark in marks)}
-    assert found == {"journal/codec.py"}
+    found = {
+        name
+        for name, tree in modules().items()
+        if any(mark in text for text in texts(tree) for mark in marks)
+    }
+    assert found == {"journal.codec"}

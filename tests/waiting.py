@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def wait_until(
-    holds: Callable[[], T], what: str | Callable[[], object] = "it did not happen", *, every_s: float = 0.02
+    holds: Callable[[], T], what: str | Callable[[], object] = "it did not happen", *, every_s: float = 0.05
 ) -> T:
     """The first answer of `holds` that is true. `what` says what is missing if none comes."""
     give_up_s = time.monotonic() + PATIENCE_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.hopper import accuracy, faults, prediction, replicas, schedules, throughput
+from benchmarks.hopper import accuracy, faults, prediction, replicas, rounds, schedules, throughput, visits
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
 
@@ -12,8 +12,10 @@ from benchmarks.running import run_named
 EXPERIMENTS: dict[str, Experiment] = {
     "schedules": schedules.run,
     "replicas": replicas.run,
+    "rounds": rounds.run,
     "prediction": prediction.run,
     "faults": faults.run,
+    "visits": visits.run,
     "throughput": throughput.run,
     "accuracy": accuracy.run,
 }

@@ -47,3 +47,15 @@ class WholeSleeper(Sleeper):
     def step(self) -> dict[str, float]:
         _, rows = all_of(self.config["training"], self.config["notes"])
         return self._sleep(rows, visits=1)
+
+
+class HeavySleeper(Sleeper):
+    """Copies a state into its own memory, as torch does."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.weights = np.empty(int(config["weights"]), dtype=np.uint8)
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.visits = state["visits"]
+        np.copyto(self.weights, state["weights"])

@@ -141,7 +141,7 @@ class Outcome:
 
 def carry_out(workload: Workload, system: System, *, watch: Watch | None = None, seed: int = 0) -> Outcome:
     """A real run on nodes of this machine."""
-    with tempfile.TemporaryDirectory(prefix="hopper-") as name, _importable():
+    with tempfile.TemporaryDirectory(prefix="hopper-") as name, importable():
         folder, notes = Path(name) / "runs", Path(name) / "notes"
         notes.mkdir()
         carry_out_run(prepare_to_run(workload.job(system, str(notes)), seed=seed), folder=folder, watch=watch)
@@ -149,7 +149,7 @@ def carry_out(workload: Workload, system: System, *, watch: Watch | None = None,
 
 
 @contextmanager
-def _importable() -> Iterator[None]:
+def importable() -> Iterator[None]:
     """The workers import the trainables as a module, from where this one came."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT), str(_ROOT / "src"), before or ""])

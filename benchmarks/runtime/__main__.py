@@ -26,5 +26,6 @@ if __name__ == "__main__":
         "fidelity": fidelity.run,
         "digits": promises.digits,
         "sleeping": promises.sleeping,
+        "differing": promises.differing,
     }
     run_named(experiments, RESULTS / "runtime", names)

@@ -1,7 +1,8 @@
 """What a user does: measure, get a quote, run. Nothing is known beforehand but the code and the job.
 
-One job really trains (the digits of the demo, its profile taken away); the other sleeps by a known law for
-ten minutes and more, so that what is left to go wrong is Elastune's own.
+One job really trains (the digits of the demo, its profile taken away). The others sleep by a known law, so
+that what is left to go wrong is Elastune's own: one for a quarter of an hour, one at the pace of each
+configuration.
 """
 
 from __future__ import annotations
@@ -32,6 +33,20 @@ _SLEEPING = {
         "minimum_charge": 5,
     },
 }
+# Iterations take from 0.7 to 1.4 s, by a hyperparameter that says nothing about the score.
+_DIFFERING = {
+    **_SLEEPING,
+    "space": {"x": {"float": [0.0, 1.0]}, "sleep": {"float": [0.7, 1.4]}, "scaling": 0.9},
+    "search": {
+        "algorithm": "stages",
+        "stages": [
+            {"trials": 16, "iterations": 20},
+            {"trials": 8, "iterations": 30},
+            {"trials": 4, "iterations": 40},
+        ],
+    },
+    "deadline": "4m",
+}
 
 
 def digits(track: Track = silently) -> Report:
@@ -40,6 +55,10 @@ def digits(track: Track = silently) -> Report:
 
 def sleeping(track: Track = silently) -> Report:
     return _report("sleeping", Job.from_dict(_SLEEPING), track)
+
+
+def differing(track: Track = silently) -> Report:
+    return _report("differing", Job.from_dict(_DIFFERING), track)
 
 
 def unmeasured(job: Job) -> Job:

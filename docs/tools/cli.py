@@ -36,16 +36,25 @@ folder. With `--json`, output and errors are JSON.
 def write_page() -> str:
     """Commands in the order of `elastune --help`."""
     group: Any = typer.main.get_command(app)
-    return "\n".join([_HEAD, *(line for name in group.commands for line in _command(group.commands[name]))])
+    return "\n".join([_HEAD, *(line for each in group.commands.values() for line in _lines(each))])
 
 
-def _command(command: Any) -> Iterator[str]:
+def _lines(command: Any, above: str = "") -> Iterator[str]:
+    """Of a command, or of all in a group of commands."""
+    if hasattr(command, "commands"):
+        for each in command.commands.values():
+            yield from _lines(each, f"{above}{command.name} ")
+    else:
+        yield from _command(command, f"{above}{command.name}")
+
+
+def _command(command: Any, name: str) -> Iterator[str]:
     arguments = [each for each in command.params if each.opts == [each.name]]
-    options = [each for each in command.params if each not in arguments]
+    options = [each for each in command.params if each not in arguments and not each.hidden]
     words = [each.name.upper() if each.required else f"[{each.name.upper()}]" for each in arguments]
-    yield f"## elastune {command.name}\n"
+    yield f"## elastune {name}\n"
     yield f"{inspect.cleandoc(command.help)}\n"
-    yield f"```text\nelastune {command.name} {' '.join([*words, '[OPTIONS]'])}\n```\n"
+    yield f"```text\nelastune {name} {' '.join([*words, '[OPTIONS]'])}\n```\n"
     yield "| argument | meaning | default |\n|---|---|---|"
     for each in arguments:
         yield f"| `{each.name.upper()}` | {_cell(each.help)} | {_default(each)} |"

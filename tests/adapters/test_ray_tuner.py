@@ -14,6 +14,7 @@ import pytest
 from ray import tune as native
 from ray.tune import schedulers
 from ray.tune.experiment import Experiment
+from ray.tune.result import DONE
 from ray.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater
 from ray.tune.search.optuna import OptunaSearch
 from ray.tune.stopper import (
@@ -282,6 +283,38 @@ def test_a_class_learns_in_a_population(tuner: Any) -> None:
     ).fit()
     assert len(grid) == 4
     assert grid.get_best_result().metrics["training_iteration"] == 6
+
+
+class Countdown(native.Trainable):  # type: ignore[misc]
+    def setup(self, config: Mapping[str, Any]) -> None:
+        self.x, self.lr = 5.0, config["lr"]
+
+    def step(self) -> dict[str, Any]:
+        self.x -= self.lr * 2 * self.x
+        return {"loss": self.x**2, "done": self.training_iteration >= 3}
+
+
+class ByConstant(Countdown):
+    def step(self) -> dict[str, Any]:
+        return {"loss": self.x, DONE: True}
+
+
+class Endless(Countdown):
+    def step(self) -> dict[str, Any]:
+        return {"loss": self.x}
+
+
+def test_a_class_that_reports_its_end_needs_no_stop(tuner: Any) -> None:
+    options = {
+        "param_space": {"lr": tune.grid_search([0.1, 0.3])},
+        "tune_config": tune.TuneConfig(metric="loss", mode="min"),
+    }
+    grid = tuner(Countdown, **options).fit()
+    assert [each.metrics["training_iteration"] for each in grid] == [4, 4]
+    assert grid.get_best_result().metrics["loss"] == pytest.approx(25 * 0.4**8)
+    assert tuner(ByConstant, **options).fit().num_errors == 0
+    with pytest.raises(JobError, match="let step return 'done': True at the end"):
+        tuner(type("Plain", (native.Trainable,), {"step": Endless.step}), **options).fit()
 
 
 def test_what_a_tuner_cannot_do_says_what_to_do_instead() -> None:

@@ -152,6 +152,14 @@ def raises(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yi
     raise ValueError("shapes (3,) and (4,) do not match")
 
 
+def forgets_to_return(config: Any) -> None:
+    float(config["lr"])
+
+
+def as_text(config: Any) -> dict[str, str]:
+    return {"accuracy": f"{config['lr']}"}
+
+
 def takes_one_value(lr: Any) -> float:
     return float(lr * 2)
 

@@ -318,3 +318,16 @@ def test_a_trainable_is_checked_without_a_job_file(tmp_path: Path) -> None:
         refused = command("check", "mine.py:train", *missing, cwd=tmp_path)
         assert refused.returncode == JobError.exit_code
         assert text in refused.stderr
+
+
+def test_a_function_is_checked_without_a_search(tmp_path: Path) -> None:
+    """In a notebook, before there is a job."""
+    named: dict[str, Any] = {"metric": "acc", "folder": tmp_path}
+
+    def train(config: Any) -> dict[str, float]:
+        return {"acc": config["lr"]}
+
+    report = elastune.check(train, space={"lr": 0.5}, **named)
+    assert report.is_fine, report.findings
+    with pytest.raises(JobError, match=r"train has no job file, so its configuration is not known; pass one"):
+        elastune.check(train, **named)

@@ -37,7 +37,15 @@ def test_a_metric_that_is_not_reported_is_named_with_what_is(tmp_path: Path) -> 
     assert "'accuracy'" in finding.text
     assert line_of(finding).startswith('yield {"acc"')
     assert finding.remedy is not None
-    assert "write return {'accuracy': value}, or as `metric` into the job one of: acc, loss" in finding.remedy
+    assert "write yield {'accuracy': value}, or as `metric` into the job one of: acc, loss" in finding.remedy
+
+
+@pytest.mark.parametrize(("name", "line"), [("forgets_to_return", "def "), ("as_text", "return {")])
+def test_what_is_no_number_is_named_with_the_line_that_reports(name: str, line: str, tmp_path: Path) -> None:
+    finding = look_at(name, tmp_path)[1]["metric"]
+    assert finding.status is FAILED
+    assert line_of(finding).startswith(line)
+    assert finding.remedy == "write return {'accuracy': value}"
 
 
 def test_what_an_adapter_reports_is_listed_where_the_metric_is_another(tmp_path: Path) -> None:

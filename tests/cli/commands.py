@@ -15,6 +15,7 @@ from elastune.cli.app import main
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SYNTHETIC = EXAMPLES / "synthetic.yaml"
 ASHA = EXAMPLES / "asha.yaml"
+SMALL = Path(__file__).parent / "small.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from elastune.setup.run_setup import SetupPurpose, prepare
 from tests.cli.commands import elastune
 from tests.runs.rehearsal import job_of
 from tests.runtime.real.crews import TRAINABLES
+from tests.waiting import wait_until
 
 RUN = "3fa2c1"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -182,6 +184,27 @@ def test_a_driver_that_ends_instead_of_answering_is_told(tmp_path: Path) -> None
     assert done.returncode == ExecutionError.exit_code
     assert f"the driver of run {RUN} ended before it answered" in done.stderr
     assert not list((run.folder.path / "control").iterdir())
+
+
+def test_a_request_to_a_run_that_fails_to_start_says_so(tmp_path: Path) -> None:
+    """Its command removes the folder, because nothing has happened in it."""
+    folder = RunFolder.create(tmp_path / "elastune-runs", name="job", now_utc=NOW, run=RunId(RUN))
+    record = RunRecord(
+        run=RunId(RUN), name="job", created_utc=NOW, body=RuntimeKind.RAY, policy="asha", seed=0
+    )
+    writer = Journal.open(folder.journal, durable=False).start(record)
+
+    def fail() -> None:
+        wait_until(lambda: list((folder.path / "control").glob("*.request.json")), "no request")
+        writer.close()
+        shutil.rmtree(folder.path)
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    done = elastune("stop", "last", cwd=tmp_path)
+    thread.join()
+    assert done.returncode == ExecutionError.exit_code
+    assert done.stderr == f"error: run {RUN} has not started; its command says why\n"
 
 
 def test_a_simulated_run_takes_no_requests(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def edited(tmp_path: Path, **replacements: str) -> Path:
 
 
 def test_the_example_prints_its_stages_and_says_mean_or_quantile() -> None:
-    done = elastune_process("plan", EXAMPLE)
+    done = elastune("plan", EXAMPLE)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     lines = done.stdout.splitlines()
@@ -189,10 +189,3 @@ def test_version_and_help() -> None:
     assert re.fullmatch(r"elastune \d+\.\d+\.\d+\n", elastune("--version").stdout)
     assert "plan" in elastune("--help").stdout
     assert "--frontier" in elastune("plan", "--help").stdout
-
-
-def test_help_loads_no_heavy_library() -> None:
-    heavy = {"numpy", "scipy", "pydantic", "matplotlib"}
-    code = f"import sys, elastune.cli.app; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -12,7 +12,7 @@ import pytest
 
 import elastune
 from elastune.runs.campaign import Campaign
-from tests.cli.commands import SYNTHETIC
+from tests.cli.commands import SMALL
 from tests.cli.commands import elastune as run
 from tests.documents import run_page
 from tests.views.sketching import sketched
@@ -27,12 +27,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def single(place: Path) -> Campaign:
-    return elastune.simulate_many(SYNTHETIC, folder=place / "elastune-runs")
+    return elastune.simulate_many(SMALL, folder=place / "elastune-runs")
 
 
 @pytest.fixture(scope="module")
 def pair(place: Path) -> Campaign:
-    return elastune.simulate_many(SYNTHETIC, folder=place / "elastune-runs", policies=["asha"], seeds=2)
+    return elastune.simulate_many(SMALL, folder=place / "elastune-runs", policies=["asha"], seeds=2)
 
 
 def test_the_paths_that_were_written_are_printed(single: Campaign, place: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.clouds.moto_world import moto_cloud, through_moto
 from tests.clouds.runs import MakeCloud, put_on_cloud
+from tests.thoroughness import most_telling
 
 # Seeds that once broke: a node that ended unseen and was billed for a minute; one that was not remembered; a
 # watchdog that needs its time; a fleet that no lease was long enough for.
@@ -26,9 +27,7 @@ def test_a_run_that_once_broke_holds(seed: int) -> None:
     _endures(seed)
 
 
-@pytest.mark.parametrize(
-    "block", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 10))]
-)
+@most_telling("block", *range(10), quick=2)
 def test_no_run_leaks_doubles_or_overspends(block: int) -> None:
     for seed in range(100_000 + 30 * block, 100_000 + 30 * (block + 1)):
         _endures(seed)
@@ -48,6 +47,6 @@ def _moto() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_moto")
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 6))])
+@most_telling("seed", *range(6), quick=2)
 def test_behind_moto_no_run_leaks_doubles_or_overspends(seed: int) -> None:
     _endures(seed, through_moto)

@@ -14,6 +14,7 @@ from elastune.core.trials import Phase
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InvariantError
 from elastune.hopping.partitions import DataTerms
+from elastune.model.cluster import Billing
 from elastune.model.distributions import Constant
 from elastune.model.ids import NodeId, TrialId
 from elastune.model.profile import Profile, Speedup
@@ -35,10 +36,12 @@ class Stage(Theatre):
         speedup: dict[int, float] | None = None,
         deadline_s: float | None = None,
         slots: int = 1,
+        billing: Billing = Billing.INSTANCE,
         **data: object,
     ) -> None:
         terms = make_terms(
             slots=slots,
+            billing=billing,
             deadline_s=deadline_s,
             data=DataTerms(rows=rows, **data),  # type: ignore[arg-type]
             profile=Profile(iteration=Constant(10.0), speedup=Speedup.of(speedup or {})),
@@ -73,7 +76,9 @@ class Stage(Theatre):
             found[trial] = (str(lease.gang[0].node), lease.visit.partition)
         return found
 
-    def ends(self, trial: int, *, kept: bool = False, score: float = 0.5) -> Sequence[AnyCommand]:
+    def ends(
+        self, trial: int, *, kept: bool = False, score: float = 0.5, left_out: tuple[str, ...] = ()
+    ) -> Sequence[AnyCommand]:
         lease = self.watch.running[trial]
         assert lease.visit is not None
         last = lease.visit.is_last
@@ -87,6 +92,7 @@ class Stage(Theatre):
                 saved=(iteration,) if last else (),
                 seconds=1.0,
                 kept=kept or last,
+                left_out=left_out if last else (),
             )
         )
 
@@ -211,7 +217,7 @@ class TestLosses:
     def test_a_killed_visit_whose_model_lay_on_a_lost_node_falls_back(self) -> None:
         """It was on its way to another node: had it arrived, or not?"""
         stage = Stage("n0", "n1", trials=1, rows=(1.0,) * 2, replicas=1)
-        stage.wants(0)
+        stage.wants(0, until=1)
         source = stage.visits()[0][0]
         stage.ends(0)
         target = stage.visits()[0][0]
@@ -444,6 +450,34 @@ class TestRest:
         assert [command.trial for command in commands if isinstance(command, do.Stow)] == there
 
 
+def test_a_metric_of_a_part_of_the_data_is_noted_once() -> None:
+    stage = Stage("n0", "n1")
+    stage.wants(0, 1, until=2)
+    told: list[tuple[str, str]] = []
+    while stage.watch.running:
+        told += notes(stage.ends(min(stage.watch.running), left_out=("auc",)))
+    assert [text for topic, text in told if topic == "metrics"] == [
+        "some visits of trial 0 reported no 'auc': its mean is over the others; report it for every partition"
+    ]
+
+
+def test_a_round_waits_for_trials_that_are_being_drawn() -> None:
+    stage = Stage("n0", "n1", trials=2)
+    wishes = Wishes(trials=(Wish(TrialId(0), 1, 1), Wish(TrialId(1), 1, 1)), nodes={0: 2})
+    stage.advise(Advice(wishes=wishes, sample=1))
+    assert not stage.visits()
+    stage.policy.advice = Advice(wishes=Wishes(trials=(*wishes.trials, Wish(TrialId(2), 1, 1)), nodes={0: 2}))
+    stage.sampled(2)
+    assert len(stage.state.hop_progress) == 3
+
+
+def test_of_more_nodes_than_a_plan_uses_those_are_workers_that_it_uses() -> None:
+    stage = Stage("n0", "n1", rows=(1.0,) * 4)
+    trials = (Wish(TrialId(0), 1, 1), Wish(TrialId(1), 1, 1))
+    stage.advise(Advice(wishes=Wishes(trials=trials, nodes={0: 2}, at_once={0: 1})))
+    assert list(stage.visits().values()) == [("n0", stage.on[0].shares[0][0])]
+
+
 class TestTogether:
     def make(self, trials: int = 2) -> Stage:
         return Stage("n0", "n1", trials=trials, rows=(1.0,) * 4, speedup={1: 1.0, 2: 1.9})
@@ -472,11 +506,46 @@ class TestTogether:
             stage.ends(min(stage.visits()))
         assert stage.iterations()[1] >= 1
 
-    def test_uneven_partitions_hop_however_few_the_trials(self) -> None:
+    def test_a_partition_that_is_left_over_is_for_all(self) -> None:
         stage = Stage("n0", "n1", rows=(1.0,) * 3, speedup={1: 1.0, 2: 1.9})
         stage.wants(0)
-        assert stage.watch.together == {}
+        assert stage.watch.together[0].shares == ((0, 2), (1, 2))
+
+    def test_the_first_epoch_shows_whether_it_is_faster(self) -> None:
+        """The profile says 1.9; on these workers it is 0.5, and the trial hops from then on."""
+        stage = self.make()
+        stage.wants(0, until=3)
+        lease = stage.watch.together[0]
+        assert lease.until_iteration == 1
+        stage.started(0, lease.generation)
+        stage.at(20.0)
+        commands = stage.lease_ended(0, 0.5, generation=lease.generation)
+        assert len(only(commands, do.Pause)) == 1
+        stage.paused(0, lease.generation)
+        assert not stage.watch.together
         assert len(stage.visits()) == 1
+
+    def test_what_is_faster_goes_on_to_its_goal(self) -> None:
+        stage = self.make()
+        stage.wants(0, until=3)
+        lease = stage.watch.together[0]
+        stage.started(0, lease.generation)
+        stage.at(6.0)
+        stage.lease_ended(0, 0.5, generation=lease.generation)
+        assert stage.watch.together[0].until_iteration == 3
+
+    def test_without_a_measured_speed_up_one_epoch_of_the_last_trial_measures_it(self) -> None:
+        stage = Stage("n0", "n1", rows=(1.0,) * 4)
+        stage.wants(0, 1, until=1)
+        assert not stage.watch.together, "the other trial would wait"
+        stage.epoch()
+        stage.wants(0, until=9)
+        assert stage.watch.together[0].until_iteration == 2
+
+    def test_where_idle_workers_cost_nothing_no_gang_measures(self) -> None:
+        stage = Stage("n0", "n1", rows=(1.0,) * 4, billing=Billing.FUNCTION)
+        stage.wants(0, until=9)
+        assert not stage.watch.together
 
     def test_a_trial_amid_an_epoch_hops_to_its_end_also_alone(self) -> None:
         stage = self.make(trials=4)

@@ -142,10 +142,12 @@ class Watch:
         before = self.together.get(command.trial)
         if before is None or before.generation != command.generation:  # else it is a longer lease
             self._is_alone(command)
-            held = sorted(partition for share in command.shares for partition in share)
-            assert held == list(range(self.partitions + self.validation)), "every partition once"
             sizes = {len(share) for share in command.shares}
             assert len(sizes) == 1, "members with unequal shares would wait for each other"
+            steps = [set(step) for step in zip(*command.shares, strict=True)]
+            assert all(len(step) in (1, len(command.gang)) for step in steps), "one each, or one for all"
+            held = sorted(partition for step in steps for partition in step)
+            assert held == list(range(self.partitions + self.validation)), "every partition once"
             del self.seen.setdefault(command.trial, [])[self.safe.get(command.trial, 0) :]
         self.together[command.trial] = command
 

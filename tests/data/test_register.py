@@ -320,5 +320,5 @@ def test_what_is_no_data_is_told(tmp_path: Path) -> None:
     (tmp_path / "1.txt").write_text("x")
     with pytest.raises(JobError, match=r"different kinds \(\.npz, \.txt\)"):
         register(tmp_path)
-    with pytest.raises(JobError, match=r"1\.txt: this is no \.npz, \.npy, \.csv, \.parquet file; .*`reader`"):
+    with pytest.raises(JobError, match=r"1\.txt: this is no \.npz, \.npy, \.csv, .*\.hdf5 file; .*`reader`"):
         register(tmp_path / "1.txt")

@@ -71,8 +71,8 @@ def test_what_does_not_fit_is_told(dataset: Dataset) -> None:
         shelf.take(0, validation=True)
     assert str(caught.value) == (
         "partition validation 0 takes 240 bytes of memory; the limit is 480 bytes, and 480 bytes of it are "
-        "held (partitions 0, 1); make more partitions, add workers, so that each holds fewer, or raise "
-        "data.memory, or name a folder for the rest: data.spill"
+        "held (partitions 0, 1); make more partitions, add workers, so that each holds fewer, raise "
+        "data.memory, set data.load: mapped, or name a folder for the rest: data.spill"
     )
     assert shelf.held_bytes == 2 * ROWS * ROW
     assert shelf.take(0).load_s == 0.0

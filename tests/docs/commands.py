@@ -61,7 +61,10 @@ def _check_options(command: str) -> None:
     group = _commands()
     name = command.split()[1]
     assert name in group.commands, f"{command}: no such command"
-    known = {option for each in group.commands[name].params for option in each.opts} | {"--help"}
+    found = group.commands[name]
+    if hasattr(found, "commands"):  # a group, such as `elastune data`
+        found = found.commands[command.split()[2]]
+    known = {option for each in found.params for option in each.opts} | {"--help"}
     unknown = set(re.findall(r"(?<= )--[a-z-]+", command)) - known
     assert not unknown, f"{command}: no such option: {unknown}"
 

@@ -12,7 +12,7 @@ import pytest
 
 import elastune
 from elastune.journal.run_folders import RunFolder
-from tests.cli.commands import SYNTHETIC
+from tests.cli.commands import SMALL
 from tests.cli.commands import elastune as run
 from tests.documents import run_page
 
@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "results.md"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    campaign = elastune.simulate_many(SYNTHETIC, folder=tmp_path_factory.mktemp("place") / "elastune-runs")
+    campaign = elastune.simulate_many(SMALL, folder=tmp_path_factory.mktemp("place") / "elastune-runs")
     assert campaign.folder is not None
     return campaign.folder
 
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_reported_as_data_where_that_was_asked_for(folder: RunF
 
 
 def test_a_run_of_several_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    elastune.simulate_many(SYNTHETIC, folder=tmp_path / "elastune-runs", policies=["asha"], seeds=2)
+    elastune.simulate_many(SMALL, folder=tmp_path / "elastune-runs", policies=["asha"], seeds=2)
     (line,) = {each.folder.path for each in elastune.list_runs(tmp_path / "elastune-runs").runs}
     several = run("export", "last", "--format", "csv", cwd=tmp_path)
     assert several.returncode == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from elastune.journal.store import Journal
 from elastune.journal.writer import MemoryJournal
 from elastune.runs.simulation import Simulation, unnamed
 from tests.cli.commands import SYNTHETIC
-from tests.exports.odd_runs import odd_run
+from tests.cli.commands import elastune as elastune_command
+from tests.exports.odd_runs import JOB, odd_run
 from tests.fire.experiments import make_experiment
 
 
@@ -168,6 +170,45 @@ def test_the_result_of_a_run_leads_to_its_tables(tmp_path: Path, monkeypatch: py
     assert result.best is not None
     assert trials["best"].max() == result.best.metric
     assert elastune.load_run(result.run).best == result.best
+
+
+def peaked(config: Mapping[str, float], iteration: int) -> dict[str, float]:
+    """Best in the middle, so that the last value of a trial is not its best."""
+    return {"score": config["x"] - (iteration - 3) ** 2, "loss": (iteration - 3) ** 2 - config["x"]}
+
+
+@pytest.mark.parametrize(("metric", "mode"), [("score", "max"), ("loss", "min")])
+@pytest.mark.parametrize("algorithm", ["sha", "asha"])
+def test_best_is_the_same_wherever_it_is_said(
+    metric: str, mode: str, algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best value that has a checkpoint: result, `load_run`, tables, files, status, list and report."""
+    monkeypatch.chdir(tmp_path)
+    search = {"algorithm": algorithm, "trials": 9, "max_iterations": 9}
+    changes = {"trainable": peaked, "space": {"x": {"float": [0, 1]}}, "metric": metric, "mode": mode}
+    whole = elastune.simulate_many(JOB | changes | {"search": search}, folder="elastune-runs")
+    best = whole.results[0].best
+    assert best is not None
+    run = elastune.load_run("last")
+    rows = run.rows()
+    own = rows[(rows["trial"] == best.trial) & (rows["iteration"] == best.iterations)]
+    assert list(own[metric]) == [best.metric]
+    assert best.metric != rows[rows["trial"] == best.trial][metric].iloc[-1], "not the last value"
+    assert run.best == best
+    assert elastune.status("last").standing.best == best
+    assert elastune.list_runs().runs[0].best == best.metric
+    shown = json.loads(elastune_command("status", "last", "--json", cwd=tmp_path).stdout)["best"]
+    assert shown == best.to_dict()
+    written = pd.read_csv(run.export("csv", tmp_path / "files")[0])
+    sign = 1 if mode == "max" else -1
+    for trials in (run.trials(), written):
+        first = trials.sort_values("best", key=lambda values: -sign * values).iloc[0]
+        assert (first["trial"], first["best"]) == (best.trial, best.metric)
+        assert first["best_iteration"] == best.iterations
+        kept = trials.dropna(subset=["best"])
+        assert (sign * kept["best"] <= sign * kept["best_reported"]).all()
+    page = elastune.report("last").page.read_text(encoding="utf-8")
+    assert f"{best.trial} ★" in page
 
 
 def test_what_was_trained_again_is_there_once_unless_asked_for() -> None:

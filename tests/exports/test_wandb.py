@@ -9,6 +9,7 @@ import signal
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from elastune.runs.results import Results, read_results
 from tests.exports.odd_runs import odd_run
 from tests.waiting import wait_until
 
-pytest.importorskip("wandb")
 pytestmark = [
+    # Importing it takes seconds, in every process that collects tests.
+    pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.xdist_group("wandb"),  # seconds to import
 ]

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 _PLAIN = (str, int, float, bool, type(None), enum.Enum, np.generic)
+# Most things, found without asking an abstract class.
+_QUICK = frozenset({str, int, float, bool, type(None)})
 
 
 def portrait(thing: Any) -> Any:
-    if isinstance(thing, _PLAIN):
+    if type(thing) in _QUICK or isinstance(thing, _PLAIN):
         return thing
-    if isinstance(thing, Mapping):
+    if isinstance(thing, dict | Mapping):
         return {portrait(key): portrait(value) for key, value in thing.items()}
     if isinstance(thing, tuple):
         return tuple(map(portrait, thing))

@@ -76,37 +76,37 @@ def test_random_experiments_with_faults_keep_every_invariant(block: int) -> None
         _endures(seed)
 
 
-@blocks(2, of=4)
+@blocks(1, of=4)
 def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int) -> None:
     for seed in range(600_000 + 10 * block, 600_000 + 10 * (block + 1)):
         _endures(seed)
 
 
-@blocks(2, of=8)
+@blocks(1, of=8)
 def test_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
     for seed in range(HOPPING + 3 * block, HOPPING + 3 * (block + 1)):
         _endures(seed)
 
 
-@blocks(2, of=3)
+@blocks(1, of=3)
 def test_random_experiments_with_several_prices_keep_every_invariant(block: int) -> None:
     for seed in range(PRICED + 10 * block, PRICED + 10 * (block + 1)):
         _endures(seed)
 
 
-@blocks(2, of=3)
+@blocks(1, of=3)
 def test_random_experiments_with_stages_of_any_kind_keep_every_invariant(block: int) -> None:
     for seed in range(DECLARED + 10 * block, DECLARED + 10 * (block + 1)):
         _endures(seed)
 
 
-@blocks(2, of=12)
+@blocks(1, of=12)
 def test_random_experiments_of_forecast_keep_every_invariant(block: int) -> None:
     for seed in range(FORECAST + 8 * block, FORECAST + 8 * (block + 1)):
         _endures(seed)
 
 
-@blocks(2, of=12)
+@blocks(1, of=12)
 def test_random_experiments_with_requests_of_people_keep_every_invariant(block: int) -> None:
     """New limits, trials stopped, configurations added, and extensions after the end."""
     for kind in (300_000, 600_000, HOPPING, PRICED, DECLARED, FORECAST):

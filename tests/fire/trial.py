@@ -20,7 +20,7 @@ from tests.fire.requests import Requester
 
 RUN = RunId("f1")
 MOST_EVENTS = 20_000
-PORTRAIT_EVERY = 25
+PORTRAIT_EVERY = 100
 """Every command is compared; a state that has gone astray stays so."""
 
 
@@ -61,11 +61,12 @@ class Watched(Simulation):
         return more
 
     def grant(self, request: AnyRequest, *, killed: bool = False) -> bool:
-        """Do what is asked, if the core does not refuse it. `killed`: the driver dies before it acts."""
+        """Do what is asked, if the core does not refuse it. `killed`: the driver dies before it acts; not if
+        that was the end of the run (the last trial was stopped), which no driver resumes."""
         if self.core.refusal(request) is not None:
             return False
         commands = self.driver(request)
-        if killed:
+        if killed and self.core.state.ended is None:
             self._come_back()
         else:
             for command in commands:

@@ -18,7 +18,7 @@ from elastune.journal.store import Journal
 from elastune.journal.writer import MemoryJournal
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
-from tests.cli.commands import ASHA, SYNTHETIC
+from tests.cli.commands import SMALL, SYNTHETIC
 from tests.fire.experiments import make_experiment
 
 CLOSE = 1e-6
@@ -155,11 +155,11 @@ def test_the_bill_bends_where_the_minimum_charge_is_used_up() -> None:
 
 
 def test_outages_refusals_and_crashes_are_reported(tmp_path: Path) -> None:
-    faults = "lost_per_hour=2,refused=0.4,crash=0.05,driver_per_hour=6"
-    campaign = elastune.simulate_many(ASHA, folder=tmp_path, faults=faults, seeds=4)
+    faults = "lost_per_hour=20,refused=0.4,crash=0.1,driver_per_hour=30"
+    campaign = elastune.simulate_many(SMALL, policies=["asha"], folder=tmp_path, faults=faults, seeds=4)
     assert campaign.folder is not None
     journal = Journal.open(campaign.folder.journal, read_only=True)
-    job = elastune.load_job(ASHA)
+    job = elastune.load_job(SMALL)
     tuning = job.tuning()
     terms = HistoryTerms(metric=tuning.metric, mode=tuning.mode, cluster=job.cluster.to_terms())
     histories = [history_of(journal.read(record.run), terms) for record in journal.runs()]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.hopper import replicas, schedules
+from benchmarks.hopper import replicas, rounds, schedules
 from benchmarks.hopper.measuring import Scope, measure
 from benchmarks.hopper.settings import CNN_MFLOPS, Setting, paper_settings
 
@@ -44,3 +44,10 @@ def test_replicas_save_time() -> None:
     assert [row[2] for row in table.rows] == [1, 2, 3]
     assert table.rows[0][-1] == 1.0
     assert all(isinstance(row[-1], float) and row[-1] < 1.0 for row in table.rows[1:])
+
+
+def test_rounds_are_full_and_quotes_hold() -> None:
+    brackets, policies, quotes = rounds.measure(rounds.Scope(jobs=2, max_iterations=3)).tables
+    assert brackets.rows[0][1] == brackets.rows[0][2], "planned and simulated"
+    assert {row[2] for row in policies.rows} == {1.0}
+    assert quotes.rows[0][-1] == 0

@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from elastune.errors import InvariantError
 from elastune.hopping.epoch import Epoch, PartitionId, WorkerId
-from elastune.hopping.layout import WorkerPlace, lay_out
+from elastune.hopping.layout import WorkerPlace, lay_out, shares_of_all
 from elastune.hopping.lower_bound import lower_bound_s
 from elastune.hopping.partitions import (
     TrainingMode,
     busiest_part,
     choose_manner,
+    gang_size,
     hopping_share,
     measured_speedup,
+    probes,
     together_share,
     useful_workers,
 )
@@ -99,14 +101,18 @@ def test_few_trials_train_together_where_that_is_faster() -> None:
     assert choose_manner(2, 8, 8, 1.5) is TrainingMode.HOPPING
 
 
-def test_without_a_measured_gain_it_is_half_as_many_trials_as_workers_or_partitions() -> None:
+def test_without_a_measured_gain_trials_hop() -> None:
     assert measured_speedup(Speedup.of({}), 8) is None
     assert measured_speedup(LINEAR, 4) == 4.0
-    assert [choose_manner(trials, 8, 8, None) for trials in (3, 4)] == [
-        TrainingMode.TOGETHER,
-        TrainingMode.HOPPING,
-    ]
-    assert choose_manner(1, 2, 8, None) is TrainingMode.HOPPING
+    assert [choose_manner(trials, 8, 8, None) for trials in (1, 3, 4)] == [TrainingMode.HOPPING] * 3
+
+
+def test_the_last_trial_measures_the_gain_if_it_has_enough_left() -> None:
+    assert probes(1, 8, 8, 8)
+    assert not probes(2, 8, 8, 8)  # another one would wait
+    assert not probes(1, 7, 8, 8)
+    assert not probes(1, 8, 8, 8, most_slots=4)
+    assert not probes(1, 8, 1, 8)
 
 
 def test_a_trial_that_may_not_have_all_workers_hops() -> None:
@@ -115,8 +121,31 @@ def test_a_trial_that_may_not_have_all_workers_hops() -> None:
     assert choose_manner(1, 1, 8, 1.0) is TrainingMode.HOPPING
 
 
-def test_workers_with_unequal_data_cannot_train_together() -> None:
-    assert choose_manner(1, 4, 6, 4.0) is TrainingMode.HOPPING
-    assert choose_manner(1, 6, 4, 6.0) is TrainingMode.HOPPING
-    assert choose_manner(1, 4, 8, 4.0) is TrainingMode.TOGETHER
-    assert choose_manner(1, 4, 8, 4.0, replicas=2) is TrainingMode.HOPPING
+def test_workers_with_unequal_data_train_together_too() -> None:
+    assert choose_manner(1, 4, 6, 4.0) is TrainingMode.TOGETHER
+    assert choose_manner(1, 6, 4, 6.0) is TrainingMode.TOGETHER
+    assert choose_manner(1, 4, 8, 4.0, replicas=2) is TrainingMode.TOGETHER
+    assert [gang_size(8, partitions) for partitions in (1, 4, 8, 9, 12, 15, 16)] == [1, 4, 8, 8, 8, 7, 8]
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 3), st.integers(0, 5))
+def test_a_gang_of_all_sees_every_partition_and_all_members_take_as_many_steps(
+    workers: int, partitions: int, replicas: int, validation: int
+) -> None:
+    places = [WorkerPlace(WorkerId(f"w{w}"), f"n{w}") for w in range(workers)]
+    kinds = [
+        tuple(PartitionId(p) for p in range(partitions)),
+        tuple(PartitionId(p) for p in range(partitions, partitions + validation)),
+    ]
+    parts = [lay_out(places, dict.fromkeys(kind, 1.0), replicas=replicas) for kind in kinds]
+    layout = {place.worker: parts[0][place.worker] | parts[1][place.worker] for place in places}
+    shares = shares_of_all(layout, kinds)
+    assert len({len(share) for share in shares.values()}) == 1
+    steps = list(zip(*shares.values(), strict=True))
+    seen = [step[0] for step in steps if len(set(step)) == 1 and len(step) > 1]
+    own = [number for step in steps if len(set(step)) > 1 or len(step) == 1 for number in step]
+    assert sorted(own + seen) == list(range(partitions + validation))
+    if len(shares) > 1:
+        assert all(set(share) - set(seen) <= layout[member] for member, share in shares.items())
+    assert len(shares) == gang_size(workers, partitions)
+    assert not shares_of_all(layout, kinds, most=0)

@@ -60,6 +60,7 @@ BY_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (tuple[ev.Row, ...], many(rows)),
     (tuple[ev.Sampled, ...], many(sampled)),
     (tuple[int, ...], many(whole)),
+    (tuple[str, ...], many(texts)),
     (tuple[TrialId, ...], many(st.builds(TrialId, st.integers(0, 999)))),
     (tuple[NodeId, ...], many(st.builds(NodeId, texts))),
     (tuple[tuple[NodeId, float], ...], many(st.tuples(st.builds(NodeId, texts), numbers))),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from elastune.model.configuration import Value
 from elastune.model.speeds import ConfigSpeed, SpeedModel, fit_speeds, settings_of
+from tests.thoroughness import most_telling
 
 Config = dict[str, Value]
 values: st.SearchStrategy[Value] = (
@@ -103,7 +104,7 @@ def random_law(rng: random.Random) -> tuple[Callable[[], Config], Law]:
     return draw, law
 
 
-@pytest.mark.parametrize("points", [4, 6, 8, 12, 20])
+@most_telling("points", 4, 8, 20, 6, 12, quick=3)
 def test_the_intervals_hold_what_they_promise_over_many_laws(points: int) -> None:
     rng = random.Random(points)
     inside: list[bool] = []

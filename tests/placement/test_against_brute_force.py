@@ -17,7 +17,8 @@ from elastune.placement.request import Placement, PlacementRequest, ShrinkTo
 from tests.placement.brute_force import best_targets, fewest_moves, locked, moves, open_slots
 from tests.placement.requests import DIVISIBLE, MIXED, ODD_NODES, Kind, random_request
 
-CASES = 1_500
+CASES = 600
+CASES_WITH_GAPS = 1_500  # fewer would not distinguish one in a thousand
 MANY_CASES = 40_000
 
 
@@ -87,8 +88,8 @@ def test_for_sizes_that_divide_each_other_wishes_shrinking_and_moves_are_those_o
 
 
 def test_for_other_sizes_the_gap_to_brute_force_is_small() -> None:
-    check_close(campaign(MIXED, CASES))
-    check_close(campaign(MIXED, CASES, shrink_to=ShrinkTo.ANY))
+    check_close(campaign(MIXED, CASES_WITH_GAPS))
+    check_close(campaign(MIXED, CASES_WITH_GAPS, shrink_to=ShrinkTo.ANY))
 
 
 @pytest.mark.slow

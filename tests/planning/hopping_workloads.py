@@ -34,12 +34,12 @@ def hopping(draw: st.DrawFn, workloads: st.SearchStrategy[Workload]) -> Workload
 
 
 def workers_on_all_nodes(workload: Workload) -> list[Allocation]:
-    """Every number of nodes, useful or not; a slot that holds no data is no worker."""
+    """Every number of nodes, useful or not; on nodes beyond the copies of the data there are no workers."""
     assert workload.hopping is not None
     copies = workload.hopping.partitions * workload.hopping.replicas
     per_node = workload.cluster.slots_per_node
     return [
-        Allocation(nodes=nodes, gangs=min(nodes * per_node, copies), slots_per_trial=1)
+        Allocation(nodes=nodes, gangs=min(nodes, -(-copies // per_node)) * per_node, slots_per_trial=1)
         for nodes in range(1, workload.cluster.max_nodes + 1)
     ]
 

@@ -128,3 +128,27 @@ def test_the_frontier_stays_within_the_cluster() -> None:
     frontier = make_quote(crowded, QuoteRequest(frontier=True)).frontier
     assert frontier
     assert all(point.peak_nodes <= 9 for point in frontier)
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(deadline_s=1000.0), Limits(budget_usd=16.0)])
+def test_on_a_fixed_cluster_the_fastest_brackets_are_the_cheapest(limits: Limits) -> None:
+    # Each bracket on one node would take 909 s and 16 nodes for that long $40.39.
+    fixed = replace(CALM, cluster=replace(CALM.cluster, max_nodes=16, fixed=True), limits=limits)
+    cheapest = make_quote(fixed, QuoteRequest(objective=Objective.COST))
+    fastest = make_quote(fixed, QuoteRequest(objective=Objective.TIME))
+    assert cheapest.cost == pytest.approx(fastest.cost)
+    assert cheapest.cost < 16.0
+
+
+def test_all_nodes_of_a_fixed_cluster_download_the_data() -> None:
+    cluster = replace(CALM.cluster, max_nodes=16, fixed=True, data_usd_per_node=1.0)
+    quote = make_quote(replace(CALM, cluster=cluster, limits=Limits()))
+    assert quote.cost == pytest.approx(16 * (1.0 + quote.jct_seconds * 10.0 / 3600))
+
+
+def test_the_soonest_end_is_found_however_near_the_deadline() -> None:
+    crowded = replace(CALM, cluster=replace(CALM.cluster, max_nodes=8), limits=Limits())
+    soonest = make_quote(crowded, QuoteRequest(objective=Objective.TIME))
+    by = Limits(deadline_s=soonest.jct_seconds * 1.01, budget_usd=soonest.cost)
+    quote = make_quote(replace(crowded, limits=by), QuoteRequest(objective=Objective.TIME))
+    assert quote.jct_seconds == pytest.approx(soonest.jct_seconds)

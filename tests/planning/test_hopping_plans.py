@@ -153,7 +153,7 @@ def test_where_nothing_was_measured_no_money_is_spent_on_hope() -> None:
         CALM, profile=replace(CALM.profile, speedup=Speedup.of({})), limits=Limits(budget_usd=99)
     )
     last = make_quote(unmeasured).stages[-1]
-    assert (last.trials, last.nodes, last.manner) == (1, 1, "together")
+    assert (last.trials, last.nodes, last.manner) == (1, 1, "hopping")
     assert last.seconds >= 37 * 60.0
 
 

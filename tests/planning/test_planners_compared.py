@@ -13,9 +13,10 @@ from elastune.model.distributions import Constant, LogNormal
 from elastune.model.limits import GangLimits, Limits, Objective
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import successive_halving
-from elastune.planning.planners.baselines import plan_greedy, plan_naive_elastic, plan_static
+from elastune.planning.planners.baselines import plan_greedy, plan_naive_elastic
 from elastune.planning.planners.exact import plan_exact
 from elastune.planning.planners.registry import PLANNERS
+from elastune.planning.planners.static import plan_static
 from elastune.planning.prediction.plan import Workload
 from elastune.planning.problem import Case, build_case
 from tests.thoroughness import examples

@@ -29,7 +29,7 @@ from elastune.setup.run_setup import RunSetup, prepare
     ("slower_is_better", "deadline"),
     [
         pytest.param(False, "15m", marks=pytest.mark.slow),
-        (False, "25m"),
+        pytest.param(False, "25m", marks=pytest.mark.slow),
         (True, "15m"),
         pytest.param(True, "25m", marks=pytest.mark.slow),
     ],

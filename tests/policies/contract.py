@@ -26,6 +26,7 @@ from elastune.providers.simulated_faults import NodeFaults
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, learn, rehearse
+from tests.thoroughness import most_telling
 
 # In these everything fits with time to spare.
 LIMITS: dict[str, dict[str, object]] = {
@@ -118,7 +119,7 @@ WORLDS = {
     "a capacity": World(faults=Faults(nodes=NodeFaults(capacity=1))),
 }
 
-PROGRESS_WORLDS = ("calm", "faults", "deadline and faults", "both", "a capacity", "trainings that diverge")
+PROGRESS_WORLDS = ("deadline and faults", "trainings that diverge", "both", "faults", "a capacity", "calm")
 
 
 class PolicyContract:
@@ -138,6 +139,7 @@ class PolicyContract:
         assert all(trial.phase.is_over for trial in state.trials.values())
         assert state.best is not None
         assert state.best.metric == best_saved(run)
+        assert run.wishes_for_the_dead == []
 
     @pytest.mark.parametrize("mode", Mode)
     def test_the_best_is_the_best_by_the_jobs_mode(self, search: Mapping[str, object], mode: Mode) -> None:
@@ -149,7 +151,7 @@ class PolicyContract:
         choose = max if mode is Mode.MAX else min
         assert drawn[run.state.best.trial] == choose(drawn.values())  # type: ignore[type-var]
 
-    @pytest.mark.parametrize("name", ["noise", "faults", "deadline and faults"])
+    @most_telling("name", "deadline and faults", "faults", "noise", quick=1)
     def test_the_seed_decides_the_journal(self, search: Mapping[str, object], name: str) -> None:
         world = WORLDS[name]
         setup = prepare(world.job(search), samples=SAMPLES)
@@ -180,12 +182,6 @@ class PolicyContract:
         assert run.state.best is not None
         assert math.isfinite(run.state.best.metric)
 
-    @pytest.mark.parametrize("name", ["noise", "trainings that return", "trainings that diverge"])
-    def test_nobody_wishes_for_a_trial_that_is_over(self, search: Mapping[str, object], name: str) -> None:
-        world = WORLDS[name]
-        run = rehearse(world.job(search), seed=4, faults=world.faults)
-        assert run.wishes_for_the_dead == []
-
     def test_no_trial_trains_beyond_the_end_of_the_search(self, search: Mapping[str, object]) -> None:
         run = rehearse(WORLDS["calm"].job(search))
         most = getattr(run.setup.search, "max_iterations")  # noqa: B009
@@ -197,7 +193,7 @@ class PolicyContract:
         sizes = {len(c.gang) for _, c in run.commands if isinstance(c, do.Train)}
         assert sizes <= {2, 3, 4}
 
-    @pytest.mark.parametrize("name", PROGRESS_WORLDS)
+    @most_telling("name", *PROGRESS_WORLDS, quick=3)
     def test_progress_is_known_at_every_moment_goes_on_and_changes_nothing(
         self, search: Mapping[str, object], name: str
     ) -> None:
@@ -225,7 +221,7 @@ class PolicyContract:
         assert run.state.ended is Ending.STOPPED
         assert run.state.best.metric == best_saved(run)
 
-    @pytest.mark.parametrize("seed", range(3))
+    @most_telling("seed", *range(3), quick=2)
     def test_an_extension_at_any_time_is_used_and_no_limit_breaks(
         self, search: Mapping[str, object], seed: int
     ) -> None:

@@ -10,6 +10,7 @@ from elastune.journal.writer import MemoryJournal
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse
+from tests.thoroughness import most_telling
 
 FORECAST = {"search": {"algorithm": "forecast"}}
 BOTH = {"deadline": 1200.0, "budget": 24.0, "cluster__minimum_charge": 0.0}
@@ -26,7 +27,7 @@ def starts(run: Rehearsal) -> list[tuple[float, int, int]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@most_telling("seed", *range(2), quick=1)
 @pytest.mark.parametrize(
     "changes",
     [BOTH, {**BOTH, "cluster__minimum_charge": 600.0}, {**BOTH, **FUNCTION}, {"budget": 8.0, **FUNCTION}],

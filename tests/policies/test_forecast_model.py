@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.model.ids import TrialId
-from elastune.policies.forecast.model import EFFICIENCY, Ladder, iterations_of_best, share_of
+from elastune.policies.forecast.model import EFFICIENCY, Ladder, iterations_of_best, shares_of
 
 A, B, C, D = map(TrialId, range(4))
 
@@ -34,20 +34,32 @@ def test_values_between_rungs_do_not_count_and_rungs_double_from_the_first() -> 
     assert [ladder.next_rung(done) for done in (0, 2, 3, 5, 6)] == [3, 3, 6, 6, 12]
 
 
-def test_the_best_value_of_a_trial_that_is_over_stands_at_higher_rungs_also_at_later_ones() -> None:
+def test_those_that_can_still_train_are_compared_among_themselves() -> None:
     ladder = Ladder(1)
-    ladder.record(A, [0.3, 0.2])
-    ladder.record(B, [0.1])
-    ladder.close(B, [0.1])
-    assert ladder.better_than(A) == 1
-    ladder.record(A, [0.3, 0.2, 0.2, 0.05])
-    assert ladder.better_than(A) == 0
-    assert ladder.rungs[2].scores == {A: 0.05, B: 0.1}
+    ladder.record(A, [0.1, 0.1])
+    ladder.record(B, [0.2])
+    ladder.record(C, [0.3])
+    assert ladder.better_than(C) == 2
+    ladder.close(A, failed=False)
+    assert ladder.better_than(C) == 1
+    ladder.close(B, failed=True)
+    ladder.close(B, failed=True)
+    assert ladder.better_than(C) == 0
+
+
+def test_a_place_at_a_rung_is_kept_by_a_trained_trial_and_lost_by_a_failed_one() -> None:
+    ladder = Ladder(1)
+    for trial, score in ((A, 0.1), (B, 0.2), (C, 0.3)):
+        ladder.record(trial, [score])
+    ladder.close(A, failed=False)
+    ladder.close(B, failed=True)
+    assert [trial for _, trial in ladder.rungs[0].ranked] == [A, C]
+    assert ladder.measured == 3
 
 
 def test_a_trial_that_failed_before_its_first_value_is_not_compared() -> None:
     ladder = Ladder(1)
-    ladder.close(A, [])
+    ladder.close(A, failed=True)
     ladder.record(B, [0.4])
     assert ladder.better_than(B) == 0
 
@@ -61,12 +73,19 @@ def test_the_shares_need_the_work_that_is_left_or_all_reach_the_goal(
     better: list[int], done: int, work: float
 ) -> None:
     goal = 100
-    best = iterations_of_best(np.array(better), np.full(len(better), done), goal, work)
-    deserved = [min(goal, best * share_of(each)) for each in better]
+    shares = shares_of(np.array(better))
+    best = iterations_of_best(shares, np.full(len(better), done), goal, work)
+    deserved = [min(goal, best * share) for share in shares]
     needed = sum(max(0.0, each - done) for each in deserved) / EFFICIENCY
     assert needed == pytest.approx(work, rel=1e-3) or (
         needed < work and all(each == pytest.approx(goal) for each in deserved)
     )
+
+
+def test_trials_with_the_same_value_share_their_places() -> None:
+    shares = shares_of(np.array([3, 0, 1, 1, 3, 3]))
+    assert shares.tolist() == pytest.approx([each**-1.5 for each in (5, 1, 2.5, 2.5, 5, 5)])
+    assert shares_of(np.zeros(9, dtype=int)).sum() < 1.0
 
 
 def test_a_forecast_adds_the_median_gain_of_each_doubling_and_fades_beyond_what_was_seen() -> None:

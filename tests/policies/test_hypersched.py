@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import elastune
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.core.commands import Ending
@@ -19,7 +18,8 @@ from elastune.model.ids import TrialId
 from elastune.policies.gang_sizes import Timings
 from elastune.policies.hypersched import HyperSched
 from elastune.policies.rungs import SeenRung
-from tests.runs.rehearsal import Rehearsal, job_of, rehearse
+from elastune.setup.run_setup import prepare
+from tests.runs.rehearsal import Rehearsal, job_of, rehearse, run_quickly
 
 BASE: dict[str, object] = {
     "deadline": 300.0,
@@ -170,8 +170,9 @@ def test_it_ends_if_the_last_trial_is_stopped_before_it_has_begun() -> None:
     cluster = {"nodes": 1, "slots_per_node": 2, "price_per_hour": 1}
     search = {"algorithm": "hypersched", "trials": 27, "max_iterations": 27}
     job = {"trainable": "synthetic:hypersched", "profile": {"iteration": "300ms"}, "search": search}
+    setup = prepare(Job.from_dict({**job, "cluster": cluster}))
     for seed in range(4):
-        assert elastune.simulate({**job, "cluster": cluster}, seed=seed).ending is Ending.COMPLETE
+        assert run_quickly(setup, seed=seed).ended is Ending.COMPLETE
 
 
 # What is measured in the run.

@@ -19,6 +19,7 @@ from elastune.model.ids import NodeId
 from elastune.model.limits import Limit
 from elastune.planning.prediction.plan import StagePlan, kept_stages
 from elastune.planning.quote import BracketQuote
+from elastune.policies.rubberband import RubberBand
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import prepare
@@ -397,6 +398,15 @@ class TestLearning:
         runs = [rehearse(job, setup=setup, seed=seed) for seed in range(20)]
         surprised = [run for run in runs if any("time than planned;" in note for note in run.notes("replan"))]
         assert len(surprised) <= 1
+
+    @pytest.mark.parametrize(("spread", "planned_again"), [(0.01, False), (0.4, True)])
+    def test_trials_that_hardly_differ_in_speed_are_not_planned_again(
+        self, spread: float, planned_again: bool
+    ) -> None:
+        run = rehearse(job_of(deadline=400.0, profile__spread=spread))
+        assert run.state.ended is Ending.COMPLETE
+        assert isinstance(run.core.policy, RubberBand)
+        assert (run.core.policy.brackets[0].quote != run.quote) is planned_again
 
 
 class TestWhichLimitMayBeExceeded:

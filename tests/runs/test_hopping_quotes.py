@@ -25,7 +25,7 @@ FIXED = {"cluster__nodes": 4, "cluster__max_nodes": None}
     [
         {"partitions": 8},
         {"partitions": 8, "partitions_per_worker": 2},
-        {"partitions": 16, "make": "x.py:f", "validation": 0.2},
+        {"partitions": 8, "make": "x.py:f", "validation": 0.25},
     ],
 )
 def test_a_run_ends_when_its_plan_says_it_will(data: dict[str, object]) -> None:
@@ -53,7 +53,7 @@ def test_a_plan_holds_as_many_workers_as_the_data_need() -> None:
         ({"algorithm": "hyperband", "max_iterations": 9}, {"deadline": 2000.0}),
         ({"algorithm": "bohb", "max_iterations": 9}, {}),
         ({"algorithm": "seer", "max_iterations": 9}, {"deadline": 600.0, "budget": 10.0}),
-        ({"algorithm": "hypersched", "max_iterations": 9}, {"deadline": 600.0, **FIXED}),
+        ({"algorithm": "hypersched", "max_iterations": 9}, {"deadline": 300.0, **FIXED}),
         ({"algorithm": "pbt", "trials": 6, "interval": 2, "max_iterations": 6}, {}),
         ({"algorithm": "random", "trials": 6, "max_iterations": 4}, {}),
         ({"algorithm": "random", "trials": 4}, {"deadline": 300.0}),
@@ -70,7 +70,7 @@ def test_every_policy_hops(search: dict[str, object], limits: dict[str, object])
 
 
 def test_the_same_job_and_seed_are_the_same_journal() -> None:
-    job = job_of(**HOPPING, search=SHA, profile__spread=0.2)
+    job = job_of(**HOPPING, search={**SHA, "trials": 6}, profile__spread=0.2)
     faults = Faults(nodes=NodeFaults(lost_per_hour=20.0))
     assert rehearse(job, seed=3, faults=faults).sha256 == rehearse(job, seed=3, faults=faults).sha256
 
@@ -81,7 +81,10 @@ def test_with_few_trials_left_they_train_together_where_that_is_faster() -> None
     leases = [command for _, command in rehearse(job).commands if isinstance(command, do.Train)]
     assert {len(lease.gang) for lease in leases if lease.visit is None} == {8}
     assert any(lease.visit is not None for lease in leases)
-    never = job_of(**HOPPING, search={**SHA, "max_slots_per_trial": 4}, profile__speedup=measured, **FIXED)
+    fewer = job_of(**HOPPING, search={**SHA, "max_slots_per_trial": 4}, profile__speedup=measured, **FIXED)
+    bounded = [command for _, command in rehearse(fewer).commands if isinstance(command, do.Train)]
+    assert {len(lease.gang) for lease in bounded if lease.visit is None} == {4}
+    never = job_of(**HOPPING, search={**SHA, "max_slots_per_trial": 1}, profile__speedup=measured, **FIXED)
     alone = [command for _, command in rehearse(never).commands if isinstance(command, do.Train)]
     assert all(lease.visit is not None for lease in alone)
 

@@ -118,12 +118,39 @@ def test_a_trial_without_a_log_is_told_with_those_that_have_one(told: ToldRun) -
     with pytest.raises(JobError, match="has no logs yet"):
         find_log(told.found, "last")
     told.prints(3, "here\n")
-    with pytest.raises(ExecutionError, match=r"trial 9 of run ab12cd has no log.* trials with a log: 3"):
-        str(find_log(told.found, 9))
+    with pytest.raises(JobError, match="run ab12cd has no trial 999; it has trials 0 to"):
+        str(find_log(told.found, 999))
+    told.tell(until=len(told.entries))
+    last = len(elastune.load_run(told.found.folder.path).trials()) - 1
+    with pytest.raises(ExecutionError, match=r"trial 1 of run ab12cd has no log.* trials with a log: 3"):
+        str(find_log(told.found, 1))
     with pytest.raises(ExecutionError, match="no log of rank 2; its log of rank 0 exists"):
         str(find_log(told.found, 3, 2))
+    for number in (last + 1, 10**6):
+        unknown = find_log(told.found, number)
+        for read in (str, lambda log: list(log.follow())):
+            with pytest.raises(
+                JobError, match=f"run ab12cd has no trial {number}; it has trials 0 to {last}$"
+            ):
+                read(unknown)
     with pytest.raises(JobError, match="trial is 'first'; expected a number, best or last"):
         find_log(told.found, "first")
+
+
+def test_following_a_run_that_is_starting_waits_for_its_first_event(told: ToldRun, tmp_path: Path) -> None:
+    folder = RunFolder.create(
+        tmp_path / "early", name="job", now_utc=told.record.created_utc, run=RunId(told.record.run)
+    )
+    writer = Journal.open(folder.journal, durable=False).start(told.record)
+    found = find_run(tmp_path / "early", "last")
+
+    def begin(_: float) -> None:
+        if writer.next_number == 1:
+            writer.append(1, told.entries[0].lines)
+            (folder.logs / "trial-00000.log").write_text("first\n")
+        writer.close()
+
+    assert list(find_log(found, 0).follow(sleep=begin)) == ["first\n"]
 
 
 def test_a_simulated_run_prints_nothing(told: ToldRun) -> None:
@@ -139,6 +166,6 @@ def test_the_command_prints_a_log(told: ToldRun, tmp_path: Path) -> None:
     told.writer.close()
     done = command("logs", "ab12", "-f", "--runs-folder", "runs", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "größe\n")
-    refused = command("logs", "ab12", "6", "--runs-folder", "runs", cwd=tmp_path)
-    assert refused.returncode == 4
-    assert "trial 6 of run ab12cd has no log" in refused.stderr
+    refused = command("logs", "ab12", "999", "--runs-folder", "runs", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: run ab12cd has no trial 999; it has trials 0 to ")

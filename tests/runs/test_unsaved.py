@@ -195,6 +195,39 @@ def test_more_iterations_than_a_call_has_are_refused_with_the_line_to_change() -
     assert setup.search.max_iterations == 13
 
 
+@pytest.mark.parametrize(
+    ("search", "trials"),
+    [
+        ("random", 27),
+        ("grid", None),
+        ({"algorithm": "random", "trials": 8}, 8),
+        ({"algorithm": "random", "sampler": "tpe", "trials": 8}, 8),
+    ],
+)
+def test_a_search_of_calls_need_not_say_that_each_is_one_iteration(search: Any, trials: int | None) -> None:
+    setup = prepared(forest, search=search, space={"x": {"choice": [0.1, 0.2]}})
+    assert (setup.search.max_iterations, setup.search.trials) == (1, trials)
+    timed = prepared(forest, search=search, space={"x": {"choice": [0.1, 0.2]}}, deadline="1h")
+    assert timed.search.max_iterations == 1
+
+
+def test_a_search_whose_end_is_not_said_is_refused_unless_its_trainable_is_called_once() -> None:
+    endless = {"algorithm": "random", "trials": 8}
+    message = (
+        r"^search\.max_iterations is left out, and nothing else ends the search; expected max_iterations"
+    )
+    with pytest.raises(JobError, match=message):
+        prepared(without_state, search=endless)
+    with pytest.raises(JobError, match=message):
+        rehearse(job_of(search=endless))
+    with pytest.raises(JobError, match=r"^search is asha, which stops trainings early, but .*forest returns"):
+        prepared(forest, search="asha")
+    with pytest.raises(
+        InvalidJobError, match=r"search\.trials is left out, and nothing else ends the search"
+    ):
+        prepared(forest, search={"algorithm": "random", "max_iterations": 1})
+
+
 def test_what_the_job_says_of_saving_has_to_be_true() -> None:
     assert prepared(without_state).job.saves is False
     with pytest.raises(

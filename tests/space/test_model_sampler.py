@@ -166,7 +166,7 @@ def test_the_model_is_made_of_the_highest_iteration_with_enough_values() -> None
         assert evidence.level == (9 if trial == 3 else 1)
     evidence.add(7, 3, 0.0, hyperparameters=3)
     assert evidence.values() == {0: 10.0, 1: 11.0, 2: 12.0, 3: 13.0}
-    assert evidence.seen == {0, 1, 2, 3, 4, 7}
+    assert set(evidence.seen) == {0, 1, 2, 3, 4, 7}
 
 
 def test_two_values_are_never_enough() -> None:

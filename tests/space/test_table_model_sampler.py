@@ -39,6 +39,17 @@ def test_it_draws_better_rows_than_chance() -> None:
     assert np.mean(learnt) < 0.7 * np.mean(chance)
 
 
+def test_it_learns_from_the_few_that_reached_a_higher_rung() -> None:
+    sampler = TableModelSampler(ROWS, seed=3, mode=Mode.MIN)
+    for trial, row in enumerate(ROWS[:60]):
+        sampler.complete(trial, row)
+        sampler.tell(trial, 1, 10.0 + loss(row))
+    for trial in sorted(range(60), key=lambda each: loss(ROWS[each]))[:15]:
+        sampler.tell(trial, 4, loss(ROWS[trial]))
+    learnt = [loss(row) for row in (sampler.ask(trial) for trial in range(60, 80)) if row is not None]
+    assert np.mean(learnt) < 0.5 * np.mean([loss(row) for row in ROWS])
+
+
 def test_it_begins_with_the_rows_of_a_sampler_that_does_not_learn() -> None:
     sampler, plain = TableModelSampler(ROWS, seed=4, mode=Mode.MIN, startup=7), TableSampler(ROWS, seed=4)
     assert drawn(sampler, 7) == drawn(plain, 7)

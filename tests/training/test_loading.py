@@ -49,3 +49,23 @@ def test_what_is_missing_is_named(folder: Path) -> None:
         load("my_digits.py:Digit")
     with pytest.raises(JobError, match=r"there is no 'Digits.Large'"):
         load("my_digits.py:Digits.Large")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (
+            "import argparse; p = argparse.ArgumentParser(); p.add_argument('data'); p.parse_args(['--x'])",
+            "2",
+        ),
+        ("import sys; sys.exit(0)", "0"),
+    ],
+)
+def test_a_script_that_ends_the_process_when_it_is_imported_is_refused(
+    line: str, code: str, tmp_path: Path
+) -> None:
+    """With a usage that is not elastune's, the command ended without another word, even as a success."""
+    path = tmp_path / "script.py"
+    path.write_text(f"def train(config): return 1\n{line}\n")
+    with pytest.raises(JobError, match=rf"SystemExit\({code}\).* below if __name__ == \"__main__\":"):
+        load(f"{path}:train")

@@ -427,6 +427,35 @@ def test_hyperparameters_as_arguments_are_refused_at_the_line_of_the_function(
     assert f"({__file__}:{user.__code__.co_firstlineno})" in message
 
 
+class OneValue(Counter):
+    def setup(self, lr: float = 0.1) -> None: ...  # type: ignore[override]
+
+
+class TwoValues(Counter):
+    def setup(self, lr: float = 0.1, width: int = 8) -> None: ...  # type: ignore[override]
+
+
+class RequiredValues(Counter):
+    def setup(self, lr: float, width: int) -> None: ...  # type: ignore[override]
+
+
+class ValuesByName(Counter):
+    def setup(self, *, lr: float) -> None: ...  # type: ignore[override]
+
+
+@pytest.mark.parametrize("user", [OneValue, TwoValues, RequiredValues, ValuesByName])
+def test_a_setup_that_takes_hyperparameters_is_refused_at_its_line(user: type[Counter]) -> None:
+    """With two of them it got the configuration as the first, and failed far from the cause."""
+    with pytest.raises(JobError) as caught:
+        open_recipe(user, name="x", hyperparameters=("lr", "width"))
+    message = str(caught.value)
+    assert message.startswith("x: its setup takes lr")
+    assert message.endswith(
+        f"({__file__}:{user.setup.__code__.co_firstlineno}), but the first argument is the configuration: "
+        "def setup(self, config, worker) with config['lr']"
+    )
+
+
 def test_a_configuration_with_a_default_and_bound_values_are_fine() -> None:
     open_recipe(with_a_default, name="x", hyperparameters=("lr",))
     open_recipe(functools.partial(beside, lr=0.2), name="x", hyperparameters=("lr",))

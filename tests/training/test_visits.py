@@ -18,7 +18,7 @@ from elastune.training.groups import Solo
 from elastune.training.recipe import open_recipe
 from elastune.training.seeding import seed_libraries, shuffled
 from elastune.training.trainable import Trainable
-from elastune.training.visits import MetricTally
+from elastune.training.visits import Conditions, MetricTally, Shown, make_visit
 from elastune.training.worker import Worker, make_worker
 
 SEED, BATCH = 11, 8
@@ -214,3 +214,42 @@ def test_a_metric_that_only_some_visits_tell_is_the_mean_over_those() -> None:
     tally.add({"loss": 1.0, "rare": 4.0}, 10, evaluates=False)
     tally.add({"loss": 2.0}, 30, evaluates=False)
     assert tally.row() == {"loss": 1.75, "rare": 4.0}
+
+
+def test_a_metric_that_some_visits_leave_out_is_named() -> None:
+    tally = MetricTally()
+    tally.add({"loss": 1.0, "auc": 0.5}, 10, evaluates=False)
+    tally.add({"loss": 3.0}, 10, evaluates=False)
+    tally = MetricTally.of(decode(encode(tally.plain())))
+    assert tally.row() == {"loss": 2.0, "auc": 0.5}
+    assert tally.left_out() == ("auc",)
+    tally.add({"auc": 0.7}, 5, evaluates=True)
+    assert tally.left_out() == (), "the evaluation's value is of all validation data"
+
+
+class Sparing(Trainable):
+    """Trains on the first rows of a partition, as far as `part` says, or only on whole batches."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        self.config, self.worker = config, worker
+
+    def step(self) -> dict[str, float]:
+        inputs, labels = self.worker.data
+        part, options = self.config.get("part"), {"drop_last": self.config.get("drop_last", False)}
+        if self.config.get("batches", True):
+            for number, _ in enumerate(self.worker.batches((inputs[:part], labels[:part]), BATCH, **options)):
+                if number + 1 == self.config.get("most"):
+                    break
+        return {"score": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("config", "unused"),
+    [({}, 0), ({"part": 10}, 10), ({"most": 1}, 12), ({"drop_last": True}, 0), ({"batches": False}, 0)],
+)
+def test_rows_that_a_training_leaves_out_are_counted(config: dict[str, Any], unused: int) -> None:
+    shown = Shown(data=partition(0), partition=0, rows=ROWS[0], iteration=1)
+    recipe = open_recipe(Sparing, name="Sparing")
+    outcome = make_visit(recipe, config, None, shown, Conditions(seed=SEED), keep=lambda _: None)
+    assert outcome is not None
+    assert outcome.unused_rows == unused

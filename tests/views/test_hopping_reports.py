@@ -48,7 +48,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 
 @pytest.fixture(scope="module")
 def lossy(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
-    return campaign_of(tmp_path_factory.mktemp("runs"), RANDOM, PLAIN, "lost_per_hour=60")
+    return campaign_of(tmp_path_factory.mktemp("runs"), RANDOM, PLAIN, "lost_per_hour=90")
 
 
 def hopping_in(campaign: Campaign) -> HoppingFigures:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import elastune
 from elastune.api.results import TunedRun, tuned_run
@@ -89,6 +90,11 @@ def test_a_result_is_shown_like_its_run_and_without_its_folder_in_words(tmp_path
     assert isinstance(result, TunedRun)
     assert result.to_dict() == campaign.results[0].to_dict()
     assert "<table" in result._repr_html_()
+    loaded = elastune.load_run("last", folder=tmp_path)
+    for shown in (result, loaded):
+        printed: list[str] = []
+        shown._repr_pretty_(SimpleNamespace(text=printed.append), cycle=False)
+        assert printed == [str(shown)]
     found.journal.rename(tmp_path / "gone")
     assert Page(result._repr_html_()).text == str(result)
     assert "found" not in repr(result)

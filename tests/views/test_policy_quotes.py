@@ -12,8 +12,9 @@ from rich.console import Console
 import elastune
 from elastune.errors import InfeasibleError, JobError
 from elastune.job.job import Job
-from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.policy_quote import PolicyQuote, simulate_policy
 from elastune.runs.quoting import quote_policy
+from elastune.setup.run_setup import SetupPurpose, prepare
 from elastune.views.terminal.policy import render_policy_quote
 
 BASE: dict[str, object] = {
@@ -104,3 +105,13 @@ def test_in_python_plan_points_to_quote() -> None:
     with pytest.raises(JobError, match=r"elastune\.quote"):
         elastune.plan(Job.from_dict(BASE))
     assert isinstance(elastune.quote(Job.from_dict(BASE)), PolicyQuote)
+
+
+def test_the_same_question_is_simulated_once_and_another_one_anew() -> None:
+    search = {"algorithm": "asha", "trials": 8, "max_iterations": 4}
+    setup = prepare(Job.from_dict({**BASE, "search": search}), purpose=SetupPurpose.QUOTE)
+    again = prepare(Job.from_dict({**BASE, "search": search}), purpose=SetupPurpose.QUOTE)
+    assert simulate_policy(again) is simulate_policy(setup)
+    for changes in ({"seed": 1}, {"search": {**search, "trials": 9}}, {"deadline": "9m"}):
+        other = prepare(Job.from_dict({**BASE, "search": search, **changes}), purpose=SetupPurpose.QUOTE)
+        assert simulate_policy(other) is not simulate_policy(setup)

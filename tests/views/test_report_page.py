@@ -23,6 +23,7 @@ from elastune.views.figures.look import time_axis
 from elastune.views.html.markup import Markup, tag
 from tests.cli.commands import SYNTHETIC
 from tests.cli.test_runs_command import beginning_of
+from tests.runs.rehearsal import job_of
 from tests.views.pages import Page
 from tests.views.sketching import SKETCH, drawn, sketched
 from tests.views.test_run_reports import HYPERBAND
@@ -108,6 +109,17 @@ def test_a_page_tells_what_status_tells(harsh: Campaign) -> None:
     for remark in standing.remarks:
         assert remark.text in text
     assert "14 more trials are not shown" in text
+
+
+def test_forecasts_are_shown_beside_what_came(tmp_path: Path) -> None:
+    job = job_of(
+        search={"algorithm": "forecast"}, trainable="synthetic:hypersched", space=None, deadline=600.0
+    )
+    campaign = elastune.simulate_many(job, folder=tmp_path, seed=0)
+    made = elastune.report(folder_of(campaign).path)
+    assert "forecasts" in made.pictures
+    text = Page(made.page.read_text(encoding="utf-8")).text
+    assert "Forecasts against what came time leader iteration best score" in text
 
 
 def test_the_same_run_gives_the_same_files(

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from elastune.errors import InvariantError, JobError
 from elastune.training.trainable import Trainable
+from elastune.training.worker import Worker
 from elastune.wording import seen, several
 
 Make: TypeAlias = Callable[[Mapping[str, Any]], Any]
@@ -67,6 +68,32 @@ def piece(value: object, is_right: bool, *, expected: str) -> None:
     """Check one of them."""
     if not is_right:
         raise JobError(f"make(config) gave a {type(value).__name__}; expected {expected}")
+
+
+def is_visiting(worker: Worker) -> bool:
+    """Whether models hop: the data are `worker.data`, one partition, and not those of `make`."""
+    return getattr(worker, "partition", None) is not None
+
+
+def visited_pieces(made: object) -> tuple[Any, Callable[[Any], Any] | None]:
+    """Where models hop, `make` returns the model, and perhaps a function from a partition to its data."""
+    items = made if isinstance(made, tuple) else (made,)
+    functions = [each for each in items[1:] if callable(each) and not hasattr(each, "__len__")]
+    return items[0], functions[0] if functions else None
+
+
+def pair_of(data: Any) -> tuple[Any, ...]:
+    """The inputs and the targets of a partition: a pair, or what is called x and y."""
+    if isinstance(data, tuple):
+        return data
+    if isinstance(data, Mapping):
+        if not {"x", "y"} <= set(data):
+            raise JobError(
+                f"a partition has the columns {several(map(str, data))}; expected x and y, or a make(config) "
+                "that returns the model and a function from a partition to its data"
+            )
+        return data["x"], data["y"]
+    return (data,)
 
 
 def checked_count(value: object, name: str) -> int:

@@ -18,15 +18,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from elastune.adapters.adapting import Adapter, Make, adapt, options_of, plain, renew
+import numpy as np
+
+from elastune.adapters.adapting import Adapter, Make, adapt, options_of, renew
+from elastune.adapters.model_states import has_state, has_weights, is_estimator, restore, state_of
 from elastune.errors import JobError
+from elastune.training.batches import open_table
 from elastune.training.trainable import State, Trainable
 from elastune.training.worker import Worker
 from elastune.wording import seen, several
 
 Metrics: TypeAlias = Mapping[str, object] | float
 
-_MODEL = "model, or model, optimizer, or more of what has state_dict() and load_state_dict(state)"
+_MODEL = (
+    "model, or model, optimizer, or more, each with state_dict() and load_state_dict(state), get_weights() "
+    "and set_weights(weights) (Keras), or partial_fit (scikit-learn)"
+)
+_FEW_ROWS = 32
 _IN_EVALUATION = (
     "on validation data its optimizer is None and no gradient is computed: expected a train_fn that trains "
     "only `if optimizer is not None`, or an evaluate_fn(data, model, config)"
@@ -71,7 +79,7 @@ class Functions(Adapter):
         self.config, self.worker = config, worker
         made = self.make(config)
         self.parts: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
-        if not self.parts or not all(_has_state(part) for part in self.parts):
+        if not self.parts or not all(has_state(part) for part in self.parts):
             kinds = several(type(part).__name__ for part in self.parts)
             raise JobError(f"model_fn(config) returned {kinds}; expected {_MODEL}")
         self.model = self.parts[0]
@@ -86,6 +94,12 @@ class Functions(Adapter):
 
     def evaluate(self) -> Metrics:
         """The metrics of `worker.data`; the model does not change."""
+        is_torch_like = not (has_weights(self.model) or is_estimator(self.model))
+        if not is_torch_like and self.options["evaluate"] is None:
+            raise JobError(
+                f"model_fn(config) returned a {type(self.model).__name__}, which train_fn would train on the "
+                "validation data; expected an evaluate_fn(data, model, config) that returns its metrics"
+            )
         with _frozen(self.model):
             if self.options["evaluate"] is not None:
                 return self._call("evaluate_fn", self.options["evaluate"], self.model, self.config)
@@ -98,15 +112,23 @@ class Functions(Adapter):
                 raise JobError(f"train_fn failed in evaluation with {what}; {_IN_EVALUATION}") from error
 
     def save(self) -> State:
-        return {"parts": [plain(part.state_dict()) for part in self.parts], "began": self.began}
+        return {"parts": [state_of(part) for part in self.parts], "began": self.began}
 
     def load(self, state: State) -> None:
         pairs = list(zip(self.parts, state["parts"], strict=True))
         optimizers = [each for part, each in pairs if _is_optimizer(part)]
         schedules = [each for _, each in pairs if "base_lrs" in each]
         renew(optimizers, schedules, state["began"], self.began)
-        for part, each in pairs:
-            part.load_state_dict(each)
+        self.parts = tuple(restore(part, each, self._fit_a_little) for part, each in pairs)
+        self.model = self.parts[0]
+
+    def _fit_a_little(self, model: Any) -> None:
+        """For the template of an estimator, whose learned values are then replaced."""
+        table = open_table(self.worker.data, "cpu")
+        few = table.pick(np.arange(min(table.count, _FEW_ROWS)))
+        extra = {"worker": self.worker} if _takes_worker(self.options["train"]) else {}
+        self.options["train"](few, model, None, self.config, **extra)
+        self.worker.show(self.worker.data, partition=self.worker.partition or 0, rows=self.worker.rows or 0)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Metrics:
         data = getattr(self.worker, "data", None)
@@ -164,10 +186,6 @@ def _takes_worker(function: Callable[..., Any]) -> bool:
         return "worker" in inspect.signature(function).parameters
     except ValueError:
         return False
-
-
-def _has_state(part: object) -> bool:
-    return all(callable(getattr(part, name, None)) for name in ("state_dict", "load_state_dict"))
 
 
 def _is_optimizer(part: object) -> bool:

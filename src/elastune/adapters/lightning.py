@@ -2,7 +2,8 @@
 
 The Trainer stops after every epoch and continues from its own checkpoint, a dict that stays in memory. So a
 pause needs nothing special, and Lightning itself restores models, optimizers, schedules, loops and callbacks.
-It forms its process groups itself, so a trial has one slot.
+It forms its process groups itself, so a trial has one slot. Where models hop, a visit is an epoch of the
+Trainer, on the loader of one partition.
 """
 
 from __future__ import annotations
@@ -14,12 +15,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastune.adapters import adapting
-from elastune.adapters.adapting import Adapter, Make, adapt, options_of, piece, pieces, plain, require
+from elastune.adapters.adapting import (
+    Adapter,
+    Make,
+    adapt,
+    is_visiting,
+    options_of,
+    piece,
+    pieces,
+    plain,
+    require,
+    visited_pieces,
+)
 from elastune.errors import JobError
 from elastune.training.trainable import State, Trainable
 from elastune.training.worker import Worker
 
 _EXPECTED = "module, train[, val]: a LightningModule, then data loaders, or one LightningDataModule"
+_VISITING = "module, loader: a LightningModule, and a function from a partition's data to a data loader"
 _MEMORY = "memory"
 _QUIET = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
 _CONFIGURED = ("hparams_name", "hyper_parameters", "datamodule_hparams_name", "datamodule_hyper_parameters")
@@ -30,7 +43,8 @@ def lightning_trainable(make: Make, **trainer: Any) -> type[Trainable]:
 
     `train` and `val` are data loaders; or `train` is a LightningDataModule. Metrics are what the module logs.
     `trainer` are options of the Trainer: `limit_train_batches=100` makes an epoch, and so an iteration,
-    100 batches long; with `max_epochs` a trial is finished after that many.
+    100 batches long; with `max_epochs` a trial is finished after that many. With `execution: hopper`, `make`
+    returns the module, and a function from a partition to its data loader.
     """
     require("pytorch_lightning", extra="lightning")
     return adapt(LightningTraining, make, trainer=trainer)
@@ -40,7 +54,14 @@ class LightningTraining(Adapter):
     """One LightningModule and its Trainer."""
 
     def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
-        self.module, self.train, self.val = pieces(self.make(config), least=2, most=3, expected=_EXPECTED)
+        made = self.make(config)
+        if is_visiting(worker):
+            self.module, prepare = visited_pieces(made)
+            if prepare is None:
+                raise JobError(f"make(config) gave no function; expected {_VISITING}")
+            self.train, self.val = prepare(worker.data), None
+        else:
+            self.module, self.train, self.val = pieces(made, least=2, most=3, expected=_EXPECTED)
         lightning = _library_of(self.module)
         logging.getLogger(lightning.__name__).setLevel(logging.WARNING)
         # Callbacks have state: each trial has its own.
@@ -69,6 +90,13 @@ class LightningTraining(Adapter):
         if self.trainer.interrupted:
             raise KeyboardInterrupt
         return dict(self.trainer.callback_metrics) if self.trainer.global_step > before else None
+
+    def evaluate(self) -> Mapping[str, Any]:
+        """What `validation_step` logs on the validation partition that `setup` got."""
+        if self.box.checkpoint:
+            self.module.load_state_dict(self.box.checkpoint["state_dict"])
+        rows = self.trainer.validate(self.module, self.train, verbose=False)
+        return {name: value for row in rows for name, value in row.items()}
 
     def save(self) -> State:
         if not self.box.checkpoint:

@@ -25,7 +25,7 @@ _COLUMNS = "columns first"
 _GLOBAL: Any = np.random.mtrand._rand  # noqa: SLF001  scikit-learn's default for random_state
 
 
-class _EstimatorReader:
+class EstimatorReader:
     """`_places` has the first path of each array: some estimators have the same array in two attributes.
 
     Raises `JobError` where plain data do not suffice."""
@@ -56,7 +56,7 @@ class _EstimatorReader:
         return self.attributes(value, path)
 
 
-class _EstimatorWriter:
+class EstimatorWriter:
     def __init__(self) -> None:
         self._arrays: dict[str, Any] = {}
 
@@ -162,7 +162,7 @@ class PartialFit(Adapter):
     def save(self) -> State:
         if self.options["pickled"]:
             return {"estimator": self.estimator}
-        return {"estimator": _EstimatorReader().attributes(self.estimator, type(self.estimator).__name__)}
+        return {"estimator": EstimatorReader().attributes(self.estimator, type(self.estimator).__name__)}
 
     def load(self, state: State) -> None:
         saved = state["estimator"]
@@ -170,7 +170,7 @@ class PartialFit(Adapter):
             self.estimator = saved.set_params(**self.estimator.get_params(deep=False))
             return
         self._fit(tuple(column[: self.options["batch"]] for column in self.train))
-        _EstimatorWriter().attributes(self.estimator, saved, type(self.estimator).__name__)
+        EstimatorWriter().attributes(self.estimator, saved, type(self.estimator).__name__)
 
     def _fit(self, rows: tuple[Any, ...]) -> None:
         extra = {} if self.classes is None else {"classes": self.classes}

@@ -10,7 +10,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from elastune.adapters.adapting import Adapter, Make, adapt, checked_count, options_of, piece, renew, require
+from elastune.adapters.adapting import (
+    Adapter,
+    Make,
+    adapt,
+    checked_count,
+    is_visiting,
+    options_of,
+    piece,
+    renew,
+    require,
+    visited_pieces,
+)
+from elastune.errors import JobError
 from elastune.training.trainable import State, Trainable
 from elastune.training.worker import Worker
 
@@ -22,7 +34,9 @@ def transformers_trainable(make: Make, *, steps: int | None = None) -> type[Trai
 
     An iteration is an epoch, or this many `steps` of the optimizer. The Trainer's own `num_train_epochs` or
     `max_steps` are the length of the learning rate's schedule; after it a trial is finished. Metrics are
-    `train_loss` and, where there is an `eval_dataset`, those of `evaluate`, such as `eval_loss`.
+    `train_loss` and, where there is an `eval_dataset`, those of `evaluate`, such as `eval_loss`. With
+    `execution: hopper`, `make` returns the Trainer, with `max_steps` for the length of the schedule, and a
+    function from a partition to its dataset.
     """
     require("transformers", extra="transformers")
     return adapt(TrainerTraining, make, steps=None if steps is None else checked_count(steps, "steps"))
@@ -35,7 +49,10 @@ class TrainerTraining(Adapter):
         import transformers  # noqa: PLC0415
 
         self.worker = worker
-        self.trainer = trainer = self.make(config)
+        made = self.make(config)
+        if is_visiting(worker):
+            made = _on_partition(made, worker.data)
+        self.trainer = trainer = made
         expected = "a transformers.Trainer, with its model, arguments and datasets"
         piece(trainer, isinstance(trainer, transformers.Trainer), expected=expected)
         # Each iteration reads from the start: without shuffling it would always get the same samples.
@@ -60,11 +77,17 @@ class TrainerTraining(Adapter):
         trainer = self.trainer
         trainer.args.max_steps = steps
         # Each call is the first epoch of a training: with the same seed it would have the same order.
-        trainer.args.data_seed = trainer.args.seed = self.worker.seed + self.worker.iteration
+        place = 1000 * (self.worker.partition or 0)
+        trainer.args.data_seed = trainer.args.seed = self.worker.seed + self.worker.iteration + place
         row = dict(trainer.train().metrics)
         self.done += steps
         if trainer.eval_dataset is not None:
             row |= trainer.evaluate()
+        return {name: value for name, value in row.items() if not name.endswith(_NO_METRICS)}
+
+    def evaluate(self) -> Mapping[str, float]:
+        """On the validation partition that `setup` got."""
+        row = self.trainer.evaluate(self.trainer.train_dataset)
         return {name: value for name, value in row.items() if not name.endswith(_NO_METRICS)}
 
     def save(self) -> State:
@@ -82,3 +105,19 @@ class TrainerTraining(Adapter):
         self.trainer.optimizer.load_state_dict(state["optimizer"])
         self.trainer.lr_scheduler.load_state_dict(state["schedule"])
         self.done = state["steps"]
+
+
+def _on_partition(made: Any, data: Any) -> Any:
+    trainer, prepare = visited_pieces(made)
+    if prepare is None:
+        raise JobError(
+            "make(config) gave no function; expected trainer, dataset: a transformers.Trainer, and a "
+            "function from the data of a partition to its dataset"
+        )
+    if trainer.args.max_steps <= 0:
+        raise JobError(
+            "the Trainer has no max_steps; expected one where models hop, for the length of the learning "
+            "rate's schedule: a visit has only one partition"
+        )
+    trainer.train_dataset, trainer.eval_dataset = prepare(data), None
+    return trainer

@@ -44,14 +44,14 @@ def check(
 ) -> CheckReport:
     """Try the trainable of a job on one slot of this machine: at most three iterations beside start-up.
 
-    `job` is as for `tune`, or the name of a trainable, `file.py:function`, with `metric`, and with `space`
-    unless the file has a variable of that name. The metric is reported and finite; a new instance continues
-    from a saved state as if without a pause; the device is what the slot asks for; two workers share their
-    work, or every trial is held to one slot; large data are named. The report has a finding for each, with
-    the line to change; if some failed, `report.require_fine()` raises. The code runs in processes of its
-    own, for `most` at most. `say` is called with progress.
+    `job` is as for `tune`, or a trainable alone, itself or by its name, `file.py:function`, with `metric`,
+    and with `space` unless the file has a variable of that name. The metric is reported and finite; a new
+    instance continues from a saved state as if without a pause; the device is what the slot asks for; two
+    workers share their work, or every trial is held to one slot; large data are named. The report has a
+    finding for each, with the line to change; if some failed, `report.require_fine()` raises. The code runs
+    in processes of its own, for `most` at most. `say` is called with progress.
     """
-    if isinstance(job, str) and _NAMED.fullmatch(job):
+    if (isinstance(job, str) and _NAMED.fullmatch(job)) or (callable(job) and sections.get("search") is None):
         given = _of_one_kind(_job_of(job, sections))
     else:
         given = _of_one_kind(as_job(whole_job(job, sections)))
@@ -60,25 +60,25 @@ def check(
     return _anew(given, shipment, address=address, folder=Path(folder), limit=limit, say=say)
 
 
-def _job_of(reference: str, sections: Mapping[str, Any]) -> Job:
+def _job_of(trainable: Any, sections: Mapping[str, Any]) -> Job:
     """A job for the check of a trainable alone. The search is only a frame: one trial."""
-    home, _, _ = reference.rpartition(":")
+    user = load(trainable) if isinstance(trainable, str) else trainable
+    name = trainable if isinstance(trainable, str) else getattr(user, "__qualname__", type(user).__name__)
     space = sections.get("space")
     if space is None:
-        module = sys.modules[load(reference).__module__]
-        space = getattr(module, "space", None)
+        space = getattr(sys.modules.get(user.__module__), "space", None)
     if space is None:
         raise JobError(
-            f"{reference} has no job file, so its configuration is not known; pass one (--config "
-            f"'{{lr: 0.1}}', in Python space={{'lr': 0.1}}), or write a variable `space` into {home}"
+            f"{name} has no job file, so its configuration is not known; pass one (--config '{{lr: 0.1}}', "
+            "in Python space={'lr': 0.1}), or write a variable `space` into its file"
         )
     if sections.get("metric") is None:
         raise JobError(
-            f"{reference} has no job file, so its metric is not known; pass the name of a number that it "
+            f"{name} has no job file, so its metric is not known; pass the name of a number that it "
             "reports: --metric accuracy, in Python metric='accuracy'"
         )
     frame = {"search": {"algorithm": "random", "trials": 1}, "deadline": "1h", "mode": "max"}
-    return Job(**{**frame, **sections, "space": space, "trainable": reference})
+    return Job(**{**frame, **sections, "space": space, "trainable": trainable})
 
 
 def checked(

@@ -17,11 +17,11 @@ from elastune.api.simulating import RUNS_FOLDER
 from elastune.core.core import Core
 from elastune.core.events import RunExtended
 from elastune.curves.source import Reference
-from elastune.errors import ExecutionError, JobError
+from elastune.errors import ElastuneError, ExecutionError, JobError
 from elastune.history.result import RunResult
 from elastune.job.job import Job
 from elastune.job.tuning import parse_configuration
-from elastune.journal.records import RuntimeKind
+from elastune.journal.records import RuntimeKind, Summary
 from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import FoundRun, find_run
 from elastune.journal.store import Journal
@@ -85,7 +85,8 @@ def ask(found: FoundRun, request: RunRequest) -> RequestAnswer:
     journal = Journal.open(found.journal, read_only=True)
 
     def is_alive() -> bool:
-        return journal.summary(run).writer is not None
+        summary = _summary_of(found, journal)
+        return summary is not None and summary.writer is not None
 
     if found.record.body is not RuntimeKind.RAY:
         raise JobError(f"run {run} is simulated; only real runs can be changed")
@@ -95,6 +96,9 @@ def ask(found: FoundRun, request: RunRequest) -> RequestAnswer:
     stays = isinstance(request, StopRun)
     answer = control.answer_to(control.send(request), is_alive, stays=stays)
     if answer is None and not is_alive():
+        summary = _summary_of(found, journal)
+        if summary is None or summary.last is None:
+            raise ExecutionError(f"run {run} has not started; its command says why")
         raise ExecutionError(
             f"the driver of run {run} ended before it answered; `{command_for('status', found.folder, run)}` "
             "shows what it did"
@@ -105,6 +109,16 @@ def ask(found: FoundRun, request: RunRequest) -> RequestAnswer:
     if not answer.accepted:
         raise RefusedRequestError(f"run {run} refuses: {answer.text}")
     return answer
+
+
+def _summary_of(found: FoundRun, journal: Journal) -> Summary | None:
+    """None: its command has removed what it had begun, because the run could not start."""
+    try:
+        return journal.summary(found.record.run)
+    except ElastuneError:
+        if found.journal.exists():
+            raise
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from elastune.runs.reading import RunReport, remember
 from elastune.views.figures.cluster import draw_cost, draw_nodes
 from elastune.views.figures.comparison import draw_best_over_time, draw_outcomes
 from elastune.views.figures.curves import draw_curves
+from elastune.views.figures.forecasts import draw_forecasts
 from elastune.views.figures.gantt import draw_gantt, draw_round
 from elastune.views.figures.look import check_matplotlib, to_png, to_svg
 from elastune.views.html.comparison import comparison_page
@@ -31,6 +32,7 @@ _RUN_CAPTIONS = {
     "nodes": "Nodes held, booting ones hatched; dashed, where there is one, the plan at the beginning.",
     "gantt": "Every row is a slot. A number is a trial; a gang on several slots is as high as they are.",
     "curves": "Grey: all trials, a point where each ended. The steps are the best model with a checkpoint.",
+    "forecasts": "What the leader was expected to reach, ± one standard deviation, and what it reached.",
     "cost": "Left: money spent, minimum charges included. Right: the same by what slots were doing.",
 }
 _HOPPING_CAPTIONS = {
@@ -132,7 +134,7 @@ def _report_run(found: FoundRun, into: Path, tell: Tell) -> Report:
     run_report = remember(found)
     drawers: dict[str, Callable[[RunReport], Figure | None]]
     drawers = {"nodes": draw_nodes, "gantt": draw_gantt, "round": draw_round}
-    drawers |= {"curves": draw_curves, "cost": draw_cost}
+    drawers |= {"curves": draw_curves, "forecasts": draw_forecasts, "cost": draw_cost}
     captions = _captions(run_report)
     shown: dict[str, Markup] = {}
     pictures: dict[str, Path] = {}

@@ -38,6 +38,10 @@ class LoadedRun:
     def _repr_html_(self) -> str:
         return _html_of(self.found) or tag("p", str(self))
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """At a terminal with IPython."""
+        printer.text(str(self))
+
     @property
     def run(self) -> str:
         return self.found.record.run

@@ -15,7 +15,7 @@ from elastune.api.start_up import StartUp
 from elastune.checks.checking import is_here
 from elastune.core.events import AnyEvent, RunExtended
 from elastune.core.state import State
-from elastune.errors import ExecutionError, JobError
+from elastune.errors import ElastuneError, ExecutionError, JobError
 from elastune.history.result import Estimate, RunResult
 from elastune.journal.records import RunRecord, RuntimeKind
 from elastune.journal.run_commands import command_for
@@ -70,6 +70,10 @@ def carry_out_run(
     clock, lease = RunClock.starting_at(), NodeLease()
     with ExitStack() as stack:
         stack.callback(_remove_if_unused, kept)
+        # First of all: while the cluster starts, other processes see the run and may ask it to stop.
+        journal = Journal.open(kept.journal)
+        writer = journal.start(record)
+        stack.callback(writer.close)
         provider = open_provider(prepared, record, clock, lease)
         with waiting(announcer_of(watch), _opening(prepared), first_s=0.0):
             _open(stack, provider, kept, announcer_of(watch))
@@ -81,7 +85,8 @@ def carry_out_run(
         real = RealRun(
             setup,
             resources,
-            journal=Journal.open(kept.journal),
+            journal=journal,
+            writer=writer,
             record=record,
             folder=kept,
             callbacks=called,
@@ -160,9 +165,10 @@ def run_on(
             prepared.setup,
             resources,
             journal=journal,
+            writer=writer,
             record=found.record,
             folder=found.folder,
-            going_on=(core, writer),
+            core=core,
             callbacks=called,
         )
 
@@ -223,14 +229,14 @@ def _finished(real: RealRun, result: RunResult, prepared: PreparedRun, predicted
 
 def _check_nodes(folder: RunFolder, provider: RayProvider) -> None:
     """The final check, however the run ended: are any of its nodes left?"""
-    if folder.journal.exists():
+    if _has_begun(folder):
         write_final_check(folder, provider.final_check())
 
 
 def _keep_boot_logs(folder: RunFolder, provider: RayProvider, say: Callable[[str], object]) -> None:
     """Of nodes that never came up; what they wrote would go with the provider."""
     logs = provider.boot_logs() if isinstance(provider, RayProviderBase) else {}
-    if not folder.journal.exists():
+    if not _has_begun(folder):
         return
     for node, text in logs.items():
         say(f"warning: {write_boot_log(folder, node, text)}")
@@ -238,8 +244,19 @@ def _keep_boot_logs(folder: RunFolder, provider: RayProvider, say: Callable[[str
 
 def _remove_if_unused(folder: RunFolder) -> None:
     """The run failed before its first event."""
-    if not folder.journal.exists():
+    if not _has_begun(folder):
         shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _has_begun(folder: RunFolder) -> bool:
+    """Whether an event is stored. True in doubt: a journal that cannot be read is not removed."""
+    if not folder.journal.exists():
+        return False
+    try:
+        journal = Journal.open(folder.journal, read_only=True)
+        return any(journal.summary(record.run).head.events for record in journal.runs())
+    except ElastuneError:
+        return True
 
 
 def open_provider(

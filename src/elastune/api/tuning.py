@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from elastune.api.arguments import AnyJob, as_job, planned_by, whole, whole_job
+from elastune.api.beside import dashboard_beside, require_dashboard
 from elastune.api.caller import Interrupts, said, watching
 from elastune.api.checking import checked
 from elastune.api.profiling import describe_measured, measured
@@ -36,6 +37,7 @@ def tune(  # noqa: PLR0913  all by name
     watch: Watch | None = None,
     progress: bool | None = None,
     callbacks: Sequence[object] = (),
+    dashboard: bool = False,
     **sections: Any,
 ) -> RunResult:
     """Tune a model in real processes: by the deadline, for the budget, with the plan that `quote` shows.
@@ -49,12 +51,14 @@ def tune(  # noqa: PLR0913  all by name
     second. Ctrl-C saves everything, releases all nodes and raises `KeyboardInterrupt`; `resume` continues.
     `progress` writes lines to stderr: what is being started, what happens, and summaries; in a notebook it
     is one output that is redrawn. None: unless there is a `watch`. `callbacks` are objects with methods of
-    `elastune.Callback`, called with results while the run goes on. The deadline counts from this call.
+    `elastune.Callback`, called with results while the run goes on. `dashboard`: show it in a browser,
+    too; the address is written to stderr. The deadline counts from this call.
 
     >>> elastune.tune(train, space={"lr": {"float": [1e-4, 1.0], "log": True}}, metric="accuracy",
     ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
     ...     profile={"iteration": "2s"}, cluster={"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 1})
     """
+    require_dashboard(wanted=dashboard)
     start_up = StartUp()
     given = planned_by(as_job(whole_job(job, sections)), planner, [policy])
     given = with_old_trials(given, Path(folder))
@@ -84,7 +88,8 @@ def tune(  # noqa: PLR0913  all by name
         for warning in prepared.warnings:
             say(f"warning: {warning}")
         start = partial(carry_out_run, prepared, folder=folder, callbacks=callbacks, start_up=start_up)
-        return start(watch=watch, nudge=interrupts.reason).result
+        with dashboard_beside(Path(folder), wanted=dashboard):
+            return start(watch=watch, nudge=interrupts.reason).result
 
 
 def prepare_to_run(

@@ -16,7 +16,7 @@ import struct
 import warnings
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,32 @@ _START = len(MAGIC) + _CHECKSUM.size + _FIELDS.size
 _ALIGNED = 64
 
 
-def pack(description: object, buffers: Sequence[Buffer]) -> bytes:
+class Packed(NamedTuple):
+    """The bytes of a state in pieces that are not copied: views of its arrays. `size` is of all together.
+
+    The checksum is computed when it is asked for, in one pass over all bytes.
+    """
+
+    parts: tuple[Buffer, ...]
+    text_size: int
+    size: int
+
+    @property
+    def unsealed(self) -> tuple[Buffer, ...]:
+        """Without a checksum: for memory, where bytes do not decay."""
+        return (MAGIC, _CHECKSUM.pack(0), self._lengths, *self.parts)
+
+    @property
+    def sealed(self) -> tuple[Buffer, ...]:
+        checksum = _checksum((self._lengths, *self.parts))
+        return (MAGIC, _CHECKSUM.pack(checksum), self._lengths, *self.parts)
+
+    @property
+    def _lengths(self) -> bytes:
+        return _FIELDS.pack(VERSION, self.text_size, self.size)
+
+
+def pack(description: object, buffers: Sequence[Buffer]) -> Packed:
     content = {"tree": description, "sizes": [len(buffer) for buffer in buffers]}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
     parts: list[Buffer] = [text]
@@ -41,12 +66,17 @@ def pack(description: object, buffers: Sequence[Buffer]) -> bytes:
         padding = -end % _ALIGNED
         parts += (bytes(padding), buffer)
         end += padding + len(buffer)
-    fields = _FIELDS.pack(VERSION, len(text), end)
-    return b"".join([MAGIC, _CHECKSUM.pack(_checksum((fields, *parts))), fields, *parts])
+    return Packed(tuple(parts), len(text), end)
 
 
-def unpack(data: Buffer) -> tuple[Any, list[memoryview]]:
-    """The description, and views into `data`."""
+def seal(unsealed: memoryview) -> tuple[Buffer, ...]:
+    """The same bytes with their checksum, in pieces."""
+    rest = unsealed[len(MAGIC) + _CHECKSUM.size :]
+    return (MAGIC, _CHECKSUM.pack(_checksum([rest])), rest)
+
+
+def unpack(data: Buffer, *, is_sealed: bool = True) -> tuple[Any, list[memoryview]]:
+    """The description, and views into `data`. The checksum of what is not sealed is not looked at."""
     view = memoryview(data).cast("B")
     if view[: len(MAGIC)] != MAGIC[: len(view)] or not len(view):
         raise ExecutionError("not an Elastune checkpoint (wrong magic bytes)")
@@ -54,8 +84,7 @@ def unpack(data: Buffer) -> tuple[Any, list[memoryview]]:
         raise ExecutionError(f"the checkpoint is cut off: it has only {len(view)} bytes")
     (checksum,) = _CHECKSUM.unpack_from(view, len(MAGIC))
     version, length, total = _FIELDS.unpack_from(view, len(MAGIC) + _CHECKSUM.size)
-    found = _checksum([view[len(MAGIC) + _CHECKSUM.size :]])
-    if found != checksum:
+    if is_sealed and _checksum([view[len(MAGIC) + _CHECKSUM.size :]]) != checksum:
         if version == VERSION and len(view) < total:
             raise ExecutionError(f"the checkpoint is cut off: it has {len(view):,} of {total:,} bytes")
         raise ExecutionError("the checkpoint is damaged: its checksum does not match its content")

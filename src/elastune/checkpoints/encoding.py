@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from elastune.checkpoints.container import Buffer, dtype_to_text, pack, text_to_dtype, unpack
+from elastune.checkpoints.container import Buffer, Packed, dtype_to_text, pack, text_to_dtype, unpack
 from elastune.errors import ElastuneError, ExecutionError, JobError
 from elastune.training.trainable import State
 from elastune.wording import seen
@@ -35,6 +35,11 @@ def encode(state: State, *, pickles: bool = False) -> bytes:
 
     Objects that are not listed in `elastune.checkpoints.encoding` are refused, or pickled with `pickles`.
     """
+    return b"".join(encode_parts(state, pickles=pickles).sealed)
+
+
+def encode_parts(state: State, *, pickles: bool = False) -> Packed:
+    """The same without a copy: the parts are views of the state, which must not change before their use."""
     writer = _Writer(pickles=pickles)
     try:
         return pack(writer.write(state), writer.buffers)
@@ -164,8 +169,18 @@ def decode(data: Buffer, *, pickles: bool = False) -> State:
     With `pickles`, pickled objects are loaded: only for data that you trust.
     """
     tree, buffers = unpack(data)
+    return _read(_Reader(buffers, pickles=pickles), tree)
+
+
+def decode_shared(data: memoryview, *, pickles: bool = False) -> State:
+    """From unsealed bytes in memory that is writable and this process's own; arrays and tensors lie in it."""
+    tree, buffers = unpack(data, is_sealed=False)
+    return _read(_SharedReader(buffers, pickles=pickles), tree)
+
+
+def _read(reader: _Reader, tree: Any) -> State:
     try:
-        return _Reader(buffers, pickles=pickles).read(tree)
+        return reader.read(tree)
     except ElastuneError:
         raise
     except _MALFORMED as error:
@@ -237,6 +252,23 @@ class _Reader:
                 f"an object of the checkpoint cannot be unpickled: {type(error).__name__}: {error}; the "
                 "code that saved it must be importable, in versions that fit"
             ) from error
+
+
+class _SharedReader(_Reader):
+    """Copies only what is empty, which has no address, and tensors in memory that is not writable."""
+
+    def _array(self, text: str, shape: list[int] | tuple[int, ...], number: int) -> Any:
+        buffer = self._buffers[number]
+        if not len(buffer):
+            return super()._array(text, shape, number)
+        return np.frombuffer(buffer, text_to_dtype(text)).reshape(shape)
+
+    def _tensor(self, name: str, shape: list[int], number: int) -> Any:
+        torch, buffer = sys.modules.get("torch"), self._buffers[number]
+        if torch is None or not len(buffer) or buffer.readonly:
+            return super()._tensor(name, shape, number)
+        raw = torch.frombuffer(self._buffers[number], dtype=torch.uint8)
+        return raw.view(getattr(torch, name)).reshape(shape)
 
 
 def _fill(raw: Any, size: int, buffer: memoryview) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
+from elastune.checkpoints.container import Buffer
 from elastune.errors import ExecutionError, JobError
 
 _ELSEWHERE = "or keep the checkpoints elsewhere"
@@ -47,6 +48,10 @@ def storage_errors(verb: str, path: str) -> Iterator[None]:
         raise ExecutionError(f"cannot {verb} {path}: {type(error).__name__}: {error}") from error
 
 
+Content = bytes | tuple[Buffer, ...]
+"""Of a file: all of it, or pieces that are written one after the other."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFolder:
     root: str
@@ -55,7 +60,7 @@ class LocalFolder:
     def path(self, name: str) -> str:
         return str(Path(self.root, name))
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: Content) -> None:
         path = Path(self.root, name)
         with storage_errors("write", str(path)):
             is_new = not path.parent.is_dir()
@@ -63,7 +68,7 @@ class LocalFolder:
             beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
             try:
                 with beside.open("xb") as file:
-                    file.write(data)
+                    file.writelines((data,) if isinstance(data, bytes) else data)
                     file.flush()
                     os.fsync(file.fileno())
                 beside.replace(path)
@@ -125,12 +130,12 @@ class RemoteFolder:
     def path(self, name: str) -> str:
         return f"{self.url}/{name}"
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: Content) -> None:
         with storage_errors("write", self._shown(name)):
             system, path = self._open(name)
             if self.url.partition("://")[0] not in _FLAT:
                 system.makedirs(path.rpartition("/")[0], exist_ok=True)
-            system.pipe_file(path, data)
+            system.pipe_file(path, data if isinstance(data, bytes) else b"".join(data))
 
     def read(self, name: str) -> bytes:
         with storage_errors("read", self._shown(name)):
@@ -193,7 +198,7 @@ class StoreFolder(Protocol):
 
     def path(self, name: str) -> str: ...
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: Content) -> None:
         """When this returns, the file is durable; until then, its previous content is."""
 
     def read(self, name: str) -> bytes: ...

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.checkpoints.encoding import decode
-from elastune.checkpoints.folders import StoreFolder, open_folder
+from elastune.checkpoints.folders import Content, StoreFolder, open_folder
 from elastune.errors import ExecutionError
 from elastune.training.trainable import State
 
@@ -36,7 +36,7 @@ class Store:
     def path(self, trial: int, iteration: int) -> str:
         return self.folder.path(_name(trial, iteration))
 
-    def write(self, trial: int, iteration: int, data: bytes) -> None:
+    def write(self, trial: int, iteration: int, data: Content) -> None:
         """Durable when this returns, and never half a checkpoint."""
         self.folder.write(_name(trial, iteration), data)
 
@@ -48,7 +48,7 @@ class Store:
 
     # Amid an iteration, where models hop: after `visits` visits of `iteration`.
 
-    def write_underway(self, trial: int, iteration: int, visits: int, data: bytes) -> None:
+    def write_underway(self, trial: int, iteration: int, visits: int, data: Content) -> None:
         self.folder.write(_underway(trial, iteration, visits), data)
 
     def read_underway(self, trial: int, iteration: int, visits: int) -> bytes:

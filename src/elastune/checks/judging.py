@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def _fault(fault: UserFault, user: object, metric: str) -> CheckFinding:
         return failed(DEVICE, fault.error)
     if fault.reported is not None:
         place = results_of_step(user)
-        return failed(METRIC, fault.error, place, _how_to_report(metric, fault.reported, place))
+        return failed(METRIC, fault.error, place, _how_to_report(metric, fault.reported, place, user))
     if fault.stage.startswith("save"):
         place = fault.place or _saving_place(user)
         return failed(SAVING, f"{fault.stage} raised {fault.error}", place, _HOW_TO_SAVE)
@@ -86,12 +87,14 @@ def _fault(fault: UserFault, user: object, metric: str) -> CheckFinding:
     )
 
 
-def _how_to_report(metric: str, reported: Sequence[str], place: CodePlace | None) -> str:
+def _how_to_report(metric: str, reported: Sequence[str], place: CodePlace | None, user: object) -> str:
     """`place` None: the code that reports is not the user's, such as that of an adapter."""
+    word = "yield" if inspect.isgeneratorfunction(plain_code(user)) else "return"
+    write = f"write {word} {{{metric!r}: value}}"
     if not reported:
-        return f"write return {{{metric!r}: value}}"
+        return write
     names = f"as `metric` into the job one of: {several(reported)}{did_you_mean(metric, reported)}"
-    return f"write {names}" if place is None else f"write return {{{metric!r}: value}}, or {names}"
+    return f"write {names}" if place is None else f"{write}, or {names}"
 
 
 def _how_to_take_config(fault: UserFault, user: object) -> str | None:
@@ -159,7 +162,7 @@ def _device(solo: SoloSeen) -> Iterator[CheckFinding]:
         yield warning(
             DEVICE,
             f"the slot has a GPU ({solo.device}), but the training put nothing on it",
-            remedy="use self.model = worker.wrap(model), or model.to(worker.device) and x.to(worker.device)",
+            remedy="use model = worker.wrap(model), or model.to(worker.device) and x.to(worker.device)",
         )
     elif solo.rows:
         yield fine(DEVICE, f"trains on {solo.device}, as the slot asks")

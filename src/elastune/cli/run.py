@@ -74,6 +74,9 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         bool, typer.Option("--fail-fast", help="End the run as failed when the first trial fails.")
     ] = False,
     check: Check = True,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Show the run in a browser, too: `elastune dashboard`.")
+    ] = False,
     yes: Yes = False,
     quiet: Quiet = False,
     plain: Plain = False,
@@ -91,6 +94,7 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
     tell(f"reading {job}")
     with json_output(as_json):
         from elastune.api.arguments import planned_by  # noqa: PLC0415
+        from elastune.api.beside import dashboard_beside, require_dashboard  # noqa: PLC0415
         from elastune.api.checking import checked  # noqa: PLC0415
         from elastune.api.running import carry_out_run  # noqa: PLC0415
         from elastune.api.start_up import StartUp  # noqa: PLC0415
@@ -98,6 +102,7 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         from elastune.runs.warm_start import with_old_trials  # noqa: PLC0415
         from elastune.views.live.spectator import waiting  # noqa: PLC0415
 
+        require_dashboard(wanted=dashboard)
         start_up = StartUp.of_process() if owns_process.get() else StartUp()
         # What a trainable prints when it is imported must not get into our output.
         with contextlib.redirect_stdout(sys.stderr):
@@ -124,7 +129,8 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
         with start_up.paused():
             _ask(prepared, yes=yes, as_json=as_json)
         start = partial(carry_out_run, prepared, folder=runs_folder, start_up=start_up)
-        finished = carry_out(start, as_json=as_json, meter_of=meter_of)
+        with dashboard_beside(runs_folder, wanted=dashboard):
+            finished = carry_out(start, as_json=as_json, meter_of=meter_of)
     print_finished(finished, as_json=as_json)
 
 

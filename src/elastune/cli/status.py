@@ -72,11 +72,12 @@ def _watch(run: str, folder: Path, *, alone: bool) -> None:
 def _follow(found: FoundRun) -> None:
     """Until the run has ended or has no driver."""
     from elastune.journal.store import Journal  # noqa: PLC0415
-    from elastune.runs.reopening import predicted_for, setup_of, taken_in  # noqa: PLC0415
+    from elastune.runs.reopening import predicted_for, setup_of, taken_in, wait_for_start  # noqa: PLC0415
     from elastune.views.live.spectator import Opening  # noqa: PLC0415
 
     run = found.record.run
     journal = Journal.open(found.journal, read_only=True)
+    wait_for_start(found.record, journal)
     setup = setup_of(found.record, journal)
     core = setup.make_core(found.record.seed)
     with open_meter(waiting="reading the journal") as meter:

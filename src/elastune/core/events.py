@@ -160,6 +160,8 @@ class VisitEnded(Progressed):
     model_bytes: int = 0
     hopped: bool = False
     """The model came from another worker."""
+    left_out: tuple[str, ...] = ()
+    """Metrics of the row that some visits did not report: their means are over the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

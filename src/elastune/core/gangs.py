@@ -5,10 +5,10 @@ Each function updates the trial's phase, the free slots, the ledger and the comm
 
 from __future__ import annotations
 
-from elastune.core import limits
+from elastune.core import hop_rounds, limits
 from elastune.core.commands import Pause, Revoke, Stop, Train, Visit
 from elastune.core.observed_speed import TrainingSpell
-from elastune.core.state import Step
+from elastune.core.state import State, Step
 from elastune.core.trials import Activity, Lease, Phase, Trial
 from elastune.core.wishes import Wish
 from elastune.errors import InvariantError
@@ -49,6 +49,9 @@ def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
     """Give the present gang a lease; a revocation that has not taken effect is withdrawn."""
     state = step.state
     until_s = limits.deadline_call_s(state)
+    until = wish.until_iteration
+    if trial.visit is not None or _is_unproven(state, trial):
+        until = min(until, trial.iteration + 1)
     trial.lease = Lease(wish.until_iteration, until_s, wish.final)
     if wish.final:
         trial.final_goal = wish.until_iteration
@@ -63,7 +66,7 @@ def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
             generation=trial.generation,
             gang=trial.gang,
             after_iteration=trial.iteration,
-            until_iteration=wish.until_iteration if trial.visit is None else trial.iteration + 1,
+            until_iteration=until,
             until_s=until_s if trial.visit is None else None,
             keep_above=None if state.best is None else state.best.metric,
             origin=trial.parent if trial.inherited and trial.iteration == trial.inherited else None,
@@ -72,6 +75,11 @@ def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
             then=then,
         )
     )
+
+
+def _is_unproven(state: State, trial: Trial) -> bool:
+    """A gang of all workers, where models hop: its first epoch shows whether it is faster than hopping."""
+    return bool(trial.shares) and state.gang_speeds.speedup(len(trial.gang)) is None
 
 
 def revoke(step: Step, trial: Trial, *, resizing: bool = False) -> None:
@@ -166,6 +174,9 @@ def turn_to(step: Step, trial: Trial, activity: Activity) -> None:
         iterations, seconds = trial.iteration - trial.begun_at + repeated, now - trial.since_s
         spell = TrainingSpell(trial.number, len(trial.gang), iterations, seconds)
         step.state.observed_speed.trained(spell)
+        if trial.shares and trial.visit is None:
+            alone_s = iterations * hop_rounds.epoch_s(step.state, trial)
+            step.state.gang_speeds.add(len(trial.gang), alone_s, seconds)
     if activity is Activity.TRAINING:
         trial.begun_at = trial.iteration
     trial.activity, trial.since_s = activity, now

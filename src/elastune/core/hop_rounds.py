@@ -5,6 +5,8 @@ Also decides which trials have time for an epoch, and whether few trials train a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from elastune.core import limits
 from elastune.core.commands import Stow
 from elastune.core.events import ModelStowed
@@ -13,22 +15,26 @@ from elastune.core.state import PoolState, State, Step
 from elastune.core.trials import Trial
 from elastune.errors import InvariantError
 from elastune.hopping.epoch import Epoch, Hops, HopWorker, PartitionId, Underway, Unit
-from elastune.hopping.layout import WorkerPlace, lay_out
-from elastune.hopping.partitions import DataTerms, TrainingMode, choose_manner, measured_speedup
+from elastune.hopping.layout import WorkerPlace, lay_out_all, shares_of_all
+from elastune.hopping.partitions import DataTerms, TrainingMode, choose_manner, measured_speedup, probes
+from elastune.model.billing import bills_nodes
 from elastune.model.ids import Gang, NodeId, Slot, TrialId
 
 
 def epoch_of(state: State, pool_state: PoolState, trials: list[TrialId], *, evaluates: bool) -> Epoch:
     data, paces = state.data, state.paces[evaluates]
     partitions = data.numbers(validation=evaluates)
-    usual = state.terms.profile.iteration.mean / data.partitions
-    pace = {trial: paces.trial_s(trial, usual) or usual for trial in trials}
+    parts = sum(data.part_of_iteration(partition) for partition in partitions)
+    usual = state.terms.profile.iteration.mean * parts / len(partitions)
+    beside_s = state.paces[0].beside_s(state.terms.profile.startup.mean)
+    pace = {trial: (paces.trial_s(trial, usual) or usual) + beside_s for trial in trials}
     busy = _busy(state, pool_state, trials)
     workers = tuple(
         HopWorker(
             id=worker_id(slot),
             partitions=pool_state.hop_state.layout.get(worker_id(slot), frozenset()),
-            unit_s={trial: pace[trial] * paces.node_factor(slot.node) for trial in trials},
+            unit_s={trial: _rounded(pace[trial] * paces.node_factor(slot.node)) for trial in trials},
+            node=slot.node,
         )
         for slot in dict.fromkeys([*pool_state.hop_state.roster, *(each.gang[0] for each in busy)])
     )
@@ -43,7 +49,11 @@ def epoch_of(state: State, pool_state: PoolState, trials: list[TrialId], *, eval
         hops=Hops(
             seconds=dict.fromkeys(trials, state.terms.profile.transfer_s),
             at={trial: on_node[each.at] for trial, each in progress.items() if each.at in on_node},
+            new=frozenset(
+                trial for trial in trials if not (state.trials[trial].saved or progress[trial].seen)
+            ),
         ),
+        last_s=dict.fromkeys(trials, _last_s(state, evaluates=evaluates)),
         done=frozenset(
             Unit(trial, partition)
             for trial, each in progress.items()
@@ -52,6 +62,18 @@ def epoch_of(state: State, pool_state: PoolState, trials: list[TrialId], *, eval
         ),
         underway=tuple(_underway(state, each, pace[each.number], sizes) for each in busy),
     )
+
+
+def _last_s(state: State, *, evaluates: bool) -> float:
+    """What the last visit of an iteration takes to save the model."""
+    profile = state.terms.profile
+    is_end = evaluates or not state.data.validation_rows
+    return profile.save.mean + profile.transfer_s if is_end else 0.0
+
+
+def _rounded(seconds: float) -> float:
+    """Trials that differ in the last bits of their means are equal: schedules of equal trials are better."""
+    return float(f"{seconds:.9g}")
 
 
 def _busy(state: State, pool_state: PoolState, trials: list[TrialId]) -> list[Trial]:
@@ -73,7 +95,7 @@ def in_time(state: State, open_: list[Trial], workers: int) -> list[Trial]:
     call = limits.deadline_call_s(state)
     if call is None:
         return open_
-    needs = [_epoch_s(state, trial) for trial in open_]
+    needs = [epoch_s(state, trial) for trial in open_]
     count = len(open_)
     left_s = (call - state.now_s) * (1 + limits.ROUNDING)
     while count and max(*needs[:count], sum(needs[:count]) / workers) > left_s:
@@ -83,8 +105,8 @@ def in_time(state: State, open_: list[Trial], workers: int) -> list[Trial]:
     return open_[:count]
 
 
-def _epoch_s(state: State, trial: Trial) -> float:
-    """Seconds of training left in this trial's iteration."""
+def epoch_s(state: State, trial: Trial) -> float:
+    """Seconds of training left in this trial's iteration, on one worker after the other."""
     data, expected_s = state.data, state.terms.profile.iteration.mean
     progress = state.hop_progress.get(trial.number)
     seen = set(progress.seen) if progress is not None and progress.iteration == trial.iteration + 1 else set()
@@ -98,10 +120,11 @@ def _epoch_s(state: State, trial: Trial) -> float:
 
 
 def workers_of(state: State, pool_state: PoolState) -> tuple[Slot, ...]:
-    """All slots of the nodes that stay, oldest node first."""
+    """The slots of the nodes that stay, oldest node first; of a plan that holds more nodes, those it uses."""
     size, nodes = state.terms.cluster.slots_per_node, pool_state.pool.nodes.values()
     staying = (node.number for node in nodes if node.ready_s is not None and not node.leaving)
-    return tuple(Slot(node, number) for node in staying for number in range(size))
+    slots = tuple(Slot(node, number) for node in staying for number in range(size))
+    return slots[: state.wishes.at_once.get(pool_state.pool.number)]
 
 
 def lay_out_data(step: Step, pool_state: PoolState, workers: tuple[Slot, ...]) -> None:
@@ -111,13 +134,7 @@ def lay_out_data(step: Step, pool_state: PoolState, workers: tuple[Slot, ...]) -
     if workers == hop_state.roster and before:
         return
     places = [WorkerPlace(worker_id(slot), slot.node, nodes[slot.node].hosts) for slot in workers]
-    layout = {place.worker: frozenset[PartitionId]() for place in places}
-    for validation in (False, True):
-        sizes, most = data.sizes(validation=validation), None if validation else data.most_per_worker
-        part = lay_out(
-            places, sizes, replicas=data.replicas, before=before, hosts=dict(data.hosts), most=most
-        )
-        layout = {worker: layout[worker] | held for worker, held in part.items()}
+    layout = lay_out_all(places, data, before)
     moved = sum(len(held - before.get(worker, frozenset())) for worker, held in layout.items())
     if before and moved:
         step.note("data", f"{len(workers)} workers now: {moved} partitions are loaded where they were not")
@@ -138,27 +155,49 @@ def _describe_missing(data: DataTerms, partition: int, workers: int) -> str:
     return f"partition {partition} is on none of the machines that are there{where}"
 
 
-def gang_of_all(state: State, pool_state: PoolState, workers: tuple[Slot, ...], trials: int) -> Gang | None:
+@dataclass(frozen=True, slots=True)
+class GangOfAll:
+    """The slots of a gang that trains one trial on all data, and the partitions of each member, in order."""
+
+    gang: Gang
+    shares: tuple[tuple[PartitionId, ...], ...]
+
+
+def gang_of_all(
+    state: State, pool_state: PoolState, workers: tuple[Slot, ...], trials: list[Trial]
+) -> GangOfAll | None:
     """The gang of all workers, if so few trials train faster in turn on all of them; None: they hop."""
-    data, terms = state.data, state.terms
-    held = [pool_state.hop_state.layout.get(worker_id(slot), frozenset()) for slot in workers]
-    if not workers or not all(held):
+    data, layout = state.data, pool_state.hop_state.layout
+    if not trials or len(workers) < 2:
         return None
+    numbers = (data.numbers(validation=False), data.numbers(validation=True))
+    known = {worker_id(slot): layout.get(worker_id(slot), frozenset()) for slot in workers}
+    shares = shares_of_all(known, numbers, most=data.most_per_worker)
+    gang = tuple(slot for slot in workers if worker_id(slot) in shares)
+    if len(gang) < 2 or not _is_faster(state, gang, len(workers), trials):
+        return None
+    return GangOfAll(gang, tuple(shares[worker_id(slot)] for slot in gang))
+
+
+def _is_faster(state: State, gang: Gang, workers: int, trials: list[Trial]) -> bool:
+    """By what was measured in this run, else by the profile; else one epoch of the last trial measures it."""
+    if state.wishes.together is not None:
+        return state.wishes.together
+    data, terms = state.data, state.terms
+    speedup = state.gang_speeds.speedup(len(gang)) or measured_speedup(terms.profile.speedup, len(gang))
+    if speedup is None:
+        left = state.wished[trials[0].number].until_iteration - trials[0].iteration
+        may = bills_nodes(terms.cluster)  # otherwise idle workers cost nothing, and a gang does
+        return may and probes(len(trials), left, workers, data.partitions, most_slots=terms.gangs.max_slots)
     manner = choose_manner(
-        trials,
-        len(workers),
+        len(trials),
+        workers,
         data.partitions,
-        measured_speedup(terms.profile.speedup, len(workers)),
+        speedup,
         replicas=data.replicas,
         most_slots=terms.gangs.max_slots,
     )
-    is_faster = manner is TrainingMode.TOGETHER if state.wishes.together is None else state.wishes.together
-    # All members must take equally many steps, because they sum their gradients in each.
-    shapes = {(len(each), sum(number < data.partitions for number in each)) for each in held}
-    # A worker that would be idle holds a copy; in a gang the rows of that partition would count twice.
-    copies = sum(map(len, held)) - len(frozenset[PartitionId]().union(*held))
-    even = data.replicas == 1 and len(shapes) == 1 and not copies
-    return workers if is_faster and even and len(workers) > 1 else None
+    return manner is TrainingMode.TOGETHER
 
 
 def save_models(step: Step, node: NodeId | None = None) -> None:

@@ -98,6 +98,11 @@ class VisitPaces:
     trials: dict[TrialId, SpeedTally] = field(default_factory=dict)
     nodes: dict[NodeId, SpeedTally] = field(default_factory=dict)
     all: SpeedTally = field(default_factory=SpeedTally)
+    beside: SpeedTally = field(default_factory=SpeedTally)
+    """What visits take beside training: to arrive and to start, without hops, saves and reading data."""
+
+    def beside_s(self, otherwise: float) -> float:
+        return self.beside.seconds / self.beside.count if self.beside.count else otherwise
 
     def add(self, trial: TrialId, node: NodeId, seconds: float, size: float) -> None:
         usual = self.trial_s(trial, seconds / size) * size
@@ -116,6 +121,24 @@ class VisitPaces:
         """1.0 before a few visits."""
         seen = self.nodes.get(node)
         return seen.seconds / seen.count if seen is not None and seen.count >= _MIN_VISITS else 1.0
+
+
+@dataclass(slots=True)
+class GangSpeeds:
+    """How fast gangs of all workers have trained in this run, by their size."""
+
+    alone_s: dict[int, float] = field(default_factory=dict)
+    """What their epochs would have taken on one worker."""
+    together_s: dict[int, float] = field(default_factory=dict)
+
+    def add(self, size: int, alone_s: float, together_s: float) -> None:
+        self.alone_s[size] = self.alone_s.get(size, 0.0) + alone_s
+        self.together_s[size] = self.together_s.get(size, 0.0) + together_s
+
+    def speedup(self, size: int) -> float | None:
+        """None: not measured yet."""
+        together_s = self.together_s.get(size, 0.0)
+        return self.alone_s[size] / together_s if together_s > 0.0 else None
 
 
 def worker_id(slot: Slot) -> WorkerId:

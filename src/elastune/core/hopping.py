@@ -4,7 +4,8 @@ The data stay where they are and the models hop. An iteration is an epoch: the t
 once, each time on a worker that holds it. Trials train in *rounds*: all that are wished for take part in an
 epoch, and the next begins when the last of them is through; so policies see one row per trial and epoch. The
 slots of a wish are ignored. With few trials left, they train in turn on all workers where that is faster
-(`TrainingMode.TOGETHER`): as a gang, each member on the partitions that it holds anyway.
+(`TrainingMode.TOGETHER`): as a gang, each member on the partitions that it holds anyway. The first epoch of
+such a gang measures whether it is.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ def leave_out(step: Step) -> None:
 def is_in_place(state: State, trial: Trial) -> bool:
     """Whether a trial that trains on all workers may keep them."""
     pool_state = state.pool_state(trial.pool)
-    open_ = [t for t in _open_trials(state, pool_state) if t.number != trial.number]
-    workers = workers_of(state, pool_state)
-    return set(trial.gang) == set(gang_of_all(state, pool_state, workers, len(open_) + 1) or ())
+    others = [t for t in _open_trials(state, pool_state) if t.number != trial.number]
+    present = gang_of_all(state, pool_state, workers_of(state, pool_state), [trial, *others])
+    return present is not None and set(trial.gang) == set(present.gang)
 
 
 def visited(step: Step, trial: Trial, event: VisitEnded) -> None:
@@ -72,16 +73,15 @@ def visited(step: Step, trial: Trial, event: VisitEnded) -> None:
     if visit is None:
         raise InvariantError(f"trial {trial.number} ended a visit, but is on none")
     pool_state = state.pool_state(trial.pool)
-    data, progress = state.data, state.hop_progress[trial.number]
+    progress = state.hop_progress[trial.number]
     if visit.partition in progress.seen or visit.done != len(progress.seen):
         raise InvariantError(f"trial {trial.number} was on {visit}, but has seen {progress.seen}")
     progress.seen.append(PartitionId(visit.partition))
     progress.at = slot.node
     if event.kept:
         progress.safe = len(progress.seen)
-    state.paces[visit.evaluates].add(trial.number, slot.node, event.seconds, data.size(visit.partition))
-    part = data.part_of_iteration(visit.partition)
-    state.observed_speed.trained(TrainingSpell(trial.number, 1, part, event.seconds))
+    _learn_pace(state, trial, visit, event)
+    _note_left_out(step, event)
     now = pool_state.hop_state.round
     if now is not None:
         now.epoch.handle(UnitEnded(at_s=state.now_s, worker=worker_id(slot)))
@@ -97,6 +97,24 @@ def visited(step: Step, trial: Trial, event: VisitEnded) -> None:
         now.drop(trial.number, state.now_s)
     if now is not None and now.epoch.is_over:
         _end_round(step, pool_state)
+
+
+def _learn_pace(state: State, trial: Trial, visit: Visit, event: VisitEnded) -> None:
+    data, node = state.data, trial.gang[0].node
+    state.paces[visit.evaluates].add(trial.number, node, event.seconds, data.size(visit.partition))
+    if not (visit.is_last or event.hopped or event.load_s):
+        state.paces[0].beside.add(max(0.0, state.now_s - trial.since_s - event.seconds))
+    part = data.part_of_iteration(visit.partition)
+    state.observed_speed.trained(TrainingSpell(trial.number, 1, part, event.seconds))
+
+
+def _note_left_out(step: Step, event: VisitEnded) -> None:
+    """Once for every metric: its value is of a part of the data."""
+    for name in event.left_out:
+        if (topic := f"left out: {name}") not in step.state.noted:
+            step.state.noted |= {topic}
+            text = f"some visits of trial {event.trial} reported no {name!r}: its mean is over the others"
+            step.note("metrics", f"{text}; report it for every partition")
 
 
 def come_back(state: State) -> None:
@@ -118,19 +136,18 @@ def _begin(step: Step, pool_state: PoolState) -> bool:
     """Begin a round of all trials that are wished for; False: none hops now."""
     state = step.state
     open_ = _open_trials(state, pool_state)
-    if not open_ or pool_state.gangs:
-        return False
+    if not open_ or pool_state.gangs or state.sampling:
+        return False  # trials that are being drawn take part, too
     if not pool_state.hop_state.layout and not pool_state.pool.is_complete:
         return False  # otherwise the data of nodes still to come would be loaded twice
     workers = workers_of(state, pool_state)
     if not workers:
         return False
     lay_out_data(step, pool_state, workers)
-    gang = gang_of_all(state, pool_state, workers, len(open_))
-    if gang is not None and not any(_has_begun(state, trial) for trial in open_):
+    together = gang_of_all(state, pool_state, workers, open_)
+    if together is not None and not any(_has_begun(state, trial) for trial in open_):
         wish = state.wished[open_[0].number]
-        shares = tuple(tuple(sorted(pool_state.hop_state.layout[worker_id(slot)])) for slot in gang)
-        gangs.start(step, open_[0], gang, wish, shares=shares)
+        gangs.start(step, open_[0], together.gang, wish, shares=together.shares)
         return False
     part = in_time(state, open_, len(workers))
     for trial in part:

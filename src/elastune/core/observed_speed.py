@@ -88,7 +88,8 @@ def _explain(
     noise = profile.iteration.sd / profile.iteration.mean if profile.iteration.mean else 0.0
     keys = [key for key, tally in training.items() if tally.count and tally.seconds]
     tallies = [training[key] for key in keys]
-    expected = [t.count * _iteration_s(profile, slots) for t, (_, slots) in zip(tallies, keys, strict=True)]
+    once_s = {slots: _iteration_s(profile, slots) for slots in {slots for _, slots in keys}}
+    expected = [tally.count * once_s[slots] for tally, (_, slots) in zip(tallies, keys, strict=True)]
     if not sum(expected):
         return SpeedObservation({None: 1.0}, math.inf, {}, once)
     excess = np.log([tally.seconds / e for tally, e in zip(tallies, expected, strict=True)])

@@ -44,8 +44,14 @@ def adopt(step: Step, wishes: Wishes) -> None:
         for pool_state in state.pools.values() if wishes.pack and state.terms.data is None else ():
             _empty_surplus(step, pool_state)
         for number in tuple(state.held):
-            if not was_steady or state.wished.get(number) is not before.get(number):
+            is_new = not was_steady or state.wished.get(number) is not before.get(number)
+            if is_new or _has_all(state, number):
                 settle(step, state.trials[number])
+
+
+def _has_all(state: State, trial: TrialId) -> bool:
+    """Whether models hop and the trial trains on all workers: other trials may want to hop now."""
+    return state.terms.data is not None and state.trials[trial].visit is None
 
 
 def settle(step: Step, trial: Trial) -> None:
@@ -129,8 +135,9 @@ def _may_start_one(state: State, pool_state: PoolState) -> bool:
 
 def _kept(state: State, pool_state: PoolState) -> list[Trial]:
     """The trials of a pool that wait in their gangs, saved."""
-    held = (state.trials[number] for number in state.held)
-    return [trial for trial in held if trial.is_kept and trial.pool == pool_state.pool.number]
+    trials, number = state.trials, pool_state.pool.number
+    staying = [trial for held in state.held if (trial := trials[held]).stays]
+    return [trial for trial in staying if trial.is_kept and trial.pool == number]
 
 
 def _make_room(step: Step, pool_state: PoolState, wish: Wish) -> Gang | None:

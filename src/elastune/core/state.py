@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from elastune.core.commands import AnyCommand, Best, CancelTimer, Ending, Note, SetTimer
 from elastune.core.events import AnyEvent, Config
-from elastune.core.hop_state import HopProgress, HopState, VisitPaces
+from elastune.core.hop_state import GangSpeeds, HopProgress, HopState, VisitPaces
 from elastune.core.ledger import Ledger
 from elastune.core.nodes import FreeSlots, Node, PoolNodes
 from elastune.core.observed_speed import ObservedSpeed, SpeedObservation, TrainingSpell
@@ -111,8 +111,8 @@ class State:
         """Where models hop: trials in the middle of an iteration."""
         self.unreachable: str | None = None
         """Why no worker can have the data."""
-        self.paces = (VisitPaces(), VisitPaces())
-        """Of visits that train, and of visits that evaluate."""
+        self.paces, self.gang_speeds = (VisitPaces(), VisitPaces()), GangSpeeds()
+        """Of visits that train, and of visits that evaluate; of trials that have all workers."""
         self.best: Best | None = None
         self.shutdown: Ending | None = None
         """The run is shutting down: nothing new starts, what runs is saved."""

@@ -2,6 +2,6 @@
 
 from elastune.data.partition_cache import PartitionCache
 from elastune.data.registering import register
-from elastune.data.splitting import split
+from elastune.data.splitting import split, split_files
 
-__all__ = ["PartitionCache", "register", "split"]
+__all__ = ["PartitionCache", "register", "split", "split_files"]

@@ -51,6 +51,10 @@ class Dataset:
     reader: str | None = None
     reader_pickled: bytes | None = None
     seed: int | None = None
+    is_mapped: bool = False
+    """Files are mapped into memory where they allow it, and not read as a whole."""
+    cache: str | None = None
+    """A folder on each node's disk, for remote files and for arrays that are mapped."""
 
     def partition(self, number: int, *, validation: bool = False) -> Partition:
         """By its number; training and validation are numbered separately."""

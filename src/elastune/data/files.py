@@ -70,7 +70,7 @@ def find(where: Where) -> Found:
     """In natural order, `part-2` before `part-10`; a list of files keeps its order."""
     if isinstance(where, str | os.PathLike):
         place = absolute(where)
-        found = _find_remote(place) if _is_url(place) else _find_local(place)
+        found = _find_remote(place) if is_url(place) else _find_local(place)
     else:
         try:
             listed = tuple(absolute(path) for path in where)
@@ -89,14 +89,14 @@ def find(where: Where) -> Found:
 def absolute(where: str | os.PathLike[str]) -> str:
     """Workers may have other working folders."""
     text = os.fspath(where)
-    if _is_url(text):
+    if is_url(text):
         return text.rstrip("/")
     return str(Path(text.removeprefix("file://")).expanduser().absolute())
 
 
 def look(path: str) -> File:
     with file_errors(path, "read"):
-        if not _is_url(path):
+        if not is_url(path):
             status = Path(path).stat()
             return File(path=path, size=status.st_size, modified=str(status.st_mtime_ns))
         system, inside = _connect(path)
@@ -106,18 +106,18 @@ def look(path: str) -> File:
 
 
 def is_here(path: str) -> bool:
-    return _is_url(path) or Path(path).exists()
+    return is_url(path) or Path(path).exists()
 
 
 def open_file(path: str, mode: str = "rb") -> IO[bytes]:
-    if not _is_url(path):
+    if not is_url(path):
         return cast("IO[bytes]", Path(path).open(mode))
     system, inside = _connect(path)
     return cast("IO[bytes]", system.open(inside, mode))
 
 
 def make_folder(path: str) -> None:
-    if not _is_url(path):
+    if not is_url(path):
         Path(path).mkdir(parents=True, exist_ok=True)
         return
     system, inside = _connect(path)
@@ -134,7 +134,7 @@ def read_if_there(path: str) -> bytes | None:
 
 def replace_file(path: str, content: bytes) -> None:
     """Whole or not at all: an object store guarantees that, a disk needs a rename."""
-    if _is_url(path):
+    if is_url(path):
         system, inside = _connect(path)
         system.pipe_file(inside, content)
         return
@@ -191,7 +191,7 @@ def _is_shown(path: str) -> bool:
     return not path.rstrip("/").rsplit("/", 1)[-1].startswith(_HIDDEN)
 
 
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
     return "://" in text and not text.startswith("file://")
 
 

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elastune.data.dataset import Dataset, Partition
-from elastune.data.reading import Reader, open_reader, read_partition
+from elastune.data.numpy_files import is_mapped
+from elastune.data.reading import PartitionReader
 from elastune.errors import ElastuneError, ExecutionError, JobError, UnreadableError
 from elastune.wording import format_bytes, several
 
@@ -67,8 +68,8 @@ def measure(data: Any) -> int:
 
 
 def _measure(value: Any, known: set[int]) -> int:
-    if id(value) in known:
-        return 0
+    if id(value) in known or (isinstance(value, np.ndarray) and is_mapped(value)):
+        return 0  # the system keeps of a mapped file what is in use, once for all processes
     known.add(id(value))
     if (usage := getattr(value, "memory_usage", None)) is not None:  # a data frame
         return int(np.sum(usage(deep=True)))
@@ -121,7 +122,7 @@ class PartitionCache:
     """With a limit, partitions that need not be kept are dropped, the least recently used first.
 
     If those to be kept do not fit, the new one goes to files in `spill`, or there is an error. While it is
-    loaded, it is in memory beyond the limit.
+    loaded, it is in memory beyond the limit. Files that are mapped take no memory of the process.
     """
 
     def __init__(
@@ -166,8 +167,8 @@ class PartitionCache:
         return loaded
 
     def _load(self, key: _Key, partition: Partition) -> Loaded:
-        self._make_room(self._expected(key, partition))
-        data, rows = read_partition(partition, self._reader)
+        self._make_room(0 if self._dataset.is_mapped else self._expected(key, partition))
+        data, rows = self._reader.read(partition, mapped=self._dataset.is_mapped)
         size = self._sizes[key] = measure(data)
         self.loaded_bytes += partition.bytes or size
         is_spilled = not self._make_room(size)
@@ -205,7 +206,9 @@ class PartitionCache:
                 self.spilled_bytes += size
                 return mapped
         held = several(str(each) for each, loaded in self._held.items() if not loaded.is_spilled)
-        advice = "make more partitions, add workers, so that each holds fewer, or raise data.memory"
+        advice = "make more partitions, add workers, so that each holds fewer, raise data.memory"
+        if not self._dataset.is_mapped:
+            advice += ", set data.load: mapped"
         raise JobError(
             f"partition {key} takes {format_bytes(size)} of memory; the limit is "
             f"{format_bytes(self._limit or 0)}, and {format_bytes(self.held_bytes)} of it are held "
@@ -214,8 +217,8 @@ class PartitionCache:
         )
 
     @cached_property
-    def _reader(self) -> Reader | None:
-        return open_reader(self._dataset)
+    def _reader(self) -> PartitionReader:
+        return PartitionReader.of(self._dataset)
 
 
 class SlotPartitions:

@@ -19,6 +19,7 @@ import numpy as np
 
 from elastune.data import formats
 from elastune.data.dataset import Dataset, Partition
+from elastune.data.node_cache import NodeCache, UnmappableError
 from elastune.errors import JobError
 from elastune.training.batches import open_table
 from elastune.training.recipe import load
@@ -125,21 +126,48 @@ def _pickle(reader: Reader) -> bytes:
         raise JobError(f"{problem}; expected a function of a file: 'file.py:function'") from error
 
 
-def read_partition(partition: Partition, reader: Reader | None) -> tuple[Any, int]:
-    """The data and the number of rows, which must be the registered one."""
-    shown = several(map(without_secrets, partition.sources), most=3)
-    pieces = [formats.read(path) if reader is None else call(reader, path) for path in partition.sources]
-    try:
-        data = join(pieces)
-        rows = _count(data)
-    except JobError as error:
-        raise JobError(f"partition {partition.number} ({shown}): {error}") from None
-    if partition.rows is not None and rows != partition.rows:
-        raise JobError(
-            f"partition {partition.number} ({shown}) has {rows:,} rows, but had {partition.rows:,} when the "
-            "data were registered; a file was changed: start a new run with the data as they are"
-        )
-    return data, rows
+@dataclass(frozen=True, slots=True)
+class PartitionReader:
+    """Reads files by their format, or by the user's function; remote ones from a copy in the node's cache."""
+
+    function: Reader | None
+    cache: NodeCache | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> PartitionReader:
+        return cls(open_reader(dataset), None if dataset.cache is None else NodeCache(dataset.cache))
+
+    def read(self, partition: Partition, *, mapped: bool) -> tuple[Any, int]:
+        """The data and the number of rows, which must be the registered one."""
+        shown = several(map(without_secrets, partition.sources), most=3)
+        stamps = partition.modified or ("",) * len(partition.sources)
+        pairs = zip(partition.sources, stamps, strict=True)
+        pieces = [self._piece(path, stamp, mapped=mapped) for path, stamp in pairs]
+        try:
+            data = join(pieces)
+            rows = _count(data)
+        except JobError as error:
+            raise JobError(f"partition {partition.number} ({shown}): {error}") from None
+        if partition.rows is not None and rows != partition.rows:
+            raise JobError(
+                f"partition {partition.number} ({shown}) has {rows:,} rows, but had {partition.rows:,} when "
+                "the data were registered; a file was changed: start a new run with the data as they are"
+            )
+        return data, rows
+
+    def _piece(self, path: str, stamp: str, *, mapped: bool) -> Any:
+        local = path if self.cache is None else self.cache.local(path, stamp)
+        if self.function is not None:
+            return call(self.function, local)
+        if not mapped:
+            return formats.read(local)
+        data = formats.map_file(local)
+        if data is not None:
+            return data
+        if self.cache is not None:
+            with contextlib.suppress(UnmappableError):
+                return self.cache.arrays(local, stamp, formats.outline(local).rows)
+        return formats.read(local)
 
 
 def _count(data: Any) -> int:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from elastune.data import dataset, formats
 from elastune.data.dataset import Dataset, Hosts, Partition
+from elastune.data.file_contents import FileContents, check_alike
 from elastune.data.files import File, Where, find, is_here, look
-from elastune.data.formats import FileContents, check_alike
 from elastune.data.reading import Reader, pack
 from elastune.errors import JobError
 from elastune.wording import plural, seen, several, without_secrets

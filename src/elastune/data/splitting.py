@@ -1,6 +1,7 @@
-"""Data in memory, shuffled and written as partitions; the same seed gives the same files.
+"""Data, shuffled and written as partitions; the same seed gives the same files.
 
-The data become arrays by name; the names show tuples and single arrays when the files are read.
+Data in memory become arrays by name; the names show tuples and single arrays when the files are read. Files,
+and datasets of Ray and torch, may be larger than memory.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from elastune.data.dataset import Dataset, Manifest, Piece, SplitRecipe, find_manifest, write_manifest
-from elastune.data.files import absolute, file_errors, look, make_folder, open_file
-from elastune.data.formats import SINGLE, is_unnamed, numbered, write_npz
+from elastune.data.files import Where, absolute, file_errors, look, make_folder, open_file
+from elastune.data.numpy_files import SINGLE, is_unnamed, numbered, write_npz
 from elastune.data.registering import register
+from elastune.data.shuffling import BlockSource, ExternalShuffle, source_of, source_of_files
 from elastune.errors import JobError
 from elastune.training.seeding import shuffled
 from elastune.wording import seen, several, without_secrets
@@ -99,25 +101,86 @@ def split(
 ) -> Dataset:
     """Write an array, a tuple or dict of arrays or tensors, or a data frame as npz files into `folder`.
 
-    `validation` is the share of rows to evaluate with, in as many partitions unless said otherwise. If the
-    same split is there already, nothing is written.
+    A dataset of Ray or torch is never in memory as a whole. `validation` is the share of rows to evaluate
+    with, in as many partitions unless said otherwise. If the same split is there already, nothing is written.
     """
+    shares = _Shares(partitions, seed, validation, validation_partitions)
+    if (source := source_of(data)) is not None:
+        return _split_blocks(source, folder, shares)
     columns = to_columns(data)
     count = len(next(iter(columns.values())))
-    held_out, evaluated = _hold_out(count, partitions, validation, validation_partitions)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise JobError(f"seed is {seen(seed)}; expected a whole number from 0")
-    recipe = SplitRecipe(
-        data=digest(columns),
-        seed=seed,
-        partitions=partitions,
-        validation=float(validation),
-        validation_partitions=evaluated,
-    )
+    recipe, held_out = shares.recipe(count, digest(columns))
     place = absolute(folder)
     if not _is_there(place, recipe):
         _write_all(place, columns, recipe, shuffled(count, seed), count - held_out)
     return register(place)
+
+
+def split_files(
+    path: Where,
+    folder: str | Path,
+    *,
+    partitions: int,
+    seed: int = 0,
+    validation: float = 0.0,
+    validation_partitions: int | None = None,
+) -> Dataset:
+    """The same with the rows of files, which are never in memory as a whole.
+
+    `path` is a folder, a pattern, a URL, or several files. While it works, the data are on the disk twice.
+    """
+    shares = _Shares(partitions, seed, validation, validation_partitions)
+    return _split_blocks(source_of_files(path), folder, shares)
+
+
+class _Shares(NamedTuple):
+    partitions: int
+    seed: int
+    validation: float
+    validation_partitions: int | None
+
+    def recipe(self, rows: int, data: str) -> tuple[SplitRecipe, int]:
+        """Of so many rows; and how many of them are for validation."""
+        held_out, evaluated = _hold_out(rows, self.partitions, self.validation, self.validation_partitions)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise JobError(f"seed is {seen(self.seed)}; expected a whole number from 0")
+        recipe = SplitRecipe(
+            data=data,
+            seed=self.seed,
+            partitions=self.partitions,
+            validation=float(self.validation),
+            validation_partitions=evaluated,
+        )
+        return recipe, held_out
+
+
+def _split_blocks(source: BlockSource, folder: str | Path, shares: _Shares) -> Dataset:
+    recipe, held_out = shares.recipe(source.rows, source.identity)
+    place = absolute(folder)
+    if _is_there(place, recipe):
+        return register(place)
+    with file_errors(place, "written"):
+        make_folder(place)
+    write_manifest(place, Manifest(is_whole=False, recipe=recipe))
+    kinds = (
+        ("training", source.rows - held_out, recipe.partitions),
+        ("validation", held_out, recipe.validation_partitions),
+    )
+    names = [f"{kind}-{number:05d}.npz" for kind, _, count in kinds for number in range(count)]
+    sizes = [size for _, rows, count in kinds for size in _even(rows, count)]
+    with file_errors(place, "written"):
+        ExternalShuffle(source, sizes, shares.seed).write([f"{place}/{name}" for name in names], place)
+    pieces = [
+        Piece(file=name, rows=size, bytes=look(f"{place}/{name}").size)
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    training, validation = tuple(pieces[: shares.partitions]), tuple(pieces[shares.partitions :])
+    write_manifest(place, Manifest(is_whole=True, recipe=recipe, training=training, validation=validation))
+    return register(place)
+
+
+def _even(rows: int, count: int) -> list[int]:
+    return [(rows + count - 1 - number) // count for number in range(count)]
 
 
 def _hold_out(

@@ -190,6 +190,24 @@ class Recorder:
     def note_money(self, at_s: float) -> None:
         self.money.append((at_s, self._usd(at_s)))
 
+    def history(self) -> History:
+        """Up to now; the recorder can go on."""
+        self.note_money(self.now_s)
+        return History(
+            nodes=self.nodes.lives(self.now_s),
+            gangs=self.gangs.lives(self.now_s),
+            trials=dict(self.trials.histories),
+            money=tuple(point for point, _ in itertools.groupby(self.money)),
+            best=tuple(self.trials.best),
+            stages=tuple(self.stages),
+            remarks=tuple(self.remarks),
+            refusals=tuple(self.nodes.refusals),
+            outages=tuple(self.outages),
+            ending=self.ending,
+            end_s=self.now_s if self.ended_s is None else self.ended_s,
+            events=self.events,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
@@ -220,21 +238,7 @@ def history_of(entries: Iterable[Entry], terms: HistoryTerms) -> History:
     record = Recorder(terms)
     for entry in entries:
         record.take(event_of(entry), commands_of(entry))
-    record.note_money(record.now_s)
-    return History(
-        nodes=record.nodes.lives(record.now_s),
-        gangs=record.gangs.lives(record.now_s),
-        trials=dict(record.trials.histories),
-        money=tuple(point for point, _ in itertools.groupby(record.money)),
-        best=tuple(record.trials.best),
-        stages=tuple(record.stages),
-        remarks=tuple(record.remarks),
-        refusals=tuple(record.nodes.refusals),
-        outages=tuple(record.outages),
-        ending=record.ending,
-        end_s=record.now_s if record.ended_s is None else record.ended_s,
-        events=record.events,
-    )
+    return record.history()
 
 
 def commands_of(entry: Entry) -> list[Message]:

@@ -31,6 +31,7 @@ class HopWorker:
     id: WorkerId
     partitions: frozenset[PartitionId]
     unit_s: Mapping[TrialId, float]  # how long each trial trains here on a partition of size 1
+    node: str = ""  # models move for free between workers of one node; empty: the worker is alone on its node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Hops:
     model_bytes: Mapping[TrialId, int] = field(default_factory=dict)
     at: Mapping[TrialId, WorkerId] = field(default_factory=dict)
     """The workers that have a model now. The other models are in the store and have to be fetched, too."""
+    new: frozenset[TrialId] = frozenset()
+    """Trials without a model: the first visit makes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ class Epoch:
     workers: tuple[HopWorker, ...]
     sizes: Mapping[PartitionId, float] = field(default_factory=dict)
     hops: Hops = Hops()
+    last_s: Mapping[TrialId, float] = field(default_factory=dict)
+    """How much longer the last visit of a trial takes, to save its model; 0 for trials left out."""
     done: frozenset[Unit] = frozenset()
     underway: tuple[Underway, ...] = ()
 

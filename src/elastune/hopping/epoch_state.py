@@ -39,6 +39,13 @@ Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 
 
+# Of a unit: those that end within this time of each other, or are late by as much, end at once. More would be
+# waste where units differ: a free worker may wait for so long.
+AT_ONCE = 0.02
+# The place of a model that does not exist yet.
+_NEW = -2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     unit: Unit
@@ -55,6 +62,7 @@ class EpochState:
         self.roster = 0  # grows whenever a worker joins or is lost: earlier plans are out of date
         self.sizes: Floats = np.array([epoch.size(each) for each in epoch.partitions], dtype=float)
         self.hop_s: Floats = np.array([epoch.hops.seconds.get(t, 0.0) for t in epoch.trials], dtype=float)
+        self.last_s: Floats = np.array([epoch.last_s.get(t, 0.0) for t in epoch.trials], dtype=float)
         self.todo: Bools = np.ones((len(epoch.trials), len(epoch.partitions)), dtype=bool)
         self.trial_free: Bools = np.ones(len(epoch.trials), dtype=bool)
         self.holds: Bools = np.zeros((0, len(epoch.partitions)), dtype=bool)
@@ -64,7 +72,7 @@ class EpochState:
         self._trial_row = {trial: row for row, trial in enumerate(epoch.trials)}
         self._column = {partition: column for column, partition in enumerate(epoch.partitions)}
         self._worker_row: dict[WorkerId, int] = {}
-        self._model_row: Indices = np.full(len(epoch.trials), -1)
+        self._model_row: Indices = np.array([_NEW if t in epoch.hops.new else -1 for t in epoch.trials], int)
         self._done: set[Unit] = set(epoch.done)
         for unit in epoch.done:
             self.todo[self._trial_row[unit.trial], self._column[unit.partition]] = False
@@ -115,25 +123,52 @@ class EpochState:
         return self.is_todo(unit) and bool(self.holds[row, self._column[unit.partition]])
 
     def must_hop(self, trial: TrialId, worker: WorkerId) -> bool:
-        return bool(self._model_row[self._trial_row[trial]] != self._worker_row[worker])
+        return not self.is_near()[self._worker_row[worker], self._trial_row[trial]]
 
     def expected_s(self, unit: Unit, worker: WorkerId) -> float:
-        """How long the unit would take on this worker now, with the hop if needed."""
+        """How long the unit would take on this worker now, with the hop and the save if needed."""
         trial = self._trial_row[unit.trial]
         training = self.train_s[self._worker_row[worker], trial] * self.sizes[self._column[unit.partition]]
-        return float(training + (self.hop_s[trial] if self.must_hop(unit.trial, worker) else 0.0))
+        hop_s = self.hop_s[trial] if self.must_hop(unit.trial, worker) else 0.0
+        is_last = np.count_nonzero(self.todo[trial]) <= 1
+        return float(training + hop_s + (self.last_s[trial] if is_last else 0.0))
 
     def waits_s(self) -> tuple[Floats, Floats]:
         """How long each worker and each trial is still busy."""
         workers_s, trials_s = np.zeros(len(self.workers)), np.zeros(len(self.trials))
         for worker, running in self.running.items():
             left_s = max(0.0, running.expected_end_s - self.now_s)
+            if self._ends_now(worker, running):
+                left_s = 0.0
             workers_s[self._worker_row[worker]] = trials_s[self._trial_row[running.unit.trial]] = left_s
         return workers_s, trials_s
+
+    def free_now(self) -> tuple[Indices, Indices]:
+        """The rows of workers and trials that are free, or will be in a moment."""
+        workers, trials = self.worker_free.copy(), self.trial_free.copy()
+        for worker, running in self.running.items():
+            if self._ends_now(worker, running):
+                workers[self._worker_row[worker]] = trials[self._trial_row[running.unit.trial]] = True
+        return np.flatnonzero(workers), np.flatnonzero(trials)
+
+    def _ends_now(self, worker: WorkerId, running: Running) -> bool:
+        """Units that end at one instant are reported one after the other."""
+        trial, column = self._trial_row[running.unit.trial], self._column[running.unit.partition]
+        usual_s = float(self.train_s[self._worker_row[worker], trial] * self.sizes[column])
+        return abs(running.expected_end_s - self.now_s) <= AT_ONCE * usual_s
 
     def model_rows(self) -> Indices:
         """The row of the worker that has each trial's model, -1 for the store."""
         return self._model_row
+
+    def is_near(self) -> Bools:
+        """By (worker, trial): whether the trial's model is on the worker's node."""
+        rows = self._model_row
+        if not len(self.workers):
+            return np.zeros((0, len(rows)), dtype=bool)
+        at: Indices = np.where(rows >= 0, self.node_rows[np.maximum(rows, 0)], -1)
+        near: Bools = (self.node_rows[:, None] == at) | (rows == _NEW)
+        return near
 
     def unit(self, trial_row: int, column: int) -> Unit:
         return Unit(self.trials[trial_row], self.partitions[column])
@@ -151,7 +186,9 @@ class EpochState:
                 seconds=self._epoch.hops.seconds,
                 model_bytes=self._epoch.hops.model_bytes,
                 at={trial: self.workers[row].id for trial, row in stored.items()},
+                new=frozenset(t for t, row in zip(self.trials, self._model_row, strict=True) if row == _NEW),
             ),
+            last_s=self._epoch.last_s,
             done=frozenset(self._done),
             underway=tuple(
                 Underway(unit=each.unit, worker=worker, left_s=float(workers_s[self._worker_row[worker]]))
@@ -164,6 +201,12 @@ class EpochState:
         """Seconds of a unit by (worker, trial, partition) if its trial has to hop, held or not."""
         seconds: Floats = self.train_s[:, :, None] * self.sizes + self.hop_s[:, None]
         return seconds
+
+    @functools.cached_property
+    def node_rows(self) -> Indices:
+        """For each worker, the row of the first one on its node."""
+        nodes = [each.node or each.id for each in self.workers]
+        return np.array([nodes.index(node) for node in nodes], dtype=int)
 
     @functools.cached_property
     def has_replicas(self) -> bool:
@@ -198,7 +241,7 @@ class EpochState:
 
     def _roster_changed(self) -> None:
         self.roster += 1
-        for cached in ("unit_s", "has_replicas"):
+        for cached in ("unit_s", "has_replicas", "node_rows"):
             self.__dict__.pop(cached, None)
 
     def _check_startable(self, unit: Unit, worker: WorkerId) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from elastune.hopping.epoch import PartitionId, WorkerId
+from elastune.hopping.partitions import DataTerms
 
 _ROUNDING = 1e-9
 
@@ -47,6 +48,26 @@ def lay_out(
     holdings.balance()
     holdings.use_idle()
     return {place.worker: frozenset(holdings.held[place.worker]) for place in places}
+
+
+def lay_out_all(
+    places: Sequence[WorkerPlace],
+    data: DataTerms,
+    before: Mapping[WorkerId, Collection[PartitionId]] | None = None,
+) -> Layout:
+    """The same for training and validation data together."""
+    layout: Layout = {place.worker: frozenset() for place in places}
+    for validation in (False, True):
+        part = lay_out(
+            places,
+            data.sizes(validation=validation),
+            replicas=data.replicas,
+            before=before,
+            hosts=dict(data.hosts),
+            most=None if validation else data.most_per_worker,
+        )
+        layout = {worker: layout[worker] | held for worker, held in part.items()}
+    return layout
 
 
 class _Holdings:
@@ -148,3 +169,70 @@ class _Holdings:
             if not self.held[place.worker] and allowed:
                 scarce = min(allowed, key=lambda each: (len(self.holders[each]), -self.sizes[each], each))
                 self.put(scarce, place)
+
+
+def shares_of_all(
+    layout: Layout, numbers: Sequence[Sequence[PartitionId]], *, most: int | None = None
+) -> dict[WorkerId, tuple[PartitionId, ...]]:
+    """The members of a gang that trains one model on all data, and what each of them trains on, in order.
+
+    All shares are equally long, because members sum their gradients in each step: first partitions that a
+    member holds, then those left over, which all members read. `numbers`: the partitions for training, then
+    those for validation. Empty: a member would have to hold more than `most` partitions for training.
+    """
+    training = _assign(layout, numbers[0])
+    counts = {worker: len(held) for worker, held in training.items() if held}
+    if not counts:
+        return {}
+
+    def left_over(each: int) -> tuple[int, int]:
+        members = sum(count >= each for count in counts.values())
+        return len(numbers[0]) - each * members, -members
+
+    enough = [each for each in set(counts.values()) if -2 * left_over(each)[1] > len(counts)]
+    each = min(enough, key=left_over)
+    members = [worker for worker, count in counts.items() if count >= each]
+    if most is not None and each + left_over(each)[0] > most:
+        return {}
+    shares: dict[WorkerId, tuple[PartitionId, ...]] = dict.fromkeys(members, ())
+    for kind in numbers:
+        held = _assign({worker: layout[worker] for worker in members}, kind)
+        own = min(len(held[worker]) for worker in members)
+        taken = {worker: tuple(held[worker][:own]) for worker in members}
+        rest = tuple(sorted(set(kind).difference(*taken.values())))
+        shares = {worker: (*shares[worker], *taken[worker], *rest) for worker in members}
+    return shares
+
+
+def _assign(layout: Layout, numbers: Sequence[PartitionId]) -> dict[WorkerId, list[PartitionId]]:
+    """Each partition to one of its holders, as evenly as possible: as many workers as possible get one, then
+    as many as possible a second one, and so on."""
+    holders = {number: [worker for worker, held in layout.items() if number in held] for number in numbers}
+    assigned: dict[WorkerId, list[PartitionId]] = {worker: [] for worker in layout}
+    open_ = [number for number in numbers if holders[number]]
+    for most in range(1, len(numbers) + 1):
+        open_ = [number for number in open_ if not _put(number, holders, assigned, most, set())]
+    return {worker: sorted(held) for worker, held in assigned.items()}
+
+
+def _put(
+    number: PartitionId,
+    holders: Mapping[PartitionId, Sequence[WorkerId]],
+    assigned: dict[WorkerId, list[PartitionId]],
+    most: int,
+    tried: set[WorkerId],
+) -> bool:
+    """Find a holder with fewer than `most`, perhaps by giving what one has to another (Kuhn's matching)."""
+    for worker in holders[number]:
+        if worker in tried:
+            continue
+        tried.add(worker)
+        held = assigned[worker]
+        if len(held) < most:
+            held.append(number)
+            return True
+        for place, other in enumerate(held):
+            if _put(other, holders, assigned, most, tried):
+                held[place] = number
+                return True
+    return False

@@ -5,7 +5,8 @@ with most left must not wait: free workers and free trials are matched so that t
 ones is the largest possible. The weights belong to the partners and not to the pairs, so the matching serves
 the one with most left, then the next, and so on. If all units take equally long and nothing is replicated
 this is König's edge colouring and the schedule optimal. A single free worker takes the trial with most left,
-unless a busy worker or trial that cannot afford to wait will need one of the two (`in_the_way`).
+unless a busy worker or trial that cannot afford to wait will need one of the two (`in_the_way`). Workers and
+trials that will be free in a moment are matched, too, as if they were free.
 
 *Replicas*: every unit has a home among the holders of its partition (`assign_homes`). A worker without work
 of its own takes over a unit if its home would not get to it sooner and its trial can afford it.
@@ -21,7 +22,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,31 +101,73 @@ class Guide:
     urgency: Floats
 
 
-@dataclass(frozen=True, slots=True)
+class _Pair(NamedTuple):
+    """Rows of a worker and a trial, and the column of the partition."""
+
+    worker: int
+    trial: int
+    column: int
+
+
+@dataclass(slots=True)
 class Guided:
-    """The rule with a given guide. The same state gives the same answer."""
+    """The rule with a given guide, for one epoch.
+
+    What is free in a moment is matched with what is free now, once: those that are reported later in the same
+    instant find the decision made.
+    """
 
     guide: Guide
+    _workers: set[int] = field(default_factory=set)
+    """Rows for which this instant is decided, also those that have to wait."""
+    _trials: set[int] = field(default_factory=set)
+    _pairs: list[_Pair] = field(default_factory=list)
+    """Decided, and not both free yet."""
 
     def dispatch(self, state: EpochState) -> tuple[Assignment, ...]:
-        workers, trials = np.flatnonzero(state.worker_free), np.flatnonzero(state.trial_free)
-        trials = trials[state.todo[trials].any(axis=1)]
-        if not len(workers) or not len(trials):
+        if not state.worker_free.any() or not state.trial_free.any():
             return ()
+        workers, trials = state.free_now()
+        trials = trials[state.todo[trials].any(axis=1)]
+        present = set(workers.tolist()), set(trials.tolist())
+        pairs = [each for each in self._pairs if _can_come(state, each, present)]
+        is_decided = present[0] <= self._workers and present[1] <= self._trials
+        if not is_decided or not state.running or len(pairs) < len(self._pairs):
+            taken = [each.worker for each in pairs], [each.trial for each in pairs]
+            pairs += self._match(state, np.setdiff1d(workers, taken[0]), np.setdiff1d(trials, taken[1]))
+        begun = [each for each in pairs if state.worker_free[each.worker] and state.trial_free[each.trial]]
+        self._pairs = [each for each in pairs if each not in begun]
+        self._workers = present[0].difference(each.worker for each in begun)
+        self._trials = present[1].difference(each.trial for each in begun)
+        return tuple(
+            Assignment(state.unit(each.trial, each.column), state.workers[each.worker].id) for each in begun
+        )
+
+    def _match(self, state: EpochState, workers: Indices, trials: Indices) -> list[_Pair]:
+        if not len(workers) or not len(trials):
+            return []
         left = measure_left(state, self.guide.homes, self.guide.home_s)
         may = (self.guide.homes[trials] == workers[:, None, None]) & state.todo[trials]
         if state.has_replicas:
             may = _with_takeovers(state, self.guide.homes, left, (workers, trials), may)
         weights = np.add.outer(left.workers_s[workers], (left.trials_s * self.guide.urgency)[trials])
-        weights += (state.model_rows()[trials] == workers[:, None]) * state.hop_s[trials]  # hops saved
+        weights += state.is_near()[np.ix_(workers, trials)] * state.hop_s[trials]  # hops saved
         weights[~may.any(axis=2)] = 0.0
         if state.running:
             weights[in_the_way(state, left, workers, trials)] = 0.0
-        chosen = []
-        for w, t in _match(weights):
-            column = int(np.argmax(np.where(may[w, t], left.units_s[trials[t]], -1.0)))
-            chosen.append(Assignment(state.unit(int(trials[t]), column), state.workers[workers[w]].id))
-        return tuple(chosen)
+        return [
+            _Pair(
+                int(workers[w]),
+                int(trials[t]),
+                int(np.argmax(np.where(may[w, t], left.units_s[trials[t]], -1.0))),
+            )
+            for w, t in _match(weights)
+        ]
+
+
+def _can_come(state: EpochState, pair: _Pair, present: tuple[set[int], set[int]]) -> bool:
+    is_present = pair.worker in present[0] and pair.trial in present[1]
+    return is_present and bool(state.todo[pair.trial, pair.column] and state.holds[pair.worker, pair.column])
 
 
 def _match(weights: Floats) -> list[tuple[int, int]]:

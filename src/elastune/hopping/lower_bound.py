@@ -4,8 +4,8 @@ Give every worker and every trial a price, all prices together 1. In a makespan 
 C at most, so C is at least the priced time of all units, each on its holder of the least priced time. That
 holds for any prices. Without replicas the best prices put all on the busiest worker or on the longest trial.
 With replicas they are the duals of the linear program (`relax`); as the bound holds for any prices, the
-solver's rounding cannot make it wrong. Hops count if they are certain: a trial must visit every worker that
-alone holds one of its partitions.
+solver's rounding cannot make it wrong. Hops count if they are certain: a trial must visit every node that has
+a worker which alone holds one of its partitions.
 """
 
 from __future__ import annotations
@@ -115,15 +115,22 @@ def _certain_load(state: EpochState) -> Load:
     todo = state.todo & state.holds.any(axis=0)
     workers_s, trials_s = state.waits_s()
     alone = state.holds & (state.holds.sum(axis=0) == 1)
-    comes = (alone.astype(int) @ todo.T.astype(int)) > 0
-    for trial, row in enumerate(state.model_rows()):
-        if row >= 0:
-            comes[row, trial] = False
+    visits = (alone.astype(int) @ todo.T.astype(int)) > 0
+    comes = visits & ~state.is_near()
+    nodes, counts = np.unique(state.node_rows, return_counts=True)
+    # One of the workers of a node waits for the model, but it is not known which.
+    is_single = np.isin(state.node_rows, nodes[counts == 1])
+    # A new model is made at its first visit, on one of its nodes, and hops to the others.
+    is_new = state.is_near().all(axis=0) & visits.any(axis=0)
+    hops = np.zeros(len(state.trials))
+    for node in nodes:
+        hops += np.where(is_new, visits, comes)[state.node_rows == node].any(axis=0)
+    hops = np.maximum(0.0, hops - is_new * (len(nodes) > 1))
     return Load(
         seconds=np.where(state.holds[:, None, :], state.train_s[:, :, None] * state.sizes, np.inf),
         todo=todo,
-        workers_s=workers_s + comes @ state.hop_s,
-        trials_s=trials_s + comes.sum(axis=0) * state.hop_s,
+        workers_s=workers_s + (comes & is_single[:, None]) @ state.hop_s,
+        trials_s=trials_s + hops * state.hop_s + todo.any(axis=1) * state.last_s,
     )
 
 

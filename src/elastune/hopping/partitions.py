@@ -5,8 +5,8 @@ The planner and the core call the same functions for each epoch, so that runs fo
 a stage may change as trials leave it. Times are in units of T, the time of one epoch of one trial on one
 worker. Hopping is an open shop (Cerebro section 5): an epoch takes as long as its longest trial or its
 busiest worker, whichever is more; equal trials have a schedule that takes no longer. Cerebro's appendix D
-advises to train together with fewer trials than half the partitions; here the measured speed-up decides, and
-that rule only if there is none.
+advises to train together with fewer trials than half the partitions; here the measured speed-up decides. If
+there is none, the run measures it when one trial is left, which then costs no other trial anything.
 """
 
 from __future__ import annotations
@@ -86,10 +86,26 @@ class Hopping:
     replicas: int = 1
     validation: int = 0  # partitions of the validation data
     most_per_worker: int | None = None  # partitions that one worker can hold; None: all
+    rows: tuple[float, ...] = ()  # of each partition; empty: all are equal
+    validation_rows: tuple[float, ...] = ()
+    evaluation_share: float = 0.0  # the part of an epoch that is evaluation
+    scheduler: str = DEFAULT_SCHEDULER
 
     def __post_init__(self) -> None:
         if self.partitions < 1 or self.replicas < 1:
             raise InvariantError(f"hopping needs partitions >= 1 and replicas >= 1, got {self}")
+
+    @property
+    def terms(self) -> DataTerms:
+        """As a run knows the data; on which machines they are is left out."""
+        return DataTerms(
+            rows=self.rows or (1.0,) * self.partitions,
+            validation_rows=self.validation_rows or (1.0,) * self.validation,
+            replicas=self.replicas,
+            scheduler=self.scheduler,
+            most_per_worker=self.most_per_worker,
+            evaluation_share=self.evaluation_share,
+        )
 
     @property
     def visits(self) -> int:
@@ -147,6 +163,16 @@ def measured_speedup(speedup: Speedup, workers: int) -> float | None:
     return speedup.at(workers) if speedup.largest > 1 else None
 
 
+def gang_size(workers: int, partitions: int) -> int:
+    """How many of the workers train one trial together, if each holds its part of the partitions.
+
+    All members take their partitions in step, one each at a time; what is left over in the end is read by all
+    of them. If that is more than what the workers with fewer partitions hold, those do not take part.
+    """
+    each, more = divmod(partitions, workers)
+    return more if each * (workers - more) < more and 2 * more > workers else min(workers, partitions)
+
+
 def choose_manner(
     trials: int,
     workers: int,
@@ -158,14 +184,23 @@ def choose_manner(
 ) -> TrainingMode:
     """How `trials` trials train for one epoch.
 
-    `speedup_at` is the speed-up of one trial on all `workers`; None if only one slot was measured. A trial
-    cannot train on all workers if it may not have as many slots (`most_slots`), or if the workers have
-    unequal or duplicate data, because they would wait for each other.
+    `speedup_at` is the speed-up of one trial on `gang_size` workers; None if it was not measured: then trials
+    hop. A trial that may not have as many slots (`most_slots`) hops, too.
     """
-    unequal = replicas > 1 or partitions % workers > 0
-    if workers == 1 or unequal or (most_slots is not None and most_slots < workers):
+    gang = gang_size(workers, partitions)
+    if gang == 1 or speedup_at is None or (most_slots is not None and most_slots < gang):
         return TrainingMode.HOPPING
-    few = trials < min(workers, partitions) / 2
-    if speedup_at is not None:
-        few = trials / speedup_at < hopping_share(trials, workers, partitions, replicas)
-    return TrainingMode.TOGETHER if few else TrainingMode.HOPPING
+    is_faster = trials / speedup_at < hopping_share(trials, workers, partitions, replicas)
+    return TrainingMode.TOGETHER if is_faster else TrainingMode.HOPPING
+
+
+# Where no speed-up was measured: the epochs that the last trial must have left for one of them to be a trial
+# of all workers. If that is five times as slow as hopping, the others are still most of the time.
+PROBE_EPOCHS = 8
+
+
+def probes(trials: int, epochs: int, workers: int, partitions: int, *, most_slots: int | None = None) -> bool:
+    """Whether one epoch trains together to measure the speed-up: no other trial waits, and much is left."""
+    gang = gang_size(workers, partitions)
+    is_allowed = gang > 1 and (most_slots is None or most_slots >= gang)
+    return trials == 1 and epochs >= PROBE_EPOCHS and is_allowed

@@ -237,9 +237,10 @@ def _check_whole(epoch: Epoch, visit: ScheduledVisit, changes: Sequence[Change])
     joined = [change.worker for change in changes if isinstance(change, WorkerJoined)]
     hop_s = epoch.hops.seconds.get(visit.unit.trial, 0.0) if visit.hopped else 0.0
     usual = [
-        hop_s + worker.unit_s[visit.unit.trial] * epoch.size(visit.unit.partition)
+        hop_s + worker.unit_s[visit.unit.trial] * epoch.size(visit.unit.partition) + last_s
         for worker in (*epoch.workers, *joined)
         if worker.id == visit.worker
+        for last_s in (0.0, epoch.last_s.get(visit.unit.trial, 0.0))
     ]
     took_s = visit.end_s - visit.start_s
     if not any(abs(took_s - each) <= _slack(visit.end_s) for each in (*left, *usual)):

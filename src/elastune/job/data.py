@@ -16,7 +16,12 @@ from elastune.job.trainable import written_in
 from elastune.model.quantities import Count, ExpectedError, PositiveSizeGb, Seed, one_of
 
 _LARGEST_PART = 0.5
-_HOSTS = "a mapping from partitions to machines, such as {0: [10.0.0.1, 10.0.0.2]}"
+# If not measured: evaluating a row takes a third of the time of training on it.
+_EVALUATION_PER_ROW = 1 / 3
+_HOSTS = (
+    "a mapping from partitions to machines, such as {0: [10.0.0.1, 10.0.0.2]}, or from machines to their "
+    "files, such as {10.0.0.1: [/data/part-0.npz]}"
+)
 
 
 def _path(written: object) -> str:
@@ -26,12 +31,21 @@ def _path(written: object) -> str:
     return without_login(text)
 
 
-def _validation(written: object) -> str | float:
+def _paths(written: object) -> str | tuple[str, ...]:
+    """One, or a list of files and patterns."""
+    if not isinstance(written, list | tuple):
+        return _path(written)
+    if not written:
+        raise ExpectedError("at least one file, or a folder")
+    return tuple(_path(each) for each in written)
+
+
+def _validation(written: object) -> str | tuple[str, ...] | float:
     if isinstance(written, float | int) and not isinstance(written, bool):
         if 0.0 < written <= _LARGEST_PART:
             return float(written)
         raise ExpectedError(f"a part of the data above 0 and up to {_LARGEST_PART}, or a folder")
-    return _path(written)
+    return _paths(written)
 
 
 def _reference(written: object) -> object:
@@ -70,9 +84,27 @@ def _hosts(written: object) -> dict[int, tuple[str, ...]]:
     return hosts
 
 
+PartitionHosts = Annotated[dict[int, tuple[str, ...]], BeforeValidator(_hosts)]
 Spill = Annotated[
     str | Literal[True], BeforeValidator(lambda value: value if value is True else _path(value))
 ]
+
+
+def _with_numbers(written: Mapping[str, object]) -> Mapping[str, object]:
+    changed = dict(written)
+    for key, files_key in (("hosts", "path"), ("validation_hosts", "validation")):
+        found = written.get(key)
+        if not isinstance(found, Mapping) or any(str(each).isdecimal() for each in found):
+            continue
+        if files_key in written:
+            raise MisfitError((key,), f"names the files of each machine; expected no {files_key} beside it")
+        holders: dict[str, list[str]] = {}
+        for host, files in found.items():
+            for file in [files] if isinstance(files, str) else files:
+                holders.setdefault(str(file), []).append(str(host))
+        changed[files_key] = list(holders)
+        changed[key] = dict(enumerate(holders.values()))
+    return changed
 
 
 class DataSection(Section):
@@ -81,19 +113,24 @@ class DataSection(Section):
     Without either, the job can be planned and simulated, but not run.
     """
 
-    path: Annotated[str, BeforeValidator(_path)] | None = None
+    path: Annotated[str | tuple[str, ...], BeforeValidator(_paths)] | None = None
     make: AnyFunction | None = None
     partitions: Count | None = None
     replicas: Count = 1
-    validation: Annotated[str | float, BeforeValidator(_validation)] | None = None
+    validation: Annotated[str | tuple[str, ...] | float, BeforeValidator(_validation)] | None = None
     validation_partitions: Count | None = None
     reader: AnyFunction | None = None
-    hosts: Annotated[dict[int, tuple[str, ...]], BeforeValidator(_hosts)] | None = None
+    hosts: PartitionHosts | None = None
+    validation_hosts: PartitionHosts | None = None
     memory: PositiveSizeGb | None = None
     """GB for data per worker."""
     partitions_per_worker: Count | None = None
     """The most that one worker may hold. Derived from `memory` and the files, unless there is a `spill`."""
     spill: Spill | None = None
+    load: Annotated[str, BeforeValidator(one_of("memory", "mapped"))] = "memory"
+    """Whether files are read, or mapped into memory, which the workers of a node then share."""
+    cache: Annotated[str, BeforeValidator(_path)] | None = None
+    """A folder on each node's disk."""
     rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
     validation_rows: Annotated[tuple[float, ...], BeforeValidator(_rows)] | None = None
     """Of each partition. Filled in where there are files, so that the journal has them."""
@@ -101,6 +138,12 @@ class DataSection(Section):
     """Of the files; a resumed run needs the same."""
     seed: Seed = 0
     scheduler: Annotated[str, BeforeValidator(one_of(*SCHEDULERS))] = DEFAULT_SCHEDULER
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_partition(cls, written: object) -> object:
+        """Machines with the files that they have (Cerebro's availability map): hosts by number instead."""
+        return _with_numbers(written) if isinstance(written, Mapping) else written
 
     @model_validator(mode="after")
     def _data_come_from_one_place(self) -> Self:
@@ -116,7 +159,7 @@ class DataSection(Section):
         if isinstance(self.validation, float) and self.make is None and self.path is not None:
             wrong = f"is {self.validation:g}, a part of data that are split; expected a folder"
             raise MisfitError(("validation",), wrong)
-        if isinstance(self.validation, str) and self.path is None:
+        if isinstance(self.validation, str | tuple) and self.path is None:
             raise MisfitError(("validation",), "is a folder, but there is no path to training data")
         if self.path is None and self.validation is None and self.validation_partitions is not None:
             raise MisfitError(("validation_partitions",), "needs validation data, and there is no validation")
@@ -126,31 +169,62 @@ class DataSection(Section):
 
     @model_validator(mode="after")
     def _hosts_are_of_partitions(self) -> Self:
-        wrong = [n for n in self.hosts or () if self.partitions is not None and n >= self.partitions]
-        if wrong:
-            text = f"names partition {wrong[0]}, but there are only {self.partitions}, from 0"
-            raise MisfitError(("hosts",), text)
+        for key, hosts, count in (
+            ("hosts", self.hosts, self.partitions),
+            ("validation_hosts", self.validation_hosts, self.validation_partitions),
+        ):
+            wrong = [number for number in hosts or () if count is not None and number >= count]
+            if wrong:
+                text = f"names partition {wrong[0]}, but there are only {count}, from 0"
+                raise MisfitError((key,), text)
+        if self.validation_hosts is not None and self.validation is None:
+            raise MisfitError(("validation_hosts",), "needs validation: the files for evaluation")
         return self
 
     def to_hopping(self) -> Hopping:
         """As the planners see it."""
-        partitions = self.partitions or len(self.rows or (1,))
-        validation = len(self.validation_rows or ())
-        if self.validation is not None and not validation:
-            validation = self.validation_partitions or partitions
+        rows, validation_rows = self.all_rows()
         return Hopping(
-            partitions=partitions,
+            partitions=len(rows),
             replicas=self.replicas,
-            validation=validation,
+            validation=len(validation_rows),
             most_per_worker=self.partitions_per_worker,
+            rows=rows,
+            validation_rows=validation_rows,
+            evaluation_share=self.evaluation_share,
+            scheduler=self.scheduler,
         )
+
+    def all_rows(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Of training and validation; all equal if not known."""
+        rows = self.rows or (1.0,) * (self.partitions or 1)
+        if self.validation_rows is not None:
+            return rows, self.validation_rows
+        if self.validation is None:
+            return rows, ()
+        held_out = self.validation if isinstance(self.validation, float) else 0.5
+        count = self.validation_partitions or len(rows)
+        return rows, (sum(rows) * held_out / (1.0 - held_out) / count,) * count
+
+    @property
+    def evaluation_share(self) -> float:
+        """The part of an epoch that is evaluation."""
+        rows, validation_rows = self.all_rows()
+        evaluated = sum(validation_rows) * _EVALUATION_PER_ROW
+        return evaluated / (sum(rows) + evaluated)
 
 
 def data_in(folder: Path, written: object) -> object:
     """As written in a job in `folder`, with paths as seen from the working folder."""
     if not isinstance(written, Mapping):
         return written
-    paths = [key for key in ("path", "validation", "spill") if key in written]
+    paths = [key for key in ("path", "validation", "spill", "cache") if key in written]
     names = [key for key in ("make", "reader") if isinstance(written.get(key), str)]
-    placed = {key: storage_in(folder, written[key]) for key in paths}
+    placed = {key: _placed(folder, written[key]) for key in paths}
     return {**written, **placed, **{key: written_in(folder, written[key]) for key in names}}
+
+
+def _placed(folder: Path, written: object) -> object:
+    if isinstance(written, list | tuple):
+        return [storage_in(folder, each) for each in written]
+    return storage_in(folder, written)

@@ -51,7 +51,7 @@ from elastune.job.search import (
     undeclared_search,
 )
 from elastune.job.search_defaults import Room, default_options
-from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch, StageSection
+from elastune.job.search_options import DeclaredSearch, RandomSearch, SearchSection, ShaSearch, StageSection
 from elastune.job.section import MisfitError, Section, SeveralMisfitsError, with_current_keys
 from elastune.job.slot_budget import in_dollars
 from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, open_space, written_in
@@ -84,6 +84,7 @@ from elastune.model.quantities import (
     one_of,
     run_name,
 )
+from elastune.model.stages import in_rounds
 from elastune.planning.problem import Problem
 from elastune.space.given_configurations import check_starts
 from elastune.space.plain_samplers import GridSampler
@@ -442,15 +443,30 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _search_comes_to_an_end(self) -> Self:
+        missing = self.missing_end
+        if missing is not None and not self._may_end_by_itself:
+            raise missing
+        return self
+
+    @property
+    def missing_end(self) -> MisfitError | None:
+        """The option without which nothing ends the search."""
         limits = {"deadline": self.deadline, "budget": self.budget}
         hard = [name for name, limit in limits.items() if limit is not None and name != self.may_exceed]
-        if self.search.needs_a_limit and not hard and not self._sampler().is_finite:
-            left_out = "max_iterations" if self.search.algorithm in {"random", "grid"} else "trials"
-            also = f" (the {self.may_exceed} may be exceeded)" if self.may_exceed else ""
-            expected = f"{left_out}, a deadline, a budget, or search.sampler: grid or table"
-            text = f"is left out, and nothing else ends the search{also}; expected {expected}"
-            raise MisfitError(("search", left_out), text)
-        return self
+        if not self.search.needs_a_limit or hard or self._sampler().is_finite:
+            return None
+        unset = [option for option in self.search.bounded_by if getattr(self.search, option) is None]
+        left_out = unset[0] if unset else "trials"
+        also = f" (the {self.may_exceed} may be exceeded)" if self.may_exceed else ""
+        expected = f"{left_out}, a deadline, a budget, or search.sampler: grid or table"
+        text = f"is left out, and nothing else ends the search{also}; expected {expected}"
+        return MisfitError(("search", left_out), text)
+
+    @property
+    def _may_end_by_itself(self) -> bool:
+        """So many trials, each one call of a function: whether it is one, a run sees when it opens it."""
+        search = self.search
+        return isinstance(search, RandomSearch) and search.trials is not None and is_code(self.trainable)
 
     def _sampler(self) -> SamplerSection:
         usual = self.search.default_sampler
@@ -481,7 +497,7 @@ class Job(Section):
             )
         self.require_profile()
         return Problem(
-            specs=self.search.specs(),
+            specs=self.search.specs() if self.data is None else in_rounds(self.search.specs()),
             profile=self.profile,
             cluster=self.cluster.to_terms(),
             limits=Limits(deadline_s=self.deadline, budget_usd=self.budget, confidence=self.confidence),

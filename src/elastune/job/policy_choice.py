@@ -86,7 +86,7 @@ def _choose_undeclared(job: Job) -> PolicyChoice:
 
 def _is_one_free_node(job: Job) -> bool:
     """A plan of Hyperband has nodes of their own for each bracket, so as to pay for no more than needed."""
-    return job.cluster.most_nodes == 1 and job.cluster.price_per_hour == 0.0
+    return job.cluster.most_nodes == 1 and job.cluster.price_per_hour == 0.0 and job.data is None
 
 
 def _trials_of_seer(job: Job) -> int | None:

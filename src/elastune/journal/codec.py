@@ -33,6 +33,7 @@ from elastune.core.events import (
     Sampled,
     StopAsked,
     TrialPaused,
+    VisitEnded,
 )
 from elastune.errors import ExecutionError
 from elastune.journal.records import Entry
@@ -49,6 +50,7 @@ _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     NodesReady: (("hosts", ()),),
     NodeFound: (("usd_per_hour", None),),
     GangLost: (("model_lost", False),),
+    VisitEnded: (("left_out", ()),),
     GangStarted: (("repeated", 0), ("changed", "")),
     RunStarted: (("startup_s", 0.0), ("deadline_s", None)),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
@@ -185,6 +187,7 @@ _DECODERS: dict[str, Callable[[Any], object]] = {
     "reason": _reason,
     "best": lambda value: Best(**value),
     "shares": lambda value: tuple(tuple(share) for share in value),
+    "left_out": tuple,
     "hosts": lambda value: tuple(tuple(names) for names in value),
     "visit": lambda value: Visit(*value),
 }

@@ -6,6 +6,8 @@ several of them side by side (Li et al. 2018). Any other sequence can be declare
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elastune.errors import InvariantError
@@ -41,14 +43,21 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """One sequence of stages. Hyperband is several of them side by side."""
+    """One sequence of stages. Hyperband is several of them side by side.
+
+    `brackets` is set if this one stands for several, whose trials train the same iterations at the same time:
+    the trials of each bracket, by stage. Trials are compared with those of their bracket alone.
+    """
 
     name: str
     stages: tuple[Stage, ...]
+    brackets: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.stages:
             raise InvariantError(f"spec {self.name!r} has no stages")
+        if self.brackets and tuple(map(sum, self.brackets)) != tuple(stage.trials for stage in self.stages):
+            raise InvariantError(f"spec {self.name!r} has {self.brackets} trials by bracket in {self.stages}")
 
 
 def successive_halving(
@@ -93,3 +102,23 @@ def hyperband(*, max_iterations: int, eta: float, min_iterations: int = 1) -> tu
         )
         for s in range(s_max, -1, -1)
     )
+
+
+def in_rounds(specs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """Several specs as one, for trials that all train an iteration before any begins the next (hopping).
+
+    A stage ends where that of any bracket ends.
+    """
+    if len(specs) == 1:
+        return tuple(specs)
+    ends = [list(itertools.accumulate(stage.iterations for stage in spec.stages)) for spec in specs]
+    stages: list[Stage] = []
+    brackets: list[tuple[int, ...]] = []
+    for before, after in itertools.pairwise([0, *sorted({end for each in ends for end in each})]):
+        present = [sum(end <= before for end in each) for each in ends]
+        pairs = zip(specs, present, strict=True)
+        counts = tuple(s.stages[now].trials if now < len(s.stages) else 0 for s, now in pairs)
+        stages.append(Stage(trials=sum(counts), iterations=after - before))
+        brackets.append(counts)
+    names = ", ".join(spec.name for spec in specs)
+    return (Spec(name=names, stages=tuple(stages), brackets=tuple(brackets)),)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elastune.model.billing import bills_nodes, node_rate
+from elastune.model.billing import bills_nodes, ingress_usd, node_rate
 from elastune.model.limits import Limits, Objective, Outcome
 from elastune.planning.planners.registry import Planner
 from elastune.planning.prediction.plan import Plan
@@ -134,10 +134,13 @@ def _together(cases: Sequence[Case], brackets: Sequence[tuple[Plan, Outcome]]) -
     jct_s = functools.reduce(np.maximum, (outcome.jct_s for outcome in outcomes))
     cost_usd = functools.reduce(np.add, (outcome.cost_usd for outcome in outcomes))
     cluster = cases[0].evaluator.workload.cluster
-    if cluster.fixed and bills_nodes(cluster):
+    if _is_held_to_the_end(cases):
         # A fixed cluster is held to the end, also nodes that a bracket no longer uses or none ever used.
         used_s = functools.reduce(np.add, (plan.peak_nodes * outcome.jct_s for plan, outcome in brackets))
         cost_usd = cost_usd + node_rate(cluster) * (cases[0].max_nodes * jct_s - used_s)
+    if cluster.fixed:
+        unused = cases[0].max_nodes - sum(plan.peak_nodes for plan, _ in brackets)
+        cost_usd = cost_usd + ingress_usd(cluster, unused)
     return Outcome(
         jct_s=jct_s,
         cost_usd=cost_usd,
@@ -146,14 +149,22 @@ def _together(cases: Sequence[Case], brackets: Sequence[tuple[Plan, Outcome]]) -
     )
 
 
+def _is_held_to_the_end(cases: Sequence[Case]) -> bool:
+    """Whether all nodes cost until the last bracket ends, whichever bracket uses them."""
+    cluster = cases[0].evaluator.workload.cluster
+    return cluster.fixed and bills_nodes(cluster)
+
+
 def _solve_for_cost(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
     """Plan every bracket by itself; if their nodes do not fit together, take the cheapest fitting choice."""
+    if _is_held_to_the_end(cases):  # the sooner the cheaper
+        return _solve_for_time(planner, cases, limits)
+    fixed = cases[0].evaluator.workload.cluster.fixed
     each = Limits(deadline_s=limits.deadline_s, confidence=_each(limits, cases))
     found = [planner.solve(replace(case, limits=each, objective=Objective.COST)) for case in cases]
     alone = [solution for solution in found if solution is not None]
     if len(alone) < len(cases):
         return None
-    fixed = cases[0].evaluator.workload.cluster.fixed
     bound = None if fixed else _bound(planner, cases, limits, alone)
     fits = sum(solution.plan.peak_nodes for solution in alone) <= cases[0].max_nodes
     if fits:
@@ -188,20 +199,22 @@ def _bound(
 def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> Answer | None:
     """Plans for the first moment by which all brackets can have ended within the limits."""
     options = [write_options(planner, case) for case in cases]
-    moments = moments_of(options)
+    moments, held_to_the_end = moments_of(options), _is_held_to_the_end(cases)
 
     def by(moment: float) -> Answer | None:
         points = choose(options, functools.partial(_ends_by, moment), cases[0].max_nodes)
         answer = None if points is None else _answer(cases, points)
-        return answer if answer is not None and limits.keep(answer.outcome) else None
+        cheap = answer is not None and (held_to_the_end or limits.keep_budget(answer.outcome))
+        return answer if cheap else None
 
-    # What fits by one moment fits by every later one, except for the last bits of random limits.
+    # What a budget pays for by one moment it pays for by every later one, except for the last bits of random
+    # costs. The deadline, and all that a fixed cluster costs, is for the soonest: later ones are slower.
     low, high = 0, len(moments)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if by(moments[middle]) is not None else (middle + 1, high)
     answer = by(moments[low]) if low < len(moments) else None
-    if answer is None:
+    if answer is None or not limits.keep(answer.outcome):
         return None
     proven = _is_proven_soonest(options, cases, moments[low], answer)
     return replace(answer, optimal=proven, lower_bound=answer.outcome.mean_jct_s if proven else None)

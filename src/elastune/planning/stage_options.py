@@ -132,7 +132,10 @@ def stage_options(runs: StageRuns, sizes: range, *, fair: bool = False) -> Stage
     workload, cluster = runs.workload, runs.workload.cluster
     if workload.hopping is not None:
         uses = hopping_allocations(
-            workload.hopping, slots_per_node=cluster.slots_per_node, max_nodes=cluster.max_nodes
+            workload.hopping,
+            slots_per_node=cluster.slots_per_node,
+            max_nodes=cluster.max_nodes,
+            fixed=cluster.fixed,
         )
         return StageOptions(useful=_undominated(map(runs.option, uses)))
     room = {"slots_per_node": cluster.slots_per_node, "max_nodes": cluster.max_nodes}

@@ -2,7 +2,8 @@
 
 A trial trains to the next rung, is paused there, and is promoted when it is among the best 1/eta of those
 that reached the rung. Free slots go to a promotion at the highest rung that has one, else to a new trial.
-There are no barriers. Each rung has its own queue, so a waiting trial never passes a lower rung again (see
+There are no barriers; where models hop, trials are promoted when a round is over, as none can go on before
+that. Each rung has its own queue, so a waiting trial never passes a lower rung again (see
 DESIGN section 11 on `start_next_trial`). Deviation: when nothing else is left to do, the best trial goes on
 until one is fully trained.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from itertools import pairwise
 
 from elastune.core.commands import Ending
 from elastune.core.events import (
@@ -31,7 +33,13 @@ from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.model.quantities import Count
-from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.costs import (
+    is_in_round,
+    nodes_at_hand,
+    nodes_for_trials,
+    room_for_trials,
+    steady_nodes,
+)
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, Rung, rung_levels
@@ -55,11 +63,18 @@ class Asha(Policy):
         self.unsaved: dict[TrialId, int] = {}  # the rung of each trial that has reached it and still saves
         self.sampling = 0
         self.has_finished = False  # a trial is fully trained
+        self.holds_back = False  # models hop: promotions are decided when the round is over
 
     def start(self, state: State) -> Advice:
         return self._fill(state)
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        advice = self._handle(event, state)
+        if advice is None and self.holds_back and not is_in_round(state):
+            return self._fill(state)
+        return advice
+
+    def _handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         match event:
             case TrialsSampled():
                 self.sampling = 0
@@ -102,7 +117,8 @@ class Asha(Policy):
         elif trial.phase is Phase.FINISHED:
             self.has_finished = True
         del self.rung_of[trial.number], self.wishes[rung][trial.number]
-        return self._fill(state)
+        self.holds_back = is_in_round(state)
+        return None if self.holds_back else self._fill(state)
 
     def _gangs_lost(self, state: State) -> Advice | None:
         """Repeat the way to its rung for each trial whose gang was lost before the save there was durable."""
@@ -119,10 +135,12 @@ class Asha(Policy):
 
     def _fill(self, state: State) -> Advice:
         """Keep as many trials in training as the nodes at hand hold; higher rungs come first."""
-        slots, cluster = state.terms.gangs.min_slots, state.terms.cluster
+        slots, self.holds_back = state.terms.gangs.min_slots, False
         most = steady_nodes(state, iterations=self.rungs[self.top].iterations, stops=len(self.rungs))
-        room = gangs_on(nodes_at_hand(state, most), slots, cluster)
-        while len(self.rung_of) < room and self._promote(state):
+        nodes = nodes_at_hand(state, most)
+        waiting = len(self.rung_of) + self.trials_left
+        room = room_for_trials(state, nodes, slots, waiting=waiting, iterations=self.usual_iterations)
+        while (len(self.rung_of) < room or state.terms.data is not None) and self._promote(state):
             pass
         sample = 0
         if not self.sampling:
@@ -133,10 +151,16 @@ class Asha(Policy):
         busy = len(self.rung_of) + self.sampling
         wishes = tuple(wish for rung in reversed(self.wishes) for wish in rung.values())
         return Advice(
-            wishes=Wishes(trials=wishes, nodes={0: nodes_wanted(busy, slots, cluster)}),
+            wishes=Wishes(trials=wishes, nodes={0: nodes_for_trials(state, busy, slots, most)}),
             sample=sample,
             done=None if busy else Ending.COMPLETE if state.best or self.unsaved else Ending.FAILED,
         )
+
+    @property
+    def usual_iterations(self) -> float:
+        """What a trial trains on average, if every rung promotes its share."""
+        levels = [0, *(rung.iterations for rung in self.rungs)]
+        return sum((after - before) / self.eta**rung for rung, (before, after) in enumerate(pairwise(levels)))
 
     def _send(self, trial: TrialId, rung: int, state: State) -> None:
         before = self.rung_of.get(trial)

@@ -20,6 +20,7 @@ from elastune.placement.staying import may_stay
 from elastune.planning.prediction.plan import StagePlan
 from elastune.planning.problem import Problem, StartState
 from elastune.planning.quote import Quote
+from elastune.policies.rungs import group_trials, keep_best
 
 # An iteration is reported when it ends; on average, half of the next one is done.
 _UNSEEN = 0.5
@@ -46,6 +47,7 @@ class Bracket:
         self.stage = 0
         self.step = BracketStep.SCALING
         self.alive: list[TrialId] = []  # best first
+        self.group_of: dict[TrialId, int] = {}  # the bracket of each trial, if the spec stands for several
         self.entered = False
         self.slots: int | None = None  # per trial, of the gangs that train now
         self.gangs: int | None = None  # how many train at once, by plan
@@ -65,7 +67,7 @@ class Bracket:
     @property
     def is_under_way(self) -> bool:
         """Neither waiting, at the barrier nor done: its plan can be changed."""
-        return self.step in {BracketStep.SCALING, BracketStep.TRAINING}
+        return self.step is BracketStep.TRAINING or self.step is BracketStep.SCALING
 
     @property
     def late_timer(self) -> str:
@@ -77,11 +79,13 @@ class Bracket:
 
     @property
     def nodes_held(self) -> int:
-        return 0 if self.step in {BracketStep.DONE, BracketStep.WAITING} else self._planned.nodes_held
+        idle = self.step is BracketStep.DONE or self.step is BracketStep.WAITING
+        return 0 if idle else self._planned.nodes_held
 
     def enter(self, trials: list[TrialId]) -> None:
         self.alive = trials
         self.entered = True
+        self.group_of = group_trials(self.spec, trials)
         if not trials:
             self.step = BracketStep.DONE
 
@@ -140,12 +144,12 @@ class Bracket:
             self.step = BracketStep.DONE
             return []
         going = [trial for trial in trials if not trial.phase.is_over]
-        kept = going[: self.spec.stages[self.stage].trials]
+        kept = keep_best(self.spec, self.stage, going, self.group_of)
         self.alive, self.through = [trial.number for trial in kept], 0
         self.step = BracketStep.SCALING if kept else BracketStep.DONE
         self.slots = self.slots if stays else None
         self.gangs = self._planned.allocation.gangs if stays else None
-        return [trial.number for trial in going[len(kept) :]]
+        return [trial.number for trial in going if trial.number not in set(self.alive)]
 
     def goes_on_with(self, quote: Quote, quoted: int) -> bool:
         """Whether the new plan is the rest of the present one."""

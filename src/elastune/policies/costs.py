@@ -3,10 +3,15 @@
 Policies by the clock (SEER and its baselines) divide what is left of time and money after boots, start-ups,
 saves and whole nodes are paid for. Means are missed half of the time, so each latency that occurs once has a
 margin. Money that rounding leaves over goes to the next best trials, then to slots for the best ones.
+
+Where models hop, trials have no slots of their own: all of them take part in the rounds, and the more they
+are, the fewer workers wait for a model. Only if there is no time for all, or no end of them, as many train at
+once as there are workers, so that some are trained completely.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +20,7 @@ from itertools import accumulate
 
 from elastune.core.state import State
 from elastune.core.terms import RunTerms
+from elastune.hopping.partitions import useful_workers
 from elastune.model.billing import bills_nodes, ingress_usd, node_rate, slot_rate, unused_s
 from elastune.model.cluster import ClusterTerms
 from elastune.model.distributions import Distribution
@@ -27,6 +33,8 @@ _OVERHEADS = 4.0
 # For an iteration that takes no time.
 _LEAST_ROUND_S = 1e-3
 _ROUNDING = 1e-9
+# Where models hop: the most trials at once, by worker, of a search that does not know how many there are.
+_TURNS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,3 +314,41 @@ def even_slots(nodes: int, trials: int, state: State) -> int:
     most = min(gangs.max_slots or nodes * cluster.slots_per_node, nodes * cluster.slots_per_node)
     fitting = (size for size in range(most, least, -1) if gangs_on(nodes, size, cluster) >= at_once)
     return next(fitting, least)
+
+
+def room_for_trials(state: State, nodes: int, slots: int, *, waiting: float, iterations: float) -> float:
+    """The most trials that train at once on so many nodes.
+
+    `waiting` are those that want to, now or later; `iterations` is what they all train, on average.
+    """
+    gangs = gangs_on(nodes, slots, state.terms.cluster)
+    if state.terms.data is None:
+        return gangs
+    workers = workers_on(state, nodes)
+    most = min(waiting, _TURNS * workers if math.isinf(waiting) else waiting)
+    left_s = state.time_left_s
+    needed_s = most * iterations * state.terms.profile.iteration.mean / workers
+    has_time = left_s is None or needed_s <= left_s
+    return max(most, workers) if has_time else workers
+
+
+def workers_on(state: State, nodes: int) -> int:
+    """Where models hop: the slots of so many nodes that hold data."""
+    data, slots = state.data, max(1, nodes) * state.terms.cluster.slots_per_node
+    return useful_workers(slots, data.partitions, data.replicas)
+
+
+def nodes_for_trials(state: State, trials: int, slots: int, most: int) -> int:
+    """The nodes on which so many trials train at once; where models hop, a worker for each, if there are
+    enough of them."""
+    data = state.terms.data
+    if data is None:
+        return nodes_wanted(trials, slots, state.terms.cluster)
+    workers = min(trials, data.partitions * data.replicas)
+    return min(most, nodes_wanted(workers, 1, state.terms.cluster))
+
+
+def is_in_round(state: State) -> bool:
+    """Whether models hop and a round is not over: what is decided now begins with the next one."""
+    rounds = (pool_state.hop_state.round for pool_state in state.pools.values())
+    return any(now is not None and not now.epoch.is_over for now in rounds)

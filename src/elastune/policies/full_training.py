@@ -17,7 +17,14 @@ from elastune.core.trials import Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, Iterations
-from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.costs import (
+    even_slots,
+    gangs_on,
+    nodes_at_hand,
+    nodes_for_trials,
+    room_for_trials,
+    steady_nodes,
+)
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.registry import PolicySetup
 
@@ -80,19 +87,24 @@ class FullTraining(Policy):
         at_hand = nodes_at_hand(state, most)
         if not gangs_on(at_hand, self.slots, cluster):  # fewer nodes came than one gang needs
             self.slots = max(state.terms.gangs.min_slots, min(self.slots, at_hand * cluster.slots_per_node))
-        room = gangs_on(at_hand, self.slots, cluster)
         sample = 0
         if not self.sampling:
+            room = self._room(state, at_hand)
             sample = self.sampling = int(max(0, min(room - len(self.training), self.to_draw)))
             self.to_draw -= sample
         busy = len(self.training) + self.sampling
-        nodes = nodes_wanted(busy, self.slots, cluster)
+        nodes = nodes_for_trials(state, busy, self.slots, most)
         wishes = tuple(self._wish(state.trials[number]) for number in self.training)
         return Advice(
             wishes=Wishes(trials=wishes, nodes={0: min(nodes, most)}),
             sample=sample,
             done=None if busy else Ending.COMPLETE if state.best else Ending.FAILED,
         )
+
+    def _room(self, state: State, nodes: int) -> float:
+        waiting = len(self.training) + self.to_draw
+        iterations = math.inf if self.max_iterations is None else self.max_iterations
+        return room_for_trials(state, nodes, self.slots, waiting=waiting, iterations=iterations)
 
     def _wish(self, trial: Trial) -> Wish:
         if self.max_iterations is not None:

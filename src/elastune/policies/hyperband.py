@@ -3,7 +3,8 @@
 A baseline: it knows neither deadline nor budget, and trials that wait at a barrier waste slots. (A job that
 declares Hyperband and has a limit is planned and run by `rubberband`.) Trials are drawn when there is room
 for them, so that a sampler can learn from what was seen: with `tpe`, the default of `bohb`, this is BOHB
-(Falkner et al. 2018).
+(Falkner et al. 2018). Where models hop, all brackets of Hyperband train in the same rounds, over the same
+data; those of BOHB still follow each other, so that the later ones learn from the earlier.
 """
 
 from __future__ import annotations
@@ -15,27 +16,32 @@ from elastune.core.state import State
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Flag
-from elastune.model.stages import Spec, hyperband
-from elastune.policies.costs import gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.model.stages import Spec, hyperband, in_rounds
+from elastune.policies.costs import nodes_at_hand, nodes_for_trials, room_for_trials, steady_nodes
 from elastune.policies.extending import WARM_START, refuse_complete
 from elastune.policies.registry import PolicySetup
-from elastune.policies.rungs import HalvingOptions, is_at_barrier
+from elastune.policies.rungs import HalvingOptions, group_trials, is_at_barrier, keep_best
 
 
 class Hyperband(Policy):
-    def __init__(self, specs: tuple[Spec, ...], *, repeat: bool) -> None:
+    def __init__(self, specs: tuple[Spec, ...], *, repeat: bool, learns: bool = False) -> None:
         self.specs = specs
         self.repeat = repeat
+        self.learns = learns
         self.bracket = 0
         self.stage = 0
         self.stages = 0  # barriers so far, in all brackets
         self.to_draw = specs[0].stages[0].trials
         self.alive: list[TrialId] = []
+        self.groups: dict[TrialId, int] = {}
         self.sampling = 0
         self.meeting = False
         self.exhausted = False
 
     def start(self, state: State) -> Advice:
+        if state.terms.data is not None and not self.learns:
+            self.specs = in_rounds(self.specs)
+            self.to_draw = self.specs[0].stages[0].trials
         return self._go_on(state)
 
     def handle(self, event: events.AnyEvent | Vetoed, state: State) -> Advice | None:
@@ -45,6 +51,8 @@ class Hyperband(Policy):
                 if event.exhausted:
                     self.to_draw, self.exhausted = 0, True
                 self.alive += [trial for trial, _ in event.trials]
+                if not self.stage:
+                    self.groups = group_trials(self.specs[self.bracket], self.alive)
                 return self._go_on(state)
             case events.Progressed() | events.TrialPaused() if self._is_met(event.trial, state):
                 return self._go_on(state)
@@ -74,10 +82,12 @@ class Hyperband(Policy):
         return is_at_barrier(state.trials[number], self._goal)
 
     def _go_on(self, state: State, stop: tuple[TrialId, ...] = ()) -> Advice:
-        cluster, slots = state.terms.cluster, state.terms.gangs.min_slots
+        slots = state.terms.gangs.min_slots
         most = steady_nodes(state, iterations=self.specs[0].stages[-1].iterations)
-        room = gangs_on(nodes_at_hand(state, most), slots, cluster)
         going = [number for number in self.alive if not self._is_met(number, state)]
+        nodes = nodes_at_hand(state, most)
+        waiting = len(going) + self.to_draw
+        room = int(room_for_trials(state, nodes, slots, waiting=waiting, iterations=self._goal))
         sample = 0
         if not (self.sampling or self.meeting):
             sample = self.sampling = max(0, min(room - len(going), self.to_draw))
@@ -87,7 +97,7 @@ class Hyperband(Policy):
             self.meeting, barriers = True, ((0, self.stages),)
             self.stages += 1
         busy = min(room, len(going) + self.sampling) or 1
-        nodes = min(most, nodes_wanted(busy, slots, cluster))
+        nodes = min(most, nodes_for_trials(state, busy, slots, most))
         final = self.stage == len(self.specs[self.bracket].stages) - 1
         living = [number for number in self.alive if not state.trials[number].phase.is_over]
         wishes = tuple(Wish(number, slots, self._goal, final=final) for number in living)
@@ -103,9 +113,9 @@ class Hyperband(Policy):
         stages = self.specs[self.bracket].stages
         self.stage += 1
         if self.stage < len(stages) and going:
-            kept = going[: stages[self.stage].trials]
+            kept = keep_best(self.specs[self.bracket], self.stage, going, self.groups)
             self.alive = [trial.number for trial in kept]
-            return self._go_on(state, tuple(trial.number for trial in going[len(kept) :]))
+            return self._go_on(state, tuple(trial.number for trial in going if trial not in kept))
         self.bracket, self.stage, self.alive = self.bracket + 1, 0, []
         if self.repeat and self.bracket == len(self.specs):
             self.bracket = 0
@@ -116,13 +126,13 @@ class Hyperband(Policy):
         return self._go_on(state)
 
 
-def _make(options: HalvingOptions, *, repeat: bool) -> Hyperband:
+def _brackets(options: HalvingOptions) -> tuple[Spec, ...]:
     most, eta, least = options.max_iterations, options.eta, options.min_iterations
-    return Hyperband(hyperband(max_iterations=most, eta=eta, min_iterations=least), repeat=repeat)
+    return hyperband(max_iterations=most, eta=eta, min_iterations=least)
 
 
 def create(setup: PolicySetup) -> Hyperband:
-    return _make(setup.read(HalvingOptions), repeat=False)
+    return Hyperband(_brackets(setup.read(HalvingOptions)), repeat=False)
 
 
 class BohbOptions(HalvingOptions):
@@ -131,4 +141,4 @@ class BohbOptions(HalvingOptions):
 
 def create_bohb(setup: PolicySetup) -> Hyperband:
     options = setup.read(BohbOptions)
-    return _make(options, repeat=options.repeat)
+    return Hyperband(_brackets(options), repeat=options.repeat, learns=True)

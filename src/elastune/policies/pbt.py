@@ -19,7 +19,7 @@ from elastune.core.trials import Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, ExpectedError, Iterations, Needed, ParsedBy, probability
-from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_wanted, steady_nodes
+from elastune.policies.costs import even_slots, gangs_on, nodes_at_hand, nodes_for_trials, steady_nodes
 from elastune.policies.extending import refuse_complete, refuse_fixed
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import is_at_barrier
@@ -97,7 +97,7 @@ class Pbt(Policy):
         final = self._goal == self.max_iterations
         living = [number for number in self.population if not state.trials[number].phase.is_over]
         busy = min(room, len(living) + self.expected) or 1
-        nodes = min(most, nodes_wanted(busy, slots, cluster))
+        nodes = min(most, nodes_for_trials(state, busy, slots, most))
         wishes = tuple(Wish(number, slots, self._goal, final=final) for number in living)
         return Wishes(trials=wishes, nodes={0: nodes})
 

@@ -7,14 +7,15 @@ stage does not hold are released, chosen by the placement controller so that few
 
 It plans again from the present state when nodes are missing (lost, refused, vetoed), when the coming stages
 no longer fit the time or money left (`bracket.find_plan` decides which limit gives way), and between stages
-when training is faster or slower than measured. New plans use the observed speed. Deviation from the paper:
+when training is faster or slower than measured or the trials that go on differ in speed. New plans use the
+observed speed. Deviation from the paper:
 while more nodes boot for a stage, its running trials go on, and so do gangs that have stayed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import NamedTuple
@@ -38,6 +39,7 @@ from elastune.core.state import State
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import JobError
 from elastune.model.billing import bills_nodes
+from elastune.model.profile import TrialSpeed
 from elastune.planning.problem import Problem
 from elastune.planning.quote import Quote
 from elastune.policies.bracket import (
@@ -59,6 +61,8 @@ _PATIENCE = 0.002
 _SURPRISE = 0.1
 _SURPRISE_SDS = 3.0
 _HARDLY = 0.01
+# Trials whose speeds differ by less than this (root mean square) are planned as the quote has planned them.
+_ALIKE = 0.05
 
 
 class Reason(NamedTuple):
@@ -165,14 +169,12 @@ class RubberBand(Policy):
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> Reason | None:
         if opportunity := self._opportunity(event, state):
             return Reason(opportunity)
-        has_nodes = any(state.pool(bracket.pool).coming for bracket in self.brackets)
-        is_new = has_nodes and self._situation(state) != self.planned_for
         for bracket in self.brackets:
             if not bracket.is_under_way:
                 continue
             pool = state.pool(bracket.pool)
             held = min(bracket.nodes_held, pool.wanted)  # nodes not yet requested are not missing
-            if pool.coming < held and is_new:
+            if pool.coming < held and self._is_new(state):
                 return Reason(f"{held - pool.coming} of {held} nodes are missing")
             match event:
                 case TimerFired(timer=bracket.late_timer) if bracket.is_training(state):
@@ -183,21 +185,28 @@ class RubberBand(Policy):
 
     def _opportunity(self, event: AnyEvent | Vetoed, state: State) -> str | None:
         """A change that is not a deviation from the plan."""
-        steps = {bracket.step for bracket in self.brackets}
         match event:
             case TimerFired() if self._may_ask_again(event):
                 self.cap = None
                 return "more nodes may be had now"
-            case Resumed() if steps & {BracketStep.SCALING, BracketStep.TRAINING} and event.has_other_limits:
+            case Resumed() if event.has_other_limits and self._is_under_way:
                 return "the limits are new"
-            case _ if self.extended and steps & {BracketStep.SCALING, BracketStep.TRAINING}:
+            case _ if self.extended and self._is_under_way:
                 return "the limits are new"
-            case BarrierPassed() if BracketStep.WAITING in steps and self.brackets[event.pool].is_done:
+            case BarrierPassed() if self.brackets[event.pool].is_done and self._has_waiting:
                 return "the next bracket can begin"
             case TrialsSampled() if self._are_others(state):
                 return "these configurations are not those of the quote"
             case _:
                 return None
+
+    @property
+    def _is_under_way(self) -> bool:
+        return any(bracket.is_under_way for bracket in self.brackets)
+
+    @property
+    def _has_waiting(self) -> bool:
+        return any(bracket.step is BracketStep.WAITING for bracket in self.brackets)
 
     def _are_others(self, state: State) -> bool:
         """Whether the quote knew the speed of configurations, and those drawn have another one."""
@@ -211,13 +220,13 @@ class RubberBand(Policy):
         return is_retry and self.cap is not None and self.too_slow
 
     def _after_barrier(self, bracket: Bracket, state: State) -> Reason | None:
-        """Training is faster or slower than planned, the speed of the survivors is known, or limits are
-        near."""
+        """Training is faster or slower than planned, the survivors differ in speed, or limits are near."""
         observation = state.observation()
         change = observation.slowdown / self.slowdown - 1.0
         if abs(change) > max(_SURPRISE, _SURPRISE_SDS * observation.luck):
             return Reason(f"iterations take {_more_or_less(change)} time than planned")
-        if speeds := bracket.start_state(state).speeds:
+        speeds = bracket.start_state(state).speeds
+        if _differ(speeds):
             change = fmean(speed.factor for speed in speeds) - 1.0
             compared = f"take {_more_or_less(change)} time than the average"
             if abs(change) < _HARDLY:
@@ -300,10 +309,20 @@ class RubberBand(Policy):
             cluster=replace(cluster, max_nodes=most),
         )
 
+    def _is_new(self, state: State) -> bool:
+        """Whether there are nodes at all, and the present plan was made for another situation."""
+        has_nodes = any(state.pool(bracket.pool).coming for bracket in self.brackets)
+        return has_nodes and self._situation(state) != self.planned_for
+
     def _situation(self, state: State) -> tuple[object, ...]:
         """What a plan was made for: in the same situation another search finds the same plan."""
         stages = ((b.step, b.stage, b.nodes_held, state.pool(b.pool).coming) for b in self.brackets)
         return (self.cap, *stages)
+
+
+def _differ(speeds: Sequence[TrialSpeed]) -> bool:
+    squares = [(speed.factor - 1.0) ** 2 for speed in speeds]
+    return bool(squares) and math.sqrt(fmean(squares)) > _ALIKE
 
 
 def _more_or_less(change: float) -> str:

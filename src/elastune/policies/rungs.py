@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import bisect
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from elastune.core.trials import Trial
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Eta, Iterations, Needed, rational
+from elastune.model.stages import Spec
 
 
 class HalvingOptions:
@@ -96,3 +98,25 @@ class SeenRung:
             place = bisect.bisect_left(self.waiting, entry)
             if self.waiting[place : place + 1] == [entry]:
                 del self.waiting[place]
+
+
+def group_trials(spec: Spec, trials: Sequence[TrialId]) -> dict[TrialId, int]:
+    """The bracket of each trial, in the order in which they were drawn; empty: there is one bracket."""
+    if not spec.brackets:
+        return {}
+    groups = [group for group, count in enumerate(spec.brackets[0]) for _ in range(count)]
+    return dict(zip(trials, groups, strict=False))
+
+
+def keep_best(spec: Spec, stage: int, ranked: Sequence[Trial], groups: dict[TrialId, int]) -> list[Trial]:
+    """The trials of a stage: the best of those before it, in each bracket."""
+    if not spec.brackets:
+        return list(ranked[: spec.stages[stage].trials])
+    left = list(spec.brackets[stage])
+    kept = []
+    for trial in ranked:
+        group = groups[trial.number]
+        if left[group]:
+            left[group] -= 1
+            kept.append(trial)
+    return kept

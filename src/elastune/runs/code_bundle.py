@@ -167,5 +167,5 @@ def _pickle(trainable: object, name: str) -> tuple[bytes, tuple[Path, ...]]:
     except Exception as error:
         raise JobError(
             f"trainable {name} cannot be sent to the workers: {error}; expected one without open files, "
-            "locks or connections: open them in setup"
+            "locks or connections: open them in setup, or in the function"
         ) from error

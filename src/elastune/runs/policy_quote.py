@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from elastune.core.commands import AnyCommand
+from elastune.core.events import AnyEvent
 from elastune.core.state import State
+from elastune.core.terms import RunTerms
 from elastune.curves.source import UnknownSource
 from elastune.errors import InfeasibleError
 from elastune.history.result import Estimate
@@ -16,8 +19,9 @@ from elastune.model.limits import Limits, tell_limits
 from elastune.planning.quote import KindQuote, SpotRisk, price_keys
 from elastune.policies.costs import RoundCost, RoundCosts
 from elastune.policies.outline import Outline
-from elastune.runs.simulation import Simulation, unnamed
+from elastune.runs.simulation import Driver, Simulation, unnamed
 from elastune.setup.run_setup import RunSetup
+from elastune.space.space import Space
 from elastune.wording import format_duration, format_usd
 
 # How far an asynchronous search goes is random, so a prediction is the mean of several simulations.
@@ -53,6 +57,33 @@ def simulate_policy(setup: RunSetup) -> PolicySimulations:
     The values of these curves mean nothing, so no target stops the search: the whole search is simulated.
     """
     setup = replace(setup, terms=replace(setup.terms, target=None))
+    tuning = setup.tuning
+    if not isinstance(tuning.space, Space) or tuning.trainable.table or tuning.warm_start:
+        return _simulate_enough(setup)  # depends on code or files, which may change
+    parts = (setup.job.to_dict(), setup.search, setup.measuring, setup.samples, tuning.space, tuning.starts)
+    question = _Question(policy=setup.policy, terms=setup.terms, parts=repr(parts))
+    if question not in _ANSWERS:
+        while len(_ANSWERS) >= _MOST_ANSWERS:
+            del _ANSWERS[next(iter(_ANSWERS))]
+        _ANSWERS[question] = _simulate_enough(setup)
+    return _ANSWERS[question]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """Equal for setups with equal simulations. It holds nothing of the user's: a training has its data."""
+
+    policy: str
+    terms: RunTerms
+    parts: str
+
+
+# A run asks for the quote that its plan has shown, and a further seed for the same one.
+_ANSWERS: dict[_Question, PolicySimulations] = {}
+_MOST_ANSWERS = 64
+
+
+def _simulate_enough(setup: RunSetup) -> PolicySimulations:
     outcomes: list[tuple[float, float]] = []
     trials, events, peak, iterations = 0, 0, 0, 0
     while len(outcomes) < _MOST_SIMULATIONS and (not outcomes or events < _SIMULATED_EVENTS):
@@ -102,6 +133,13 @@ def _agree(outcomes: Sequence[tuple[float, float]]) -> bool:
     return all(max(values) <= min(values) * (1 + _AGREEMENT) for values in zip(*outcomes, strict=True))
 
 
+class UnrecordedDriver(Driver):
+    """Encodes nothing: no line of these simulations is ever read."""
+
+    def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]:
+        return self.core.handle(event)
+
+
 def _simulate(setup: RunSetup, seed: int) -> State:
     simulation = Simulation(
         setup,
@@ -110,6 +148,7 @@ def _simulate(setup: RunSetup, seed: int) -> State:
         record=unnamed(setup),
         trainable=UnknownSource(setup.terms.metric),
     )
+    simulation.driver = UnrecordedDriver(simulation.core, simulation.writer)
     simulation.run()
     return simulation.core.state
 

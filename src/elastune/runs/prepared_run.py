@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.history.result import Estimate
 from elastune.job.job import Job
-from elastune.job.search_options import RandomSearch
+from elastune.job.search_options import GridSearch, RandomSearch
 from elastune.job.tuning import SamplerSection
 from elastune.model.limits import Objective
 from elastune.planning.quote import KindQuote, Quote
@@ -26,7 +26,7 @@ from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.listeners import check_loggers
 from elastune.runs.policy_quote import PolicyQuote
 from elastune.runs.quoting import quote_of, quote_warnings, with_risk
-from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, prepare, with_price
+from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, prepare, require_end, with_price
 from elastune.wording import format_duration, format_usd
 
 T = TypeVar("T")
@@ -213,6 +213,7 @@ def suit(job: Job, shipment: CodeShipment) -> Job:
         job = job.model_copy(update={"saves": False})
     if recipe.is_call and job.fidelity is None:
         job = _with_one_call(job, recipe.name)
+    require_end(job)
     return job if shipment.most_slots is None else narrowed(job, shipment.most_slots)
 
 
@@ -223,12 +224,20 @@ def _with_one_call(job: Job, name: str) -> Job:
         sampler = search.sampler or SamplerSection(kind="tpe")
         return job.with_search(RandomSearch.model_validate({"max_iterations": 1, "sampler": sampler}))
     most = getattr(search, "max_iterations", 1)
-    if most is None:
+    # Of a search that is only a name, the iterations are ours to choose.
+    if most is None or (job.names_search_only and isinstance(search, RandomSearch | GridSearch)):
         return job.model_copy(update={"search": search.model_copy(update={"max_iterations": 1})})
     if most != 1:
+        found = f"search.max_iterations is {most}"
+        todo = "set it to 1"
+        if job.names_search_only:
+            found, todo = (
+                f"search is {search.algorithm}, which stops trainings early",
+                "choose random or grid",
+            )
         raise JobError(
-            f"search.max_iterations is {most}, but {name} returns its metrics, so it is called once; set it "
-            "to 1, or name the argument that tells the function how much to train, such as fidelity: epochs"
+            f"{found}, but {name} returns its metrics, so it is called once; {todo}, or name the argument "
+            "that tells the function how much to train, such as fidelity: epochs"
         )
     return job
 

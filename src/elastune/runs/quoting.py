@@ -22,8 +22,8 @@ from elastune.journal.writer import MemoryJournal
 from elastune.planning.quote import Quote, SpotRisk
 from elastune.policies.seer import SeerOptions
 from elastune.providers.simulated_faults import NodeFaults
-from elastune.runs.policy_quote import PolicyQuote, simulate_policy
-from elastune.runs.simulation import Driver, Simulation, unnamed
+from elastune.runs.policy_quote import PolicyQuote, UnrecordedDriver, simulate_policy
+from elastune.runs.simulation import Simulation, unnamed
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, interruptions_per_hour, prepare
 from elastune.wording import either, format_duration, format_usd, plural
@@ -51,7 +51,7 @@ class _Outcome:
     kept: bool
 
 
-class _CountingDriver(Driver):
+class _CountingDriver(UnrecordedDriver):
     interruptions = 0
 
     def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]:

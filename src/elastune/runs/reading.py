@@ -49,7 +49,7 @@ def remember(found: FoundRun) -> RunReport:
         terms=terms,
         history=history,
         job=started_of(found.record, Journal.open(found.journal, read_only=True)).job,
-        plan=_read_plan(found.folder) if status.standing.promised is not None else (),
+        plan=read_plan(found.folder) if status.standing.promised is not None else (),
     )
 
 
@@ -79,7 +79,7 @@ def terms_of(job: Job) -> HistoryTerms:
     return HistoryTerms(metric=tuning.metric, mode=tuning.mode, cluster=job.cluster.to_terms())
 
 
-def _read_plan(folder: RunFolder) -> tuple[PlannedStage, ...]:
+def read_plan(folder: RunFolder) -> tuple[PlannedStage, ...]:
     """Empty if the file is missing or not valid."""
     try:
         data = json.loads(folder.plan.read_text(encoding="utf-8"))

@@ -109,18 +109,19 @@ class StartedUp:
 
 
 class RealRun:
-    def __init__(
+    def __init__(  # noqa: PLR0913  all by name
         self,
         setup: RunSetup,
         means: RunResources,
         *,
         journal: AnyJournal,
+        writer: Writer,
         record: RunRecord,
         folder: RunFolder,
-        going_on: tuple[Core, Writer] | None = None,
+        core: Core | None = None,
         callbacks: Sequence[object] = (),
     ) -> None:
-        """`going_on`: for a resumed run, its core at the end of the journal and its writer."""
+        """`core`: for a resumed run, at the end of the journal."""
         self.setup = setup
         self.record = record
         self.folder = folder
@@ -132,7 +133,7 @@ class RealRun:
         self.store = open_store(setup.job, folder)
         self.store.check()
         self._shared = TemporaryFolder("elastune-shared-")
-        core = setup.make_core(record.seed) if going_on is None else going_on[0]
+        core = core or setup.make_core(record.seed)
         self.listeners = open_listeners(
             setup.job, core.state, journal, record, folder, self.store, callbacks=callbacks
         )
@@ -150,7 +151,7 @@ class RealRun:
             hang_after_s=setup.job.hang_after,
         )
         self.journal = journal
-        self.writer: Writer = journal.start(record) if going_on is None else going_on[1]
+        self.writer = writer
         self.driver = Driver(core, self.writer)
         kept = setup.job.keep_checkpoints
         self.retention = Retention(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
 from elastune.core.core import Core
@@ -38,6 +39,8 @@ from elastune.runs.run_files import (
 from elastune.runs.run_list import RunState, find_end, state_of
 from elastune.setup.run_setup import RunSetup, prepare, reserve_of
 from elastune.space.space import Space
+
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +113,6 @@ def reopen(found: FoundRun, *, audited: bool = False) -> ReopenedRun:
     journal = Journal.open(found.journal, read_only=True)
     run = found.record.run
     summary = journal.summary(run)
-    if summary.last is None and summary.writer is not None:
-        raise ExecutionError(
-            f"run {run} has no events yet: {summary.writer} is about to start it; try again in a moment"
-        )
-    if summary.last is None:
-        raise ExecutionError(f"run {run} has no events: its process ended before the first one was stored")
     setup = setup_of(found.record, journal)
     notes: list[RunNote] = []
     entries, seed = collect_notes(journal.read(run), notes), found.record.seed
@@ -177,13 +174,25 @@ def started_of(record: RunRecord, journal: Journal) -> RunStarted:
     """The first event of a run, its job with the keys of today."""
     first = next(journal.read(record.run), None)
     if first is None:
-        raise ExecutionError(f"run {record.run} has no events: its process ended before the first one")
+        raise ExecutionError(_not_begun(record, journal.summary(record.run).writer))
     started = event_of(first)
     if not isinstance(started, RunStarted):
         raise ExecutionError(
             f"run {record.run} begins with {first.event_line[:200]}; expected the event RunStarted"
         )
     return replace(started, job=with_current_keys(started.job))
+
+
+def _not_begun(record: RunRecord, writer: str | None) -> str:
+    if writer is None:
+        return f"run {record.run} has no events: its process ended before the first one; start it again"
+    return f"run {record.run} is starting: {writer} opens its cluster; try again in a moment"
+
+
+def wait_for_start(record: RunRecord, journal: Journal, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Until its first event is stored, or its driver is gone."""
+    while (summary := journal.summary(record.run)).last is None and summary.writer is not None:
+        sleep(_LOOK_S)
 
 
 def setup_of(record: RunRecord, journal: Journal) -> RunSetup:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.errors import ExecutionError, JobError
+from elastune.errors import ElastuneError, ExecutionError, JobError
 from elastune.journal.records import RuntimeKind
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
-from elastune.runs.reopening import setup_of, taken_in
+from elastune.runs.reopening import setup_of, taken_in, wait_for_start
 from elastune.runtime.ray.messages import log_name
 from elastune.wording import several
 
@@ -40,12 +40,13 @@ class TrialLog:
     def __iter__(self) -> Iterator[str]:
         """Its lines, each with its newline."""
         if not self.path.exists():
-            raise ExecutionError(self._absence())
+            raise self._absence()
         yield from _lines(_Tail(self.path).read())
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[str]:
         """Its lines as they are printed, until the trial or the run has ended."""
         tail, rest = _Tail(self.path), ""
+        wait_for_start(self.found.record, Journal.open(self.found.journal, read_only=True), sleep)
         following = _Following(self.found, self.trial)
         while True:
             is_over = following.is_over()  # before the last look at the file
@@ -57,13 +58,19 @@ class TrialLog:
         if rest:
             yield rest
         if not self.path.exists():
-            raise ExecutionError(self._absence())
+            raise self._absence()
 
-    def _absence(self) -> str:
+    def _absence(self) -> ElastuneError:
         run, logs = self.found.record.run, _logged_trials(self.found)
         if self.trial in logs:
-            return f"trial {self.trial} of run {run} has no log of rank {self.rank}; its log of rank 0 exists"
-        return (
+            return ExecutionError(
+                f"trial {self.trial} of run {run} has no log of rank {self.rank}; its log of rank 0 exists"
+            )
+        trials = _Following(self.found, self.trial).trials
+        if self.trial not in trials:
+            there = f"it has trials 0 to {max(trials)}" if trials else "no trial has started yet"
+            return JobError(f"run {run} has no trial {self.trial}; {there}")
+        return ExecutionError(
             f"trial {self.trial} of run {run} has no log: it has not started, or it was on another machine, "
             "from which only the last lines of a failure are kept; trials with a log: "
             f"{several(map(str, logs))}"
@@ -76,7 +83,7 @@ def find_log(found: FoundRun, trial: int | str, rank: int = 0) -> TrialLog:
     if found.record.body is not RuntimeKind.RAY:
         raise JobError(f"run {run} is simulated: its trials print nothing; expected a real run")
     text = str(trial)
-    if text.isdigit():
+    if text.isdecimal():
         return TrialLog(found=found, trial=int(text), rank=rank)
     if text == "last":
         logged = _logged_trials(found)
@@ -108,6 +115,11 @@ class _Following:
         self._run, self._trial = found.record.run, trial
         self._journal = Journal.open(found.journal, read_only=True)
         self._core = setup_of(found.record, self._journal).make_core(found.record.seed)
+
+    @property
+    def trials(self) -> frozenset[int]:
+        self._read()
+        return frozenset(trial.number for trial in self._core.state.trials.values())
 
     @property
     def best(self) -> int | None:

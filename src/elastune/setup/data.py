@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,13 @@ from elastune.job.data import DataSection
 from elastune.job.job import Job
 from elastune.training.recipe import Recipe, load
 
-# If not measured: evaluating a row takes a third of the time of training on it.
-_EVALUATION_PER_ROW = 1 / 3
-
 
 def data_terms(job: Job) -> DataTerms | None:
     """None: models do not hop."""
     section = job.data
     if section is None:
         return None
-    rows, validation_rows = _rows(section)
-    evaluated = sum(validation_rows) * _EVALUATION_PER_ROW
+    rows, validation_rows = section.all_rows()
     terms = DataTerms(
         rows=rows,
         validation_rows=validation_rows,
@@ -33,7 +30,7 @@ def data_terms(job: Job) -> DataTerms | None:
         scheduler=section.scheduler,
         most_per_worker=section.partitions_per_worker,
         hosts=tuple((number, frozenset(names)) for number, names in (section.hosts or {}).items()),
-        evaluation_share=evaluated / (sum(rows) + evaluated),
+        evaluation_share=section.evaluation_share,
     )
     workers = job.cluster.most_nodes * job.cluster.slots_per_node
     if terms.least_workers > workers:
@@ -71,13 +68,22 @@ def find_data(section: DataSection, input_fn: object = None) -> Dataset:
     if section.path is None:
         raise JobError("data.path is missing; expected a folder of files, or data.make: a function")
     reader: Any = section.reader or input_fn
-    return register(
+    found = register(
         section.path,
         partitions=section.partitions,
-        validation=section.validation if isinstance(section.validation, str) else None,
+        validation=None if isinstance(section.validation, float) else section.validation,
         validation_partitions=section.validation_partitions,
         reader=reader,
         hosts=section.hosts,
+        validation_hosts=section.validation_hosts,
+    )
+    return _kept_as(section, found)
+
+
+def _kept_as(section: DataSection, dataset: Dataset) -> Dataset:
+    """How the workers keep it; a cache is for files that are mapped."""
+    return replace(
+        dataset, is_mapped=section.load == "mapped" or section.cache is not None, cache=section.cache
     )
 
 
@@ -109,7 +115,7 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
     # Data made in memory are split into files.
     where = str(folder / "data") if job.storage is None else f"{job.storage.rstrip('/')}/{folder.name}/data"
     with contextlib.suppress(JobError):  # a resumed run has its files already
-        return register(where)
+        return _kept_as(section, register(where))
     make = load(section.make) if isinstance(section.make, str) else section.make
     if not callable(make):
         raise JobError(f"data.make is {make!r}; expected a function without arguments that returns the data")
@@ -117,7 +123,7 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
         made = make()
     except Exception as error:
         raise JobError(f"data.make raised {type(error).__name__}: {error}") from error
-    return split(
+    made_files = split(
         made,
         where,
         partitions=section.partitions,
@@ -125,19 +131,21 @@ def open_data(job: Job, folder: Path, recipe: Recipe) -> Dataset | None:
         validation=section.validation if isinstance(section.validation, float) else 0.0,
         validation_partitions=section.validation_partitions,
     )
+    return _kept_as(section, made_files)
 
 
 def _most_per_worker(section: DataSection, dataset: Dataset) -> int | None:
     """By the size of the files, with their part of the validation data; None: no limit."""
     total = sum(part.bytes for part in (*dataset.training, *dataset.validation))
-    if section.memory is None or section.spill is not None or not total:
+    if section.memory is None or section.spill is not None or not total or dataset.is_mapped:
         return None
     most = int(section.memory * 1e9 * len(dataset.training) / total)
     if not most:
         each = total / len(dataset.training) / 1e9
         raise JobError(
             f"data.memory is {section.memory:g} GB, but a partition takes {each:.3g} GB; expected more, "
-            "smaller partitions, or data.spill: a folder for what does not fit"
+            "smaller partitions, data.load: mapped, which reads only what is in use, or data.spill: a folder "
+            "for what does not fit"
         )
     return min(most, len(dataset.training))
 
@@ -156,15 +164,3 @@ def _sizes(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
     known = all(part.rows for part in parts)
     sizes = [float((part.rows if known else part.bytes) or 1.0) for part in parts]
     return tuple(sizes[: len(dataset.training)]), tuple(sizes[len(dataset.training) :])
-
-
-def _rows(section: DataSection) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of training and validation; all equal if not known."""
-    rows = section.rows or (1.0,) * (section.partitions or 1)
-    if section.validation_rows is not None:
-        return rows, section.validation_rows
-    if section.validation is None:
-        return rows, ()
-    held_out = section.validation if isinstance(section.validation, float) else 0.5
-    count = section.validation_partitions or len(rows)
-    return rows, (sum(rows) * held_out / (1.0 - held_out) / count,) * count

@@ -146,6 +146,8 @@ def prepare(
     if job.cluster.kinds:
         raise InvariantError("the job has several kinds of nodes; choose one before prepare()")
     job = with_price(with_rows(job, for_real=purpose is SetupPurpose.RUN))
+    if purpose is not SetupPurpose.RUN:
+        require_end(job)
     choice = choose(job, policy)
     chosen = choice.policy
     if chosen != MEASURING:
@@ -189,6 +191,13 @@ def prepare(
     )
     setup.make_policy(job.seed).start(State(terms))  # a policy that cannot keep the limits raises here
     return setup
+
+
+def require_end(job: Job) -> None:
+    """A job need not say how its search ends if its trainable may be a function that is called once."""
+    missing = job.missing_end
+    if missing is not None:
+        raise JobError(f"{'.'.join(missing.path)} {missing}")
 
 
 def check_continuing(job: Job, search: SearchSection) -> None:

@@ -2,8 +2,10 @@
 
 A value after 1 iteration says little about one after 81. So, as in BOHB (Falkner, Klein, Hutter 2018, section
 4.1), a model is made of the values at one number of iterations: the highest at which enough trials have one
-(one more than there are hyperparameters, at least 3). Deliberate deviation: no share of the trials is drawn
-at random to escape a wrong model; the random first trials and the model's own spread have to do.
+(one more than there are hyperparameters, at least 3). Deliberate deviations: no share of the trials is drawn
+at random to escape a wrong model; the random first trials and the model's own spread have to do. And TPE also
+sees the trials that did not get so far, as worse ones: those that did are a selection of good ones, and a
+model of them alone keeps away from where they are.
 
 Each ask builds Optuna's study and its sampler, seeded by (seed, trial), anew: a configuration depends on
 nothing but the reports, which a resumed run repeats. Trials without a value count as running: both samplers
@@ -12,7 +14,8 @@ keep away from them, so configurations asked for side by side differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 Model = Literal["tpe", "gp"]
 STARTUP = 10
 _LEAST = 3
+# Trials below the level that TPE sees for each one at the level.
+_WORSE = 3
 
 
 class Evidence:
@@ -37,11 +42,12 @@ class Evidence:
 
     def __init__(self) -> None:
         self.level: int | None = None  # the iteration whose values the model is made of, if one has enough
-        self.seen: set[int] = set()  # the trials with a value at any iteration
+        self.seen: dict[int, tuple[int, float]] = {}  # by trial: its last iteration with a value, and that
         self._values: dict[int, dict[int, float]] = {}
 
     def add(self, trial: int, iteration: int, value: float, *, hyperparameters: int) -> None:
-        self.seen.add(trial)
+        if iteration >= self.seen.get(trial, (0, 0.0))[0]:
+            self.seen[trial] = iteration, value
         if self.level is not None and iteration < self.level:
             return
         values = self._values.setdefault(iteration, {})
@@ -54,6 +60,15 @@ class Evidence:
     def values(self) -> dict[int, float]:
         """By trial, at the level."""
         return {} if self.level is None else self._values[self.level]
+
+    def below(self, mode: Mode) -> list[int]:
+        """The trials that have no value at the level, the best first: who got further, then by value."""
+        sign = -1.0 if mode is Mode.MAX else 1.0
+        reached = self.values()
+        rest = [
+            (-last, sign * value, trial) for trial, (last, value) in self.seen.items() if trial not in reached
+        ]
+        return [trial for _, _, trial in sorted(rest)]
 
 
 class ModelSampler(SpaceSampler):
@@ -71,6 +86,7 @@ class ModelSampler(SpaceSampler):
         if model == "gp":
             optuna_models.check_gp()
         self._make_model = optuna_models.tpe if model == "tpe" else optuna_models.gp
+        self._shows_all = model == "tpe"
         self._optuna = optuna_models
         self._mode = mode
         self._startup = startup
@@ -118,13 +134,27 @@ class ModelSampler(SpaceSampler):
 
     def _suggestion(self, trial: int) -> Draw:
         seed = int(np.random.SeedSequence((self._seed, trial)).generate_state(1)[0])
+        reported = self._evidence.values()
         # 1: `startup` trials have reported already, so evidence at a level is used at once.
         model = self._make_model(seed, 1)
-        reported = self._evidence.values()
         trials = [self._complete_trial(each, value) for each, value in reported.items() if each != trial]
+        if self._shows_all:
+            worse = self._worse_than(reported).items()
+            shown = self._optuna.shown_trial
+            trials += [shown(each, *self._given[each], value) for each, value in worse if each != trial]
         trials += [pending for each, pending in self._pending.items() if each != trial]
         trials.sort(key=lambda each: each.number)
         return self._optuna.suggest(model, self._mode, trial, trials)
+
+    def _worse_than(self, reported: Mapping[int, float]) -> dict[int, float]:
+        """Values for trials that have none at the level, of which only the order counts; three for each one
+        that has, from the best to the worst: with more, most of those at the level would count as good."""
+        sign = -1.0 if self._mode is Mode.MAX else 1.0
+        worst = max(sign * value for value in reported.values())
+        step = max(1.0, abs(worst))
+        below = self._evidence.below(self._mode)
+        below = below[:: max(1, math.ceil(len(below) / (_WORSE * len(reported))))]
+        return {trial: sign * (worst + step * place) for place, trial in enumerate(below, 1)}
 
     def _complete_trial(self, trial: int, value: float) -> FrozenTrial:
         """Cached, because every ask needs all of them."""

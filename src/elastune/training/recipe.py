@@ -106,7 +106,7 @@ def open_recipe(
     `hyperparameters` are those of the space, as far as they are known."""
     most_slots = _most_slots(user, name)
     if isinstance(user, type):
-        saves = _check_class(user, name)
+        saves = _check_class(user, name, hyperparameters)
         recipe = Recipe(name=name, metric=metric, most_slots=most_slots, user=user, saves=saves)
     else:
         called = _as_callable(user, name)
@@ -123,7 +123,7 @@ def open_recipe(
     return replace(recipe, fidelity=fidelity)
 
 
-def _check_class(user: type, name: str) -> bool:
+def _check_class(user: type, name: str, hyperparameters: Collection[str]) -> bool:
     """Whether it saves."""
     public = [key for key in dir(user) if not key.startswith("_")]
     abstract: frozenset[str] = getattr(user, "__abstractmethods__", frozenset())
@@ -144,7 +144,12 @@ def _check_class(user: type, name: str) -> bool:
         arguments = METHODS[method]
         # Through the class, a method has its `self` as well, unless it is static.
         is_bound = isinstance(inspect.getattr_static(user, method), staticmethod | classmethod)
-        if problem := problem_of(getattr(user, method), *(() if is_bound else ("self",)), *arguments):
+        called = getattr(user, method)
+        called = called if is_bound else functools.partial(called, "self")
+        if method == "setup":
+            code = inspect.unwrap(getattr(user, method))
+            refuse_single_values(called, code, name=name, hyperparameters=hyperparameters, is_setup=True)
+        if problem := problem_of(called, *arguments):
             written = f"{method}({', '.join(arguments)})"
             raise JobError(f"{name}: cannot be called as {written}: {problem}; expected {_EXPECTED}")
     return saves
@@ -247,6 +252,11 @@ def _imported(home: str, execute: Callable[[], ModuleType]) -> ModuleType:
         return execute()
     except JobError:
         raise
+    except SystemExit as end:
+        raise JobError(
+            f"{home}: importing it ended with SystemExit({end.code!r}), as parse_args() does with arguments "
+            'of another program; put what runs the script below if __name__ == "__main__":'
+        ) from end
     except Exception as error:
         raise JobError(f"{home}: importing it failed with {type(error).__name__}: {error}") from error
 

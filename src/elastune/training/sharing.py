@@ -21,7 +21,7 @@ from elastune.errors import JobError
 from elastune.training.batches import BatchShare
 
 HOW_TO_SHARE = (
-    "wrap the model (self.model = worker.wrap(model)), loop over worker.loader(your_data_loader) and call "
+    "wrap the model (model = worker.wrap(model)), loop over worker.loader(your_data_loader) and call "
     "worker.backward(loss) instead of loss.backward()"
 )
 SNAPSHOT_AT = 3

@@ -52,10 +52,16 @@ def second_argument(user: AnyFunction) -> str | None:
 
 
 def refuse_single_values(
-    user: AnyFunction, code: AnyFunction, *, name: str, hyperparameters: Collection[str] = ()
+    user: AnyFunction,
+    code: AnyFunction,
+    *,
+    name: str,
+    hyperparameters: Collection[str] = (),
+    is_setup: bool = False,
 ) -> None:
     """A function that takes hyperparameters as arguments. `code` is the function itself, without partial
-    arguments and decorators; `hyperparameters` are those of the space, as far as they are known."""
+    arguments and decorators; `hyperparameters` are those of the space, as far as they are known. `is_setup`:
+    it is the `setup` of a class, as called, without `self`."""
     parameters = _parameters(user) or []
     positional = [
         each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
@@ -68,6 +74,11 @@ def refuse_single_values(
         found = [each.name for each in parameters]
     if found:
         what = f"{several(found)} as {'an argument' if len(found) == 1 else 'arguments'}{_line_of(code)}"
+        if is_setup:
+            write = f"def setup(self, config, worker) with config[{found[0]!r}]"
+            raise JobError(
+                f"{name}: its setup takes {what}, but the first argument is the configuration: {write}"
+            )
         raise JobError(f"{name}: takes {what}, but {how_to_configure(code, found[0])}")
 
 

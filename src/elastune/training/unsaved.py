@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from elastune.errors import JobError
-from elastune.training.running import NO_MODEL, IterationResult, Row
+from elastune.training.running import NO_MODEL, IterationResult, MetricMissingError, Row
 from elastune.training.trainable import State
 
 # Sums of floats in another order differ by less.
@@ -57,7 +57,7 @@ class CallTraining:
         amount = {} if self._fidelity is None else {self._fidelity: results.worker.iteration}
         metrics = self._call(amount)
         if metrics is None:
-            raise JobError(
+            raise MetricMissingError(
                 f"{results.name} returned nothing; expected its metrics, a number or a mapping of numbers"
             )
         return results.read(metrics)

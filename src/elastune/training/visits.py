@@ -44,6 +44,8 @@ class VisitOutcome(Generic[Result]):
     seconds: float
     """Of training or evaluation alone."""
     kept: Result
+    unused_rows: int = 0
+    """Rows of the partition that the training left out, as far as its loops show."""
 
 
 def make_visit(
@@ -66,28 +68,39 @@ def make_visit(
         worker.iteration = shown.iteration
         metrics = training.evaluate() if shown.evaluates else training.step()
         seconds = time.monotonic() - began
-        return None if metrics is None else VisitOutcome(metrics, seconds, keep(training))
+        if metrics is None:
+            return None
+        unused = max(0, shown.rows - worker.offered) if worker.offered else 0
+        return VisitOutcome(metrics, seconds, keep(training), unused)
     finally:
         training.close()
 
 
 _KINDS = ("training", "evaluation")
+_ALL = ""
+_ROUNDING = 1e-9
 
 
 @dataclass(slots=True)
 class RunningMeans:
-    """Sums of value times rows, and of rows, by metric."""
+    """Sums of value times rows, and of rows, by metric; the rows of all visits are under no name."""
 
     sums: dict[str, float] = field(default_factory=dict)
     rows: dict[str, float] = field(default_factory=dict)
 
     def add(self, metrics: Mapping[str, float], rows: float) -> None:
+        self.rows[_ALL] = self.rows.get(_ALL, 0.0) + rows
         for name, value in metrics.items():
             self.sums[name] = self.sums.get(name, 0.0) + value * rows
             self.rows[name] = self.rows.get(name, 0.0) + rows
 
     def read(self) -> dict[str, float]:
         return {name: total / self.rows[name] for name, total in self.sums.items() if self.rows[name]}
+
+    def left_out(self) -> list[str]:
+        """Metrics that some visits reported and others did not."""
+        whole = self.rows.get(_ALL, 0.0)
+        return [name for name in self.sums if self.rows[name] < whole * (1 - _ROUNDING)]
 
 
 @dataclass(slots=True)
@@ -104,6 +117,12 @@ class MetricTally:
 
     def row(self) -> dict[str, float]:
         return {**self.training.read(), **self.evaluation.read()}
+
+    def left_out(self) -> tuple[str, ...]:
+        """Metrics of the row whose mean is not over all partitions."""
+        evaluated = self.evaluation.read()
+        trained = [name for name in self.training.left_out() if name not in evaluated]
+        return tuple(sorted([*trained, *self.evaluation.left_out()]))
 
     def plain(self) -> dict[str, Any]:
         """As it is written to a checkpoint."""

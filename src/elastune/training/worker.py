@@ -83,8 +83,12 @@ class Worker:
         """Of that partition."""
         self.partition: int | None = None
         """Its number."""
+        self.all_show_it = False
+        """Whether all ranks have the same one."""
         self.visit = 0
         """Counts the partitions so far."""
+        self.offered = 0
+        """Rows of that partition that `batches` and `loader` have offered so far; 0: neither was used."""
 
     def __repr__(self) -> str:
         return f"<worker {self.rank} of {self.size} on {self.device}>"
@@ -147,12 +151,14 @@ class Worker:
         order = np.arange(table.count)
         if shuffle:
             order = shuffled(table.count, *self.draw())
-        if self.partition is not None and self.size > 1:
+        if self.partition is not None and self.size > 1 and not self.all_show_it:
             counts = self._counts(table.count)
             parts = proportional_shares(order, batch, self.rank, counts, drop_last=drop_last)
         else:
             parts = shares(order, batch, self.rank, self.size, drop_last=drop_last)
         parts = self.limited(parts)
+        if drop_last:  # left out on purpose
+            self.offered += table.count % batch
         if micro is None:
             return self._whole(table, parts)
         return self._split(table, parts, micro)
@@ -240,15 +246,24 @@ class Worker:
     def passing(self, share: BatchShare, *, mean: bool) -> Pass:
         current = Pass(self._open, share, mean=mean)
         current.samples = share.rows.size
+        self.offered += share.rows.size
         return current
 
     # For the runtime.
 
     def show(self, data: Any, *, partition: int, rows: int) -> None:
-        """The partition of the next step or evaluation."""
+        """The partition of the next step or evaluation. If all ranks have it, they share its batches."""
+        self.all_show_it = self._all_have(partition)
         self.data, self.partition, self.rows = data, partition, rows
         self.visit += 1
+        self.offered = 0
         self._shuffles = 0
+
+    def _all_have(self, number: int) -> bool:
+        if self.size == 1:
+            return True
+        totals = [int(self._group.total(number**power)) for power in (1, 2)]
+        return totals == [self.size * number**power for power in (1, 2)]
 
     def enter_setup(self) -> None:
         """Seed the libraries equally on every rank: models begin equal at any gang size."""
@@ -288,6 +303,7 @@ class Worker:
 
     def _micros(self, table: RowTable, share: BatchShare, micro: int) -> Iterator[Any]:
         *first, last = share.micros(micro)
+        self.offered += share.rows.size
         with Pass(self._open, share) as current:
             with ExitStack() as silence:
                 for model in self._wrapped:

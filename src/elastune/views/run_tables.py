@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from elastune.history.forecasts import CheckedForecast
 from elastune.history.gangs import GangLife
 from elastune.history.hopping import HoppingFigures, RoundFigures
 from elastune.history.notes import Failure, RunNote
@@ -285,6 +286,21 @@ def _parameter_column(name: str) -> Column[RankedTrial]:
         return str(found) if isinstance(found, bool) or not isinstance(found, int | float) else found
 
     return Column(name, value, lambda found: f"{found:.4g}" if isinstance(found, float) else f"{found}")
+
+
+def forecast_table(forecasts: Sequence[CheckedForecast], metric: str) -> Table:
+    columns: list[Column[CheckedForecast]] = [
+        Column("time", lambda each: each.at_s, format_duration),
+        Column("leader", lambda each: f"trial {each.trial}", is_text=True),
+        Column("iteration", lambda each: each.iteration),
+        Column(f"best {metric}", lambda each: each.best, format_metric),
+        Column("trained to", lambda each: each.until_iteration),
+        Column("forecast", lambda each: each.forecast, format_metric, tone=Tone.STRONG),
+        Column("±", lambda each: each.spread, lambda spread: f"{spread:.2g}"),
+        Column("came", lambda each: each.came, format_metric, tone=Tone.STRONG),
+        Column("error", lambda each: each.error, lambda error: f"{error:+.2g}"),
+    ]
+    return make_table(columns, forecasts, title="Forecasts against what came")
 
 
 def failure_table(failures: Sequence[Failure], most: int) -> Table:

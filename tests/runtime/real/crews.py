@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from elastune.checkpoints.store import Store
+from elastune.data.dataset import Dataset
 from elastune.model.checkpoint_rule import CheckpointRule
 from elastune.model.metric import Mode
 from elastune.runtime.ray.messages import CodeReference, Form, GangId, GangTerms, News, SlotReady, WorkerSpec
@@ -55,8 +56,10 @@ def crew_of(
     fit: bool = True,
     fidelity: str | None = None,
     shared: tuple[str, ...] = (),
+    dataset: Dataset | None = None,
+    home: Path = TRAINABLES,
 ) -> Iterator[Watched]:
-    reference = f"{TRAINABLES}:{name}"
+    reference = f"{home}:{name}"
     worker_spec = WorkerSpec(
         script=CodeReference(name=name, metric="score", fidelity=fidelity, reference=reference),
         store=Store.open(folder),
@@ -69,6 +72,7 @@ def crew_of(
         preload=preload,
         paths=(str(TRAINABLES.parents[3]),),
         shared=shared,
+        dataset=dataset,
     )
     watched = Watched(worker_spec, slots)
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,25 @@ def test_a_running_run_takes_requests_and_goes_on_after_its_end_from_its_checkpo
         prepare_extension(find_run(runs, "last"), Extension.of(deadline="+10m"))
 
 
+def test_a_run_whose_cluster_is_still_starting_says_so_and_is_stopped_when_it_begins(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, search=ASHA)
+    runs = tmp_path / "runs"
+    driver.wait_for(lambda: elastune.list_runs(runs).runs, "no run")
+    driver.process.send_signal(signal.SIGSTOP)  # Ray takes seconds to start; this one takes as long as needed
+    found = find_run(runs, "last")
+    assert not events(runs)
+    for look in (elastune.status, elastune.extend, partial(elastune.logs, trial="best")):
+        with pytest.raises(ExecutionError, match=f"run {found.record.run} is starting: process"):
+            look("last", folder=runs)
+    with pytest.raises(JobError, match="no trial has started"):
+        elastune.logs("last", folder=runs)
+    assert [line.state for line in elastune.list_runs(runs).runs] == [RunState.RUNNING]
+    driver.process.send_signal(signal.SIGCONT)
+    assert elastune.stop("last", folder=runs) == found.record.run
+    assert json.loads(driver.end())["ending"] == "stopped"
+    assert audited(runs)
+
+
 def test_a_request_that_a_killed_driver_had_journalled_is_applied_once_and_one_it_had_not_is_withdrawn(
     tmp_path: Path,
 ) -> None:
@@ -103,7 +124,7 @@ def test_a_request_that_a_killed_driver_had_journalled_is_applied_once_and_one_i
     driver.wait_for_checkpoint()
     found = find_run(runs, "last")
     assert ask(found, AddConfig(config={"x": 0.25})).accepted
-    driver.process.send_signal(19)  # it stands still and does not answer any more
+    driver.process.send_signal(signal.SIGSTOP)  # it stands still and does not answer any more
     answers: list[str] = []
 
     def late() -> None:

@@ -152,11 +152,13 @@ def run_elsewhere(
         provider = Elsewhere(
             ProviderSetting(run=run, terms=offer.setup.terms.cluster, clock=clock), "auto", slot_cpus=1
         )
+        journal = Journal.open(folder.journal)
         with provider:
             real = RealRun(
                 offer.setup,
                 RunResources(provider=provider, shipment=offer.shipment, clock=clock),
-                journal=Journal.open(folder.journal),
+                journal=journal,
+                writer=journal.start(record),
                 record=record,
                 folder=folder,
             )

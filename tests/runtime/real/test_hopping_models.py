@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import queue
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from elastune.core import commands as do
@@ -15,14 +17,15 @@ from elastune.runtime.ray.messages import (
     Broken,
     Form,
     GangId,
+    HeldModel,
     Model,
     News,
     Order,
     Prefetch,
-    Visited,
     VisitOrder,
 )
-from elastune.runtime.ray.model_transfer import ModelCarrier, ModelPlaces, put_model
+from elastune.runtime.ray.model_transfer import ModelCarrier, ModelPlaces
+from elastune.runtime.ray.shared_models import NodeModels, map_privately
 from elastune.runtime.ray.slot_processes import SlotProcesses
 from tests.runtime.real.crews import form
 from tests.waiting import PATIENCE_S
@@ -35,13 +38,42 @@ pytestmark = [
 
 
 class _Slots:
-    """Stands for the slot processes: takes orders and does nothing."""
+    """Stands for the slot processes: takes orders and does nothing; its shared memory is real."""
 
     def __init__(self) -> None:
         self.orders: queue.Queue[Order] = queue.Queue()
+        self.models = NodeModels()
 
     def order(self, _slot: int, order: Order) -> None:
         self.orders.put(order)
+
+    def has_model(self, key: GangId) -> bool:
+        return key in self.models
+
+    def take_copy(self, key: GangId, slot: int, data: memoryview) -> None:
+        segment = self.models.reserve(len(data))
+        segment.write([data])
+        self.models.add_copy(key, slot, segment)
+
+    def drop_model(self, key: GangId) -> None:
+        self.models.drop(key)
+
+    def read(self, key: GangId) -> bytes:
+        found = self.models.read(key, 0)
+        assert found is not None
+        return bytes(map_privately(os.dup(found.handle), found.size))
+
+
+class Owner:
+    """Stands for the agent of another node."""
+
+    def __init__(self, models: dict[GangId, bytes]) -> None:
+        self._models = models
+
+    def give(self, key: GangId) -> list[object]:
+        import ray  # noqa: PLC0415
+
+        return [ray.put(np.frombuffer(self._models[key], np.uint8))]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +83,14 @@ def ray() -> Iterator[Any]:
     ray.init(num_cpus=1, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
     yield ray
     ray.shutdown()
+
+
+FIRST, SECOND, LOST = GangId(0, 1), GangId(0, 2), GangId(0, 3)
+
+
+@pytest.fixture(scope="module")
+def source(ray: Any) -> Any:
+    return ray.remote(num_cpus=0)(Owner).remote({FIRST: b"by partitions 0 and 1", SECOND: b"by 0 and 2"})
 
 
 class _Node:
@@ -72,74 +112,56 @@ def node() -> Iterator[_Node]:
     node.carrier.close()
 
 
-def model(data: object, visits: int = 2) -> Model:
+def held(key: GangId, source: Any) -> HeldModel:
+    return HeldModel(key=key, size=1, source=source)
+
+
+def model(data: bytes | HeldModel, visits: int = 2) -> Model:
     return Model(trial=0, iteration=3, visits=visits, data=data, tally={})
 
 
-def visit(named: Model, generation: int = 1) -> Form:
+def visit(named: Model, generation: int = 7) -> Form:
     visit = VisitOrder(partition=1, done=named.visits, of=4, evaluates=False)
     return replace(form(0, generation=generation, after=3), model=named, visit=visit)
 
 
 def _bring(node: _Node, named: Model) -> None:
     node.carrier.order(0, Prefetch(model=named))
-    node.carrier._threads.submit(lambda: None).result(PATIENCE_S)  # one thread: what came before is done
+    node.carrier._threads.shutdown(wait=True)
 
 
-def test_a_model_that_was_brought_is_at_hand(ray: Any, node: _Node) -> None:
-    named = model(ray.put(b"first"))
-    _bring(node, named)
-    node.carrier.order(0, visit(named))
-    arrived = node.slots.orders.get_nowait()  # at once: nobody fetches
-    assert isinstance(arrived, Form)
-    assert arrived.model == model(b"first")
+def test_a_model_that_was_brought_is_at_hand(node: _Node, source: Any) -> None:
+    _bring(node, model(held(FIRST, source)))
+    node.carrier.order(0, visit(model(held(FIRST, source))))
+    node.slots.orders.get_nowait()  # at once: nothing is fetched
+    assert node.slots.read(FIRST) == b"by partitions 0 and 1"
 
 
 def test_a_model_of_as_many_visits_by_another_way_is_not_the_one_that_was_brought(
-    ray: Any, node: _Node
+    node: _Node, source: Any
 ) -> None:
     """After a loss the same visits were made again, in another order."""
-    _bring(node, model(ray.put(b"by partitions 0 and 1")))
-    node.carrier.order(0, visit(model(ray.put(b"by partitions 0 and 2"))))
-    assert node.formed().model == model(b"by partitions 0 and 2")
+    node.carrier.order(0, Prefetch(model=model(held(FIRST, source))))
+    node.carrier.order(0, visit(model(held(SECOND, source))))
+    arrived = node.formed()
+    assert arrived.model is not None
+    assert arrived.model.data == held(SECOND, source)
+    assert node.slots.read(SECOND) == b"by 0 and 2"
 
 
-def test_a_model_that_is_lost_between_two_iterations_is_read_from_the_store(ray: Any, node: _Node) -> None:
-    node.carrier.order(0, visit(model(_lost(ray), visits=0)))
+def test_a_model_that_is_lost_between_two_iterations_is_read_from_the_store(node: _Node, source: Any) -> None:
+    node.carrier.order(0, visit(model(held(LOST, source), visits=0)))
     assert node.formed().model is None
 
 
-def test_a_model_that_is_lost_amid_an_iteration_breaks_its_visit_and_nobody_is_to_blame(
-    ray: Any, node: _Node
+def test_a_model_that_is_lost_amid_an_iteration_breaks_its_visit_and_no_code_is_to_blame(
+    node: _Node, source: Any
 ) -> None:
-    node.carrier.order(0, visit(model(_lost(ray)), generation=5))
+    node.carrier.order(0, visit(model(held(LOST, source)), generation=5))
     broken = node.news.get(timeout=PATIENCE_S)
     assert isinstance(broken, Broken)
-    assert (broken.gang, broken.fault) == (GangId(0, 5), False)
+    assert (broken.gang, broken.fault, broken.model_lost) == (GangId(0, 5), False, True)
     assert "lost on its way" in broken.error
-
-
-def test_heavy_models_travel_by_name_and_light_ones_as_they_are(ray: Any) -> None:
-    for size, is_named in ((10, False), (200_000, True)):
-        data = b"x" * size
-        told = put_model(
-            Visited(
-                gang=GangId(0, 1), at=0.0, seconds=1.0, load_s=0.0, model=model(data), size=size, kept=False
-            )
-        )
-        assert isinstance(told, Visited)
-        assert (told.model.data != data) is is_named
-        assert (ray.get(told.model.data) if is_named else told.model.data) == data
-
-
-def _lost(ray: Any) -> object:
-    """A name under which there is nothing to be had."""
-
-    def fail() -> None:
-        raise RuntimeError("gone")
-
-    name: object = ray.remote(max_retries=0)(fail).remote()
-    return name
 
 
 def test_the_driver_names_the_newest_model_only() -> None:
@@ -157,3 +179,4 @@ def test_the_driver_names_the_newest_model_only() -> None:
     assert found.model == model(b"")
     models.forget(TrialId(0))
     assert models.find(lease) is None
+    assert [place.slot.node for place in models.dropped()] == ["n0", "n1"], "both nodes may free the memory"

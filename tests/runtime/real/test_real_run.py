@@ -55,6 +55,11 @@ def test_a_search_runs_to_its_end_and_the_best_model_can_be_loaded(tmp_path: Pat
     told = elastune.status(finished.folder.path, audit=True)
     assert told.audit is not None
     assert told.audit.is_clean
+    loaded = elastune.load_run(finished.folder.path)
+    assert told.standing.best == loaded.best == loaded.model() == result.best
+    first = loaded.trials().sort_values("best", ascending=False).iloc[0]
+    assert (first["trial"], first["best"]) == (result.best.trial, result.best.metric)
+    assert first["checkpoint"] == result.best.checkpoint
     page = elastune.report(finished.folder.path).page.read_text()
     assert finished.final_check is not None
     assert finished.final_check.left == ()

@@ -177,6 +177,7 @@ def test_in_both_runtimes_a_trial_without_a_save_trains_again_and_reports_once(t
     assert "has no save; train it again with this config" in record["why"]
 
 
+@pytest.mark.slow  # the tests above are real runs without saves, too
 def test_a_cross_validated_forest_of_one_iteration_needs_no_save(tmp_path: Path) -> None:
     job = job_of(
         "cross_validated",
@@ -185,9 +186,14 @@ def test_a_cross_validated_forest_of_one_iteration_needs_no_save(tmp_path: Path)
         search={"algorithm": "random", "trials": 8, "max_iterations": 1},
         cluster=ONE_NODE,
     )
-    result = run(job, tmp_path).result
+    finished = run(job, tmp_path)
+    result = finished.result
     assert result.ending is Ending.COMPLETE
     assert dict(result.phases) == {"finished": 8}
+    shown = io.StringIO()
+    rich.console.Console(file=shown, width=200).print(render_finished(finished))
+    assert "no model is kept, because the trainable has no save" in shown.getvalue()
+    assert ".ckpt" not in shown.getvalue()
     assert result.best is not None
     assert result.best.metric > 0.9
     assert set(result.best.config) == {"trees", "depth"}

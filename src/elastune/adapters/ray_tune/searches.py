@@ -229,7 +229,8 @@ def _last(settings: TunerSettings, stop: StopRule) -> int:
         return stop.iterations
     if settings.never_ends and stop.rest is None:
         raise JobError(
-            f"stop is missing, and a class trains for ever; add RunConfig(stop={{'{_ITERATION}': 10}})"
+            f"stop is missing, and a class trains for ever; add RunConfig(stop={{'{_ITERATION}': 10}}), or "
+            "let step return 'done': True at the end"
         )
     _log.warning(
         "how many reports a trial makes is not known; the quote is for %s. "

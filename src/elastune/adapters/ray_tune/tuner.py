@@ -6,7 +6,9 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from pathlib import Path
+from types import CodeType
 from typing import Any, ClassVar
 
 from elastune.adapters.adapting import this_machine
@@ -76,13 +78,31 @@ class Tuner:
             time_budget_s=getattr(tuned, "time_budget_s", None),
             resources=_resources(self._user),
             max_failures=getattr(failures, "max_failures", 0),
-            never_ends=isinstance(self._user, type),
+            never_ends=_never_ends(self._user),
         )
         where = _places(getattr(ran, "name", None), getattr(ran, "storage_path", None))
         return fit(self._user, settings, {**where, **keys}, self.tune)
 
     def get_results(self) -> ResultGrid:
         raise JobError("get_results is not carried over; keep what fit() returns, or call elastune.load_run")
+
+
+def _never_ends(user: object) -> bool:
+    """A class trains until it is stopped, unless its own code reports `done`."""
+    if not isinstance(user, type):
+        return False
+    from ray.tune import Trainable  # noqa: PLC0415  slow
+
+    own = takewhile(lambda base: base is not Trainable, user.__mro__)
+    methods = (value for base in own for value in vars(base).values() if inspect.isfunction(value))
+    return not any(_mentions_done(method.__code__) for method in methods)
+
+
+def _mentions_done(value: object) -> bool:
+    """As a key, a keyword, or Ray's constant; the keys of a dict are one constant."""
+    if isinstance(value, CodeType):
+        return "DONE" in value.co_names or any(map(_mentions_done, value.co_consts))
+    return any(map(_mentions_done, value)) if isinstance(value, tuple) else value == "done"
 
 
 def run(run_or_experiment: Any, *, config: Mapping[str, Any] | None = None, **options: Any) -> Analysis:
@@ -102,7 +122,7 @@ def run(run_or_experiment: Any, *, config: Mapping[str, Any] | None = None, **op
         samples=given.pop("num_samples", 1),
         resources=_resources(run_or_experiment) if requested is None else requested,
         max_failures=options.pop("max_failures", 0),
-        never_ends=isinstance(run_or_experiment, type),
+        never_ends=_never_ends(run_or_experiment),
         **given,
     )
     return Analysis(fit(run_or_experiment, settings, {**where, **options}))

@@ -1,6 +1,6 @@
-"""The planners of the RubberBand paper: `static`, `naive-elastic` and `greedy`.
+"""The planners of the RubberBand paper `naive-elastic` and `greedy`; `static` is in `static.py`.
 
-`static`: the cheapest cluster of fixed size (section 3.2). `naive-elastic`: the cluster follows the trials, a
+`naive-elastic`: the cluster follows the trials, a
 trial keeps its size or, if models hop, its share of the workers (section 6.3.1). `greedy` (section 4.3,
 Algorithm 2): starting from 1, 2 and 3 times the best static size, again and again give one stage the next
 smaller allocation, the one that saves most money per second lost (Eq. 1; the sentence below it swaps C and
@@ -20,40 +20,9 @@ from dataclasses import replace
 from elastune.hopping.partitions import Hopping
 from elastune.model.billing import bills_nodes
 from elastune.model.limits import Limits, Objective
+from elastune.planning.planners.static import best_static, static_plan, static_plans
 from elastune.planning.prediction.plan import Plan, StagePlan, allocate, hopping_allocations
 from elastune.planning.problem import Case, PlanSet, Solution, best_of
-
-
-def plan_static(case: Case) -> Solution | None:
-    """Every stage uses the fastest division of the same nodes; in the middle of a run, at least of those that
-    it has: a static cluster does not shrink when its plan is made again."""
-    held = len(case.evaluator.workload.node_ages_s)
-    return best_of(case, static_plans(case, least=min(held, case.max_nodes)).plans)
-
-
-def static_plans(case: Case, *, least: int = 0) -> PlanSet:
-    """One plan for each size that a stage can use; sizes between those only cost more."""
-    sizes = {max(least, option.allocation.nodes) for options in case.options for option in options}
-    if case.evaluator.workload.cluster.fixed:
-        sizes = {case.max_nodes}
-    plans = (static_plan(case, nodes) for nodes in sorted(sizes))
-    return PlanSet(tuple(plan for plan in plans if plan is not None))
-
-
-def _best_static(case: Case) -> Solution | None:
-    """Where `greedy` starts, which may shrink."""
-    return best_of(case, static_plans(case).plans)
-
-
-def static_plan(case: Case, nodes: int) -> Plan | None:
-    stages = []
-    for options in case.options:
-        fitting = [option for option in options if option.allocation.nodes <= nodes]
-        if not fitting:
-            return None
-        fastest = min(fitting, key=lambda option: option.mean_s)
-        stages.append(StagePlan(allocation=fastest.allocation, nodes_held=nodes))
-    return Plan(tuple(stages))
 
 
 def plan_naive_elastic(case: Case) -> Solution | None:
@@ -87,15 +56,17 @@ def _hopping_plans(case: Case, hopping: Hopping) -> PlanSet:
     """One plan for each number of nodes of the largest stage; the others have nodes in proportion."""
     workload = case.evaluator.workload
     per_node = workload.cluster.slots_per_node
-    uses = hopping_allocations(hopping, slots_per_node=per_node, max_nodes=case.max_nodes)
+    fixed = workload.cluster.fixed
+    uses = hopping_allocations(hopping, slots_per_node=per_node, max_nodes=case.max_nodes, fixed=fixed)
     most_trials = max(stage.trials for stage in workload.stages)
     plans = []
     for largest in uses:
         planned = []
         for stage in workload.stages:
             nodes = -(-largest.nodes * stage.trials // most_trials)
-            held = case.max_nodes if workload.cluster.fixed else nodes
-            planned.append(StagePlan(allocation=uses[nodes - 1], nodes_held=held))
+            use = next(each for each in uses if each.nodes >= nodes)
+            held = case.max_nodes if fixed else use.nodes
+            planned.append(StagePlan(allocation=use, nodes_held=held))
         plans.append(Plan(tuple(planned)))
     return PlanSet(tuple(plans))
 
@@ -105,11 +76,11 @@ WARM_STARTS = (1, 2, 3)
 
 def plan_greedy(case: Case) -> Solution | None:
     """The best plan on the way down from the warm starts; never worse than static."""
-    static = _best_static(case)
+    static = best_static(case)
     sizes = _halves(case.max_nodes)
     if case.objective is Objective.COST:
         # The start may break the budget: the plan may get cheap enough on the way down.
-        start = _best_static(replace(case, limits=replace(case.limits, budget_usd=None)))
+        start = best_static(replace(case, limits=replace(case.limits, budget_usd=None)))
         sizes = [] if start is None else [n * start.plan.peak_nodes for n in WARM_STARTS]
     found = [] if static is None else [static]
     for nodes in sorted({min(nodes, case.max_nodes) for nodes in sizes}):

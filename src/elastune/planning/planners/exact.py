@@ -27,10 +27,11 @@ from scipy.special import ndtri
 from elastune.model.billing import bills_nodes
 from elastune.model.distributions import Array
 from elastune.model.limits import ROUNDING, Objective, quantile
-from elastune.planning.planners.baselines import naive_elastic_plans, plan_greedy, static_plans
+from elastune.planning.planners.baselines import naive_elastic_plans, plan_greedy
 from elastune.planning.planners.labels import Bounds, Frontier, find_frontier
 from elastune.planning.planners.lower_bound import lower_bound
 from elastune.planning.planners.network import Network, Weights, build_network, mean
+from elastune.planning.planners.static import static_plans
 from elastune.planning.prediction.plan import Plan, StagePlan
 from elastune.planning.problem import Case, PlanSet, Solution, best_of, better_of
 

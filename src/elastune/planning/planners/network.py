@@ -125,6 +125,8 @@ class Weights:
     """Use all node counts if a minimum charge requires it; expensive, and needed only for proofs."""
     boots_like_one: bool = False
     """Any number of nodes boots like a single one: a lower bound, and the same for all plans."""
+    held: int | None = None
+    """So many nodes are held throughout; None: any number."""
     limited: Objective | None = None
     """What has to keep a limit, and so is weighed in the worst case of who survives; the rest on average."""
 
@@ -144,6 +146,8 @@ def build_network(case: Case, weights: Weights | None = None) -> Network:
     workload = case.evaluator.workload
     cluster = workload.cluster
     by_stage, has_all_levels = _levels(case, MOST_COUNTS if weights.every_count else 0)
+    if weights.held is not None:
+        by_stage = [[weights.held] for _ in case.options]
     top = max((levels[-1] for levels in by_stage if levels), default=0)
     queue = _slowest(cluster.queue, 1)
     varied = 1 if is_constant(cluster.init) or weights.boots_like_one else top

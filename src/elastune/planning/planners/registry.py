@@ -11,11 +11,10 @@ from elastune.planning.planners.baselines import (
     naive_elastic_plans,
     plan_greedy,
     plan_naive_elastic,
-    plan_static,
-    static_plans,
 )
 from elastune.planning.planners.exact import exact_plans, plan_exact
 from elastune.planning.planners.lower_bound import lower_bound
+from elastune.planning.planners.static import plan_static, static_plans
 from elastune.planning.problem import Case, PlanSet, Solution
 
 DEFAULT_PLANNER = "exact"

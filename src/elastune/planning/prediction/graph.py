@@ -101,7 +101,7 @@ def _extend_by_epochs(
                 epochs=rule.epochs,
                 trial=trial,
                 column=column,
-                slots=rule.workers,
+                slots=rule.gang,
                 speedup=rule.speedup,
             )
             frontier = extend([together])
@@ -117,11 +117,26 @@ def _hop(
 ) -> list[Task]:
     """The open-shop bound: side by side, the longest of these ends the epoch."""
     hops = [
-        Hop(stage=stage, after=after, epoch=epoch, trial=trial, column=column, hops_s=rule.hops_s)
+        Hop(
+            stage=stage,
+            after=after,
+            epoch=epoch,
+            trial=trial,
+            column=column,
+            hops_s=rule.hops_s,
+            stretch=rule.stretch,
+        )
         for column, trial in enumerate(trials)
     ]
-    part, workers, hops_s = rule.busiest_part, rule.workers, rule.hops_s * len(trials)
-    busiest = BusiestWorker(stage=stage, after=after, epoch=epoch, part=part, of=workers, hops_s=hops_s)
+    busiest = BusiestWorker(
+        stage=stage,
+        after=after,
+        epoch=epoch,
+        part=rule.busiest_part,
+        of=rule.workers,
+        hops_s=rule.hops_s * len(trials),
+        stretch=rule.stretch,
+    )
     return [*hops, busiest]
 
 
@@ -148,7 +163,7 @@ def bill_dag(workload: Workload, plan: Plan, tasks: Sequence[Task], spans: Seque
     if bills_nodes(workload.cluster):
         return ingress + node_rate(workload.cluster) * _billed_node_s(workload, plan, tasks, spans)
     busy = sum(
-        task.slots * (span.end_s - span.start_s)
+        task.slots * (span.end_s - span.start_s) / (task.stretch if isinstance(task, Hop) else 1.0)
         for task, span in zip(tasks, spans, strict=True)
         if isinstance(task, TrainTask | Hop | TrainTogether)
     )

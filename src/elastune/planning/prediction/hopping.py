@@ -1,25 +1,34 @@
 """The time of a hopping stage: the open-shop bound of its epochs, or one trial after another on all workers.
 
 The rule is that of `elastune.hopping.partitions`, which a run follows too, for trials that differ. Hopping,
-an epoch takes its longest trial or its busiest worker, whichever is more: a good schedule is within a percent
-of that, and no trial begins an epoch before all have ended the one before. Together, each trial left trains
-to its end as a gang of all workers; only the training gets faster with workers, start-up and save do not.
-Fewer trials never hop again once more of them train together.
+an epoch takes its longest trial or its busiest worker, whichever is more, times what simulated rounds of
+equal trials take beyond that; and no trial begins an epoch before all have ended the one before. Together,
+each trial left trains to its end as a gang of all workers; only the training gets faster with workers,
+start-up and save do not.
+Fewer trials never hop again once more of them train together. Without a measured speed-up trials hop: a run
+may measure it in an epoch of the last trial, and is then no slower.
 
 A hop within a node is free, one to another node takes as long as a checkpoint takes to storage. In every
 epoch a trial has to visit all nodes, or with replicas enough of them to see all data; a good schedule needs
-few more hops while all workers are busy. Trials that train together without a measured speed-up are assumed
-to take as long as hopping: no gain, because none was measured, and no loss, because a run then changes back.
+few more hops while all workers are busy.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from elastune.errors import InvariantError
-from elastune.hopping.partitions import TrainingMode, busiest_part, choose_manner, measured_speedup
+from elastune.hopping.partitions import (
+    Hopping,
+    TrainingMode,
+    busiest_part,
+    choose_manner,
+    gang_size,
+    measured_speedup,
+)
+from elastune.hopping.round_time import HopWorkers, RoundTimes, VisitCosts, round_times
 from elastune.model.distributions import Array
 from elastune.planning.prediction.draws import Draws, RoundDraws, epoch_spans
 from elastune.planning.prediction.plan import Workload
@@ -32,17 +41,19 @@ class EpochRule:
     epochs: range
     trials: int  # at the first of the epochs; if they hop, the same to the last
     workers: int
+    stretch: float  # how much longer an epoch is, if trials hop, than its longest trial and busiest worker
+    gang: int  # the workers that one trial has if trials train together
     manner: TrainingMode
     busiest_part: float  # the share of an epoch's work that the busiest worker does if trials hop
     hops_s: float  # of one trial in one epoch, if trials hop: moves from node to node
-    speedup: float  # of a trial that has all workers
+    speedup: float  # of such a gang
 
     def hopping_s(self, rounds: RoundDraws) -> Array:
         """The time of all epochs, per sample."""
         if self.trials * self.busiest_part <= 1:  # so few that no worker can be busier than the longest trial
-            return np.asarray(rounds.longest_sum_s + len(self.epochs) * self.hops_s)
+            return np.asarray(self.stretch * (rounds.longest_sum_s + len(self.epochs) * self.hops_s))
         load = (rounds.total_s + self.trials * self.hops_s) * self.busiest_part
-        return np.asarray(np.maximum(rounds.longest_s + self.hops_s, load).sum(axis=1))
+        return np.asarray(self.stretch * np.maximum(rounds.longest_s + self.hops_s, load).sum(axis=1))
 
 
 def epoch_rules(workload: Workload, stage: int, workers: int) -> tuple[EpochRule, ...]:
@@ -75,7 +86,7 @@ def hop_through(draws: Draws, stage: int, block: int, rules: tuple[EpochRule, ..
             overhead = draws.gang_overhead_s(stage, rule.epochs.start, block).sum(axis=1)
             together = work / rule.speedup + overhead
             seconds += together
-            busy += rule.workers * together
+            busy += rule.gang * together
     return seconds, busy
 
 
@@ -85,22 +96,47 @@ def _rule(workload: Workload, of: tuple[int, range], trials: int, workers: int) 
         raise InvariantError("a stage of gangs has no epochs in which models hop")
     stage, epochs = of
     partitions, replicas, most = hopping.partitions, hopping.replicas, workload.most_slots
-    measured = measured_speedup(workload.profile.speedup, workers)
+    gang = gang_size(workers, partitions)
+    measured = measured_speedup(workload.profile.speedup, gang)
     manner = choose_manner(trials, workers, partitions, measured, replicas=replicas, most_slots=most)
     if manner is TrainingMode.TOGETHER:
         epochs = range(epochs.start, workload.stages[stage].iterations)
-    left = [work - epochs.start for work in workload.stages[stage].work if work > epochs.start]
-    # The speed-up at which so few trials, one after the other, are as fast as hopping: the longest of them.
-    break_even = sum(left) / max(left)
-    return EpochRule(
+    rule = EpochRule(
         epochs=epochs,
         trials=trials,
         workers=workers,
+        stretch=1.0,
+        gang=gang,
         manner=manner,
         busiest_part=busiest_part(trials, workers, partitions, replicas),
         hops_s=_hops(workload, workers, replicas) * workload.profile.transfer_s,
-        speedup=break_even if measured is None else measured,
+        speedup=measured or 1.0,
     )
+    if manner is TrainingMode.TOGETHER:
+        return rule
+    return replace(rule, stretch=_stretch(workload, hopping, stage, rule))
+
+
+def _stretch(workload: Workload, hopping: Hopping, stage: int, rule: EpochRule) -> float:
+    """By simulated rounds of mean trials, against what the rule says of them."""
+    profile, data = workload.profile, hopping.terms
+    costs = VisitCosts(
+        epoch_s=profile.iteration.mean,
+        startup_s=profile.startup.mean,
+        save_s=profile.save.mean,
+        transfer_s=profile.transfer_s,
+    )
+    workers = HopWorkers(rule.workers, workload.cluster.slots_per_node)
+    loads = stage > 0 or workload.resumes or rule.epochs.start > 0
+    times = round_times(rule.trials, workers, data, costs, loads=loads)
+    trial_s = costs.epoch_s + costs.save_s + costs.transfer_s + hopping.visits * costs.startup_s
+    reads_s = workload.reads_s(stage) if rule.epochs.start == 0 else 0.0
+    first_s, later_s = (
+        max(each, rule.trials * each * rule.busiest_part)
+        for each in (trial_s + reads_s + rule.hops_s, trial_s + rule.hops_s)
+    )
+    usual_s = RoundTimes(first_s, later_s).total_s(len(rule.epochs))
+    return 1.0 if times is None or usual_s <= 0.0 else times.total_s(len(rule.epochs)) / usual_s
 
 
 def _hops(workload: Workload, workers: int, replicas: int) -> int:

@@ -88,12 +88,15 @@ def fair_allocations(
     return tuple(sorted(a for a in allocations if a.nodes <= max_nodes))
 
 
-def hopping_allocations(hopping: Hopping, *, slots_per_node: int, max_nodes: int) -> tuple[Allocation, ...]:
-    """Every number of nodes that together hold all data and each hold some, fewest first."""
+def hopping_allocations(
+    hopping: Hopping, *, slots_per_node: int, max_nodes: int, fixed: bool = False
+) -> tuple[Allocation, ...]:
+    """Every number of nodes that together hold all data and each hold some, fewest first; all their slots are
+    workers, also those with a further copy. A `fixed` cluster may have more nodes: they are paid for."""
     copies = useful_workers(slots_per_node * max_nodes, hopping.partitions, hopping.replicas)
-    most = -(-copies // slots_per_node)
+    most = max_nodes if fixed else -(-copies // slots_per_node)
     return tuple(
-        Allocation(nodes=nodes, gangs=min(nodes * slots_per_node, copies), slots_per_trial=1)
+        Allocation(nodes=nodes, gangs=nodes * slots_per_node, slots_per_trial=1)
         for nodes in range(-(-hopping.least_workers // slots_per_node), most + 1)
     )
 

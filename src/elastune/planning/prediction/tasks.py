@@ -80,12 +80,14 @@ class Hop(Task):
     trial: int
     column: int  # its index among the trials of the epoch
     hops_s: float
+    stretch: float  # how much longer it takes, because it waits for workers
     slots: ClassVar[int] = 1
     text: ClassVar[str] = "HOP trial {0.trial} through epoch {0.epoch}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         block, row = draws.place(self.stage, sample)
-        return draws.epoch(self.stage, self.epoch, block).duration(row, self.column, 1.0) + self.hops_s
+        alone_s = draws.epoch(self.stage, self.epoch, block).duration(row, self.column, 1.0) + self.hops_s
+        return self.stretch * alone_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +98,13 @@ class BusiestWorker(Task):
     part: float
     of: int
     hops_s: float  # of all trials
+    stretch: float  # how much longer it takes, because it waits for models
     text: ClassVar[str] = "BUSIEST of {0.of} workers in epoch {0.epoch}"
 
     def latency_s(self, draws: Draws, sample: int) -> float:
         block, row = draws.place(self.stage, sample)
         durations = draws.epoch(self.stage, self.epoch, block).durations(1.0)
-        return self.part * (float(durations[row].sum()) + self.hops_s)
+        return self.stretch * self.part * (float(durations[row].sum()) + self.hops_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,13 +57,13 @@ class TrialLeases:
         turn = max(1, int(self.outlook.turn_s / self.outlook.iteration_on_s(slots, state)))
         self.lend(trial, slots, min(self.ladder.next_rung(trial.iteration), trial.iteration + turn), state)
 
-    def size(self, trial: Trial, slots: float, state: State) -> int | None:
+    def size(self, trial: Trial, goal: float, slots: float, state: State) -> int | None:
         """The fewest free slots that bring the trial to the goal in time; None: too few are free."""
         ahead = self.outlook
         sizes = [size for size in ahead.sizes if room_of(size, state) <= slots]
         if not sizes:
             return None
-        work, left_s = ahead.goal - trial.iteration, _IN_TIME * ahead.left_s(state)
+        work, left_s = goal - trial.iteration, _IN_TIME * ahead.left_s(state)
         enough = (size for size in sizes if work * ahead.iteration_on_s(size, state) <= left_s)
         size, held = next(enough, sizes[-1]), len(trial.gang)
         turn_s = min(ahead.turn_s, work * ahead.iteration_on_s(size, state))

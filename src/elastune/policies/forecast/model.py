@@ -1,8 +1,9 @@
 """What `forecast` learns in a run: the ranks of its trials, and what a doubling of the training brings.
 
 A rung is a number of iterations: `first`, twice that, and so on. A trial is compared at the highest rung that
-it has reached, with all trials that have a value there. One whose training is over has no later values: its
-best one stands for it at all higher rungs. Scores are losses: less is better.
+it has reached, with all trials that have a value there and can still train: one that is trained, or failed,
+needs no share of what is left, and its successor has what it would have had. Scores are losses: less is
+better.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ _SD_PER_MAD = 1.4826
 
 @dataclass(slots=True)
 class RankedRung:
-    """The scores of the trials that have a value there, best first."""
+    """The scores of the trials that have a value there, best first; without those that failed."""
 
     iterations: int
     ranked: list[tuple[float, TrialId]] = field(default_factory=list)
     scores: dict[TrialId, float] = field(default_factory=dict)
+    trained: list[float] = field(default_factory=list)
+    """Those of trials whose training is complete."""
 
     def record(self, trial: TrialId, score: float) -> None:
         """Only the first score counts: after a loss a trial may come a second time."""
@@ -46,8 +49,17 @@ class RankedRung:
             self.scores[trial] = score
             bisect.insort(self.ranked, (score, trial))
 
+    def close(self, trial: TrialId, *, failed: bool) -> None:
+        ranked = self.scores[trial], trial
+        if failed:
+            self.ranked.remove(ranked)
+        else:
+            bisect.insort(self.trained, ranked[0])
+
     def better_than(self, score: float) -> int:
-        return bisect.bisect_left(self.ranked, (score, TrialId(-1)))
+        """Of those that can still train."""
+        all_ = bisect.bisect_left(self.ranked, (score, TrialId(-1)))
+        return all_ - bisect.bisect_left(self.trained, score)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +77,7 @@ class Ladder:
         self.first = first
         self.rungs: list[RankedRung] = []
         self.highest: dict[TrialId, int] = {}  # the index of the highest rung that a trial has reached itself
-        self.over: dict[TrialId, float] = {}  # the best score of each trial whose training is over
+        self.over: set[TrialId] = set()
 
     @property
     def measured(self) -> int:
@@ -82,16 +94,17 @@ class Ladder:
             self.highest[trial] = rung
         return rung > before
 
-    def close(self, trial: TrialId, scores: Sequence[float]) -> None:
+    def close(self, trial: TrialId, *, failed: bool) -> None:
         """Its training is over."""
-        if trial in self.over or not scores:
+        if trial in self.over:
             return
-        best = self.over[trial] = min(scores)
-        for rung in self.rungs[self.highest.get(trial, -1) + 1 :]:
-            rung.record(trial, best)
+        self.over.add(trial)
+        for rung in self.rungs[: self.highest.get(trial, -1) + 1]:
+            rung.close(trial, failed=failed)
 
     def better_than(self, trial: TrialId) -> int:
-        """How many trials are better, at the highest rung that this one has reached; all if it has none."""
+        """How many that can still train are better, at the highest rung that this one has reached; all if it
+        has none."""
         place = self.highest.get(trial)
         if place is None:
             return len(self.highest)
@@ -107,52 +120,56 @@ class Ladder:
 
     def forecast(self, trial: TrialId, scores: Sequence[float], iterations: int) -> LeaderForecast:
         """The best score so far plus the median gain of each doubling until `iterations`, as trials of this
-        run have shown it; beyond what any has shown, gains fade."""
-        at, score, variance = len(scores), min(scores), 0.0
+        run have shown it; beyond what any has shown, gains fade. What is wrong with one gain is wrong with
+        the next, too, so the spreads add up."""
+        at, score, spread = len(scores), min(scores), 0.0
         while at < iterations:
             to = min(2 * at, iterations)
-            gain, spread = self._gain(at)
+            gain, deviation = self._gain(at)
             share = math.log2(to / at)
-            score, variance, at = score - share * gain, variance + share * spread**2, to
-        return LeaderForecast(trial=trial, iterations=at, score=score, spread=math.sqrt(variance))
+            score, spread, at = score - share * gain, spread + share * deviation, to
+        return LeaderForecast(trial=trial, iterations=at, score=score, spread=spread)
 
     def _gain(self, iterations: int) -> tuple[float, float]:
-        """Of a doubling from there: the median of what the trials gained that did it, and the spread."""
+        """Of a doubling from there: the median of what the trials gained that did it, and the spread. Where
+        none did, the gain may have faded or not, and the spread is as wide as that."""
         place = max(0, math.floor(math.log2(max(1.0, iterations / self.first))))
         for rung in range(min(place, len(self.rungs) - 2), -1, -1):
             low, high = self.rungs[rung], self.rungs[rung + 1]
-            gains = [low.scores[t] - s for s, t in high.ranked if t in low.scores and t not in self.over]
+            gains = [low.scores[t] - s for s, t in high.ranked]
             if len(gains) >= _ENOUGH_GAINS:
                 middle = median(gains)
                 spread = _SD_PER_MAD * median([abs(gain - middle) for gain in gains])
-                faded = _FADING ** (place - rung)
-                return max(0.0, middle) * faded, spread * faded
+                gain, faded = max(0.0, middle), _FADING ** (place - rung)
+                return gain * faded, spread + gain * (1.0 - faded)
         return 0.0, 0.0
 
     def _rung(self, place: int) -> RankedRung:
         while len(self.rungs) <= place:
-            rung = RankedRung(self.first << len(self.rungs))
-            for trial, score in self.over.items():
-                rung.record(trial, score)
-            self.rungs.append(rung)
+            self.rungs.append(RankedRung(self.first << len(self.rungs)))
         return self.rungs[place]
 
 
 Counts = npt.NDArray[Any]
 
 
-def share_of(better: int) -> float:
-    """What a trial deserves that so many others are better than, if the best one deserves 1."""
-    return float((better + 1.0) ** -SHARPNESS)
+def shares_of(better: Counts) -> Counts:
+    """What each trial deserves that so many others are better than: that of place j, from 0, (j + 1)^-1.5.
 
-
-def iterations_of_best(better: Counts, done: Counts, goal: int, work: float) -> float:
-    """The iterations that the best trial deserves, so that all of them together need `work` more.
-
-    The trial that j others are better than deserves (j + 1)^-1.5 of that, and none more than the goal. So the
-    answer may exceed the goal.
+    Those that as many are better than share their places and have the mean one. Else many trials with the
+    same value, such as the accuracy of a guess, would each deserve as much as the first of them alone.
     """
-    shares = (better + 1.0) ** -SHARPNESS
+    _, same, counts = np.unique(better, return_inverse=True, return_counts=True)
+    places = np.cumsum(counts) - (counts + 1) / 2
+    shares: Counts = (places[same] + 1.0) ** -SHARPNESS
+    return shares
+
+
+def iterations_of_best(shares: Counts, done: Counts, goal: int, work: float) -> float:
+    """The iterations that a trial with a share of 1 deserves, so that all of them together need `work` more.
+
+    None deserves more than the goal. So the answer may exceed the goal.
+    """
     low, high = 0.0, goal / float(shares.min()) if shares.size else 0.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

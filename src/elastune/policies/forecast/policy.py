@@ -8,7 +8,7 @@ Nothing waits at barriers. Each trial is ranked at the highest of the rungs 1, 2
   rung, the furthest first, else to a new one.
 - Then a trial deserves (j + 1)^-1.5 of what the best does, in all what the money left pays for, and none
   more than a winner can reach by the deadline. It trains on if it deserves half as much again as it has
-  (later: more than it has), on the fewest slots with which it would still reach what a winner can.
+  (later: more than it has), on the fewest slots with which it would still reach what the best does.
 - Slots that are paid for anyway never idle: next comes the best of the others, then a new trial, then more
   slots for the best. So dead or finished leaders are replaced at once, and the money is spent.
 
@@ -26,7 +26,7 @@ from elastune.core import events
 from elastune.core.commands import Ending
 from elastune.core.policy import Policy, Progress, Vetoed
 from elastune.core.state import State
-from elastune.core.trials import Activity, Trial
+from elastune.core.trials import Activity, Phase, Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.errors import InvariantError
 from elastune.model.billing import bills_nodes
@@ -35,7 +35,7 @@ from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.forecast.leases import TrialLeases, beliefs, room_of, scores_of
-from elastune.policies.forecast.model import Ladder, iterations_of_best, share_of
+from elastune.policies.forecast.model import Ladder, iterations_of_best, shares_of
 from elastune.policies.forecast.outlook import EXPLORING_MONEY, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
 
@@ -137,7 +137,8 @@ class ForecastPolicy(Policy):
             ladder.record(trial.number, scores)
             self.next_rung[trial.number] = ladder.next_rung(trial.iteration)
             if is_through:
-                ladder.close(trial.number, scores)
+                failed = trial.phase.is_over and trial.phase is not Phase.FINISHED
+                ladder.close(trial.number, failed=failed)
         lent = self.lent.live.get(trial.number)
         if lent is None:
             return not self.lent.live
@@ -214,11 +215,12 @@ class ForecastPolicy(Policy):
         ranked = self._ranked(state)
         patience = self._patience(state)
         begun: list[Trial] = []
-        for trial, deserved in self._deserved(ranked, state):
-            if deserved < min(patience * trial.iteration, self.ahead.goal):
+        deserved, reach = self._deserved(ranked, state)
+        for trial, iterations in deserved:
+            if iterations < min(patience * trial.iteration, self.ahead.goal):
                 continue
-            slots += self._make_room(trial, slots, state)
-            size = self.lent.size(trial, slots, state)
+            slots += self._make_room(trial, reach, slots, state)
+            size = self.lent.size(trial, reach, slots, state)
             if size is None:
                 break
             self._lend(trial, size, None, state)
@@ -226,9 +228,9 @@ class ForecastPolicy(Policy):
             begun.append(trial)
         return self._draw(max(self._fill(begun, ranked, state), len(state.changes.queued)))
 
-    def _make_room(self, trial: Trial, slots: float, state: State) -> float:
+    def _make_room(self, trial: Trial, reach: float, slots: float, state: State) -> float:
         """Pause the worst of the trials that this one is better than, if it needs their slots."""
-        size = self.lent.size(trial, math.inf, state)
+        size = self.lent.size(trial, reach, math.inf, state)
         needed = room_of(size or self.ahead.least_slots, state) - slots
         live, ladder, made = self.lent.live, self.lent.ladder, 0.0
         if needed <= 0.0 or self.ahead.buys_slots(state):
@@ -252,7 +254,9 @@ class ForecastPolicy(Policy):
         least = self.ahead.least_slots
         each, slots = room_of(least, state), self._slots_free(self._nodes_held(state), state)
         if self.ahead.buys_slots(state):
-            slots = 0.0 if self.lent.live or self.sampling else each
+            slots = 0.0
+        if not (self.lent.live or self.sampling):  # money that is too little for a step is spent nevertheless
+            slots = max(slots, min(each, self._slots_free(self.ahead.nodes_paid(state), state)))
         for _, number in ranked:
             if slots < each:
                 return 0
@@ -281,17 +285,21 @@ class ForecastPolicy(Policy):
         able = (number for number in self.idle if self._may_train(number, state))
         return sorted((self.lent.ladder.better_than(number), number) for number in able)
 
-    def _deserved(self, ranked: list[tuple[int, TrialId]], state: State) -> list[tuple[Trial, float]]:
-        """The iterations that each trial with work to do deserves, the best first."""
+    def _deserved(
+        self, ranked: list[tuple[int, TrialId]], state: State
+    ) -> tuple[list[tuple[Trial, float]], float]:
+        """The iterations that each trial with work to do deserves, the best first; and those of the best."""
         goal, ladder = self.ahead.goal, self.lent.ladder
         open_ = [(better, number) for better, number in ranked if state.trials[number].iteration < goal]
         if not open_:
-            return []
+            return [], goal
         live = [(ladder.better_than(number), number) for number in self.lent.live if number in ladder.highest]
         done = np.array([state.trials[number].iteration for _, number in (*open_, *live)])
-        better = np.array([better for better, _ in (*open_, *live)])
-        best = iterations_of_best(better, done, goal, self.ahead.work_left(state))
-        return [(state.trials[number], min(goal, best * share_of(better))) for better, number in open_]
+        shares = shares_of(np.array([better for better, _ in (*open_, *live)]))
+        best = iterations_of_best(shares, done, goal, self.ahead.work_left(state))
+        deserved = np.minimum(goal, best * shares)
+        trials = [state.trials[number] for _, number in open_]
+        return list(zip(trials, deserved.tolist(), strict=False)), float(deserved.max())
 
     def _patience(self, state: State) -> float:
         ahead = self.ahead

@@ -22,14 +22,14 @@ from typing import Any
 
 import ray
 from ray._private import node as ray_node
-from ray._private import services
+from ray._private import services, utils
 from ray._private.parameter import RayParams
 
 from elastune.model.ids import NodeId
 from elastune.providers.local.processes import NODE, SESSION, FleetFolder, dying_with_parent
 
-_STORE_BYTES = 256 * 2**20
-"""Of every node's object store: shared memory, taken only when used."""
+_LEAST_STORE_BYTES = 256 * 2**20
+_STORE_PART = 0.25
 _SYSTEM: Mapping[str, object] = {
     # A raylet that was killed refuses the connection at once: dead after 5 checks, 2.5 s. One that only lacks
     # CPU time has 5 x 5 s to answer. The supervisor sees the end of a process at once in any case.
@@ -37,12 +37,20 @@ _SYSTEM: Mapping[str, object] = {
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 5000,
     "health_check_failure_threshold": 5,
+    # How long a raylet waits for an object of a node that has died before it asks again where the object is.
+    "object_manager_pull_timeout_ms": 500,
 }
 _ALIVE = 0
 
 
 # Of its dashboard and of the agents on the nodes; Ray refuses to start if another port is one of these.
 _RAY_PORTS = frozenset({6379, 8265, 10001, 52365})
+
+
+def _store_bytes() -> int:
+    """Of every node's object store: a part of the free memory, taken only when models of other nodes come."""
+    free = min(utils.estimate_available_memory(), utils.get_shared_memory_bytes())
+    return max(_LEAST_STORE_BYTES, int(free * _STORE_PART))
 
 
 class _QuietNode(ray_node.Node):  # type: ignore[misc]
@@ -64,7 +72,7 @@ class RayHead:
         parameters = RayParams(
             num_cpus=0,
             num_gpus=0,
-            object_store_memory=_STORE_BYTES,
+            object_store_memory=_store_bytes(),
             min_worker_port=0,
             max_worker_port=0,
             node_manager_port=0,

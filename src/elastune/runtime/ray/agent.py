@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastune.runtime.ray.code_bundle import CodeFolder, set_up
-from elastune.runtime.ray.messages import AgentFailed, News, Orders, Sealed
-from elastune.runtime.ray.model_transfer import ModelCarrier, put_model
+from elastune.runtime.ray.messages import AgentFailed, GangId, News, Orders, Sealed
+from elastune.runtime.ray.model_transfer import ModelCarrier, give
 from elastune.runtime.ray.slot_processes import SlotProcesses
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MACHINE = "ELASTUNE_MACHINE"
 """Environment variable: the name of this machine, where containers or virtual machines look alike."""
 _POLL_S = 30.0
+# Models that leave a node at once.
+_GIVES = 4
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -72,24 +74,29 @@ class Agent:
             for slot, order in orders:
                 self._carrier.order(slot, order)
 
+    def give(self, key: GangId) -> list[object]:
+        """To another node: the name of a model in the object store; in a list, because Ray resolves names."""
+        if self._processes is None:
+            raise KeyError(key)
+        return [give(self._processes, key)]
+
     def look(self) -> tuple[float, int, tuple[int, ...]]:
         """The clock of this machine, and the processes of this agent."""
         return time.monotonic(), os.getpid(), self._processes.pids if self._processes is not None else ()
 
     def _take(self, news: News) -> None:
-        news = put_model(news)
         with self._arrived:
             self._news.append(news)
             self._arrived.notify()
 
 
 def agent_class() -> ActorClass:
-    """The actor class: polls, orders and looks do not block each other, and orders keep their order."""
+    """The actor class: its methods do not block each other, and orders keep their order."""
     import ray  # noqa: PLC0415
 
-    methods = {"poll": "polls", "order": "orders", "look": "looks"}
+    methods = {"poll": "polls", "order": "orders", "give": "gives", "look": "looks"}
     members = {
         name: ray.method(concurrency_group=group)(getattr(Agent, name)) for name, group in methods.items()
     }
-    groups = dict.fromkeys(methods.values(), 1)
+    groups = {**dict.fromkeys(methods.values(), 1), "gives": _GIVES}
     return ray.remote(concurrency_groups=groups)(type("ElastuneAgent", (Agent,), members))

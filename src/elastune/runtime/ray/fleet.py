@@ -20,7 +20,7 @@ from elastune.core.events import NodesReady
 from elastune.model.ids import NodeId, Slot
 from elastune.providers.ray_cluster import RayProvider
 from elastune.providers.watcher import Belief, NodeEvent, Watcher
-from elastune.runtime.ray.messages import GangId, News, Order, Prefetch, Sealed
+from elastune.runtime.ray.messages import GangId, News, NodeOrder, Order, Sealed
 from elastune.runtime.ray.node_connections import Inbox, NodeConnection, Outcome, SlotShare, connect
 
 # Three times what a poll takes at most.
@@ -42,7 +42,7 @@ class NodeFleet:
     def __init__(self, share: SlotShare) -> None:
         self._share = share
         self._connections: dict[NodeId, NodeConnection] = {}
-        self._orders: dict[NodeId, list[tuple[int, Order | Prefetch]]] = {}
+        self._orders: dict[NodeId, list[tuple[int, NodeOrder]]] = {}
         self._inbox = Inbox()
         self._looked = time.monotonic()
 
@@ -65,7 +65,7 @@ class NodeFleet:
             with contextlib.suppress(Exception):
                 self.stop(node)
 
-    def order(self, slot: Slot, order: Order | Prefetch) -> None:
+    def order(self, slot: Slot, order: NodeOrder) -> None:
         """Sent by the next `send`; dropped if the node is gone."""
         if slot.node in self._connections:
             self._orders.setdefault(slot.node, []).append((slot.number, order))
@@ -82,6 +82,11 @@ class NodeFleet:
         for node, some in orders.items():
             if node in self._connections:
                 self._connections[node].send(some)
+
+    def agent_of(self, node: NodeId) -> object:
+        """By which other nodes get its models."""
+        connection = self._connections.get(node)
+        return None if connection is None else connection.agent
 
     def clock_of(self, node: NodeId) -> float:
         """What to add to our monotonic clock to get that node's."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class WorkerSpec:
 
     def seal(self) -> Sealed:
         light = pickle.dumps(replace(self, bundle=None))
-        return Sealed(worker_spec=light, threads=self.threads, logs=self.logs, bundle=self.bundle)
+        hops = self.dataset is not None
+        return Sealed(worker_spec=light, threads=self.threads, logs=self.logs, bundle=self.bundle, hops=hops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +112,8 @@ class Sealed:
     threads: int
     logs: str | None
     bundle: CodeBundle | None = None
+    hops: bool = False
+    """Models move between nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,16 +135,36 @@ class VisitOrder(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldModel:
+    """Where a large state is: in the shared memory of a node, under the visit that it is from."""
+
+    key: GangId
+    size: int
+    segment: int = 0
+    """Its number in the process that wrote it."""
+    source: Any = field(default=None, compare=False)
+    """The agent that has it, as other nodes reach it; the driver fills it in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedModel:
+    """In a slot process: a state in shared memory that came with an order."""
+
+    handle: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A trial's model after `iteration` iterations and `visits` visits of the next one.
 
-    `data` are the bytes of its state or, between nodes, their name in the object store.
+    `data` is its state, as bytes if it is small.
     """
 
     trial: int
     iteration: int
     visits: int
-    data: object
+    data: bytes | HeldModel | MappedModel
     tally: Mapping[str, object]
 
 
@@ -225,11 +248,27 @@ class Prefetch:
     model: Model
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropModel:
+    """To a node: there is a newer model of this trial."""
+
+    key: GangId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse:
+    """To a slot process: this segment of its shared memory is not read any more."""
+
+    segment: int
+
+
 GangOrder = Join | Extend | Halt | Keep | Dissolve
 """To a gang that was formed."""
 Order = Form | GangOrder | Flush
-"""To a slot process."""
-Orders = Sequence[tuple[int, Order | Prefetch]]
+"""To a slot process, by way of its node."""
+SlotOrder = Order | Reuse
+NodeOrder = Order | Prefetch | DropModel
+Orders = Sequence[tuple[int, NodeOrder]]
 """To the slots of a node, by their numbers."""
 
 # News.
@@ -295,6 +334,10 @@ class Visited(GangReport):
     """Bytes of the model."""
     kept: bool
     row: RowMessage | None = None
+    left_out: tuple[str, ...] = ()
+    """Metrics of the row that some visits did not report."""
+    unused: str = ""
+    """What the training left out of the partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

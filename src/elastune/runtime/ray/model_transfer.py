@@ -1,12 +1,14 @@
-"""How models move: between slot processes and Ray's object store, and from there to the checkpoint store.
+"""How models move between nodes: by Ray's object store, and from there to the checkpoint store.
 
-A model that leaves a slot is put into the object store of its node, and the driver gets its name; the next
-slot fetches it by that name, directly from node to node. While a slot trains, the next model can be
-prefetched: one per slot. Suspended models are saved by the driver before their node is released.
+A model that leaves a slot stays in the shared memory of its node, and the driver gets its name. If the next
+visit is on another node, that one asks for it, and only then it goes through the object store, directly from
+node to node. While a slot trains, the next model can be prefetched: one per slot. Suspended models are saved
+by the driver before their node is released.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -15,17 +17,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
-from elastune.checkpoints.encoding import decode, encode
+import numpy as np
+import numpy.typing as npt
+
+from elastune.checkpoints.encoding import decode, decode_shared, encode_parts
 from elastune.checkpoints.store import Store
 from elastune.core import commands as do
 from elastune.core import events as ev
-from elastune.errors import ElastuneError
+from elastune.errors import ElastuneError, InvariantError
 from elastune.model.ids import NodeId, Slot, TrialId
 from elastune.runtime.ray import messages as msg
-from elastune.runtime.ray.slot_processes import SlotProcesses
+from elastune.runtime.ray.slot_processes import SlotProcesses, lost_model
+from elastune.training.trainable import State
 
-# Ray itself keeps smaller objects in its messages.
-_LEAST_BYTES = 100_000
 # Threads per slot: a search for a model that is gone keeps one busy for a while.
 _CARRIERS = 4
 # The driver may learn later of a lost node than Ray here.
@@ -40,24 +44,23 @@ class ModelCarrier:
         self._report = report
         self._lock = threading.Lock()
         self._awaited: set[msg.GangId] = set()
-        self._prefetched: dict[int, tuple[msg.Model, msg.Model]] = {}
-        """By slot: the model by its name in the object store, and with its bytes."""
         self._threads = ThreadPoolExecutor(max_workers=_CARRIERS * max(1, slots), thread_name_prefix="models")
 
-    def order(self, slot: int, order: msg.Order | msg.Prefetch) -> None:
+    def order(self, slot: int, order: msg.NodeOrder) -> None:
         match order:
-            case msg.Prefetch(model=model):
-                if not isinstance(model.data, bytes):
-                    self._threads.submit(self._prefetch, slot, model)
-            case msg.Form(model=msg.Model() as model) if not isinstance(model.data, bytes):
+            case msg.Prefetch(model=msg.Model(data=msg.HeldModel() as held)):
+                if not self._processes.has_model(held.key):
+                    self._threads.submit(self._prefetch, slot, held)
+            case msg.Prefetch():
+                pass
+            case msg.DropModel(key=key):
+                self._processes.drop_model(key)
+            case msg.Form(model=msg.Model(data=msg.HeldModel() as held)) if not self._processes.has_model(
+                held.key
+            ):
                 with self._lock:
-                    named, ready = self._prefetched.pop(slot, (None, None))
-                    # By its name in the store: after a loss there may be another model of as many visits.
-                    if named is None or named.data != model.data:
-                        self._awaited.add(order.gang)
-                        self._threads.submit(self._fetch_and_order, slot, order, model)
-                        return
-                self._processes.order(slot, replace(order, model=ready))
+                    self._awaited.add(order.gang)
+                self._threads.submit(self._fetch_and_order, slot, order, held)
             case msg.Dissolve(gang=gang) if self._is_awaited(gang):
                 pass  # it has not reached its slot
             case _:
@@ -66,11 +69,11 @@ class ModelCarrier:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _fetch_and_order(self, slot: int, form: msg.Form, model: msg.Model) -> None:
+    def _fetch_and_order(self, slot: int, form: msg.Form, held: msg.HeldModel) -> None:
         try:
-            form = replace(form, model=fetch(model))
+            self._processes.take_copy(held.key, slot, fetch(held))
         except Exception as error:  # noqa: BLE001  Ray raises many kinds: the node that had it is gone
-            if model.visits:
+            if form.model is not None and form.model.visits:
                 self._report_lost(form, error)
                 return
             form = replace(form, model=None)  # between two iterations the checkpoint store has it
@@ -83,18 +86,11 @@ class ModelCarrier:
         """After the loss of the node: then the visit continues from a state that still exists."""
         time.sleep(_LOSS_DELAY_S)
         if self._is_awaited(form.gang):
-            lost = f"the model was lost on its way: {type(error).__name__}"
-            self._report(
-                msg.Broken(gang=form.gang, at=time.monotonic(), error=lost, fault=False, model_lost=True)
-            )
+            self._report(lost_model(form, type(error).__name__))
 
-    def _prefetch(self, slot: int, model: msg.Model) -> None:
-        try:
-            ready = fetch(model)
-        except Exception:  # noqa: BLE001  fetched again, or reported, when it is needed
-            return
-        with self._lock:
-            self._prefetched[slot] = model, ready
+    def _prefetch(self, slot: int, held: msg.HeldModel) -> None:
+        with contextlib.suppress(Exception):  # fetched again, or reported, when it is needed
+            self._processes.take_copy(held.key, slot, fetch(held))
 
     def _is_awaited(self, gang: msg.GangId) -> bool:
         with self._lock:
@@ -103,25 +99,21 @@ class ModelCarrier:
             return was
 
 
-def put_model(news: msg.News) -> msg.News:
-    """Put a model that leaves its slot into the object store of this node; its name replaces its bytes."""
-    if not isinstance(news, msg.Visited):
-        return news
-    data = news.model.data
-    if not isinstance(data, bytes) or len(data) < _LEAST_BYTES:
-        return news
+def give(processes: SlotProcesses, key: msg.GangId) -> object:
+    """The name of a model of this node in the object store. Raises `KeyError` if it is not here."""
     import ray  # noqa: PLC0415
 
-    return replace(news, model=replace(news.model, data=ray.put(data)))
+    with processes.reading(key) as view:
+        return ray.put(np.frombuffer(view, np.uint8))
 
 
-def fetch(model: msg.Model) -> msg.Model:
-    """With its bytes. Raises what Ray raises if they are gone."""
-    if isinstance(model.data, bytes):
-        return model
+def fetch(held: msg.HeldModel) -> memoryview:
+    """The bytes of a model of another node. Raises what Ray raises if they are gone."""
     import ray  # noqa: PLC0415
 
-    return replace(model, data=ray.get(model.data))
+    (name,) = ray.get(held.source.give.remote(held.key))
+    array: npt.NDArray[np.uint8] = ray.get(name)
+    return array.data
 
 
 class ModelPlace(NamedTuple):
@@ -134,13 +126,24 @@ class ModelPlaces:
 
     def __init__(self) -> None:
         self._places: dict[TrialId, ModelPlace] = {}
+        self._dropped: list[ModelPlace] = []
 
     def record(self, model: msg.Model, slot: Slot) -> bool:
         """Replace the model of its trial; returns whether it came from another slot."""
         trial = TrialId(model.trial)
         before = self._places.get(trial)
+        self.forget(trial)
         self._places[trial] = ModelPlace(model, slot)
         return before is not None and before.slot != slot
+
+    def discard(self, model: msg.Model, slot: Slot) -> None:
+        """It is on that node, but not wanted."""
+        self._dropped.append(ModelPlace(model, slot))
+
+    def dropped(self) -> list[ModelPlace]:
+        """Those that were replaced or forgotten since the last call."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
 
     def find(self, lease: do.Train) -> ModelPlace | None:
         """The model that a visit continues; None: only the checkpoint store has it."""
@@ -157,14 +160,16 @@ class ModelPlaces:
         return None if place is None or place.slot == elsewhere_than else place.model
 
     def forget(self, trial: TrialId) -> None:
-        self._places.pop(trial, None)
+        if (place := self._places.pop(trial, None)) is not None:
+            self._dropped.append(place)
 
     def forget_node(self, node: NodeId) -> None:
         """Its models are gone, except for what the checkpoint store has."""
         self._places = {trial: place for trial, place in self._places.items() if place.slot.node != node}
 
     def forget_others(self, living: Container[TrialId]) -> None:
-        self._places = {trial: place for trial, place in self._places.items() if trial in living}
+        for trial in [trial for trial in self._places if trial not in living]:
+            self.forget(trial)
 
 
 _SAVERS = 2
@@ -202,14 +207,21 @@ class ModelSaver:
     def _write(self, command: do.Stow, model: msg.Model) -> None:
         error = None
         try:
-            data = fetch(model).data
-            if not isinstance(data, bytes):
-                raise TypeError(f"a model is {type(data).__name__}; expected bytes")  # noqa: TRY301
-            whole = {"state": decode(data, pickles=self._pickles), "tally": dict(model.tally)}
-            written = encode(whole, pickles=self._pickles)
+            whole = {"state": self._state(model), "tally": dict(model.tally)}
+            written = encode_parts(whole, pickles=self._pickles).sealed
             self._store.write_underway(command.trial, command.iteration, command.visits, written)
         except ElastuneError as failed:
             error = str(failed)
         except Exception as failed:  # noqa: BLE001  Ray raises many kinds: the node that had it is gone
             error = f"{type(failed).__name__}: {failed}"
         self._over.append((command, error))
+
+    def _state(self, model: msg.Model) -> State:
+        match model.data:
+            case bytes():
+                return decode(model.data, pickles=self._pickles)
+            case msg.HeldModel():
+                # Only written again, so it does not matter that the memory is read-only.
+                return decode_shared(fetch(model.data), pickles=self._pickles)
+            case _:
+                raise InvariantError("the driver has a model that is mapped; only slot processes have those")

@@ -14,13 +14,12 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from elastune.errors import ExecutionError
 from elastune.model.ids import NodeId
 from elastune.runtime.ray.agent import agent_class
-from elastune.runtime.ray.messages import Broken, News, Orders, Sealed
-from elastune.runtime.ray.model_transfer import ModelCarrier
+from elastune.runtime.ray.messages import Broken, DropModel, News, Orders, Prefetch, Sealed
 from elastune.runtime.ray.slot_processes import SlotProcesses
 
 _LOOKS = 5
@@ -50,6 +49,9 @@ class NodeConnection(Protocol):
     heard: float | None
     offset: float | None
     """What to add to its clock to get ours; None: no message yet."""
+
+    agent: Any
+    """By which other nodes get its models; None: it has none to give."""
 
     def send(self, orders: Orders) -> None: ...
 
@@ -89,11 +91,11 @@ class RemoteConnection:
         self._logs = sealed.logs
         strategy = NodeAffinitySchedulingStrategy(ray_node, soft=False)
         options = {"num_cpus": share.cpus, "num_gpus": share.gpus, "scheduling_strategy": strategy}
-        self._agent = agent_class().options(max_restarts=0, **options).remote(sealed, share.slots)
+        self.agent = agent_class().options(max_restarts=0, **options).remote(sealed, share.slots)
         self._poll()
 
     def send(self, orders: Orders) -> None:
-        self._agent.order.remote(list(orders))
+        self.agent.order.remote(list(orders))
 
     def listen(self) -> None:
         """Raises Ray's error when the agent is gone."""
@@ -105,10 +107,10 @@ class RemoteConnection:
     def stop(self) -> None:
         import ray  # noqa: PLC0415
 
-        ray.kill(self._agent)
+        ray.kill(self.agent)
 
     def _poll(self) -> None:
-        self._agent.poll.remote().future().add_done_callback(self._arrived)
+        self.agent.poll.remote().future().add_done_callback(self._arrived)
 
     def _arrived(self, answer: Future[Sequence[News]]) -> None:
         error = answer.exception()
@@ -124,7 +126,7 @@ class RemoteConnection:
         for _ in range(_LOOKS):
             before = time.monotonic()
             try:
-                theirs, *_ = ray.get(self._agent.look.remote(), timeout=2.0)
+                theirs, *_ = ray.get(self.agent.look.remote(), timeout=2.0)
             except ray.exceptions.GetTimeoutError:
                 break
             after = time.monotonic()
@@ -142,9 +144,9 @@ class LocalConnection:
         self.node = node
         self.offset: float | None = None
         self.heard: float | None = None
+        self.agent = None
         self._inbox = inbox
         self._processes: SlotProcesses | None = None
-        self._carrier: ModelCarrier | None = None
         self._lock = threading.Lock()
         self._stopped = False
         self._held = placement_group(
@@ -155,9 +157,10 @@ class LocalConnection:
         ).start()
 
     def send(self, orders: Orders) -> None:
-        if self._carrier is not None:
+        if self._processes is not None:
             for slot, order in orders:
-                self._carrier.order(slot, order)
+                if not isinstance(order, Prefetch | DropModel):  # those are of models that hop
+                    self._processes.order(slot, order)
 
     def listen(self) -> None:
         self.offset = 0.0
@@ -167,8 +170,6 @@ class LocalConnection:
 
         with self._lock:
             self._stopped = True
-            if self._carrier is not None:
-                self._carrier.close()
             if self._processes is not None:
                 self._processes.close()
         remove_placement_group(self._held)
@@ -191,7 +192,6 @@ class LocalConnection:
                     self._processes = SlotProcesses(
                         sealed, slots, self._report, host=host, niceness=_NICENESS, output=output
                     )
-                    self._carrier = ModelCarrier(self._processes, slots, self._report)
         except Exception as error:  # noqa: BLE001  Ray raises many kinds; there will be no slots here
             self._inbox.put(self, _plain(error))
 
@@ -200,10 +200,10 @@ class LocalConnection:
 
 
 def connect(node: NodeId, ray_node: str, sealed: Sealed, share: SlotShare, inbox: Inbox) -> NodeConnection:
-    """Ray numbers GPUs for its actors only, so a node with GPUs always needs an agent."""
+    """Ray numbers GPUs for its actors only, and models hop from agent to agent; such nodes need one."""
     import ray  # noqa: PLC0415
 
-    is_local = ray.get_runtime_context().get_node_id() == ray_node and not share.gpus
+    is_local = ray.get_runtime_context().get_node_id() == ray_node and not share.gpus and not sealed.hops
     return (LocalConnection if is_local else RemoteConnection)(node, ray_node, sealed, share, inbox)
 
 

@@ -8,6 +8,7 @@ slow happens in other threads and processes.
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from elastune.core.commands import AnyCommand
 from elastune.core.events import AnyEvent
 from elastune.core.terms import RunTerms
 from elastune.model.continuing import Continuing
-from elastune.model.ids import NodeId, TrialId
+from elastune.model.ids import NodeId, Slot, TrialId
 from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.fleet import Dispatch, NodeFleet, ProviderNodes, RealGang, RunClock, RunTimers
 from elastune.runtime.ray.model_transfer import ModelPlaces, ModelSaver
@@ -27,6 +28,8 @@ from elastune.runtime.sampling import Sampling
 from elastune.space.sampler import Sampler
 from elastune.training.worker import trial_seed
 from elastune.wording import format_duration
+
+_log = logging.getLogger("elastune")
 
 Brain = Callable[[Sequence[AnyEvent]], Sequence[AnyCommand]]
 """Takes the events since the last call, in order, and returns the commands to carry out."""
@@ -78,6 +81,7 @@ class RayRuntime:
         self._hang_after_s = hang_after_s
         self._ready_slots: dict[NodeId, set[int]] = {}
         self._duds = 0
+        self._has_warned = False
         self._formed: dict[TrialId, int] = {}
         """The last generation of each trial's gang that was formed."""
         self._pending: list[AnyEvent] = []
@@ -106,7 +110,13 @@ class RayRuntime:
         self._decide(brain, events)
         for events in iter(self._ring, []):
             self._decide(brain, events)
+        self._drop_models()
         self.fleet.send()
+
+    def _drop_models(self) -> None:
+        for place in self.models.dropped():
+            if isinstance(place.model.data, msg.HeldModel):
+                self.fleet.order(place.slot, msg.DropModel(key=place.model.data.key))
 
     def _decide(self, brain: Brain, events: list[AnyEvent]) -> None:
         """Answers that need no other process (configurations, barriers) follow in the same step."""
@@ -225,7 +235,7 @@ class RayRuntime:
         lease = gang.lease
         (slot,), (share,) = lease.gang, lease.shares
         found = self.models.find(lease)
-        if found is not None and not isinstance(found.model.data, bytes):
+        if found is not None and not isinstance(found.model.data, bytes) and found.slot.node != slot.node:
             gang.awaits = found.slot.node
         model = None if found is None else found.model
         self.fleet.order(slot, replace(form, share=share, visit=msg.VisitOrder(*visit), model=model))
@@ -340,7 +350,7 @@ class RayRuntime:
 
     # Gangs.
 
-    def _receive(self, dispatch: Dispatch) -> Iterator[AnyEvent]:
+    def _receive(self, dispatch: Dispatch) -> Iterator[AnyEvent]:  # noqa: C901  one case per message
         node, offset, news, error = dispatch
         match news:
             case None:
@@ -363,6 +373,8 @@ class RayRuntime:
                 if gang is not None:
                     gang.heard_s = self.now_s
                     yield from self._receive_of_gang(gang, news, offset)
+                elif isinstance(news, msg.Visited):  # it was dissolved meanwhile, and no visit continues it
+                    self.models.discard(news.model, Slot(node, 0))
 
     def _receive_of_gang(  # noqa: C901  one case per message
         self, gang: RealGang, news: msg.GangNews, offset: float
@@ -408,8 +420,13 @@ class RayRuntime:
 
     def _visited(self, gang: RealGang, news: msg.Visited, offset: float) -> AnyEvent:
         """No order is needed to free the slot."""
-        trial, slot = gang.lease.trial, gang.lease.gang[0]
+        trial, slot, model = gang.lease.trial, gang.lease.gang[0], news.model
         del self.gangs[trial]
+        if news.unused and not self._has_warned:
+            self._has_warned = True
+            _log.warning("trial %d: %s; expected all: metrics are weighted by them", trial, news.unused)
+        if isinstance(model.data, msg.HeldModel):
+            model = replace(model, data=replace(model.data, source=self.fleet.agent_of(slot.node)))
         rows = () if news.row is None else self._rows(trial, (news.row,), offset)
         return self._event(
             ev.VisitEnded,
@@ -420,7 +437,8 @@ class RayRuntime:
             load_s=news.load_s,
             kept=news.kept,
             model_bytes=news.size,
-            hopped=self.models.record(news.model, slot),
+            hopped=self.models.record(model, slot),
+            left_out=news.left_out,
         )
 
     def _rows(self, trial: TrialId, rows: Sequence[msg.RowMessage], offset: float) -> tuple[ev.Row, ...]:

@@ -13,13 +13,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from elastune.checkpoints.encoding import encode
 from elastune.model.checkpoint_rule import Saves
 from elastune.runtime.ray import messages as msg
+from elastune.runtime.ray.shared_models import Segment, SegmentPool, receive_handle, send_handle
 from elastune.training.recipe import Recipe
 from elastune.training.running import Training
 
@@ -84,6 +85,12 @@ class Reporter:
         self._rows, self._saved, self._sent = [], [], now
         self._send(msg.Trained(gang=self._gang, at=now, rows=rows, saved=saved, reason=reason))
 
+    def send_model(self, news: msg.Visited, segment: Segment) -> None:
+        """The end of a visit, and the model that it left."""
+        with self._lock:
+            self._send(news)
+            send_handle(self._channel, segment.handle)
+
     def _send(self, news: msg.News) -> None:
         self._channel.send_bytes(pickle.dumps(news, pickle.HIGHEST_PROTOCOL))
 
@@ -108,6 +115,7 @@ class Mailbox:
     """A thread reads the channel. When the channel closes, the agent is gone and this process exits."""
 
     def __init__(self, channel: Connection, reporter: Reporter) -> None:
+        self.segments = SegmentPool()
         self._channel = channel
         self._reporter = reporter
         self._changed = threading.Condition()
@@ -127,11 +135,24 @@ class Mailbox:
     def _read(self) -> None:
         try:
             while True:
-                self._take(pickle.loads(self._channel.recv_bytes()))  # noqa: S301  from our own agent
+                order = pickle.loads(self._channel.recv_bytes())  # noqa: S301  from our own agent
+                if isinstance(order, msg.Form):
+                    order = self._with_model(order)
+                self._take(order)
         except (EOFError, OSError):
             os.killpg(os.getpgid(0), signal.SIGKILL)  # and the helper processes of the user's code
 
-    def _take(self, order: msg.Order) -> None:
+    def _with_model(self, form: msg.Form) -> msg.Form:
+        """A large model follows its order."""
+        if form.model is None or not isinstance(form.model.data, msg.HeldModel):
+            return form
+        data = msg.MappedModel(handle=receive_handle(self._channel), size=form.model.data.size)
+        return replace(form, model=replace(form.model, data=data))
+
+    def _take(self, order: msg.SlotOrder) -> None:
+        if isinstance(order, msg.Reuse):
+            self.segments.give_back(order.segment)
+            return
         if isinstance(order, msg.Flush):
             self._reporter.send(msg.Flushed(number=order.number))
             return

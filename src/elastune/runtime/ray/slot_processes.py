@@ -6,20 +6,23 @@ Does not depend on Ray, so it can be tested alone. One thread reads all channels
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from elastune.checkpoints.container import Buffer
 from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.code_bundle import CodeFolder
 from elastune.runtime.ray.fork_server import ForkServer, describe_exit, kill
+from elastune.runtime.ray.shared_models import NodeModels, Origin, map_privately, receive_handle, send_handle
 
 _MOST_BYTES = 16_000
 
@@ -34,6 +37,12 @@ def last_lines(path: Path) -> str:
     except OSError:
         return ""
     return text if size <= _MOST_BYTES else f"...\n{text.partition(chr(10))[2]}"
+
+
+def lost_model(form: msg.Form, why: str) -> msg.Broken:
+    """The news of a visit that cannot begin."""
+    error = f"the model was lost on its way: {why}"
+    return msg.Broken(gang=form.gang, at=time.monotonic(), error=error, fault=False, model_lost=True)
 
 
 # After so many failed starts of a slot (exits before it was ready), the node is given up.
@@ -81,6 +90,9 @@ class SlotProcesses:
         self._statuses: dict[int, int] = {}
         self._ends: list[tuple[float, SlotProcess, msg.GangId]] = []
         self._flushing: dict[int, set[int]] = {}
+        self._models = NodeModels()
+        self._readers = itertools.count()
+        """Numbers of readers beside visits."""
         self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -100,6 +112,8 @@ class SlotProcesses:
                 return
             process = self._slots[slot]
             if isinstance(order, msg.Form):
+                if order.model is not None and isinstance(order.model.data, msg.HeldModel):
+                    self._models.read(order.model.data.key, order.gang)  # while it waits, too
                 process.waiting.append(order)
                 self._start_next(process)
             elif process.gang == order.gang:
@@ -121,6 +135,51 @@ class SlotProcesses:
             os.close(self._wake_read)
             os.close(self._wake_write)
 
+    # Models in shared memory.
+
+    def has_model(self, key: msg.GangId) -> bool:
+        with self._lock:
+            return key in self._models
+
+    def take_copy(self, key: msg.GangId, slot: int, data: Buffer) -> None:
+        """A model from another node, for this slot."""
+        with self._lock:
+            segment = self._models.reserve(len(data))
+        segment.write([data])
+        with self._lock:
+            self._models.add_copy(key, slot, segment)
+
+    def drop_model(self, key: msg.GangId) -> None:
+        with self._lock:
+            self._free(self._models.drop(key))
+
+    @contextlib.contextmanager
+    def reading(self, key: msg.GangId) -> Iterator[memoryview]:
+        """The model, which stays as it is meanwhile. Raises `KeyError` if it is not here."""
+        with self._lock:
+            reader = next(self._readers)
+            model = self._models.read(key, reader)
+            if model is None:
+                raise KeyError(key)
+            handle = os.dup(model.handle)
+        try:
+            yield map_privately(handle, model.size)
+        finally:
+            with self._lock:
+                self._free(self._models.release(reader))
+
+    def _release(self, gang: msg.GangId | None) -> None:
+        """This visit does not read its model any more."""
+        if gang is not None:
+            self._free(self._models.release(gang))
+
+    def _free(self, segments: Iterable[Origin]) -> None:
+        """Their slots may write there again."""
+        for origin in segments:
+            process = self._slots[origin.slot]
+            if process.pid == origin.pid:
+                self._send(process, msg.Reuse(segment=origin.number))
+
     # Orders.
 
     def _pass_on(self, process: SlotProcess, order: msg.GangOrder) -> None:
@@ -129,14 +188,14 @@ class SlotProcesses:
             self._ends.append((time.monotonic() + order.grace_s, process, order.gang))
             self._wake()
 
-    @staticmethod
-    def _amend(process: SlotProcess, order: msg.GangOrder) -> None:
+    def _amend(self, process: SlotProcess, order: msg.GangOrder) -> None:
         """An order for a gang that still waits for its slot."""
         for _ in range(len(process.waiting)):
             form = process.waiting.popleft()
             if form.gang == order.gang:
                 match order:
                     case msg.Dissolve():
+                        self._release(form.gang)
                         continue
                     case msg.Extend(terms=terms):
                         form = replace(form, terms=terms)
@@ -147,8 +206,17 @@ class SlotProcesses:
     def _start_next(self, process: SlotProcess) -> None:
         if process.ready and process.gang is None and process.waiting:
             form = process.waiting.popleft()
+            handle = None
+            if form.model is not None and isinstance(held := form.model.data, msg.HeldModel):
+                model = self._models.read(held.key, form.gang)
+                if model is None:
+                    self._report(lost_model(form, "its copy in shared memory is gone"))
+                    return
+                handle = model.handle
+                # Slots are no processes of Ray, and cannot unpickle the agent.
+                form = replace(form, model=replace(form.model, data=replace(held, source=None)))
             process.gang, process.rank = form.gang, form.rank
-            self._send(process, form)
+            self._send(process, form, handle)
 
     def _flush(self, order: msg.Flush) -> None:
         busy = {process.number for process in self._slots if process.gang is not None and process.ready}
@@ -159,12 +227,15 @@ class SlotProcesses:
         for number in sorted(busy):
             self._send(self._slots[number], order)
 
-    def _send(self, process: SlotProcess, order: msg.Order) -> None:
+    def _send(self, process: SlotProcess, order: msg.SlotOrder, handle: int | None = None) -> None:
+        """`handle`: of the shared memory that goes with it."""
         if process.channel is None:
             return
         with contextlib.suppress(OSError):  # it exited; the reader will see that
             if select.select([], [process.channel], [], 0.0)[1]:
                 process.channel.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
+                if handle is not None:
+                    send_handle(process.channel, handle)
             elif process.pid is not None:
                 kill(process.pid)  # it has stopped reading, and a blocking send would stall the others
 
@@ -239,7 +310,10 @@ class SlotProcesses:
     def _receive_from_slot(self, process: SlotProcess, channel: Connection) -> None:
         try:
             while True:
-                self._take(process, pickle.loads(channel.recv_bytes()))  # noqa: S301  our own child
+                news = pickle.loads(channel.recv_bytes())  # noqa: S301  our own child
+                if isinstance(news, msg.Visited):
+                    self._keep_model(process, news, channel)
+                self._take(process, news)
                 if not channel.poll():
                     return
         except (EOFError, OSError):
@@ -247,6 +321,13 @@ class SlotProcesses:
             process.channel, process.ready, process.ended_at = None, False, time.monotonic()
             if process.pid in self._statuses:
                 self._replace(process)
+
+    def _keep_model(self, process: SlotProcess, news: msg.Visited, channel: Connection) -> None:
+        """A large model follows the answer of its visit."""
+        data = news.model.data
+        if isinstance(data, msg.HeldModel):
+            origin = Origin(number=data.segment, slot=process.number, pid=process.pid)
+            self._models.add(data.key, receive_handle(channel), data.size, origin)
 
     def _on_exit(self, process: SlotProcess) -> None:
         """Read what is left in the channel, which a helper process of the user's code may hold open."""
@@ -268,6 +349,7 @@ class SlotProcesses:
                 process.failed_starts = _MOST_FAILED_STARTS
             case msg.SlotIdle():
                 if process.doomed is None:  # else it is being killed
+                    self._release(process.gang)
                     process.gang = None
                     self._start_next(process)
                 return
@@ -306,6 +388,7 @@ class SlotProcesses:
         was_ready = process.gang is not None or process.failed_starts == 0
         gang, doomed = process.gang, process.doomed
         process.gang, process.doomed, process.ended_at = None, None, None
+        self._release(gang)
         if process.pid is not None:
             kill(process.pid)  # the helper processes that it left
         for number in tuple(self._flushing):

@@ -7,10 +7,20 @@ import threading
 import time
 from collections.abc import Iterator
 
-from elastune.checkpoints.encoding import decode, encode
+from elastune.checkpoints.container import seal
+from elastune.checkpoints.encoding import decode, decode_shared, encode_parts
 from elastune.data.partition_cache import SlotPartitions
 from elastune.errors import ExecutionError, JobError
-from elastune.runtime.ray.messages import Form, GangBegan, Model, Visited, VisitOrder
+from elastune.runtime.ray.messages import (
+    Form,
+    GangBegan,
+    HeldModel,
+    MappedModel,
+    Model,
+    Visited,
+    VisitOrder,
+)
+from elastune.runtime.ray.shared_models import LEAST_BYTES, Segment, map_privately
 from elastune.runtime.ray.slot_io import Reporter, SlotContext
 from elastune.training.running import Row, Training
 from elastune.training.trainable import State
@@ -29,6 +39,8 @@ class Visitor:
         self.partitions = slot.partitions
         self.pending = slot.mailbox.pending
         self.visit: VisitOrder = form.visit
+        self.rows = 0
+        """Of the partition."""
 
     def run(self) -> None:
         """Raises the errors of the user's code."""
@@ -36,6 +48,7 @@ class Visitor:
         iteration = form.after_iteration + 1
         with _signs_of_life(self.slot.reporter, form):
             loaded = self.partitions.take(visit.partition, form.share)
+        self.rows = loaded.rows
         state, tally = self._arrive()
         self.slot.reporter.send(GangBegan(gang=form.gang, at=time.monotonic()))
         outcome = make_visit(
@@ -50,7 +63,7 @@ class Visitor:
                 evaluates=visit.evaluates,
             ),
             Conditions(seed=form.seed, device=self.slot.device, threads=spec.threads),
-            keep=lambda training: (state := training.save(), encode(state, pickles=spec.pickles)),
+            keep=self._pack,
         )
         if outcome is None:
             self.slot.reporter.wait("returned")
@@ -59,6 +72,7 @@ class Visitor:
         self._check_metric(tally)
         tally.unsaved_s += outcome.seconds
         if self.pending.dissolved:  # its next visit, on another slot, may already write the same file
+            self._discard(outcome.kept)
             return
         self._depart(outcome, tally, loaded.load_s)
 
@@ -75,10 +89,7 @@ class Visitor:
         """The model as the visit before left it."""
         form, visit = self.form, self.visit
         if form.model is not None:
-            if not isinstance(form.model.data, bytes):
-                raise RuntimeError("a slot got the name of a model; expected its bytes")
-            state = decode(form.model.data, pickles=self.slot.worker_spec.pickles)
-            return state, MetricTally.of(form.model.tally) if visit.done else MetricTally()
+            return self._state(form.model), MetricTally.of(form.model.tally) if visit.done else MetricTally()
         if visit.done:
             iteration = form.after_iteration + 1
             data = self.slot.worker_spec.store.read_underway(form.gang.trial, iteration, visit.done)
@@ -89,13 +100,36 @@ class Visitor:
         data = self.slot.worker_spec.store.read(form.origin, form.after_iteration)
         return decode(data, pickles=self.slot.worker_spec.pickles), MetricTally()
 
-    def _depart(self, outcome: VisitOutcome[tuple[State, bytes]], tally: MetricTally, load_s: float) -> None:
-        form, visit = self.form, self.visit
+    def _state(self, model: Model) -> State:
+        pickles = self.slot.worker_spec.pickles
+        match model.data:
+            case bytes():
+                return decode(model.data, pickles=pickles)
+            case MappedModel(handle=handle, size=size):
+                return decode_shared(map_privately(handle, size), pickles=pickles)
+            case _:
+                raise RuntimeError("a slot got the name of a model; expected its bytes")
+
+    def _pack(self, training: Training) -> bytes | Segment:
+        """The state as it is now: what the user's code does to the model later does not change it."""
+        packed = encode_parts(training.save(), pickles=self.slot.worker_spec.pickles)
+        if packed.size < LEAST_BYTES:
+            return b"".join(packed.sealed)
+        segment = self.slot.mailbox.segments.take(packed.size)
+        segment.write(packed.unsealed)
+        return segment
+
+    def _discard(self, kept: bytes | Segment) -> None:
+        if isinstance(kept, Segment):
+            self.slot.mailbox.segments.give_back(kept.number)
+
+    def _depart(self, outcome: VisitOutcome[bytes | Segment], tally: MetricTally, load_s: float) -> None:
+        form, visit, kept = self.form, self.visit, outcome.kept
         iteration, last = form.after_iteration + 1, visit.done + 1 == visit.of
-        state, data = outcome.kept
-        kept, row = last, None
+        is_kept, row, left_out = last, None, tally.left_out() if last else ()
         if last:
-            self.slot.worker_spec.store.write(form.gang.trial, iteration, data)
+            sealed = kept if isinstance(kept, bytes) else seal(kept.view)
+            self.slot.worker_spec.store.write(form.gang.trial, iteration, sealed)
             row = (iteration, time.monotonic(), tally.row())
             tally = MetricTally()
         elif self.slot.worker_spec.checkpoints.is_visit_due(
@@ -103,36 +137,56 @@ class Visitor:
             self.partitions.save_s,
             training_ends=self.partitions.is_last_of_training(visit.done),
         ):
-            kept = self._keep(state, tally, iteration)
-        model = Model(
-            trial=form.gang.trial,
-            iteration=iteration if last else form.after_iteration,
-            visits=0 if last else visit.done + 1,
-            data=data,
-            tally=tally.plain(),
+            is_kept = self._keep(kept, tally, iteration)
+        if self.pending.dissolved:
+            self._discard(kept)
+            return
+        size = len(kept) if isinstance(kept, bytes) else kept.size
+        held = kept if isinstance(kept, bytes) else HeldModel(key=form.gang, size=size, segment=kept.number)
+        news = Visited(
+            gang=form.gang,
+            at=time.monotonic(),
+            seconds=outcome.seconds,
+            load_s=load_s,
+            model=Model(
+                trial=form.gang.trial,
+                iteration=iteration if last else form.after_iteration,
+                visits=0 if last else visit.done + 1,
+                data=held,
+                tally=tally.plain(),
+            ),
+            size=size,
+            kept=is_kept,
+            row=row,
+            left_out=left_out,
+            unused=self._describe_unused(outcome.unused_rows),
         )
-        if not self.pending.dissolved:
-            self.slot.reporter.send(
-                Visited(
-                    gang=form.gang,
-                    at=time.monotonic(),
-                    seconds=outcome.seconds,
-                    load_s=load_s,
-                    model=model,
-                    size=len(data),
-                    kept=kept,
-                    row=row,
-                )
-            )
+        if isinstance(kept, Segment):
+            self.slot.reporter.send_model(news, kept)
+        else:
+            self.slot.reporter.send(news)
 
-    def _keep(self, state: State, tally: MetricTally, iteration: int) -> bool:
+    def _describe_unused(self, rows: int) -> str:
+        if not rows:
+            return ""
+        total = self.rows
+        method = "evaluate" if self.visit.evaluates else "step"
+        return f"{method} of {self.slot.recipe.name} used {total - rows:,} of {total:,} rows of its partition"
+
+    def _keep(self, kept: bytes | Segment, tally: MetricTally, iteration: int) -> bool:
         """Save a state amid an iteration. If that fails, the next visit tries again."""
         began, unsaved_s = time.monotonic(), tally.unsaved_s
         tally.unsaved_s = 0.0
-        whole = encode({"state": state, "tally": tally.plain()}, pickles=self.slot.worker_spec.pickles)
+        pickles = self.slot.worker_spec.pickles
+        state = (
+            decode(kept, pickles=pickles)
+            if isinstance(kept, bytes)
+            else decode_shared(kept.view, pickles=pickles)
+        )
+        whole = encode_parts({"state": state, "tally": tally.plain()}, pickles=pickles)
         with contextlib.suppress(ExecutionError, OSError):
             store = self.slot.worker_spec.store
-            store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole)
+            store.write_underway(self.form.gang.trial, iteration, self.visit.done + 1, whole.sealed)
             self.partitions.save_s = time.monotonic() - began
             return True
         tally.unsaved_s = unsaved_s
@@ -156,7 +210,8 @@ def _signs_of_life(reporter: Reporter, form: Form) -> Iterator[None]:
 
 
 def train_together(worker: Worker, training: Training, partitions: SlotPartitions, form: Form) -> Row | None:
-    """One iteration of a gang whose members train on their own partitions in parallel."""
+    """One iteration of a gang: members train on their own partitions in parallel, then on those left over,
+    which all of them have."""
     tally = MetricTally()
     if worker.sum(len(form.share)) != worker.size * len(form.share):
         raise RuntimeError(
@@ -169,7 +224,8 @@ def train_together(worker: Worker, training: Training, partitions: SlotPartition
         metrics = training.evaluate() if evaluates else training.step()
         if metrics is None:
             return None
-        tally.add(_over_all(worker, metrics, loaded.rows), worker.sum(loaded.rows), evaluates=evaluates)
+        rows = loaded.rows if worker.all_show_it else worker.sum(loaded.rows)
+        tally.add(_over_all(worker, metrics, loaded.rows), rows, evaluates=evaluates)
     return tally.row()
 
 

@@ -20,7 +20,7 @@ class Markup(str):
 
 
 Content = Markup | str | int | float | None | Iterable["Content"]
-_EMPTY = frozenset({"meta", "img", "br"})
+_EMPTY = frozenset({"meta", "img", "br", "link", "input"})
 _MOST_SVG_BYTES = 1_000_000
 
 

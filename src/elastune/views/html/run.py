@@ -8,6 +8,7 @@ from dataclasses import replace
 import yaml
 
 from elastune.core.commands import Ending
+from elastune.history.forecasts import checked_forecasts
 from elastune.history.hopping import HoppingFigures
 from elastune.history.status import RunStatus
 from elastune.model.configuration import flattened
@@ -28,6 +29,7 @@ from elastune.views.html.markup import (
 )  # fmt: skip
 from elastune.views.run_tables import (
     Measure,
+    forecast_table,
     measures_of,
     note_table,
     round_table,
@@ -49,6 +51,10 @@ from elastune.wording import format_confidence, format_duration, format_percent,
 _MOST_FAILURES = 20
 _MOST_NOTES = 200
 _MOST_ROUNDS = 200
+_FORECAST_NOTE = (
+    "Forecast: the best value of the leader at that time plus the median gain of each doubling of the "
+    "iterations, as the trials of this run had shown it by then; ±: one standard deviation."
+)
 _ROUND_NOTE = (
     "Busy: the share of the workers' time in which they trained or evaluated. "
     "Above bound: by how much the round took longer than its busiest worker and its longest trial need."
@@ -97,6 +103,8 @@ def _parts(run_report: RunReport, pictures: Mapping[str, Markup]) -> Iterator[Co
         yield _table_section(stage_table(standing))
     if run_report.history.trials:
         yield _table_section(trial_table(run_report))
+    if standing.policy == "forecast":
+        yield from _forecasts(run_report)
     if standing.failures:
         failed = sum(failure.trials for failure in standing.failures)
         yield section(f"Failures: {plural(failed, 'trial')}", *_failures(run_report))
@@ -218,6 +226,14 @@ def _best_facts(standing: RunStatus) -> Markup | None:
 
 def _table_section(table: Table) -> Markup:
     return section(table.title, html_table(table))
+
+
+def _forecasts(run_report: RunReport) -> Iterator[Markup]:
+    """What was expected of the leaders that were trained further."""
+    checked = checked_forecasts(run_report.history, run_report.terms.mode)
+    if checked:
+        table = forecast_table(checked, run_report.status.standing.metric)
+        yield _table_section(replace(table, notes=(_FORECAST_NOTE,)))
 
 
 def _hopping(hopping: HoppingFigures) -> Iterator[Content]:

@@ -166,8 +166,8 @@ def _describe_speeds(speeds: SpeedRange, level: str) -> str:
         late += f" and {format_usd(speeds.cost_quantile)}"
     return (
         f"{what}. The {level} quantiles hold even if the slower ones are the better ones; if speed has "
-        f"nothing to do with quality they are {late}. At each barrier the rest is planned again, "
-        "with the speeds of the trials that go on"
+        f"nothing to do with quality they are {late}. At each barrier the rest is planned again "
+        "if the trials that go on differ in speed"
     )
 
 

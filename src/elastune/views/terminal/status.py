@@ -11,6 +11,7 @@ from rich.text import Text
 from elastune.core.commands import Ending
 from elastune.journal.codec import Deviation
 from elastune.journal.run_commands import command_for
+from elastune.model.continuing import Continuing
 from elastune.runs.campaign_status import CampaignStatus, Unfinished
 from elastune.runs.reopening import Audit, ReopenedRun
 from elastune.runs.run_files import repeating
@@ -168,7 +169,11 @@ def _finished_parts(finished: FinishedRun) -> Iterator[RenderableType]:
     if standing.traceback is not None:
         yield titled("The error", Text(_last_lines(standing.traceback)))
     yield fact_table(_kept(finished))
-    if result.best is not None and result.best.checkpoint is not None:  # on one line, to be copied
+    if result.best is not None and job.continuing is not Continuing.CHECKPOINT:
+        yield Text(
+            "no model is kept, because the trainable has no save: train it again with the best configuration"
+        )
+    elif result.best is not None and result.best.checkpoint is not None:  # on one line, to be copied
         model = Text.assemble(("the best model: ", "bold"), result.best.checkpoint)
         model.no_wrap, model.overflow = True, "ignore"
         yield model

@@ -1,0 +1,101 @@
+"""Quotes while somebody plays: the same job with other limits, its frontier, other planners, a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from elastune.api.planning import quote
+from elastune.api.simulating import simulate_many
+from elastune.dashboard.run_figures import Json, finite
+from elastune.errors import JobError
+from elastune.job.job import Job
+from elastune.job.policy_choice import choose
+from elastune.journal.run_folders import run_folders
+from elastune.planning.quote import Quote
+
+# A slider asks often: fewer samples than a promise has. The answer says how many.
+_SAMPLES_WHILE_PLAYING = 256
+_SAMPLES = 1024
+_LIMITS = ("deadline", "budget", "confidence")
+_NODES = ("max_nodes", "nodes", "kind")
+_MOST_TEXT = 200_000
+
+
+def changed_job(text: str, changes: Mapping[str, object], folder: Path) -> dict[str, object]:
+    """The job as plain data with other limits; a change that is None removes the key."""
+    if len(text) > _MOST_TEXT:
+        raise JobError(f"the job has {len(text):,} characters; expected at most {_MOST_TEXT:,}")
+    data = Job.from_yaml_text(text, "the job", folder).to_dict()
+    for key, value in changes.items():
+        if key in _LIMITS:
+            _put(data, key, value)
+        elif key in _NODES:
+            cluster = data["cluster"]
+            assert isinstance(cluster, dict)
+            _put(cluster, key, value)
+        else:
+            raise JobError(f"{key} cannot be changed here; expected one of: {', '.join((*_LIMITS, *_NODES))}")
+    Job.from_dict(data, "the job")
+    return data
+
+
+def _put(data: dict[str, object], key: str, value: object) -> None:
+    if value is None:
+        data.pop(key, None)
+    else:
+        data[key] = value
+
+
+def quote_json(text: str, changes: Mapping[str, object], folder: Path, *, whole: bool) -> Json:
+    """`whole`: with the frontier and the other planners, which takes longer."""
+    job = Job.from_dict(changed_job(text, changes, folder), "the job")
+    planned = choose(job).policy == "rubberband"
+    options: dict[str, object] = {"samples": _SAMPLES if whole else _SAMPLES_WHILE_PLAYING} if planned else {}
+    if planned and whole:
+        options |= {"frontier": True, "compare": True}
+    found = quote(job, **options)
+    data = finite(found.to_dict())
+    assert isinstance(data, dict)
+    cluster = job.cluster.to_terms() if job.cluster.is_settled else None
+    return {
+        **data,
+        "is_plan": isinstance(found, Quote),
+        "samples": options.get("samples"),
+        "is_free": job.cluster.to_terms().is_free if cluster is not None else False,
+        "limits": {"deadline": job.deadline, "budget": job.budget, "confidence": job.confidence},
+        "most_nodes": None if cluster is None else cluster.max_nodes,
+    }
+
+
+def job_text(text: str, changes: Mapping[str, object], folder: Path) -> str:
+    """The job file for the chosen point."""
+    return yaml.safe_dump(changed_job(text, changes, folder), sort_keys=False, allow_unicode=True)
+
+
+def simulated_json(
+    text: str, changes: Mapping[str, object], folder: Path, root: Path, *, faults: str, seed: int
+) -> Json:
+    """Run it in virtual time; the run is kept under `root`, where its page shows where the money went."""
+    job = Job.from_dict(changed_job(text, changes, folder), "the job")
+    campaign = simulate_many(job, seed=seed, seeds=1, faults=faults, folder=root)
+    result = campaign.results[0]
+    return {
+        "run": campaign.runs[0].digest.run,
+        "result": finite(result.to_dict()),
+        "faults": faults,
+    }
+
+
+def known_jobs(root: Path) -> list[Json]:
+    """The jobs of the runs in a folder, newest first, each text once."""
+    known: dict[str, Json] = {}
+    for folder in run_folders(root):
+        try:
+            text = folder.job.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        known.setdefault(text, {"name": folder.name or folder.path.name, "run": folder.run, "text": text})
+    return list(known.values())

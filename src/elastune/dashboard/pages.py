@@ -1,0 +1,107 @@
+"""The pages: a frame with places that the scripts fill. No text of a run is in a script or a tag."""
+
+from __future__ import annotations
+
+import yaml
+
+from elastune.dashboard.following import RunFollower
+from elastune.dashboard.guard import Access
+from elastune.dashboard.run_figures import Json
+from elastune.history.status import promise_of
+from elastune.journal.run_commands import command_for
+from elastune.journal.run_folders import FoundRun
+from elastune.views.html.markup import Content, Markup, tag
+
+_SCRIPTS = ("parts", "plots")
+
+
+def _page(access: Access, title: str, script: str, *body: Content, present: str) -> str:
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="elastune-token", content="" if access.read_only else access.change_token),
+        tag("meta", name="elastune-asking-token", content=access.change_token),
+        tag("title", f"{title} · Elastune"),
+        tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
+        tag("link", rel="stylesheet", href="/static/dashboard.css"),
+    )
+    scripts = [tag("script", src="/static/plotly.min.js", defer="")]
+    scripts += [tag("script", src=f"/static/{name}.js", defer="") for name in (*_SCRIPTS, script)]
+    bar = tag(
+        "header", _navigation(present), tag("span", "read-only", class_="badge") if access.read_only else ""
+    )
+    whole = tag("body", bar, tag("main", *body), tag("div", id="toasts"), *scripts)
+    return f'<!doctype html>\n<html lang="en">{head}{whole}</html>'
+
+
+def _navigation(present: str) -> Markup:
+    links = {"/": "Runs", "/compare": "Compare", "/ask": "Ask for a quote"}
+    shown = [
+        tag("a", text, href=href, class_="present" if href == present else None)
+        for href, text in links.items()
+    ]
+    return tag("nav", tag("a", "Elastune", href="/", class_="brand"), *shown)
+
+
+def runs_page(access: Access) -> str:
+    search = tag("input", id="search", type="search", placeholder="Search runs", aria_label="Search runs")
+    return _page(access, "Runs", "runs", tag("div", search, class_="row"), tag("div", id="runs"), present="/")
+
+
+def run_page(access: Access, found: FoundRun) -> str:
+    record = found.record
+    tabs = ("Overview", "Curves", "Slots", "Trials", "Learned", "Nodes", "Log", "Job")
+    buttons = [tag("button", name, data_tab=name.lower(), type="button") for name in tabs]
+    panels = [tag("section", id=name.lower(), class_="tab") for name in tabs]
+    body = [
+        tag("div", id="title", class_="title"),
+        tag("div", id="trouble"),
+        tag("div", id="steer", class_="row"),
+        tag("div", *buttons, class_="tabs", role="tablist"),
+        *panels,
+    ]
+    return _page(
+        access,
+        f"{record.name} {record.run}",
+        "run",
+        tag("div", *body, id="run", data_run=record.run),
+        present="",
+    )
+
+
+def compare_page(access: Access) -> str:
+    return _page(access, "Compare", "compare", tag("div", id="compare"), present="/compare")
+
+
+def ask_page(access: Access) -> str:
+    return _page(access, "Ask", "ask", tag("div", id="ask"), present="/ask")
+
+
+def error_page(text: str) -> str:
+    link = tag("link", rel="stylesheet", href="/static/dashboard.css")
+    head = tag("head", tag("meta", charset="utf-8"), tag("title", "Elastune"), link)
+    body = tag("main", tag("h1", "This cannot be shown"), tag("p", text), tag("a", "All runs", href="/"))
+    return f'<!doctype html>\n<html lang="en">{head}{tag("body", body)}</html>'
+
+
+def facts_json(follower: RunFollower) -> Json:
+    """What does not change during a run."""
+    found, setup = follower.found, follower.setup
+    record, promise = found.record, promise_of(setup.quote)
+    commands = {name: command_for(name, found.folder, record.run) for name in ("status", "report", "resume")}
+    return {
+        "run": record.run,
+        "name": record.name,
+        "policy": record.policy,
+        "why": str(setup.choice),
+        "seed": record.seed,
+        "body": record.body.value,
+        "created_utc": record.created_utc.isoformat(),
+        "folder": str(found.folder.path),
+        "job": yaml.safe_dump(setup.job.to_dict(), sort_keys=False, allow_unicode=True),
+        "promise": None if promise is None else {"seconds": promise.jct_seconds, "usd": promise.cost},
+        "confidence": setup.terms.limits.confidence,
+        "commands": commands,
+        "is_free": setup.terms.cluster.is_free,
+    }

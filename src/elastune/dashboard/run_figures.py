@@ -1,0 +1,165 @@
+"""What the plots of a run need, as plain data: thinned out here, so that a browser gets what it can draw."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TypeVar
+
+from elastune.dashboard.following import RunFollower
+from elastune.history.gangs import GangLife
+from elastune.history.nodes import NodeLife
+from elastune.history.recorder import History
+from elastune.history.trials import TrialHistory
+from elastune.model.configuration import flattened
+from elastune.model.ids import TrialId
+from elastune.model.metric import Mode
+from elastune.runs.reading import node_counts, planned_money, planned_nodes
+from elastune.views.figures.gantt_layout import lay_out
+from elastune.views.live.snapshot import Snapshot
+
+T = TypeVar("T")
+Json = dict[str, object]
+# What is drawn at most: a screen has no room for more, and a browser should not wait.
+_MOST_CURVES = 300
+_MOST_POINTS = 60_000
+_MOST_STEPS = 2_000
+_MOST_BOXES = 6_000
+
+
+def snapshot_json(snapshot: Snapshot) -> Json:
+    """With the properties that pages show beside the fields."""
+    data = asdict(snapshot)
+    for name in ("time", "money"):
+        gauge = getattr(snapshot, name)
+        if gauge is not None:
+            data[name] |= {"full": gauge.full, "ahead": gauge.ahead, "in_danger": gauge.is_in_danger}
+    data["nodes"]["busy"] = snapshot.nodes.busy
+    return data
+
+
+def figures_json(follower: RunFollower) -> Json:
+    history, terms = follower.history(), follower.setup.terms
+    return {
+        "events": history.events,
+        "end_s": history.end_s,
+        "metric": terms.metric,
+        "rises": terms.mode is Mode.MAX,
+        "is_free": terms.cluster.is_free,
+        "deadline_s": terms.limits.deadline_s,
+        "budget_usd": terms.limits.budget_usd,
+        "curves": _curves(history, terms.mode),
+        "trials": len(history.trials),
+        "best": _best(history),
+        "nodes": [list(step) for step in thinned(node_counts(history))],
+        "planned_nodes": planned_nodes(follower.plan),
+        "money": thinned(history.money),
+        "planned_money": planned_money(follower.plan),
+        "gantt": _gantt(history, terms.cluster.slots_per_node),
+        "node_lives": [_node(life) for life in history.nodes[-_MOST_STEPS:]],
+    }
+
+
+def _curves(history: History, mode: Mode) -> list[Json]:
+    """The best trials first."""
+    sign = -1.0 if mode is Mode.MAX else 1.0
+    scored = [trial for trial in history.trials.values() if trial.points]
+    ranked = sorted(scored, key=lambda trial: min(sign * each.value for each in trial.points))
+    shown = ranked[:_MOST_CURVES]
+    most = max(2, _MOST_POINTS // max(1, len(shown)))
+    return [_curve(trial, most) for trial in shown]
+
+
+def _curve(trial: TrialHistory, most: int) -> Json:
+    points = thinned(trial.points, most)
+    return {
+        "trial": trial.trial,
+        "config": flattened(trial.config),
+        "iterations": [each.iteration for each in points],
+        "seconds": [round(each.at_s, 3) for each in points],
+        "values": [each.value for each in points],
+        "crashes": [{"at_s": crash.at_s, "error": crash.error} for crash in trial.crashes],
+    }
+
+
+def _best(history: History) -> list[Json]:
+    """Every new best model, with the time and the money spent until then."""
+    steps: list[Json] = []
+    for step in thinned(history.best):
+        usd = money_at(history.money, step.at_s)
+        steps.append(
+            {
+                "at_s": step.at_s,
+                "usd": usd,
+                "value": step.value,
+                "trial": step.trial,
+                "iteration": step.iteration,
+            }
+        )
+    return steps
+
+
+def money_at(money: Sequence[tuple[float, float]], at_s: float) -> float:
+    """Accrued until then; linear between the points."""
+    for (from_s, before), (until_s, after) in itertools.pairwise(money):
+        if from_s <= at_s <= until_s:
+            length_s = until_s - from_s
+            return before + (after - before) * (at_s - from_s) / length_s if length_s > 0.0 else after
+    return money[-1][1] if money and at_s > money[-1][0] else 0.0
+
+
+def _gantt(history: History, slots_per_node: int) -> Json:
+    layout = lay_out(history, slots_per_node)
+    ends = _ends(history.gangs)
+    boxes = sorted(layout.boxes, key=lambda box: box.until_s - box.from_s, reverse=True)[:_MOST_BOXES]
+    return {
+        "rows": layout.rows,
+        "slots_per_node": slots_per_node,
+        "left_out": layout.left_out,
+        "lanes": [[life.node for life in lane] for lane in layout.lanes],
+        "boxes": [
+            {
+                "trial": box.trial,
+                "activity": box.activity.name.lower(),
+                "top": box.top,
+                "slots": box.slots,
+                "from_s": round(box.from_s, 3),
+                "until_s": round(box.until_s, 3),
+                "end": ends.get((box.trial, box.until_s)),
+            }
+            for box in boxes
+        ],
+        "hidden": len(layout.boxes) - len(boxes),
+    }
+
+
+def _ends(gangs: Sequence[GangLife]) -> dict[tuple[TrialId, float], str | None]:
+    """Why a gang left its slots."""
+    return {(gang.trial, gang.until_s): gang.end for gang in gangs}
+
+
+def _node(life: NodeLife) -> Json:
+    return {key: value for key, value in asdict(life).items() if key != "request"}
+
+
+def thinned(items: Sequence[T], most: int = _MOST_STEPS) -> list[T]:
+    """Evenly, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    step = (len(items) - 1) / (most - 1)
+    return [items[round(index * step)] for index in range(most)]
+
+
+def finite(value: object) -> object:
+    """JSON has neither NaN nor infinity."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {str(key): finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [finite(each) for each in value]
+        case _:
+            return value

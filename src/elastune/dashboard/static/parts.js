@@ -1,0 +1,194 @@
+"use strict";
+// Small parts of all pages. Texts of runs become text nodes, never markup.
+
+const elastune = {};
+
+elastune.el = function (name, attributes, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "value") node.value = value;
+    else node.setAttribute(key, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+};
+
+elastune.fill = function (place, ...children) {
+  const target = typeof place === "string" ? document.getElementById(place) : place;
+  target.replaceChildren(...children.flat(Infinity).filter((each) => each !== null && each !== undefined));
+  return target;
+};
+
+elastune.duration = function (seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  const sign = seconds < 0 ? "-" : "";
+  const s = Math.abs(seconds);
+  if (s < 60) return sign + (s < 10 ? s.toFixed(1) : Math.round(s)) + " s";
+  const whole = Math.round(s);
+  const h = Math.floor(whole / 3600), m = Math.floor((whole % 3600) / 60), rest = whole % 60;
+  const two = (x) => String(x).padStart(2, "0");
+  return sign + (h ? `${h}h${two(m)}m` : `${m}m${two(rest)}s`);
+};
+
+elastune.usd = function (value) {
+  if (value === null || value === undefined) return "–";
+  const digits = Math.abs(value) >= 100 ? 0 : 2;
+  return "$" + value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+};
+
+elastune.number = function (value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  return Number(value.toPrecision(5)).toString();
+};
+
+const meta = (name) => (document.querySelector(`meta[name="${name}"]`) || {}).content || "";
+elastune.mayChange = meta("elastune-token") !== "";
+
+elastune.read = async function (path) {
+  const answer = await fetch(path, { credentials: "same-origin" });
+  const data = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
+  if (!answer.ok) throw new Error(data.error || `the server answered ${answer.status}`);
+  return data;
+};
+
+elastune.send = async function (path, body, signal) {
+  const answer = await fetch(path, {
+    method: "POST",
+    credentials: "same-origin",
+    signal,
+    headers: { "content-type": "application/json", "x-elastune-token": meta("elastune-asking-token") },
+    body: JSON.stringify(body),
+  });
+  const data = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
+  if (!answer.ok) throw new Error(data.error || `the server answered ${answer.status}`);
+  return data;
+};
+
+elastune.toast = function (text, kind) {
+  const { el } = elastune;
+  const toast = el("div", { class: `toast ${kind || ""}`, role: "status" }, text);
+  document.getElementById("toasts").append(toast);
+  setTimeout(() => toast.remove(), kind === "bad" ? 12000 : 6000);
+};
+
+elastune.trouble = (error) => elastune.el("p", { class: "trouble", role: "alert" }, error.message || String(error));
+
+// Asks for what will happen, shows it, and sends it after a yes.
+elastune.confirm = function (title, fields, preview, done) {
+  const { el } = elastune;
+  const inputs = {};
+  const rows = fields.map((field) => {
+    inputs[field.name] = el(field.rows ? "textarea" : "input", {
+      name: field.name, placeholder: field.example, rows: field.rows, autocomplete: "off",
+    });
+    return el("label", {}, el("span", {}, field.label), inputs[field.name]);
+  });
+  const told = el("p", { class: "told" });
+  const go = el("button", { type: "submit", class: "main" }, fields.length ? "Preview" : "Yes");
+  let ticket = null;
+  const ask = async () => {
+    const given = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input.value.trim()]));
+    told.textContent = "…";
+    try {
+      const found = await preview(given);
+      ticket = found.ticket;
+      told.textContent = found.text;
+      told.className = "told" + (found.spends_money ? " money" : "");
+      go.textContent = "Yes, do it";
+    } catch (error) {
+      ticket = null;
+      told.textContent = error.message;
+      told.className = "told bad";
+    }
+  };
+  const form = el("form", { method: "dialog" }, el("h2", {}, title), rows, told,
+    el("div", { class: "row end" }, el("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), go));
+  for (const input of Object.values(inputs)) {
+    input.addEventListener("input", () => { ticket = null; go.textContent = "Preview"; });
+  }
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (ticket === null) { await ask(); return; }
+    try {
+      const answer = await elastune.send("/api/carry-out", { ticket });
+      elastune.toast(answer.text, "good");
+      dialog.close();
+      if (done) done();
+    } catch (error) { elastune.toast(error.message, "bad"); ticket = null; }
+  });
+  const dialog = el("dialog", {}, form);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  if (!fields.length) ask();
+};
+
+elastune.STATE_TONES = {
+  running: "active", complete: "good", target: "good", deadline: "warn", budget: "warn",
+  stopped: "muted", resting: "muted", failed: "bad", interrupted: "bad",
+};
+elastune.STATE_WORDS = { resting: "suspended", interrupted: "died" };
+elastune.badge = (state) => elastune.el(
+  "span", { class: `badge ${elastune.STATE_TONES[state] || ""}` }, elastune.STATE_WORDS[state] || state);
+
+// A table that sorts by its heads and shows some hundred rows at a time.
+elastune.table = function (columns, rows, options) {
+  const { el } = elastune;
+  const settings = Object.assign({ most: 200, sort: null, descending: true, row: null }, options);
+  let query = "", shown = settings.most;
+  const body = el("tbody"), more = el("button", { type: "button", class: "more" });
+  const head = el("tr", {}, columns.map((column, index) => el("th", {
+    class: column.words ? "words" : "", tabindex: 0, title: "Sort",
+    onclick: () => {
+      settings.descending = settings.sort === index ? !settings.descending : !column.words;
+      settings.sort = index;
+      draw();
+    },
+  }, column.title)));
+  const compare = (a, b) => {
+    if (a === null || a === undefined) return 1;
+    if (b === null || b === undefined) return -1;
+    const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+    return settings.descending ? -order : order;
+  };
+  function draw() {
+    let chosen = rows;
+    if (query) {
+      const words = query.toLowerCase().split(/\s+/);
+      chosen = rows.filter((row) => {
+        const text = columns.map((column) => column.text ? column.text(row) : column.value(row)).join(" ").toLowerCase();
+        return words.every((word) => text.includes(word));
+      });
+    }
+    if (settings.sort !== null) {
+      const value = columns[settings.sort].value;
+      chosen = [...chosen].sort((a, b) => compare(value(a), value(b)));
+    }
+    [...head.children].forEach((cell, index) => {
+      cell.dataset.sorted = index === settings.sort ? (settings.descending ? "down" : "up") : "";
+    });
+    body.replaceChildren(...chosen.slice(0, shown).map((row) => {
+      const line = el("tr", { class: settings.tone ? settings.tone(row) : "" }, columns.map((column) => {
+        const content = column.show ? column.show(row) : elastune.number(column.value(row));
+        return el("td", { class: column.words ? "words" : "" }, content);
+      }));
+      if (settings.row) { line.classList.add("link"); line.addEventListener("click", () => settings.row(row)); }
+      return line;
+    }));
+    more.hidden = chosen.length <= shown;
+    more.textContent = `${(chosen.length - shown).toLocaleString("en-US")} more`;
+  }
+  more.addEventListener("click", () => { shown += settings.most; draw(); });
+  draw();
+  const frame = el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), body), more);
+  frame.search = (text) => { query = text.trim(); shown = settings.most; draw(); };
+  frame.update = (fresh) => { rows = fresh; draw(); };
+  return frame;
+};

@@ -1,0 +1,210 @@
+"use strict";
+(function () {
+  const { el, fill, read, send, duration, usd, number, badge, table } = elastune;
+  const plots = elastune.plots;
+  const run = document.getElementById("run").dataset.run, api = `/api/runs/${run}`;
+  let facts = null, moment = null, figures = null, trials = null, present = location.hash.slice(1) || "overview";
+  let drawn = {}, loading = false, again = false;
+
+  // -- Overview -------------------------------------------------------------------------------------------
+  const gauge = (title, value, gauge_, show) => {
+    const share = (x) => gauge_.full > 0 ? `${Math.min(100, 100 * x / gauge_.full).toFixed(1)}%` : "0%";
+    const bar = el("div", { class: `bar ${gauge_.in_danger ? "danger" : ""}` }, el("span", { class: "fill" }));
+    bar.firstChild.style.width = share(gauge_.now);
+    if (gauge_.planned_now !== null) { const mark = el("span", { class: "mark", title: "the plan at this point" }); mark.style.left = share(gauge_.planned_now); bar.append(mark); }
+    const details = [];
+    if (gauge_.limit !== null) details.push(`of ${show(gauge_.limit)}`);
+    if (gauge_.expected_end !== null && !moment.snapshot.is_over) details.push(`expected end ${show(gauge_.expected_end)}`);
+    if (gauge_.planned_end !== null) details.push(`planned ${show(gauge_.planned_end)}`);
+    if (gauge_.ahead) details.push(`${show(Math.abs(gauge_.ahead))} ${gauge_.ahead > 0 ? "more" : "less"} than planned by now`);
+    return el("div", { class: "card" }, el("h3", {}, title), el("p", { class: "big" }, value), bar, el("p", { class: "muted" }, details.join(" · ")));
+  };
+  function overview() {
+    const s = moment.snapshot, cards = [gauge("Time", duration(s.time.now), s.time, duration)];
+    if (s.money) cards.push(gauge("Money", usd(s.money.now), s.money, usd));
+    cards.push(el("div", { class: "card" }, el("h3", {}, `Best ${s.metric}`), el("p", { class: "big" }, s.best ? number(s.best.metric) : "–"),
+      el("p", { class: "muted" }, s.best ? `trial ${s.best.trial} after iteration ${s.best.iteration}` : "no model is saved yet")));
+    cards.push(el("div", { class: "card" }, el("h3", {}, "Nodes"), el("p", { class: "big" }, String(s.nodes.up)),
+      el("p", { class: "muted" }, `${s.nodes.busy} of ${s.nodes.up * s.nodes.slots_per_node} slots busy` + (s.nodes.booting ? `, ${s.nodes.booting} booting` : ""))));
+    cards.push(el("div", { class: "card" }, el("h3", {}, "Trials"), el("p", { class: "big" }, String(s.trials.drawn)),
+      el("p", { class: "muted" }, `${s.trials.training} train, ${s.trials.waiting} wait, ${s.trials.over} are over` + (s.trials.failed ? `, ${s.trials.failed} failed` : ""))));
+    const stages = s.stages.length ? [el("h2", {}, s.stage_word === "round" ? "Rounds" : "Stages"), table([
+      { title: s.stage_word, value: (row) => row.name, words: true }, { title: "trials", value: (row) => row.trials },
+      { title: "iterations", value: (row) => row.iterations }, { title: "nodes", value: (row) => row.nodes },
+      { title: "planned", value: (row) => row.planned_end_s - row.planned_begin_s, show: (row) => duration(row.planned_end_s - row.planned_begin_s) },
+      { title: "took", value: (row) => row.began_s === null ? null : (row.ended_s ?? s.now_s) - row.began_s, show: (row) => row.began_s === null ? "" : duration((row.ended_s ?? s.now_s) - row.began_s) },
+      { title: "done", value: (row) => row.share, show: (row) => { const bar = el("div", { class: "bar small" }, el("span", { class: "fill" })); bar.firstChild.style.width = `${100 * row.share}%`; return bar; } },
+    ], s.stages, { tone: (row) => row.is_present ? "active" : "" })] : [];
+    const empty = (text) => el("p", { class: "muted" }, text);
+    const next = [el("h2", {}, "What comes next"), s.upcoming.length ? el("ul", { class: "news" }, s.upcoming.map((each) => el("li", {}, el("time", {}, duration(each.at_s)), each.text))) : empty(s.is_over ? "The run is over." : "Nothing has a time yet.")];
+    const happened = [...s.happened].reverse().slice(0, 40);
+    const news = [el("h2", {}, "What happened"), happened.length ? el("ul", { class: "news" }, happened.map((each) => el("li", { class: each.is_note ? "note" : "" }, el("time", {}, duration(each.at_s)), each.is_note ? `${each.topic}: ${each.text}` : each.text))) : empty("Nothing worth a line.")];
+    const rounds = s.rounds.map((each) => el("p", {}, `epoch ${each.epoch}${each.epochs ? " of " + each.epochs : ""}: ${each.done} of ${each.visits} ${each.evaluates ? "evaluations" : "visits"} on ${each.workers} workers`));
+    if (!drawn.overview) {
+      drawn.overview = { cards: el("div", { class: "cards" }), best: el("div", { class: "plot" }), nodes: el("div", { class: "plot" }), money: el("div", { class: "plot" }), rest: el("div") };
+      const o = drawn.overview;
+      fill("overview", o.cards, el("div", { class: "plots" }, el("div", {}, el("h2", {}, "Best so far"), o.best), el("div", {}, el("h2", {}, "Nodes"), o.nodes),
+        s.money ? el("div", {}, el("h2", {}, "Money"), o.money) : null), o.rest);
+    }
+    fill(drawn.overview.cards, cards);
+    fill(drawn.overview.rest, rounds, stages, el("div", { class: "columns" }, el("div", {}, next), el("div", {}, news)));
+  }
+  function title() {
+    if (!facts || !moment) return;
+    fill("title", el("h1", {}, facts.name, " ", badge(moment.state)), el("p", { class: "muted" },
+      [`run ${facts.run}`, facts.why, facts.body === "ray" ? "real" : "simulated", `seed ${facts.seed}`, moment.state === "running" ? moment.snapshot.doing : null].filter(Boolean).join(" · ")));
+    document.querySelector("[data-tab=log]").hidden = facts.body !== "ray";
+    document.title = `${moment.state === "running" ? "▶ " : ""}${facts.name} ${facts.run} · Elastune`;
+  }
+
+  // -- Steering -------------------------------------------------------------------------------------------
+  function steer() {
+    if (!elastune.mayChange || !facts || facts.body !== "ray") { fill("steer"); return; }
+    const preview = (action, given) => send(`${api}/preview`, { action, given: given || {} });
+    const ask = (label, action, fields, title_) => el("button", { type: "button", onclick: () => elastune.confirm(title_ || label, fields, (given) => preview(action, given)) }, label);
+    const limits = [{ name: "deadline", label: "Deadline", example: "+30m or 2h" }, { name: "budget", label: "Budget", example: "+5 or 40" },
+      { name: "trials", label: "Trials", example: "+8" }, { name: "max_nodes", label: "Most nodes", example: "4" }];
+    const buttons = [];
+    if (moment.state === "running") {
+      buttons.push(ask("Extend", "extend", limits, "New limits for this run"), ask("Suspend", "suspend", []), ask("Stop", "stop", []));
+      buttons.push(el("button", { type: "button", onclick: () => elastune.confirm("Stop a trial", [{ name: "trial", label: "Trial", example: "3" }], (given) => preview("stop-trial", given)) }, "Stop a trial"));
+      buttons.push(el("button", { type: "button", onclick: () => elastune.confirm("Add a configuration", [{ name: "config", label: "Configuration, as JSON", example: '{"lr": 0.1}', rows: 3 }],
+        (given) => { let config; try { config = JSON.parse(given.config); } catch { return Promise.reject(new Error("this is no JSON, such as {\"lr\": 0.1}")); } return preview("add", { config }); }) }, "Add a configuration"));
+    } else {
+      if (moment.state === "resting" || moment.state === "interrupted") buttons.push(ask("Resume", "resume", []));
+      buttons.push(ask("Extend", "extend", limits, "Go on with new limits"));
+    }
+    fill("steer", buttons);
+  }
+
+  // -- Tabs -----------------------------------------------------------------------------------------------
+  const curveOptions = { x: "iterations", logX: false, logY: false, smoothing: 0, most: 60 };
+  function curves() {
+    if (!figures) return;
+    if (!drawn.curves) {
+      const plot = el("div", { class: "plot" });
+      const check = (label, key) => el("label", {}, el("input", { type: "checkbox", onchange: (event) => { curveOptions[key] = event.target.checked; curves(); } }), label);
+      const controls = el("div", { class: "row controls" },
+        el("label", {}, "against ", el("select", { onchange: (event) => { curveOptions.x = event.target.value; curves(); } }, el("option", { value: "iterations" }, "iterations"), el("option", { value: "seconds" }, "time"))),
+        check("log x", "logX"), check("log y", "logY"),
+        el("label", {}, "smoothing ", el("input", { type: "range", min: 0, max: 0.95, step: 0.05, value: 0, oninput: (event) => { curveOptions.smoothing = Number(event.target.value); curves(); } })),
+        el("label", {}, "best ", el("select", { onchange: (event) => { curveOptions.most = Number(event.target.value); curves(); } }, [60, 10, 150, 300].map((n) => el("option", { value: n }, String(n))))));
+      drawn.curves = plot;
+      drawn.curveNote = el("p", { class: "muted" });
+      fill("curves", controls, plot, drawn.curveNote);
+    }
+    drawn.curveNote.textContent = `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front`;
+    plots.curves(drawn.curves, figures, curveOptions);
+  }
+  function slots() {
+    if (!figures) return;
+    if (!drawn.slots) { drawn.slots = el("div", { class: "plot" }); fill("slots", el("p", { class: "muted" }, "Each row is a slot, each colour a trial. Drag to zoom, double-click to see all."), drawn.slots); }
+    plots.gantt(drawn.slots, figures, new Map(figures.curves.map((curve) => [curve.trial, curve.config])));
+  }
+  function nodesTab() {
+    if (!figures) return;
+    const rows = [...figures.node_lives].reverse();
+    fill("nodes", table([
+      { title: "node", value: (row) => row.node, words: true },
+      { title: "state", value: (row) => row.ended_s === null ? (row.ready_s === null ? "boots" : "up") : row.lost ? "lost" : "released", words: true },
+      { title: "since", value: (row) => row.born_s, show: (row) => duration(row.born_s) },
+      { title: "boot", value: (row) => row.ready_s === null ? null : row.ready_s - row.born_s, show: (row) => row.ready_s === null ? "" : duration(row.ready_s - row.born_s) },
+      { title: "until", value: (row) => row.ended_s, show: (row) => row.ended_s === null ? "" : duration(row.ended_s) },
+      ...(figures.is_free ? [] : [{ title: "per hour", value: (row) => row.usd_per_s * 3600, show: (row) => usd(row.usd_per_s * 3600) }, { title: "cost", value: (row) => row.usd, show: (row) => usd(row.usd) }]),
+    ], rows));
+  }
+  async function trialsTab() {
+    trials = await read(`${api}/trials`);
+    const at = (key) => trials.keys.indexOf(key);
+    const columns = trials.columns.map((title_, index) => ({ title: title_, value: (row) => row[index], words: typeof (trials.rows.find((row) => row[index] !== null) || [])[index] === "string",
+      show: /_s$|seconds/.test(trials.keys[index]) ? (row) => row[index] === null ? "" : duration(row[index]) : trials.keys[index] === "cost" ? (row) => usd(row[index]) : undefined }));
+    const search = el("input", { type: "search", placeholder: "Search trials", oninput: (event) => list.search(event.target.value) });
+    const list = table(columns, trials.rows, { sort: at("best_reported") < 0 ? 0 : at("best_reported"), descending: trials.rises, row: (row) => detail(row[at("trial")]) });
+    const errors = Object.entries(trials.errors);
+    fill("trials", el("div", { class: "row" }, search, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts && facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list,
+      errors.length ? el("details", { class: "trouble" }, el("summary", {}, `${errors.length} trials have failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
+  }
+  function detail(trial) { if (facts.body !== "ray") return; logged = trial; history.replaceState(null, "", "#log"); show("log"); }
+  async function learned() {
+    if (!figures) return;
+    const waiting = read(`${api}/importance`).catch((error) => ({ shares: {}, why: error.message }));
+    const table_ = await read(`${api}/trials`);
+    const names = table_.keys.filter((key) => key.startsWith("config/")), score = table_.keys.indexOf("best_reported"), number_ = table_.keys.indexOf("trial");
+    const rows = table_.rows.filter((row) => score >= 0 && row[score] !== null).map((row) => ({ trial: row[number_], value: row[score], config: Object.fromEntries(names.map((name) => [name.slice(7), row[table_.keys.indexOf(name)]]).filter(([, value]) => value !== null)) }));
+    const common = names.map((name) => name.slice(7)).filter((name) => rows.length && rows.every((row) => name in row.config) && new Set(rows.map((row) => String(row.config[name]))).size > 1);
+    if (rows.length < 2 || !common.length) { fill("learned", el("p", { class: "muted" }, "Too few trials have a value yet.")); return; }
+    if (!document.querySelector("#learned .plot")) fill("learned", el("p", { class: "muted" }, "computing which hyperparameters matter …"));
+    const importance = await waiting;
+    const ranked = [...common].sort((a, b) => (importance.shares[b] || 0) - (importance.shares[a] || 0));
+    const places = { importance: el("div", { class: "plot" }), parallel: el("div", { class: "plot" }), contour: el("div", { class: "plot" }), slices: ranked.slice(0, 6).map(() => el("div", { class: "plot" })) };
+    fill("learned", el("h2", {}, "Which hyperparameters matter"), el("p", { class: "muted" }, importance.why), Object.keys(importance.shares).length ? places.importance : null, el("h2", {}, "All trials"), places.parallel,
+      el("h2", {}, "One by one"), el("div", { class: "columns" }, places.slices), ranked.length > 1 ? [el("h2", {}, `${ranked[0]} and ${ranked[1]}`), places.contour] : null);
+    const value = (row) => row.value;
+    if (Object.keys(importance.shares).length) plots.bars(places.importance, importance.shares);
+    plots.parallel(places.parallel, ranked.slice(0, 10), rows.slice(0, 500), value, figures.rises, figures.metric);
+    places.slices.forEach((place, index) => plots.slices(place, ranked[index], rows, value, figures.metric));
+    if (ranked.length > 1) plots.contour(places.contour, ranked, rows, value, figures.rises);
+  }
+  let log = null, logged = null;
+  function logTab(trial) {
+    if (log) log.close();
+    const chosen = el("input", { type: "text", inputmode: "numeric", value: trial ?? "last", "aria-label": "trial" });
+    const text = el("pre", { class: "log" }), go = () => { logged = chosen.value.trim() || "last"; logTab(logged); };
+    fill("log", el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); go(); } }, el("label", {}, "trial ", chosen), el("button", { type: "submit" }, "Show")), text);
+    if (!facts) return;
+    if (facts.body !== "ray") { text.textContent = "This run is simulated: its trials print nothing."; return; }
+    log = new EventSource(`${api}/log/${encodeURIComponent(trial ?? "last")}`);
+    log.addEventListener("line", (event) => { const atEnd = text.scrollTop + text.clientHeight > text.scrollHeight - 40; text.append(JSON.parse(event.data)); if (atEnd) text.scrollTop = text.scrollHeight; });
+    log.addEventListener("trouble", (event) => { text.append(JSON.parse(event.data).error); log.close(); });
+    log.addEventListener("end", () => log.close());
+    log.onerror = () => { if (!text.textContent) text.textContent = "There is no log of this trial."; log.close(); };
+  }
+  function jobTab() {
+    if (!facts) return;
+    fill("job", facts.promise ? el("p", {}, `Promised with ${Math.round(100 * facts.confidence)} % confidence: ${duration(facts.promise.seconds)}${facts.is_free ? "" : " and " + usd(facts.promise.usd)}.`) : null,
+      el("p", { class: "muted" }, facts.folder), el("p", {}, el("code", {}, facts.commands.status)), el("pre", {}, facts.job));
+  }
+  const TABS = { overview: () => moment && overview(), curves, slots, trials: trialsTab, learned, nodes: nodesTab, log: () => logTab(logged), job: jobTab };
+  function show(name) {
+    present = TABS[name] ? name : "overview";
+    for (const button of document.querySelectorAll("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset.tab === present));
+    for (const panel of document.querySelectorAll(".tab")) panel.hidden = panel.id !== present;
+    refresh();
+  }
+  function refresh() {
+    Promise.resolve().then(TABS[present]).then(() => present === "overview" && figures && pictures()).catch((error) => elastune.toast(error.message, "bad"));
+  }
+  function pictures() {
+    if (!drawn.overview) return;
+    plots.best(drawn.overview.best, [figures], "time", 260);
+    plots.nodes(drawn.overview.nodes, figures);
+    if (!figures.is_free) plots.money(drawn.overview.money, figures);
+  }
+  async function load() {
+    if (loading) { again = true; return; }
+    loading = true;
+    try {
+      if (!facts) { facts = await read(`${api}/facts`); title(); steer(); if (present === "job" || present === "log") TABS[present](); }
+      figures = await read(`${api}/figures`);
+      if (["curves", "slots", "nodes"].includes(present)) TABS[present]();
+      if (present === "overview") pictures();
+      if (present === "trials" && !trials) trialsTab();
+      if (present === "learned" && !document.querySelector("#learned .plot")) learned();
+    } catch (error) { fill("trouble", elastune.trouble(error)); }
+    finally { loading = false; if (again) { again = false; setTimeout(load, 800); } }
+  }
+  for (const button of document.querySelectorAll("[data-tab]")) button.addEventListener("click", () => { history.replaceState(null, "", `#${button.dataset.tab}`); show(button.dataset.tab); });
+  const stream = new EventSource(`${api}/live`);
+  let seen = -1, state = "";
+  stream.addEventListener("moment", (event) => {
+    moment = JSON.parse(event.data);
+    fill("trouble");
+    title();
+    if (moment.state !== state) { state = moment.state; steer(); }
+    if (present === "overview") overview();
+    if (moment.events !== seen) { seen = moment.events; load(); }
+  });
+  stream.addEventListener("trouble", (event) => fill("trouble", elastune.trouble(JSON.parse(event.data).error)));
+  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) fill("trouble", elastune.trouble("The dashboard does not answer; reload the page.")); };
+  show(present);
+})();

@@ -1,0 +1,155 @@
+"""What was learned: the table of trials, and which hyperparameters matter, by Optuna's evaluators."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from elastune.dashboard.run_figures import Json, finite
+from elastune.history.trial_tables import CONFIG, trial_columns
+from elastune.history.trials import TrialEntry
+from elastune.model.metric import Mode
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.importance import BaseImportanceEvaluator
+
+# With fewer trials a ranking of hyperparameters is noise.
+_LEAST_TRIALS = 4
+# A hyperparameter whose values span more than this ratio was probably drawn on a logarithmic scale.
+_WIDE = 50.0
+# The first cell of a line that a spreadsheet would take for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FIRST = ("trial", "status", "best_reported", "iterations")
+
+
+def table_json(lines: Sequence[TrialEntry], mode: Mode) -> Json:
+    columns = trial_columns(lines)
+    shown = {name: values for name, values in columns.items() if name not in {"error", "checkpoint"}}
+    used = {name: values for name, values in shown.items() if any(value is not None for value in values)}
+    used = dict(sorted(used.items(), key=lambda column: _place(column[0])))
+    rows = [list(row) for row in zip(*used.values(), strict=True)]
+    return {
+        "columns": [_heading(name) for name in used],
+        "keys": list(used),
+        "rows": [finite(row) for row in rows],
+        "rises": mode is Mode.MAX,
+        "errors": {str(line.trial): line.error for line in lines if line.error},
+    }
+
+
+def _place(name: str) -> int:
+    """What one looks for first: the result and the hyperparameters."""
+    if name in _FIRST:
+        return _FIRST.index(name)
+    return len(_FIRST) + (0 if name.startswith(CONFIG) else 1)
+
+
+def _heading(name: str) -> str:
+    words = {"best_reported": "best seen", "best": "best saved", "started_s": "started", "ended_s": "ended"}
+    return name.removeprefix(CONFIG) if name.startswith(CONFIG) else words.get(name, name.replace("_", " "))
+
+
+def table_csv(lines: Sequence[TrialEntry]) -> str:
+    """For a spreadsheet: no text in it is a formula."""
+    columns = trial_columns(lines)
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(map(_harmless, columns))
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow(map(_harmless, row))
+    return file.getvalue()
+
+
+def _harmless(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def importance_json(lines: Sequence[TrialEntry], mode: Mode) -> Json:
+    """Shares that sum to 1, most important first; `why` says why there are none, and by what they are."""
+    scored = [line for line in lines if _is_scored(line)]
+    if len(scored) < _LEAST_TRIALS:
+        return {"shares": {}, "why": f"{len(scored)} trials have a value; {_LEAST_TRIALS} are needed"}
+    domains = _domains([_flat(line) for line in scored])
+    if not domains:
+        return {"shares": {}, "why": "no hyperparameter has two values that all trials have"}
+    values = [line.best_reported for line in scored]
+    if len(set(values)) == 1:
+        return {"shares": {}, "why": "all trials have the same value"}
+    return _evaluated(scored, domains, mode)
+
+
+def _is_scored(line: TrialEntry) -> bool:
+    return line.best_reported is not None and math.isfinite(line.best_reported)
+
+
+def _flat(line: TrialEntry) -> dict[str, object]:
+    columns = trial_columns([line])
+    return {
+        name.removeprefix(CONFIG): values[0] for name, values in columns.items() if name.startswith(CONFIG)
+    }
+
+
+def _domains(configs: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    """The values of each hyperparameter that all trials have and that varies."""
+    common = set(configs[0]).intersection(*configs)
+    found = {name: [config[name] for config in configs] for name in configs[0] if name in common}
+    return {name: values for name, values in found.items() if len(set(map(repr, values))) > 1}
+
+
+def _evaluated(lines: Sequence[TrialEntry], domains: Mapping[str, list[object]], mode: Mode) -> Json:
+    import optuna  # noqa: PLC0415  slow to import
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        return _by_optuna(lines, domains, mode)
+    finally:
+        optuna.logging.set_verbosity(level)  # it is the whole process's
+
+
+def _by_optuna(lines: Sequence[TrialEntry], domains: Mapping[str, list[object]], mode: Mode) -> Json:
+    import optuna  # noqa: PLC0415  slow to import
+
+    distributions = {name: _distribution(values) for name, values in domains.items()}
+    study = optuna.create_study(direction="maximize" if mode is Mode.MAX else "minimize")
+    for index, line in enumerate(lines):
+        params = {name: _given(distributions[name], values[index]) for name, values in domains.items()}
+        study.add_trial(
+            optuna.trial.create_trial(params=params, distributions=distributions, value=line.best_reported)
+        )
+    by, evaluator = _evaluator()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {"shares": finite(dict(shares)), "why": f"{by} over {len(lines)} trials, best value of each"}
+
+
+def _evaluator() -> tuple[str, BaseImportanceEvaluator]:
+    """fANOVA is Optuna's usual one, and needs scikit-learn."""
+    from optuna import importance as of  # noqa: PLC0415
+
+    if importlib.util.find_spec("sklearn") is None:
+        return "PED-ANOVA", of.PedAnovaImportanceEvaluator()
+    return "fANOVA", of.FanovaImportanceEvaluator(seed=0)
+
+
+def _distribution(values: Sequence[object]) -> BaseDistribution:
+    from optuna import distributions as of  # noqa: PLC0415
+
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        return of.CategoricalDistribution(sorted(set(map(str, values))))
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    low, high = min(numbers), max(numbers)
+    return of.FloatDistribution(low, high, log=low > 0.0 and high / low > _WIDE)
+
+
+def _given(distribution: object, value: object) -> object:
+    from optuna.distributions import CategoricalDistribution  # noqa: PLC0415
+
+    return str(value) if isinstance(distribution, CategoricalDistribution) else float(str(value))

@@ -1,0 +1,172 @@
+"""The dashboard in a real browser: every tab of every kind of run, and a real run that is steered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from elastune.core import events as ev
+from elastune.journal.codec import event_of
+from elastune.journal.run_folders import find_run
+from elastune.journal.store import Journal
+from tests.dashboard.recorded import EVIL, Recorded
+from tests.dashboard.sites import Served, served
+from tests.dashboard.test_asking import JOB
+from tests.runtime.real.drivers import Driver
+from tests.runtime.real.runs import our_processes
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+from tests.dashboard.browsing import Tab, chromium, tab
+
+pytestmark = [
+    pytest.mark.xdist_group("dashboard"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning"),
+]
+# What a tab is made of; a run without any value has no plots of what was learned.
+TABS = {
+    "overview": ".cards .card",
+    "curves": ".js-plotly-plot",
+    "slots": ".js-plotly-plot",
+    "trials": "tbody tr",
+    "learned": ".js-plotly-plot, p",
+    "nodes": "tbody tr",
+    "job": "pre",
+}
+ASHA = {"algorithm": "asha", "trials": 4, "max_iterations": 9, "eta": 3, "max_slots_per_trial": 1}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, dashboard: Served) -> Iterator[Tab]:
+    with tab(browser, dashboard) as opened:
+        yield opened
+
+
+def test_every_tab_of_every_kind_of_run_is_drawn_without_an_error(page: Tab, recorded: Recorded) -> None:
+    for kind, run in recorded.runs.items():
+        page.open(f"/runs/{run}")
+        page.page.wait_for_selector("#title h1")
+        for name, content in TABS.items():
+            page.show(name, content)
+        assert page.troubles == [], kind
+
+
+def test_what_users_wrote_is_shown_as_text_and_no_script_of_theirs_runs(
+    page: Tab, recorded: Recorded
+) -> None:
+    run = recorded.runs["evil"]
+    page.open("/")
+    page.page.wait_for_selector("#runs tbody tr")
+    assert EVIL in page.page.inner_text("#runs")
+    page.open(f"/compare?runs={run}")
+    page.page.wait_for_selector("#compare .js-plotly-plot")
+    page.open(f"/runs/{run}")
+    page.page.wait_for_selector("#title h1")
+    assert EVIL in page.page.inner_text("#title")
+    for name, content in TABS.items():
+        page.show(name, content)
+        assert page.page.locator("main img").count() == 0, name
+    page.show("curves", ".js-plotly-plot")
+    page.page.hover("#curves .plot")  # the texts beside the pointer
+    page.page.mouse.move(700, 500)
+    assert page.page.locator("img").count() == 0
+    assert page.troubles == []
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_an_unknown_run_is_no_blank_page(page: Tab) -> None:
+    page.open("/")
+    page.page.wait_for_selector("#runs details")
+    assert "1 folders cannot be read" in page.page.inner_text("#runs details")
+    page.open("/runs/ffffff")
+    assert "This cannot be shown" in page.page.inner_text("main")
+    page.troubles.clear()  # the console notes the answer 404
+
+
+def test_a_quote_is_played_with_saved_and_simulated(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path / "elastune-runs") as dashboard, tab(browser, dashboard) as page:
+        inner = page.page
+        page.open("/ask")
+        inner.fill("textarea", JOB)
+        inner.get_by_role("button", name="Quote", exact=True).click()
+        inner.wait_for_selector(".sliders label")
+        inner.wait_for_selector("#ask .js-plotly-plot")
+        before = inner.inner_text(".sliders output >> nth=0")
+        with inner.expect_response("**/api/quote"):
+            inner.locator("input[aria-label=deadline]").press("ArrowRight")
+        assert inner.inner_text(".sliders output >> nth=0") != before
+        with inner.expect_download() as download:
+            inner.get_by_role("button", name="Save the job file").click()
+        assert "deadline" in Path(download.value.path()).read_text()
+        inner.get_by_role("button", name="Simulate", exact=True).click()
+        inner.wait_for_selector("text=See where time and money went")
+        assert page.troubles == []
+
+
+def requests_of(runs: Path) -> list[type[ev.AnyEvent]]:
+    found = find_run(runs, "last")
+    events = [event_of(entry) for entry in Journal.open(found.journal).read(found.record.run)]
+    return [type(event) for event in events if isinstance(event, ev.AnyRequest)]
+
+
+def processes_of_runs() -> dict[int, str]:
+    """The browser starts and keeps processes as it likes."""
+    return {
+        pid: line for pid, line in our_processes().items() if "chrom" not in line and "playwright" not in line
+    }
+
+
+def asked(page: Tab, button: str, **fields: str) -> None:
+    """A request: what is typed, the preview, and the yes."""
+    inner = page.page
+    inner.click(f"#steer >> text='{button}'")
+    for name, value in fields.items():
+        inner.fill(f"dialog [name={name}]", value)
+    if fields:
+        inner.click("dialog button.main")
+    inner.wait_for_selector("dialog button.main:has-text('Yes, do it')")
+    inner.click("dialog button.main")
+    inner.wait_for_selector("dialog", state="detached")
+
+
+def test_a_real_run_is_watched_extended_and_stopped_from_the_page(browser: Browser, tmp_path: Path) -> None:
+    before = processes_of_runs()  # earlier tests of this process keep a server to fork from
+    driver = Driver(tmp_path, search=ASHA, budget=5)
+    try:
+        driver.wait_for_checkpoint()
+        with served(driver.runs) as dashboard, tab(browser, dashboard) as page:
+            page.page.click("#runs tbody tr a")
+            page.page.wait_for_selector("#title .badge:has-text('running')")
+            asked(page, "Extend", deadline="+2h")
+            page.page.wait_for_selector("#overview >> text=/of [23]h/")  # less what the start took
+            asked(page, "Add a configuration", config=json.dumps({"x": 0.5}))
+            asked(page, "Stop a trial", trial="0")
+            asked(page, "Stop")
+            driver.let_go()
+            page.page.wait_for_selector("#title .badge:has-text('stopped')")
+            assert json.loads(driver.end())["ending"] == "stopped"
+            path = f"/api/runs/{find_run(driver.runs, 'last').record.run}/preview"
+            assert "is not running" in dashboard.post(path, {"action": "stop"}).json()["error"]
+            page.show("log", "pre")
+            page.show("trials", "tbody tr")
+            with page.page.expect_download() as download:
+                page.page.click("text=Download the best model")
+            assert Path(download.value.path()).read_bytes().startswith(b"PK")
+            assert page.troubles == []
+    finally:
+        if driver.process.poll() is None:
+            driver.kill()
+    assert requests_of(driver.runs) == [ev.RunExtended, ev.ConfigAdded, ev.TrialStopAsked, ev.StopAsked]
+    wait_until(lambda: processes_of_runs().keys() <= before.keys(), processes_of_runs, every_s=0.1)
