@@ -19,6 +19,9 @@ from tests.adapters.ray_examples import EXAMPLES
 from tests.test_documents import ROOT
 from tests.waiting import PATIENCE_S
 
+# Ray's own workers are so nice (15) that beside other busy programs they take minutes to start; and they
+# listen on the address of the machine, which a container may not reach.
+CALM_RAY = {"RAY_worker_niceness": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 NATIVE = """
 import json, tempfile
 import numpy as np, ray
@@ -31,7 +34,7 @@ for name, example in EXAMPLES.items():
     np.random.seed(example.seed)
     options = example.options
     options["run_config"].storage_path = tempfile.mkdtemp()
-    options["tune_config"].reuse_actors = True
+    options["tune_config"].reuse_actors = not isinstance(example.trainable, type)  # classes: `reset_config`
     grid = tune.Tuner(example.trainable, **options).fit()
     best = grid.get_best_result()
     found[name] = [best.metrics[example.metric], sorted(each.metrics[example.metric] for each in grid)]
@@ -74,7 +77,7 @@ def found_by(script: str, folder: Path) -> Any:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "script.py"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "HOME": str(folder)},
+        env={**os.environ, **CALM_RAY, "PYTHONPATH": path, "HOME": str(folder)},
         capture_output=True,
         text=True,
         timeout=8 * PATIENCE_S,
