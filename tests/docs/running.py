@@ -30,6 +30,7 @@ from tests.documents import Shown, as_in_a_page
 from tests.waiting import PATIENCE_S
 
 _COMMAND = re.compile(r"^\$ (?P<command>.+)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+_PLAN = re.compile(r"^\$ elastune plan (examples/[\w-]+\.yaml)", re.MULTILINE)
 _REAL = ("check", "run", "resume", "stop", "profile")
 """Commands with processes of their own."""
 _PARSERS: dict[str, Callable[[str], object]] = {
@@ -116,7 +117,7 @@ class PageRun:
             (self.folder / name).write_text(snippet.text, encoding="utf-8")
             make = lambda: elastune.load_job(name)  # noqa: E731
         job = make()
-        if self._is_used_later(name, snippet):
+        if self._is_used_later(name, snippet) or self._is_planned_later(job, snippet):
             return
         if snippet.mark.kind == "infeasible":
             with pytest.raises(elastune.InfeasibleError):
@@ -126,9 +127,19 @@ class PageRun:
 
     def _is_used_later(self, name: str, snippet: Snippet) -> bool:
         """By a command or by code further down, which tell as much as a quote."""
+        return any(name in each.text for each in self._run_after(snippet))
+
+    def _is_planned_later(self, job: Job, snippet: Snippet) -> bool:
+        """In an example of the same content, but for its name and where its trainable lies."""
+        own = {"name": "", "trainable": ""}
+        plans = (_PLAN.findall(each.text) for each in self._run_after(snippet))
+        examples = {path for found in plans for path in found}
+        return any(elastune.load_job(path).to_dict() | own == job.to_dict() | own for path in examples)
+
+    def _run_after(self, snippet: Snippet) -> Iterator[Snippet]:
         later = (each for each in self.page.pieces if isinstance(each, Snippet) and each.line > snippet.line)
         runs = (each for each in later if each.mark.kind != "skip" and (self.slow or not each.is_slow))
-        return any(name in each.text for each in runs if each.language in ("bash", "console", "python"))
+        return (each for each in runs if each.language in ("bash", "console", "python"))
 
     def _execute(self, snippet: Snippet) -> list[str] | None:
         if snippet.file:  # is imported by what follows, or by a job

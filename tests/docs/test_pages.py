@@ -13,11 +13,23 @@ from tests.docs.snippets import Page, read_page
 PAGES = [read_page(path) for path in all_pages()]
 
 
+SHOWN_ELSEWHERE = ("docs/how-to/policies.md", "docs/how-to/simulate.md")
+"""With the same commands for other jobs as docs/policies.md and docs/simulating.md, and long ones."""
+
+
 def name_of(page: Page) -> str:
     return str(page.path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if not page.own_tests], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if name_of(page) in SHOWN_ELSEWHERE else ())
+        for page in PAGES
+        if not page.own_tests
+    ],
+    ids=name_of,
+)
 def test_a_page_shows_what_happens(page: Page, tmp_path: Path) -> None:
     PageRun(page, tmp_path, slow=False).run()
 
