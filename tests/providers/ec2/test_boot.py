@@ -235,6 +235,7 @@ print(json.dumps([time.time(), draining_nodes(), ray.get(busy.ping.remote())]), 
 """
 
 
+@pytest.mark.slow  # nodes join by a token in clouds/test_whole_path.py; test_watchdog.py hands on a notice
 def test_a_node_joins_by_its_token_works_and_hands_on_a_notice(instance: FakeInstance, head: Cluster) -> None:
     instance.environment |= head.aws
     done = instance.boot(a_boot(head=head.address, token_secret=head.secret, region=REGION))

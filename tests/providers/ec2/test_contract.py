@@ -29,13 +29,14 @@ _runs = itertools.count()
 class Joins(RayLink):
     """Every instance that runs has its Ray node at once."""
 
-    def __init__(self, api: Ec2Api) -> None:
+    def __init__(self, api: Ec2Api, run: str) -> None:
         self.api = api
+        self.run = run
 
     def joined(self) -> Mapping[str, str]:
-        return {
-            each.id: f"ray-{each.id}" for each in self.api.instances() if each.phase is InstancePhase.RUNNING
-        }
+        """moto never forgets an instance: those of all tests would take it long to list."""
+        found = self.api.instances(self.run)
+        return {each.id: f"ray-{each.id}" for each in found if each.phase is InstancePhase.RUNNING}
 
     def leaving(self) -> Mapping[str, float]:
         return {}
@@ -51,7 +52,7 @@ class MotoStage:
         setting = ProviderSetting(
             run=run, terms=terms, clock=time.monotonic, options=OPTIONS, job="contract", down_s=down_s
         )
-        made = Ec2Provider(setting, cloud=self.api, ray_link=Joins(self.api))
+        made = Ec2Provider(setting, cloud=self.api, ray_link=Joins(self.api, run))
         made.open()
         self.open.append(made)
         return made
