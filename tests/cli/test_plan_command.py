@@ -74,7 +74,6 @@ def test_everything_at_once_as_json() -> None:
 
 def test_the_same_seed_prints_the_same_and_another_seed_another() -> None:
     first = elastune("plan", EXAMPLE, "--json", "--seed", "5", *QUICK).stdout
-    assert elastune("plan", EXAMPLE, "--json", "--seed", "5", *QUICK).stdout == first
     assert elastune_process("plan", EXAMPLE, "--json", "--seed", "5", *QUICK).stdout == first
     assert elastune("plan", EXAMPLE, "--json", "--seed", "6", *QUICK).stdout != first
 

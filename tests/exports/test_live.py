@@ -19,7 +19,7 @@ from elastune.core.state import State
 from tests.exports.test_mlflow import client_of
 from tests.runs.test_callbacks import Records
 from tests.runtime.real.drivers import Driver
-from tests.runtime.real.runs import Watch, our_processes, wait_until_gone
+from tests.runtime.real.runs import Watch, as_function, our_processes, wait_until_gone
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -119,13 +119,19 @@ def test_nothing_survives_a_driver_that_is_killed_and_once_resumed_all_is_logged
     driver.let_go()
     looks, told = _Looks(tmp_path / "runs"), Records()
     result = elastune.resume("last", folder=tmp_path / "runs", watch=looks, callbacks=[told])
-    assert result.ending == "complete"
     assert looks.acted
+    undisturbed = elastune.simulate(as_function(driver.job))
+    assert (result.ending, result.phases) == ("complete", dict(undisturbed.phases))
+    assert result.best is not None
+    assert undisturbed.best is not None
+    assert (result.best.trial, result.best.metric) == (undisturbed.best.trial, undisturbed.best.metric)
+    audit = elastune.status("last", folder=driver.runs, audit=True).audit
+    assert audit is not None
+    assert audit.is_clean
     assert [start.resumed for start in told.starts] == [True]
     assert [(end.ending, end.best) for end in told.ends] == [("complete", result.best)]
     loaded = elastune.load_run("last", folder=tmp_path / "runs")
     trials = loaded.trials()
-    assert result.best is not None
     assert list(trials["checkpoint"].dropna()) == [result.best.checkpoint]
     check_csv(loaded)
     check_tensorboard(loaded)

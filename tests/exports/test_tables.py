@@ -177,10 +177,17 @@ def peaked(config: Mapping[str, float], iteration: int) -> dict[str, float]:
     return {"score": config["x"] - (iteration - 3) ** 2, "loss": (iteration - 3) ** 2 - config["x"]}
 
 
-@pytest.mark.parametrize(("metric", "mode"), [("score", "max"), ("loss", "min")])
-@pytest.mark.parametrize("algorithm", ["sha", "asha"])
+@pytest.mark.parametrize(
+    ("algorithm", "metric", "mode"),
+    [
+        ("sha", "loss", "min"),
+        ("asha", "score", "max"),
+        pytest.param("sha", "score", "max", marks=pytest.mark.slow),
+        pytest.param("asha", "loss", "min", marks=pytest.mark.slow),
+    ],
+)
 def test_best_is_the_same_wherever_it_is_said(
-    metric: str, mode: str, algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    algorithm: str, metric: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best value that has a checkpoint: result, `load_run`, tables, files, status, list and report."""
     monkeypatch.chdir(tmp_path)
@@ -222,7 +229,9 @@ def test_what_was_trained_again_is_there_once_unless_asked_for() -> None:
     assert without_lost([row(0, 1, 1), row(0, 2, 2), late]) == [row(0, 1, 1), row(0, 2, 2)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 4, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 5))]
+)
 def test_slot_time_is_that_of_the_ledger_and_the_best_that_of_the_core_whatever_goes_wrong(seed: int) -> None:
     """Random jobs under random policies, with lost nodes, crashes and a dying driver."""
     experiment = make_experiment(seed)

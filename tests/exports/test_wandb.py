@@ -124,9 +124,20 @@ def test_a_run_of_wandb_for_each_trial_in_a_group(odd: LoadedRun, tmp_path: Path
     check(tmp_path, read_results(odd.found))
 
 
+def some_of(results: Results) -> Results:
+    """The first trials and the best one: each takes W&B a second."""
+    assert results.best is not None
+    some = {0, 1, 2, results.best.trial}
+    return replace(
+        results,
+        trials=tuple(line for line in results.trials if line.trial in some),
+        rows=tuple(row for row in results.rows if row.trial in some),
+    )
+
+
 def test_what_was_half_written_is_there_once_in_the_end(odd: LoadedRun, tmp_path: Path) -> None:
     """A driver that was killed, and one that took the run up again and told everything."""
-    results = read_results(odd.found)
+    results = some_of(read_results(odd.found))
     unfinished = tuple(replace(line, status="running") for line in results.trials[:3])
     rows = tuple(row for row in results.rows if row.trial < 3 and row.iteration == 1)
     first = open_wandb(results.head, tmp_path)

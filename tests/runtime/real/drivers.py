@@ -33,6 +33,7 @@ class Driver:
         space = {"x": {"float": [0.0, 1.0]}, **changes.pop("space", {})}
         held = {"gate": {"choice": [str(self._gate)]}, "held_at": {"choice": [held_at]}}
         job = job_of(space={**space, **held}, hang_after="1h", **changes)
+        self.job = job
         path = folder / "job.yaml"
         path.write_text(yaml.safe_dump(job.to_dict(), sort_keys=False))
         command = [

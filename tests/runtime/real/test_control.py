@@ -116,6 +116,8 @@ def test_a_run_whose_cluster_is_still_starting_says_so_and_is_stopped_when_it_be
     assert audited(runs)
 
 
+# Requests outlive a driver in tests/runs/test_control.py, and a run its driver in tests/exports/test_live.py.
+@pytest.mark.slow
 def test_a_request_that_a_killed_driver_had_journalled_is_applied_once_and_one_it_had_not_is_withdrawn(
     tmp_path: Path,
 ) -> None:
