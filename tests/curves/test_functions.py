@@ -102,7 +102,7 @@ def test_an_object_that_can_be_called_is_a_function_too() -> None:
     ("function", "message"),
     [
         (dict, "dict: this is a class; expected a function f(config, iteration), or a generator function"),
-        (lambda config: 1.0, "cannot be called as f(config, iteration): too many positional"),
+        (lambda config: 1.0, "a function f(config) without a yield, which returns its metrics once"),
         (lambda: (yield 1.0), "cannot be called as f(config): too many positional arguments"),
     ],
 )

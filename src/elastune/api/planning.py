@@ -15,6 +15,7 @@ from elastune.model.limits import Objective
 from elastune.planning.planners.registry import DEFAULT_PLANNER
 from elastune.planning.quote import Quote
 from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
+from elastune.setup.one_call import require_one_iteration
 from elastune.views.notebook import show_as_html, terminal_html
 from elastune.wording import either
 
@@ -54,6 +55,7 @@ def plan(
     profile, kept or measured now. `quote` also prices searches that decide while they run.
     """
     given = as_job(job).with_planner(planner)
+    require_one_iteration(given)
     request = QuoteRequest(
         planner=given.planner,
         objective=_objective(objective),
@@ -119,6 +121,7 @@ def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
     works in rounds, such as SEER, the quote lists the rounds.
     """
     given = as_job(job)
+    require_one_iteration(given)
     if choose(given).policy == "rubberband":
         return plan(given, **options)
     asked = [name for name in _FOR_PLANS if options.get(name) not in _FOR_PLANS[name]]

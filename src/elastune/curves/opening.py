@@ -63,6 +63,10 @@ class FunctionSource(BareSource):
             raise JobError(f"{name}: this is {seen_as}; expected {_EXPECTED}: {_WHAT_TO_DO}")
         if metric is None:
             raise JobError(f"metric is missing; expected the name of what {name} returns, such as accuracy")
+        returns_once = not is_generator and _mismatch(function, "config") is None
+        if returns_once and _mismatch(function, "config", "iteration") is not None:
+            seen_as = "a function f(config) without a yield, which returns its metrics once"
+            raise JobError(f"{name}: this is {seen_as}; expected {_EXPECTED}: {_WHAT_TO_DO}")
         names = ("config",) if is_generator else ("config", "iteration")
         if (error := _mismatch(function, *names)) is not None:
             called = f"f({', '.join(names)})"

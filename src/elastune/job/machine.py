@@ -15,6 +15,10 @@ from elastune.job.section import MisfitError
 from elastune.model.quantities import parse_number
 from elastune.wording import plural
 
+BOOT = "5s"
+"""Of the local node of a job that has a profile and no `cluster`; a quote without it leaves out what every
+run waits for."""
+
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _GPUS = Path("/proc/driver/nvidia/gpus")
 
@@ -52,6 +56,8 @@ def on_this_machine(sections: Mapping[str, object]) -> dict[str, object]:
     if cluster.get("nodes") is None or cluster.get("price_per_hour") is not None or cluster.get("kinds"):
         return {}
     found: dict[str, object] = {"price_per_hour": 0.0}
+    if written is None and sections.get("profile") is not None:
+        found["init"] = BOOT
     slot = sections.get("slot")
     if slot is None and cluster.get("slots_per_node") is None and count_gpus():
         slot = {"gpus": 1}
