@@ -93,7 +93,7 @@ class Kept:
     usd: float
 
 
-def rehearse(setup: RunSetup, seeds: int) -> Kept:
+def checked_run(setup: RunSetup, seeds: int) -> Kept:
     """The same job with so many seeds: other configurations, other survivors."""
     if setup.quote is None:
         raise AssertionError("a declared search has a quote")
@@ -115,7 +115,7 @@ def run(track: Track = silently, *, seeds: int = SEEDS) -> Report:
         for related, deadline in track(settings):
             path = Path(folder) / f"{'related' if related else 'unrelated'}.npz"
             spread = write_curves(path, slower_is_better=related)
-            kept = rehearse(prepare(job_for(path, deadline, spread)), seeds)
+            kept = checked_run(prepare(job_for(path, deadline, spread)), seeds)
             quote = kept.setup.quote
             if quote is None or quote.speeds is None:
                 raise AssertionError("the quote knows that speeds differ")

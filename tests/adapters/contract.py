@@ -20,7 +20,7 @@ from elastune.training.groups import Solo
 from elastune.training.recipe import load, open_recipe
 from elastune.training.running import Row
 from elastune.training.worker import make_worker
-from tests.runtime.real.crews import Watched
+from tests.runtime.real.slot_processes import Watched
 from tests.test_documents import ROOT
 
 

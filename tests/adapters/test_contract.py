@@ -10,7 +10,7 @@ import pytest
 from elastune.runtime.ray.messages import Form, GangId, GangTerms, Keep, Kept, Trained
 from elastune.training.recipe import open_recipe
 from tests.adapters.contract import Case, each_case, slot_of, train
-from tests.runtime.real.crews import Watched
+from tests.runtime.real.slot_processes import Watched
 
 # Deprecations inside the frameworks, which only they can mend.
 pytestmark = [

@@ -29,8 +29,8 @@ from elastune.runs.run_files import write_prepared
 from elastune.runs.simulation import Simulation
 from elastune.setup.run_setup import SetupPurpose, prepare
 from tests.cli.commands import elastune
-from tests.runs.rehearsal import job_of
-from tests.runtime.real.crews import TRAINABLES
+from tests.runs.checked_run import job_of
+from tests.runtime.real.slot_processes import TRAINABLES
 from tests.waiting import wait_until
 
 RUN = "3fa2c1"

@@ -14,26 +14,26 @@ from elastune.core.trials import Activity, Phase
 from elastune.model.ids import TrialId
 from elastune.setup.run_setup import prepare
 from tests.fire.portrait import portrait
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse
+from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of
 
 LIMITS = {"deadline": 100.0, "budget": 5.0, "cluster__minimum_charge": 0.0, "search__max_iterations": 50}
 
 
-def running(policy: str = "asha", **changes: object) -> Rehearsal:
+def running(policy: str = "asha", **changes: object) -> CheckedRun:
     """Until a model is saved."""
     setup = prepare(job_of(**{"search__algorithm": policy, **LIMITS, **changes}), samples=SAMPLES)
-    run = Rehearsal(setup)
+    run = CheckedRun(setup)
     run.start()
     while run.state.best is None:
         run.step()
     return run
 
 
-def extended(run: Rehearsal, **limits: float | None) -> ev.RunExtended:
+def extended(run: CheckedRun, **limits: float | None) -> ev.RunExtended:
     return ev.RunExtended(at_s=run.body.now_s, request_id="r1", **limits)  # type: ignore[arg-type]
 
 
-def finish(run: Rehearsal) -> Rehearsal:
+def finish(run: CheckedRun) -> CheckedRun:
     while run.step():
         pass
     run.witness.check_over()
@@ -92,7 +92,7 @@ def test_a_fixed_cluster_has_no_other_max_nodes() -> None:
 
 def test_a_limit_that_was_given_up_holds_again_when_it_is_extended() -> None:
     setup = prepare(job_of(**{**LIMITS, "search__algorithm": "asha"}, may_exceed="deadline"), samples=SAMPLES)
-    run = Rehearsal(setup)
+    run = CheckedRun(setup)
     run.start()
     while not run.state.conceded:
         run.step()
@@ -126,7 +126,7 @@ def test_a_run_that_was_stopped_goes_on_without_new_limits() -> None:
 
 
 def test_an_ended_run_says_which_limit_has_to_be_extended_too() -> None:
-    run = rehearse(job_of(**{**LIMITS, "search__algorithm": "asha"}))
+    run = checked_run(job_of(**{**LIMITS, "search__algorithm": "asha"}))
     assert run.state.ended is Ending.DEADLINE
     refused = run.core.refusal(extended(run, budget_usd=9.0))
     assert refused is not None
@@ -135,12 +135,12 @@ def test_an_ended_run_says_which_limit_has_to_be_extended_too() -> None:
 
 
 def test_a_run_that_reached_its_target_or_has_no_model_does_not_go_on() -> None:
-    reached = rehearse(job_of(**{**LIMITS, "search__algorithm": "asha"}, stop_when="score > 0.01"))
+    reached = checked_run(job_of(**{**LIMITS, "search__algorithm": "asha"}, stop_when="score > 0.01"))
     assert "reached its target" in (reached.core.refusal(extended(reached, deadline_s=900.0)) or "")
 
 
 def test_trials_that_were_in_the_race_go_on_and_those_that_were_out_do_not() -> None:
-    run = rehearse(
+    run = checked_run(
         job_of(**{**LIMITS, "deadline": 150.0, "search__algorithm": "hyperband", "search__trials": None}),
         policy="hyperband",
     )
@@ -190,6 +190,6 @@ def test_a_grid_still_gives_each_of_its_own_configurations_once() -> None:
     assert drawn == sorted([*choices, 0.1])
 
 
-def _notes(run: Rehearsal, topic: str) -> list[do.Note]:
+def _notes(run: CheckedRun, topic: str) -> list[do.Note]:
     told = (command for _, commands in run.told for command in commands)
     return [command for command in told if isinstance(command, do.Note) and command.topic == topic]

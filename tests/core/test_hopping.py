@@ -18,13 +18,13 @@ from elastune.model.cluster import Billing
 from elastune.model.distributions import Constant
 from elastune.model.ids import NodeId, TrialId
 from elastune.model.profile import Profile, Speedup
-from tests.core.theatre import Theatre, make_terms, notes, only, released
+from tests.core.harness import Harness, make_terms, notes, only, released
 from tests.core.visits import Watch
 
 FAR = 100
 
 
-class Stage(Theatre):
+class Stage(Harness):
     """Every command is seen by a `Watch`; a visit ends when the test says so, by trial."""
 
     def __init__(

@@ -12,7 +12,7 @@ from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup, prepare
 from tests.test_documents import ROOT, blocks
 
-PAGE = (ROOT / "docs" / "brain.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "core.md").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

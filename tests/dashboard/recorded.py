@@ -12,7 +12,7 @@ from pathlib import Path
 import elastune
 from elastune.journal.run_folders import find_run
 from tests.policies.test_contract import POLICIES
-from tests.runs.rehearsal import job_of
+from tests.runs.checked_run import job_of
 
 EVIL = "<img src=x onerror=alert(1)>"
 HOPPING = {"algorithm": "random", "trials": 4, "max_iterations": 2}

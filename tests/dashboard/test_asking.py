@@ -11,7 +11,7 @@ from elastune.dashboard.steering import ACTIONS, Tickets
 from elastune.errors import JobError
 from tests.dashboard.recorded import Recorded
 from tests.dashboard.sites import Served, served
-from tests.runs.rehearsal import job_of
+from tests.runs.checked_run import job_of
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 JOB = yaml.safe_dump(

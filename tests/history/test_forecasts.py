@@ -12,7 +12,7 @@ from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import SAMPLES, job_of
+from tests.runs.checked_run import SAMPLES, job_of
 
 
 def run_of(curves: list[list[float]], best: list[BestStep]) -> History:

@@ -22,7 +22,7 @@ from elastune.runs.simulation import Simulation, unnamed
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
 from tests.fire.trial import RUN
-from tests.runs.rehearsal import job_of, rehearse
+from tests.runs.checked_run import checked_run, job_of
 
 
 def measured(
@@ -61,7 +61,7 @@ def test_a_gang_that_stays_at_barriers_has_one_start_and_all_its_saves() -> None
         "cluster__max_nodes": None,
         "cluster__nodes": 4,
     }
-    run = rehearse(job_of(**changes))
+    run = checked_run(job_of(**changes))
     found = measure(run.journal.read(RUN))
     assert found.startup == pytest.approx([2.0] * 8)
     assert found.save == pytest.approx([1.0] * (8 + 4 + 2 + 1))

@@ -6,7 +6,7 @@ import pytest
 
 from elastune.errors import JobError
 from elastune.job.slot_budget import slot_minutes
-from tests.runs.rehearsal import job_of, rehearse
+from tests.runs.checked_run import checked_run, job_of
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_where_nodes_cost_nothing_it_limits_all_the_same() -> None:
         cluster__price_per_hour=0,
         cluster__minimum_charge=0,
     )
-    run = rehearse(job, seed=1)
+    run = checked_run(job, seed=1)
     slot_s = run.usd / 0.01 * 60.0
     assert 0.5 * 12 * 60 < slot_s <= 12 * 60 * (1 + 1e-9)
     assert "counts as a cent" in run.state.terms.cluster.price_source

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import elastune
-from benchmarks.planning.unequal import job_for, rehearse, write_curves
+from benchmarks.planning.unequal import checked_run, job_for, write_curves
 from elastune.api.arguments import as_job
 from elastune.core.commands import Ending
 from elastune.journal.writer import MemoryJournal
@@ -39,7 +39,7 @@ def test_a_deadline_is_kept_whether_or_not_the_slower_configurations_survive(
 ) -> None:
     curves = tmp_path / "curves.npz"
     spread = write_curves(curves, slower_is_better=slower_is_better)
-    kept = rehearse(prepare(job_for(curves, deadline, spread), samples=256), seeds=12)
+    kept = checked_run(prepare(job_for(curves, deadline, spread), samples=256), seeds=12)
     assert kept.complete >= 11 / 12
     assert kept.within_cost >= 11 / 12
 

@@ -1,6 +1,6 @@
 """What every policy owes, whatever it decides. `tests/policies/test_contract.py` lists them, one line each.
 
-Each world is a small job that some policy once found hard. Runs are `Rehearsal`s: after every event the
+Each world is a small job that some policy once found hard. Runs are `CheckedRun`s: after every event the
 invariants of the trial by fire hold (slots, nodes, money, checkpoints), and a shadow that is told nothing but
 the journal's lines commands the same and ends in the same state, memory of the policy included.
 """
@@ -25,7 +25,7 @@ from elastune.model.metric import Mode
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, learn, rehearse
+from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of, learn
 from tests.thoroughness import most_telling
 
 # In these everything fits with time to spare.
@@ -129,7 +129,7 @@ class PolicyContract:
     def test_a_run_ends_with_the_best_that_was_saved_and_keeps_every_promise(
         self, search: Mapping[str, object], world: World
     ) -> None:
-        run = rehearse(world.job(search), seed=3, faults=world.faults)
+        run = checked_run(world.job(search), seed=3, faults=world.faults)
         state = run.state
         assert state.ended in world.endings
         assert state.ended_s is not None
@@ -144,7 +144,7 @@ class PolicyContract:
     @pytest.mark.parametrize("mode", Mode)
     def test_the_best_is_the_best_by_the_jobs_mode(self, search: Mapping[str, object], mode: Mode) -> None:
         world = WORLDS["noise"]
-        run = rehearse(world.job(search, mode=mode.value), seed=5)
+        run = checked_run(world.job(search, mode=mode.value), seed=5)
         assert run.state.best is not None
         assert run.state.best.metric == best_saved(run)
         drawn = {number: trial.config["x"] for number, trial in run.state.trials.items()}
@@ -156,13 +156,13 @@ class PolicyContract:
         world = WORLDS[name]
         setup = prepare(world.job(search), samples=SAMPLES)
         one, same, other = (
-            rehearse(setup.job, setup=setup, seed=seed, faults=world.faults).sha256 for seed in (1, 1, 2)
+            checked_run(setup.job, setup=setup, seed=seed, faults=world.faults).sha256 for seed in (1, 1, 2)
         )
         assert one == same
         assert one != other
 
     def test_all_trials_that_fail_leave_no_best_and_end_the_run(self, search: Mapping[str, object]) -> None:
-        run = rehearse(World(learning=diverges).job(search))
+        run = checked_run(World(learning=diverges).job(search))
         assert run.state.best is None
         phases = [trial.phase for trial in run.state.trials.values()]
         assert set(phases) <= {Phase.FAILED, Phase.STOPPED}  # after some that fail alike no others are tried
@@ -171,7 +171,7 @@ class PolicyContract:
     def test_a_trial_that_diverges_has_failed_says_why_and_is_not_the_best(
         self, search: Mapping[str, object]
     ) -> None:
-        run = rehearse(World(learning=sometimes_diverges).job(search), seed=3)
+        run = checked_run(World(learning=sometimes_diverges).job(search), seed=3)
         failed = [trial for trial in run.state.trials.values() if trial.phase is Phase.FAILED]
         assert failed
         for trial in failed:  # a fork goes on where its parent was, and diverges later
@@ -183,13 +183,13 @@ class PolicyContract:
         assert math.isfinite(run.state.best.metric)
 
     def test_no_trial_trains_beyond_the_end_of_the_search(self, search: Mapping[str, object]) -> None:
-        run = rehearse(WORLDS["calm"].job(search))
+        run = checked_run(WORLDS["calm"].job(search))
         most = getattr(run.setup.search, "max_iterations")  # noqa: B009
         assert max(trial.iteration for trial in run.state.trials.values()) <= most
 
     def test_gangs_have_the_slots_that_the_job_allows(self, search: Mapping[str, object]) -> None:
         world = World({"search__min_slots_per_trial": 2, "search__max_slots_per_trial": 4})
-        run = rehearse(world.job(search))
+        run = checked_run(world.job(search))
         sizes = {len(c.gang) for _, c in run.commands if isinstance(c, do.Train)}
         assert sizes <= {2, 3, 4}
 
@@ -199,7 +199,7 @@ class PolicyContract:
     ) -> None:
         """That it changes nothing the shadow knows, which is never asked."""
         world = WORLDS[name]
-        run = Rehearsal(prepare(world.job(search), samples=SAMPLES), seed=3, faults=world.faults)
+        run = CheckedRun(prepare(world.job(search), samples=SAMPLES), seed=3, faults=world.faults)
         checks_progress(run, None)
         run.start()
         before = checks_progress(run, None)
@@ -209,7 +209,7 @@ class PolicyContract:
         assert all(track.stage is None for track in before.tracks)
 
     def test_a_stop_saves_and_ends(self, search: Mapping[str, object]) -> None:
-        run = Rehearsal(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
+        run = CheckedRun(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
         run.start()
         while run.state.best is None:
             run.step()
@@ -228,8 +228,8 @@ class PolicyContract:
         """The invariants of the trial by fire hold after every event, by the limits in force then."""
         luck = random.Random(seed)
         setup = prepare(TIGHT.job(search), samples=SAMPLES)
-        usual = rehearse(setup.job, setup=setup, seed=seed, faults=TIGHT.faults)
-        run = Rehearsal(setup, seed=seed, faults=TIGHT.faults)
+        usual = checked_run(setup.job, setup=setup, seed=seed, faults=TIGHT.faults)
+        run = CheckedRun(setup, seed=seed, faults=TIGHT.faults)
         run.start()
         for _ in range(luck.randrange(1, usual.state.events)):
             run.step()
@@ -246,7 +246,7 @@ class PolicyContract:
     def test_a_run_that_was_cut_off_goes_on_from_its_checkpoints_after_an_extension(
         self, search: Mapping[str, object], seed: int
     ) -> None:
-        run = rehearse(TIGHT.job(search), seed=seed, faults=TIGHT.faults)
+        run = checked_run(TIGHT.job(search), seed=seed, faults=TIGHT.faults)
         before = {number: trial.saved for number, trial in run.state.trials.items()}
         iterations, cut = run.state.iterations, dict(run.state.changes.cut)
         refused = run.core.refusal(longer(run))
@@ -265,7 +265,7 @@ class PolicyContract:
     def test_a_trial_that_a_person_stops_is_over_and_the_others_go_on(
         self, search: Mapping[str, object]
     ) -> None:
-        run = Rehearsal(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
+        run = CheckedRun(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
         run.start()
         while run.state.best is None:
             run.step()
@@ -285,7 +285,7 @@ class PolicyContract:
     def test_more_trials_and_configurations_are_used_or_refused_with_a_reason(
         self, search: Mapping[str, object]
     ) -> None:
-        run = Rehearsal(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
+        run = CheckedRun(prepare(WORLDS["calm"].job(search), samples=SAMPLES))
         run.start()
         while run.state.best is None:
             run.step()
@@ -293,7 +293,7 @@ class PolicyContract:
         more = ev.RunExtended(at_s=run.body.now_s, request_id="2", more_trials=3)
         refused = [run.core.refusal(config), run.core.refusal(more)]
         granted = run.grant(config), run.grant(more)
-        usual = rehearse(WORLDS["calm"].job(search))
+        usual = checked_run(WORLDS["calm"].job(search))
         while run.step():
             pass
         assert [why is None for why in refused] == list(granted)
@@ -310,12 +310,12 @@ TIGHT = World(
 )
 
 
-def longer(run: Rehearsal) -> ev.RunExtended:
+def longer(run: CheckedRun) -> ev.RunExtended:
     """Much more time and money."""
     return ev.RunExtended(at_s=run.body.now_s, request_id="longer", deadline_s=500.0, budget_usd=10.0)
 
 
-def checks_progress(run: Rehearsal, before: Progress | None) -> Progress:
+def checks_progress(run: CheckedRun, before: Progress | None) -> Progress:
     """Present stages never go back; what is to come is in order and ahead."""
     state = run.core.state
     pools = tuple(state.pools)
@@ -340,7 +340,7 @@ def checks_progress(run: Rehearsal, before: Progress | None) -> Progress:
     return progress
 
 
-def best_saved(run: Rehearsal) -> float:  # noqa: C901  one case per message
+def best_saved(run: CheckedRun) -> float:  # noqa: C901  one case per message
     """Counted from the journal alone: the best row whose checkpoint was told to be durable."""
     values: dict[int, list[float]] = {}
     saved: dict[int, int] = {}

@@ -23,7 +23,7 @@ from elastune.policies.rungs import Rung, rung_levels
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import Rehearsal, job_of, rehearse
+from tests.runs.checked_run import CheckedRun, checked_run, job_of
 
 FAULTS = Faults(nodes=NodeFaults(lost_per_hour=4.0, noticed_per_hour=4.0, refused=0.2), crash=0.05)
 
@@ -33,7 +33,7 @@ def asha(**changes: object) -> Job:
     return job_of(**{"search": search, **changes})
 
 
-def x_of(run: Rehearsal, trial: int) -> float:
+def x_of(run: CheckedRun, trial: int) -> float:
     return float(str(run.state.trials[TrialId(trial)].config["x"]))
 
 
@@ -45,7 +45,7 @@ def test_the_story_of_a_tiny_table() -> None:
         cluster={"slots_per_node": 2, "nodes": 1, "price_per_hour": 36.0, "minimum_charge": 0.0},
         profile={"iteration": 10.0},
     )
-    run = rehearse(job)
+    run = checked_run(job)
     commands = [(at_s, text) for at_s, text in run.log() if text.startswith("->") and "pause" not in text]
     assert commands == [
         (0.0, "-> draw [0, 1]"),
@@ -126,7 +126,7 @@ class TestPromotions:
     @pytest.mark.parametrize("faults", [NO_FAULTS, FAULTS], ids=["calm", "faults"])
     def test_who_is_promoted_was_among_the_best_of_its_rung(self, mode: str, faults: Faults) -> None:
         """Told from the journal alone."""
-        run = rehearse(
+        run = checked_run(
             asha(mode=mode, profile__iteration={"mean": 10.0, "sd": 4.0}, search__trials=30, retries=2),
             faults=faults,
         )
@@ -153,7 +153,7 @@ class TestPromotions:
     def test_a_trial_never_goes_through_a_lower_rung_again_and_starts_from_its_checkpoint(
         self, faults: Faults
     ) -> None:
-        run = rehearse(asha(search__trials=20, retries=2), seed=2, faults=faults)
+        run = checked_run(asha(search__trials=20, retries=2), seed=2, faults=faults)
         goals: dict[int, int] = {}
         saved: dict[int, int] = defaultdict(int)
         for event, commands in run.told:
@@ -167,7 +167,7 @@ class TestPromotions:
         assert max(goals.values()) == 9
 
     def test_a_promotion_at_a_higher_rung_comes_first(self) -> None:
-        run = rehearse(
+        run = checked_run(
             asha(cluster={"slots_per_node": 1, "nodes": 1, "price_per_hour": 36.0}, search__trials=30)
         )
         trains = [c.until_iteration for _, c in run.commands if isinstance(c, do.Train)]
@@ -180,7 +180,7 @@ class TestPromotions:
             return math.nan if config["x"] > 0.7 else config["x"]
 
         job = Job.from_dict({**asha(search__trials=20).to_dict(), "trainable": breaks})
-        run = rehearse(job)
+        run = checked_run(job)
         assert run.state.ended is Ending.COMPLETE
         promoted = {c.trial for _, c in run.commands if isinstance(c, do.Train) and c.until_iteration > 1}
         assert promoted
@@ -188,7 +188,7 @@ class TestPromotions:
 
 
 class TestCluster:
-    def nodes(self, run: Rehearsal) -> list[tuple[float, int]]:
+    def nodes(self, run: CheckedRun) -> list[tuple[float, int]]:
         held, steps = 0, []
         for event, commands in run.told:
             before = held
@@ -199,7 +199,7 @@ class TestCluster:
         return steps
 
     def test_an_elastic_cluster_shrinks_in_the_tail(self) -> None:
-        run = rehearse(asha(search__trials=24, cluster__max_nodes=4))
+        run = checked_run(asha(search__trials=24, cluster__max_nodes=4))
         sizes = [held for _, held in self.nodes(run)]
         assert sizes[0] == 4
         assert sizes == sorted(sizes, reverse=True)
@@ -207,39 +207,39 @@ class TestCluster:
         assert sizes[-1] == 0
 
     def test_a_fixed_cluster_stays_whole_until_the_end(self) -> None:
-        run = rehearse(asha(search__trials=24, cluster__max_nodes=None, cluster__nodes=4))
+        run = checked_run(asha(search__trials=24, cluster__max_nodes=None, cluster__nodes=4))
         assert self.nodes(run) == [(5.0, 4), (run.seconds, 0)]
 
     def test_it_asks_for_no_more_nodes_than_its_trials_need(self) -> None:
-        run = rehearse(asha(search__trials=3))
+        run = checked_run(asha(search__trials=3))
         assert self.nodes(run)[0][1] == 2
 
     def test_gangs_larger_than_a_node_get_whole_nodes(self) -> None:
-        run = rehearse(asha(search__min_slots_per_trial=3, cluster__max_nodes=5, search__trials=4))
+        run = checked_run(asha(search__min_slots_per_trial=3, cluster__max_nodes=5, search__trials=4))
         assert self.nodes(run)[0][1] == 4
         assert {len(c.gang) for _, c in run.commands if isinstance(c, do.Train)} == {3}
 
 
 class TestItsEnd:
     def test_without_a_number_of_trials_it_goes_on_to_the_deadline(self) -> None:
-        run = rehearse(asha(search__trials=None, deadline=300.0))
+        run = checked_run(asha(search__trials=None, deadline=300.0))
         assert run.state.ended is Ending.DEADLINE
         assert 270.0 < run.seconds <= 300.0
         assert len(run.state.trials) > 40
 
     def test_without_a_number_of_trials_it_goes_on_while_there_is_money(self) -> None:
-        run = rehearse(asha(search__trials=None, budget=6.0, cluster__minimum_charge=0.0))
+        run = checked_run(asha(search__trials=None, budget=6.0, cluster__minimum_charge=0.0))
         assert run.state.ended is Ending.BUDGET
         assert 5.0 < run.usd <= 6.0
 
     def test_it_ends_when_the_table_is_exhausted(self) -> None:
         values = [round(0.1 * n, 1) for n in range(1, 8)]
-        run = rehearse(asha(search__trials=None, space={"x": {"choice": values}}, search__sampler="grid"))
+        run = checked_run(asha(search__trials=None, space={"x": {"choice": values}}, search__sampler="grid"))
         assert run.state.ended is Ending.COMPLETE
         assert len(run.state.trials) == 7
 
     def test_all_who_deserve_a_promotion_have_had_it_in_the_end(self) -> None:
-        run = rehearse(asha(search__trials=27))
+        run = checked_run(asha(search__trials=27))
         reached = sorted((trial.iteration for trial in run.state.trials.values()), reverse=True)
         assert reached.count(9) >= 3
         assert sum(iteration >= 3 for iteration in reached) >= 9
@@ -277,7 +277,9 @@ def test_rubberband_needs_a_plan() -> None:
 
 def test_when_nobody_comes_any_more_the_best_is_trained_to_the_end() -> None:
     """8 trials by thirds are 8, 2 and none."""
-    run = rehearse(job_of(search={"algorithm": "asha", "trials": 8, "max_iterations": 27, "eta": 3}), seed=1)
+    run = checked_run(
+        job_of(search={"algorithm": "asha", "trials": 8, "max_iterations": 27, "eta": 3}), seed=1
+    )
     trained = sorted(trial.iteration for trial in run.state.trials.values())
     assert trained[-1] == 27
     assert trained[:6] == [1] * 6

@@ -14,7 +14,7 @@ from elastune.errors import InfeasibleError, JobError
 from elastune.model.stages import hyperband
 from elastune.policies.outline import Outline
 from elastune.setup.run_setup import RunSetup, prepare
-from tests.runs.rehearsal import Rehearsal, job_of, rehearse
+from tests.runs.checked_run import CheckedRun, checked_run, job_of
 
 PLAIN: dict[str, object] = {
     "profile": {"iteration": 1.0},
@@ -22,14 +22,14 @@ PLAIN: dict[str, object] = {
 }
 
 
-def trained(run: Rehearsal) -> Counter[int]:
+def trained(run: CheckedRun) -> Counter[int]:
     return Counter(trial.iteration for trial in run.state.trials.values())
 
 
 class TestHyperband:
     def test_brackets_come_one_after_the_other_with_the_trials_of_the_paper(self) -> None:
         job = job_of(search={"algorithm": "hyperband", "max_iterations": 9, "eta": 3})
-        run = rehearse(job, policy="hyperband")
+        run = checked_run(job, policy="hyperband")
         specs = hyperband(max_iterations=9, eta=3)
         assert len(run.state.trials) == sum(spec.stages[0].trials for spec in specs)
         barriers = [c.stage for _, c in run.commands if isinstance(c, do.Barrier)]
@@ -44,8 +44,8 @@ class TestHyperband:
 
     def test_bohb_repeats_until_a_limit_ends_it(self) -> None:
         search = {"algorithm": "bohb", "max_iterations": 3, "repeat": True, "sampler": "random"}
-        once = rehearse(job_of(search={**search, "repeat": False}))
-        again = rehearse(job_of(search=search, deadline=4 * once.seconds))
+        once = checked_run(job_of(search={**search, "repeat": False}))
+        again = checked_run(job_of(search=search, deadline=4 * once.seconds))
         assert len(again.state.trials) > 2 * len(once.state.trials)
         assert again.state.ended is Ending.DEADLINE
 
@@ -64,7 +64,7 @@ PBT = {"algorithm": "pbt", "trials": 8, "interval": 3, "max_iterations": 12}
 
 class TestPbt:
     def test_the_worst_are_replaced_by_forks_of_the_best(self) -> None:
-        run = rehearse(job_of(search=PBT), seed=1)
+        run = checked_run(job_of(search=PBT), seed=1)
         forks = [c for _, c in run.commands if isinstance(c, do.Fork)]
         assert len(forks) == 3 * 2  # three meetings before the end, a quarter of eight
         trials = run.state.trials
@@ -80,19 +80,19 @@ class TestPbt:
         assert set(best[-2:]) <= set(stopped)
 
     def test_a_fork_loads_its_parents_checkpoint_once(self) -> None:
-        run = rehearse(job_of(search=PBT), seed=1)
+        run = checked_run(job_of(search=PBT), seed=1)
         origins = [c.origin for _, c in run.commands if isinstance(c, do.Train) and c.origin is not None]
         assert len(origins) >= 6
         assert run.state.best is not None
         assert run.state.trials[run.state.best.trial].iteration == 12
 
     def test_everybody_who_is_left_trains_to_the_end(self) -> None:
-        run = rehearse(job_of(search=PBT), seed=2)
+        run = checked_run(job_of(search=PBT), seed=2)
         assert trained(run)[12] == 8
         assert run.state.ended is Ending.COMPLETE
 
     def test_configurations_of_forks_are_near_their_parents(self) -> None:
-        run = rehearse(job_of(search=PBT), seed=3)
+        run = checked_run(job_of(search=PBT), seed=3)
         near = [
             float(t.config["x"]) / float(run.state.trials[t.parent].config["x"])  # type: ignore[arg-type]
             for t in run.state.trials.values()
@@ -101,7 +101,7 @@ class TestPbt:
         assert any(ratio == pytest.approx(1.2) or ratio == pytest.approx(0.8) for ratio in near)
 
     def test_a_population_of_one_has_nobody_to_copy(self) -> None:
-        run = rehearse(job_of(search={**PBT, "trials": 1}))
+        run = checked_run(job_of(search={**PBT, "trials": 1}))
         assert not [c for _, c in run.commands if isinstance(c, do.Fork)]
         assert run.state.ended is Ending.COMPLETE
 
@@ -110,7 +110,7 @@ class TestFullTraining:
     def test_random_is_one_configuration_on_all_slots_that_the_budget_pays_for(self) -> None:
         """SEER section 6.3."""
         job = job_of(**PLAIN, search={"algorithm": "random"}, deadline="10m", budget=80)
-        run = rehearse(job)
+        run = checked_run(job)
         gangs = [c.gang for _, c in run.commands if isinstance(c, do.Train)]
         assert {len(gang) for gang in gangs} == {8}
         assert len(run.state.trials) == 1
@@ -121,13 +121,13 @@ class TestFullTraining:
             **{**PLAIN, "cluster__max_nodes": 4},
             search={"algorithm": "random", "trials": 10, "max_iterations": 5},
         )
-        run = rehearse(job)
+        run = checked_run(job)
         assert trained(run) == {5: 10}
         assert run.seconds == pytest.approx(15.0)  # four, four, two
 
     def test_grid_trains_every_point_once(self) -> None:
         space = {"x": {"choice": [0.1, 0.5, 0.9]}, "y": {"choice": [1, 2]}}
-        run = rehearse(job_of(search={"algorithm": "grid", "max_iterations": 4}, space=space))
+        run = checked_run(job_of(search={"algorithm": "grid", "max_iterations": 4}, space=space))
         configs = {(t.config["x"], t.config["y"]) for t in run.state.trials.values()}
         assert len(configs) == len(run.state.trials) == 6
         assert run.state.ended is Ending.COMPLETE
@@ -149,7 +149,7 @@ class TestEGrid:
         rounds = outline_of(prepare(job, samples=16)).rounds
         assert [r.seconds for r in rounds] == pytest.approx([300.0, 300.0])
         assert [dict(r.gangs) for r in rounds] == [{1: 12}, {4: 1}]  # (80 - 4 * 5) / 5
-        run = rehearse(job, seed=1)
+        run = checked_run(job, seed=1)
         assert len(run.state.trials) == 12
         assert run.seconds == pytest.approx(600.0, rel=0.01)
         assert run.state.best is not None
@@ -173,7 +173,7 @@ class TestEHyperband:
         }
         assert max(ends.values()) <= 600.0 * (1 + 1e-9)
         assert max(ends.values()) == pytest.approx(min(ends.values()), rel=1e-6)
-        run = rehearse(job, seed=1)
+        run = checked_run(job, seed=1)
         assert run.usd <= 300.0
 
     def test_a_fixed_cluster_gets_no_more_trials_than_it_has_slots(self) -> None:
@@ -194,7 +194,7 @@ def test_trials_that_failed_are_replaced_in_a_population() -> None:
     def sometimes(config: dict[str, float], iteration: int) -> float:
         return float("nan") if config["x"] < 0.3 else config["x"]
 
-    run = rehearse(job_of(sometimes, search=PBT), seed=1)
+    run = checked_run(job_of(sometimes, search=PBT), seed=1)
     failed = [t for t in run.state.trials.values() if t.phase is Phase.FAILED]
     assert failed
     drawn = [e for e, _ in run.told if isinstance(e, ev.TrialsSampled)]

@@ -9,7 +9,7 @@ from elastune.core.commands import Ending
 from elastune.journal.writer import MemoryJournal
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse
+from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of
 from tests.thoroughness import most_telling
 
 FORECAST = {"search": {"algorithm": "forecast"}}
@@ -18,7 +18,7 @@ FIXED = {"cluster__max_nodes": None, "cluster__nodes": 2}
 FUNCTION = {"cluster__billing": "function", "cluster__queue": None, "cluster__init": None}
 
 
-def starts(run: Rehearsal) -> list[tuple[float, int, int]]:
+def starts(run: CheckedRun) -> list[tuple[float, int, int]]:
     """(time, trial, slots) of every gang."""
     return [
         (at_s, command.trial, len(command.gang))
@@ -34,7 +34,7 @@ def starts(run: Rehearsal) -> list[tuple[float, int, int]]:
     ids=["by instance", "with a minimum charge", "by function", "no deadline"],
 )
 def test_the_money_is_spent(changes: dict[str, object], seed: int) -> None:
-    run = rehearse(job_of(**{**FORECAST, **changes}), seed=seed)
+    run = checked_run(job_of(**{**FORECAST, **changes}), seed=seed)
     budget = run.state.terms.limits.budget_usd
     assert budget is not None
     assert run.usd >= 0.95 * budget or run.seconds >= 0.95 * 1200.0
@@ -43,7 +43,7 @@ def test_the_money_is_spent(changes: dict[str, object], seed: int) -> None:
 
 @pytest.mark.parametrize("changes", [FIXED, {}], ids=["fixed", "elastic"])
 def test_without_a_budget_no_slot_idles_until_the_deadline(changes: dict[str, object]) -> None:
-    run = rehearse(job_of(**{**FORECAST, **changes, "deadline": 1200.0}))
+    run = checked_run(job_of(**{**FORECAST, **changes, "deadline": 1200.0}))
     use = [stage.use for stage in run.state.ledger.stages]
     idle_s = sum(run.state.ledger.idle_slot_s(stage) for stage in run.state.ledger.stages)
     assert run.seconds >= 0.95 * 1200.0
@@ -51,7 +51,7 @@ def test_without_a_budget_no_slot_idles_until_the_deadline(changes: dict[str, ob
 
 
 def test_new_trials_come_first_and_wide_gangs_last() -> None:
-    run = rehearse(job_of(**{**FORECAST, **BOTH}))
+    run = checked_run(job_of(**{**FORECAST, **BOTH}))
     first: dict[int, float] = {}
     for at_s, trial, _ in starts(run):
         first.setdefault(trial, at_s)
@@ -65,13 +65,13 @@ def test_new_trials_come_first_and_wide_gangs_last() -> None:
 
 def test_slots_bought_one_by_one_are_paced() -> None:
     """A part of the first part's money at once, not all of it."""
-    run = rehearse(job_of(**{**FORECAST, **BOTH, **FUNCTION, "cluster__max_nodes": 500}))
+    run = checked_run(job_of(**{**FORECAST, **BOTH, **FUNCTION, "cluster__max_nodes": 500}))
     at_once = sum(at_s == 0.0 for at_s, _, _ in starts(run))
     assert 0 < at_once < len(run.state.trials) / 3
 
 
 def test_the_first_rung_is_as_long_as_a_start_and_a_save() -> None:
-    run = Rehearsal(prepare(job_of(**{**FORECAST, **BOTH}, profile__startup=45.0), samples=SAMPLES))
+    run = CheckedRun(prepare(job_of(**{**FORECAST, **BOTH}, profile__startup=45.0), samples=SAMPLES))
     run.start()
     while not starts(run):
         run.__dict__.pop("commands", None)

@@ -12,7 +12,7 @@ from elastune.core.commands import Ending
 from elastune.job.job import Job
 from elastune.model.stages import hyperband, in_rounds
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import Rehearsal, job_of, rehearse
+from tests.runs.checked_run import CheckedRun, checked_run, job_of
 
 WORKERS = 4
 UNIT_S = 10.0
@@ -30,7 +30,7 @@ def hopping(search: dict[str, object], **more: object) -> Job:
     )
 
 
-def visits(run: Rehearsal) -> int:
+def visits(run: CheckedRun) -> int:
     return sum(isinstance(command, do.Train) and command.visit is not None for _, command in run.commands)
 
 
@@ -49,7 +49,7 @@ class TestHyperband:
     @pytest.mark.parametrize("policy", ["rubberband", "hyperband"])
     def test_all_brackets_hop_over_one_layout(self, policy: str) -> None:
         """Each of the four workers holds one partition: there is one copy of the data for all brackets."""
-        run = rehearse(hopping(self.SEARCH), policy=policy)
+        run = checked_run(hopping(self.SEARCH), policy=policy)
         assert run.state.ended is Ending.COMPLETE
         assert len(run.state.where) <= WORKERS
         brackets = hyperband(max_iterations=9, eta=3)
@@ -60,7 +60,7 @@ class TestHyperband:
 
     def test_a_trial_is_compared_with_those_of_its_bracket(self) -> None:
         """Otherwise the trials of the last bracket, which has only one stage, would be stopped too."""
-        run = rehearse(hopping(self.SEARCH))
+        run = checked_run(hopping(self.SEARCH))
         sizes = [spec.stages[0].trials for spec in hyperband(max_iterations=9, eta=3)]
         last = [trial for number, trial in run.state.trials.items() if number >= sum(sizes[:-1])]
         assert [trial.iteration for trial in last] == [9] * sizes[-1]
@@ -68,7 +68,7 @@ class TestHyperband:
     def test_its_quote_is_kept(self) -> None:
         setup = prepare(hopping(self.SEARCH), samples=16)
         assert setup.quote is not None
-        assert rehearse(hopping(self.SEARCH)).seconds == pytest.approx(setup.quote.jct_seconds)
+        assert checked_run(hopping(self.SEARCH)).seconds == pytest.approx(setup.quote.jct_seconds)
 
 
 class TestRounds:
@@ -85,23 +85,23 @@ class TestRounds:
         ],
     )
     def test_all_trials_that_are_wished_for_take_part(self, search: dict[str, object]) -> None:
-        assert rehearse(hopping(search)).seconds == pytest.approx(self.FULL_S)
+        assert checked_run(hopping(search)).seconds == pytest.approx(self.FULL_S)
 
     def test_a_grid_is_drawn_to_its_end(self) -> None:
         nine = {"x": {"choice": [number / 10 for number in range(1, 10)]}}
-        run = rehearse(hopping({"algorithm": "grid", "max_iterations": 4}, trainable=_score, space=nine))
+        run = checked_run(hopping({"algorithm": "grid", "max_iterations": 4}, trainable=_score, space=nine))
         assert run.seconds == pytest.approx(self.FULL_S)
 
     def test_without_time_for_all_some_are_trained_to_the_end(self) -> None:
         search = {"algorithm": "random", "trials": 40, "max_iterations": 4}
-        run = rehearse(hopping(search, deadline=2 * 4 * WORKERS * UNIT_S + 1))
+        run = checked_run(hopping(search, deadline=2 * 4 * WORKERS * UNIT_S + 1))
         done = Counter(trial.iteration for trial in run.state.trials.values())
         assert done[4] == 2 * WORKERS
 
     def test_asha_promotes_when_the_round_is_over(self) -> None:
         """Nine trials at once: with the knowledge of all, the best three go on, as in Successive Halving."""
         search = {"algorithm": "asha", "trials": 9, "min_iterations": 1, "max_iterations": 9, "eta": 3}
-        run = rehearse(hopping(search))
+        run = checked_run(hopping(search))
         assert Counter(trial.iteration for trial in run.state.trials.values()) == {1: 6, 3: 2, 9: 1}
 
 

@@ -19,7 +19,7 @@ from elastune.policies.gang_sizes import Timings
 from elastune.policies.hypersched import HyperSched
 from elastune.policies.rungs import SeenRung
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import Rehearsal, job_of, rehearse, run_quickly
+from tests.runs.checked_run import CheckedRun, checked_run, job_of, run_quickly
 
 BASE: dict[str, object] = {
     "deadline": 300.0,
@@ -33,11 +33,11 @@ def job(changes: Mapping[str, object] | None = None, **search: object) -> Job:
     return job_of(**{**BASE, "search": chosen, **(changes or {})})
 
 
-def sizes(run: Rehearsal) -> set[int]:
+def sizes(run: CheckedRun) -> set[int]:
     return {len(c.gang) for _, c in run.commands if isinstance(c, do.Train)}
 
 
-def last_entry_s(run: Rehearsal) -> float:
+def last_entry_s(run: CheckedRun) -> float:
     first: dict[int, float] = {}
     for at_s, command in run.commands:
         if isinstance(command, do.Train):
@@ -59,26 +59,28 @@ def test_the_first_at_a_rung_go_on_and_are_paused_when_better_ones_come() -> Non
 
 
 def test_speculation_lets_the_best_train_further_by_a_short_deadline() -> None:
-    with_it, without = (rehearse(job({"deadline": 40.0}, speculative=flag), seed=1) for flag in (True, False))
+    with_it, without = (
+        checked_run(job({"deadline": 40.0}, speculative=flag), seed=1) for flag in (True, False)
+    )
     most = [max(t.iteration for t in run.state.trials.values()) for run in (with_it, without)]
     assert most[0] > most[1]
 
 
 def test_trials_stop_entering_when_they_can_no_longer_matter() -> None:
     by_deadline, always = (
-        rehearse(job(entrance=how, max_iterations=10_000), seed=1) for how in ("deadline", "always")
+        checked_run(job(entrance=how, max_iterations=10_000), seed=1) for how in ("deadline", "always")
     )
     assert last_entry_s(by_deadline) < last_entry_s(always)
     assert len(by_deadline.state.trials) < len(always.state.trials)
 
 
 def test_a_share_of_the_time_for_entering() -> None:
-    run = rehearse(job(entrance=0.2), seed=1)
+    run = checked_run(job(entrance=0.2), seed=1)
     assert last_entry_s(run) <= 0.2 * 300.0
 
 
 def test_free_slots_go_to_those_that_train() -> None:
-    moved, fixed = (rehearse(job(reallocate=flag), seed=1) for flag in (True, False))
+    moved, fixed = (checked_run(job(reallocate=flag), seed=1) for flag in (True, False))
     assert max(sizes(moved)) == 8
     assert sizes(fixed) == {1}
     assert moved.state.best is not None
@@ -89,23 +91,23 @@ def test_free_slots_go_to_those_that_train() -> None:
 def test_nobody_is_resized_for_a_loss() -> None:
     """Twice as fast for the time left is not worth a start-up that takes most of it."""
     slow_start = {**BASE["profile"], "startup": 200.0}  # type: ignore[dict-item]
-    run = rehearse(job({"profile": slow_start}), seed=1)
+    run = checked_run(job({"profile": slow_start}), seed=1)
     assert sizes(run) == {1}
 
 
 def test_without_scaling_nobody_is_resized() -> None:
-    run = rehearse(job({"profile": {"iteration": 1.0}}), seed=1)
+    run = checked_run(job({"profile": {"iteration": 1.0}}), seed=1)
     assert sizes(run) == {1}
 
 
 def test_blindfolded_it_believes_in_linear_scaling_without_overhead() -> None:
-    run = rehearse(job({"profile": {"iteration": 1.0, "startup": 5.0}}, profiled=False), seed=1)
+    run = checked_run(job({"profile": {"iteration": 1.0, "startup": 5.0}}, profiled=False), seed=1)
     assert max(sizes(run)) > 1
 
 
 @pytest.mark.parametrize("cooldown", [0, 40])
 def test_between_two_resizes_a_trial_trains_for_its_cooldown(cooldown: int) -> None:
-    run = rehearse(job(cooldown=cooldown, letter=True), seed=1)
+    run = checked_run(job(cooldown=cooldown, letter=True), seed=1)
     after: dict[int, list[tuple[int, int]]] = {}
     for _, command in run.commands:
         if isinstance(command, do.Train):
@@ -123,7 +125,7 @@ def test_between_two_resizes_a_trial_trains_for_its_cooldown(cooldown: int) -> N
 
 def test_no_trial_goes_through_a_rung_twice() -> None:
     """Read literally, `start_next_trial` would send trials back for ever."""
-    run = rehearse(job(), seed=3)
+    run = checked_run(job(), seed=3)
     seen: dict[int, int] = {}
     for event, _ in run.told:
         if isinstance(event, ev.Progressed):
@@ -133,14 +135,14 @@ def test_no_trial_goes_through_a_rung_twice() -> None:
 
 
 def test_a_number_of_trials_ends_it_before_the_deadline() -> None:
-    run = rehearse(job(trials=3, max_iterations=20), seed=1)
+    run = checked_run(job(trials=3, max_iterations=20), seed=1)
     assert run.state.ended is Ending.COMPLETE
     assert len(run.state.trials) == 3
     assert run.seconds < 300.0
 
 
 def test_a_budget_without_a_deadline_is_time_too() -> None:
-    run = rehearse(job({"deadline": None, "budget": 3.0}), seed=1)
+    run = checked_run(job({"deadline": None, "budget": 3.0}), seed=1)
     assert run.usd <= 3.0
     assert last_entry_s(run) < run.seconds
 
@@ -200,7 +202,7 @@ def recorded(folder: Path, believed_s: float) -> Job:
 
 
 def test_a_wrong_profile_is_corrected_by_what_the_run_measures(tmp_path: Path) -> None:
-    right, wrong = (rehearse(recorded(tmp_path, believed_s), seed=1) for believed_s in (1.0, 10.0))
+    right, wrong = (checked_run(recorded(tmp_path, believed_s), seed=1) for believed_s in (1.0, 10.0))
     for run in (right, wrong):
         policy = run.core.policy
         assert isinstance(policy, HyperSched)
@@ -211,7 +213,7 @@ def test_a_wrong_profile_is_corrected_by_what_the_run_measures(tmp_path: Path) -
 
 def test_a_resize_costs_what_it_took_in_this_run() -> None:
     timings = Timings(profiled=True, scales=True)
-    state = rehearse(job(trials=1, max_iterations=4), seed=1).state
+    state = checked_run(job(trials=1, max_iterations=4), seed=1).state
     timings.update(state)
     believed_s = timings.overhead_s
     for _ in range(20):
@@ -225,7 +227,7 @@ def test_a_resize_costs_what_it_took_in_this_run() -> None:
 # Runners-up and the end of the time.
 
 
-def resumed_after_the_first_is_trained(run: Rehearsal, most: int) -> int:
+def resumed_after_the_first_is_trained(run: CheckedRun, most: int) -> int:
     """How many trials that had begun before train on, after one had trained `most` iterations."""
     trained_s = min(
         event.at_s
@@ -240,7 +242,7 @@ def resumed_after_the_first_is_trained(run: Rehearsal, most: int) -> int:
 def test_runners_up_go_on_when_the_leader_is_trained_and_newcomers_do_not_flood() -> None:
     changes = {"deadline": 60.0}
     letter, mended = (
-        rehearse(job(changes, max_iterations=128, min_iterations=1, letter=flag), seed=2)
+        checked_run(job(changes, max_iterations=128, min_iterations=1, letter=flag), seed=2)
         for flag in (True, False)
     )
     # 128 iterations, two rungs down: 8 of one second each.
@@ -249,7 +251,7 @@ def test_runners_up_go_on_when_the_leader_is_trained_and_newcomers_do_not_flood(
     assert resumed_after_the_first_is_trained(mended, 128) > resumed_after_the_first_is_trained(letter, 128)
 
 
-def busy(run: Rehearsal) -> float:
+def busy(run: CheckedRun) -> float:
     """The share of the slots' time in which they trained."""
     return sum(node.use.training_s for node in run.state.ledger.nodes.values()) / (8 * run.seconds)
 
@@ -258,14 +260,14 @@ def test_slots_that_the_race_cannot_use_are_not_idle() -> None:
     """Beyond two slots a gang is not faster."""
     changes = {"profile": {"iteration": 1.0, "speedup": {"2": 2.0}}, "deadline": 100.0}
     letter, mended = (
-        rehearse(job(changes, max_iterations=400, min_iterations=1, letter=flag), seed=1)
+        checked_run(job(changes, max_iterations=400, min_iterations=1, letter=flag), seed=1)
         for flag in (True, False)
     )
     assert busy(letter) < 0.8
     assert busy(mended) > 0.95
 
 
-def resizes_s(run: Rehearsal) -> list[float]:
+def resizes_s(run: CheckedRun) -> list[float]:
     """The seconds between the starts of two gangs of the same trial, where the second is larger."""
     found, last = [], dict[int, tuple[float, int]]()
     for at_s, command in run.commands:
@@ -280,7 +282,7 @@ def resizes_s(run: Rehearsal) -> list[float]:
 
 def test_a_gang_is_resized_at_once_if_that_costs_nothing_and_else_when_it_has_paid() -> None:
     free, dear = (
-        rehearse(job({"profile": {**BASE["profile"], "startup": startup}}, runners_up=False), seed=1)  # type: ignore[dict-item]
+        checked_run(job({"profile": {**BASE["profile"], "startup": startup}}, runners_up=False), seed=1)  # type: ignore[dict-item]
         for startup in (0.0, 6.0)
     )
     assert min(resizes_s(free)) < 6.0

@@ -15,7 +15,7 @@ from elastune.job.job import Job
 from elastune.setup.run_setup import prepare
 from tests.test_documents import ROOT, blocks
 
-POLICY = blocks((ROOT / "docs" / "brain.md").read_text(encoding="utf-8"), "python")[0]
+POLICY = blocks((ROOT / "docs" / "core.md").read_text(encoding="utf-8"), "python")[0]
 CREATE = """
 
 def create(setup):

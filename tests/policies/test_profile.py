@@ -14,7 +14,7 @@ from elastune.runs.profiling import Effort
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import Rehearsal, job_of
+from tests.runs.checked_run import CheckedRun, job_of
 
 LINEAR = {str(slots): float(slots) for slots in (1, 2, 4, 8, 16)}
 ONE_SLOT_PER_NODE = {
@@ -85,7 +85,7 @@ def test_where_the_first_configurations_fail_others_are_tried_before_more_nodes_
         return config["x"]
 
     setup = prepare(job_of(learn, profile__speedup=LINEAR, cluster=ONE_SLOT_PER_NODE), "profile")
-    run = Rehearsal(setup)
+    run = CheckedRun(setup)
     run.run()
     failed = [trial for trial in run.state.trials.values() if trial.error is not None]
     assert 0 < len(failed) < len(run.state.trials)
@@ -109,7 +109,7 @@ def test_boots_leave_the_time_to_the_other_configurations() -> None:
 
 def test_nodes_that_the_other_configurations_do_not_need_are_released() -> None:
     setup = prepare(job_of(profile__speedup=LINEAR, cluster=ONE_SLOT_PER_NODE), "profile")
-    run = Rehearsal(setup)
+    run = CheckedRun(setup)
     run.run()
     assert run.state.ended == "complete"
     # Five other configurations, after gangs of 16 slots, on five of the 16 nodes.
@@ -120,7 +120,7 @@ def test_nodes_that_the_other_configurations_do_not_need_are_released() -> None:
 
 
 def test_every_step_that_reaches_its_end_passes_a_barrier() -> None:
-    run = Rehearsal(prepare(job_of(profile__speedup={"2": 2.0}), "profile"))
+    run = CheckedRun(prepare(job_of(profile__speedup={"2": 2.0}), "profile"))
     run.run()
     stages = [command.stage for _, command in run.commands if isinstance(command, Barrier)]
     assert stages == list(range(len(stages)))

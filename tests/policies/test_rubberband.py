@@ -23,7 +23,7 @@ from elastune.policies.rubberband import RubberBand
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, learn, rehearse, run_quickly
+from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of, learn, run_quickly
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -86,7 +86,7 @@ CERTAIN = {
 }
 
 
-def without_moves(run: Rehearsal, bracket: BracketQuote) -> list[StagePlan]:
+def without_moves(run: CheckedRun, bracket: BracketQuote) -> list[StagePlan]:
     """The stages of a plan before which no gang moves."""
     workload = run.quote.problem.workloads()[run.quote.brackets.index(bracket)]
     kept = zip(kept_stages(workload, bracket.plan), bracket.plan.stages, strict=True)
@@ -97,7 +97,7 @@ class TestTheirPlan:
     @pytest.mark.parametrize("job", CERTAIN.values(), ids=list(CERTAIN))
     def test_a_run_without_surprises_takes_and_costs_what_was_planned(self, job: Job) -> None:
         """Or less, as far as the plan counts start-ups of gangs that stay."""
-        run = rehearse(job)
+        run = checked_run(job)
         assert run.state.ended is Ending.COMPLETE
         profile, cluster = run.setup.terms.profile, run.setup.terms.cluster
         stages = [planned for bracket in run.quote.brackets for planned in without_moves(run, bracket)]
@@ -110,7 +110,7 @@ class TestTheirPlan:
 
     @pytest.mark.parametrize("name", ["sha", "many stages", "a deadline", "per function"])
     def test_every_stage_takes_and_costs_what_was_planned(self, name: str) -> None:
-        run = rehearse(CERTAIN[name])
+        run = checked_run(CERTAIN[name])
         planned = run.quote.stages
         held = run.state.ledger.stages
         assert [s.ended_s - s.began_s for s in held if s.ended_s] == pytest.approx(
@@ -119,7 +119,7 @@ class TestTheirPlan:
         assert [s.usd for s in held] == pytest.approx([s.cost for s in planned])
 
     def test_the_best_trials_of_a_declared_stage_go_on(self) -> None:
-        run = rehearse(CERTAIN["declared stages"])
+        run = checked_run(CERTAIN["declared stages"])
         trials = sorted(
             run.state.trials.values(), key=lambda trial: float(str(trial.config["x"])), reverse=True
         )
@@ -128,7 +128,7 @@ class TestTheirPlan:
         assert run.state.best.trial == trials[0].number
 
     def test_another_policy_runs_a_job_with_declared_stages_on_as_many_trials(self) -> None:
-        run = rehearse(CERTAIN["declared stages"], policy="asha")
+        run = checked_run(CERTAIN["declared stages"], policy="asha")
         assert len(run.state.trials) == 7
         assert max(len(trial.values) for trial in run.state.trials.values()) == 8
 
@@ -166,7 +166,7 @@ class TestTheirPlan:
             profile={"iteration": 10.0, "speedup": {"1": 1.0, "2": 2.0}},
             deadline=51.0,
         )
-        assert rehearse(job).log() == [
+        assert checked_run(job).log() == [
             (0.0, "begins"),
             (0.0, "-> draw [0, 1, 2, 3]"),
             (0.0, "-> ask for 2"),
@@ -218,7 +218,7 @@ class TestLimitsAsTightAsThePlan:
     """What was quoted can be given as the limit, to the cent."""
 
     def test_a_minimum_charge_is_not_money_that_burns(self) -> None:
-        run = rehearse(job_of(budget=4.0, profile__iteration={"mean": 10.0, "sd": 3.0}), seed=100)
+        run = checked_run(job_of(budget=4.0, profile__iteration={"mean": 10.0, "sd": 3.0}), seed=100)
         assert run.state.best is not None
 
     def test_hyperband_within_its_budget_needs_no_other_plan(self) -> None:
@@ -237,7 +237,7 @@ class TestLimitsAsTightAsThePlan:
         }
         free = prepare(job_of(**job), samples=SAMPLES).quote
         assert free is not None
-        run = rehearse(job_of(**job, budget=free.cost * 1.01))
+        run = checked_run(job_of(**job, budget=free.cost * 1.01))
         assert run.notes("replan") == []
         assert run.state.ended is Ending.COMPLETE
 
@@ -249,13 +249,13 @@ class TestLimitsAsTightAsThePlan:
     ) -> None:
         faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=1.3))
         job = job_of(deadline=deadline, budget=budget, may_exceed=may_exceed, cluster__minimum_charge=0.0)
-        assert rehearse(job, faults=faults).state.ended is Ending.COMPLETE
+        assert checked_run(job, faults=faults).state.ended is Ending.COMPLETE
 
 
 class TestPromotion:
     @pytest.mark.parametrize("mode", ["max", "min"])
     def test_the_best_of_each_stage_go_on(self, mode: str) -> None:
-        run = rehearse(job_of(mode=mode))
+        run = checked_run(job_of(mode=mode))
         by_x = sorted(
             run.state.trials.values(), key=lambda t: float(str(t.config["x"])), reverse=mode == "max"
         )
@@ -263,7 +263,7 @@ class TestPromotion:
         assert [trial.phase for trial in by_x] == [Phase.FINISHED] + [Phase.STOPPED] * 8
 
     def test_each_bracket_of_hyperband_promotes_its_own(self) -> None:
-        run = rehearse(CERTAIN["hyperband"])
+        run = checked_run(CERTAIN["hyperband"])
         assert run.quote.problem.specs
         first = 0
         for spec in run.quote.problem.specs:
@@ -280,7 +280,7 @@ class TestPromotion:
                 raise RuntimeError("boom")
             return learn(config, iteration)
 
-        run = rehearse(job_of(fails), seed=1)
+        run = checked_run(job_of(fails), seed=1)
         failed = [t for t in run.state.trials.values() if t.phase is Phase.FAILED]
         assert 0 < len(failed) < 9
         left = sorted(
@@ -296,25 +296,25 @@ class TestPromotion:
         def fails_later(config: Mapping[str, float], iteration: int) -> float:
             return math.nan if iteration > 1 else learn(config, iteration)
 
-        run = rehearse(job_of(fails_later))
+        run = checked_run(job_of(fails_later))
         assert run.state.ended is Ending.COMPLETE
         assert run.state.best is not None
         assert run.state.best.iteration == 1
 
     def test_fewer_configurations_than_trials_are_enough(self) -> None:
-        run = rehearse(job_of(space={"x": {"choice": [0.1, 0.3, 0.2, 0.4]}}, search__sampler="grid"))
+        run = checked_run(job_of(space={"x": {"choice": [0.1, 0.3, 0.2, 0.4]}}, search__sampler="grid"))
         assert run.state.ended is Ending.COMPLETE
         assert sorted(trial.iteration for trial in run.state.trials.values()) == [1, 4, 4, 13]
 
 
-def lose(run: Rehearsal, node: NodeId) -> None:
+def lose(run: CheckedRun, node: NodeId) -> None:
     provider = run.body.cloud.provider
     provider._end(node, provider._clock())
     provider._unseen = True
     run.body._watch()
 
 
-def losing(run: Rehearsal, after_s: float) -> None:
+def losing(run: CheckedRun, after_s: float) -> None:
     """Let the first node vanish, as soon as it is up and that time has come."""
     run.start()
     while run.step():
@@ -329,7 +329,7 @@ def losing(run: Rehearsal, after_s: float) -> None:
 class TestSurprises:
     def test_a_lost_node_leads_to_another_plan_and_the_deadline_is_kept(self) -> None:
         for after_s in (16.0, 30.0, 60.0):
-            run = Rehearsal(prepare(job_of(deadline=200.0), samples=SAMPLES))
+            run = CheckedRun(prepare(job_of(deadline=200.0), samples=SAMPLES))
             losing(run, after_s)
             assert run.state.ended is Ending.COMPLETE
             assert run.seconds <= 200.0
@@ -337,20 +337,20 @@ class TestSurprises:
             assert run.state.best.iteration == 13
 
     def test_a_lost_node_is_noted_as_a_reason_to_plan_again(self) -> None:
-        run = Rehearsal(prepare(job_of(deadline=120.0), samples=SAMPLES))
+        run = CheckedRun(prepare(job_of(deadline=120.0), samples=SAMPLES))
         losing(run, 30.0)
         assert [note for note in run.notes("replan") if "nodes are missing" in note]
 
     def test_losses_at_random_keep_the_deadline_whatever_happens(self) -> None:
         faults = Faults(nodes=NodeFaults(lost_per_hour=20.0))
         setup = prepare(job_of(deadline=200.0), samples=SAMPLES)
-        runs = [rehearse(setup.job, setup=setup, seed=seed, faults=faults) for seed in range(8)]
+        runs = [checked_run(setup.job, setup=setup, seed=seed, faults=faults) for seed in range(8)]
         assert all(run.seconds <= 200.0 for run in runs)
         assert sum(run.state.ended is Ending.COMPLETE for run in runs) >= 4
 
     def test_a_refusal_leads_to_a_plan_for_what_can_be_had(self) -> None:
         faults = Faults(nodes=NodeFaults(capacity=1))
-        run = rehearse(job_of(deadline=180.0, may_exceed="deadline"), faults=faults)
+        run = checked_run(job_of(deadline=180.0, may_exceed="deadline"), faults=faults)
         assert run.quote.peak_nodes == 2
         note = run.notes("replan")[0]
         assert note.startswith("1 of 2 nodes are missing; now nodes 1, 1, 1, ")
@@ -361,14 +361,14 @@ class TestSurprises:
 
     def test_a_straggler_is_noticed_by_the_clock(self) -> None:
         faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=2.0))
-        run = rehearse(job_of(deadline=160.0), faults=faults)
+        run = checked_run(job_of(deadline=160.0), faults=faults)
         assert "stage 1 takes longer than planned" in run.notes("replan")[0]
         assert run.state.best is not None
 
 
 def test_with_new_limits_after_a_rest_it_plans_again() -> None:
     """Less time than before needs more nodes; nothing else has happened."""
-    run = Rehearsal(prepare(job_of(deadline=200.0), samples=SAMPLES))
+    run = CheckedRun(prepare(job_of(deadline=200.0), samples=SAMPLES))
     run.start()
     while run.step() and run.body.now_s < 30.0:
         pass
@@ -387,7 +387,7 @@ class TestLearning:
     @pytest.mark.parametrize("slowness", [1.2, 1.5])
     def test_the_rest_is_planned_for_the_speed_that_was_seen(self, slowness: float) -> None:
         faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=slowness))
-        run = rehearse(job_of(deadline=160.0), faults=faults)
+        run = checked_run(job_of(deadline=160.0), faults=faults)
         assert run.notes("replan")[0].startswith(f"iterations take {slowness - 1:.0%} more time than planned")
         assert len(run.notes("replan")) == 1  # the second plan holds
         assert run.state.ended is Ending.COMPLETE
@@ -395,7 +395,7 @@ class TestLearning:
     def test_luck_is_no_reason_to_plan_again(self) -> None:
         job = job_of(deadline=400.0, profile__spread=0.4, search__trials=4)
         setup = prepare(job, samples=SAMPLES)
-        runs = [rehearse(job, setup=setup, seed=seed) for seed in range(20)]
+        runs = [checked_run(job, setup=setup, seed=seed) for seed in range(20)]
         surprised = [run for run in runs if any("time than planned;" in note for note in run.notes("replan"))]
         assert len(surprised) <= 1
 
@@ -403,7 +403,7 @@ class TestLearning:
     def test_trials_that_hardly_differ_in_speed_are_not_planned_again(
         self, spread: float, planned_again: bool
     ) -> None:
-        run = rehearse(job_of(deadline=400.0, profile__spread=spread))
+        run = checked_run(job_of(deadline=400.0, profile__spread=spread))
         assert run.state.ended is Ending.COMPLETE
         assert isinstance(run.core.policy, RubberBand)
         assert (run.core.policy.brackets[0].quote != run.quote) is planned_again
@@ -412,9 +412,9 @@ class TestLearning:
 class TestWhichLimitMayBeExceeded:
     """All nodes are slower than was measured, which no plan knew."""
 
-    def run(self, deadline: float, budget: float, slowness: float, may_exceed: str | None) -> Rehearsal:
+    def run(self, deadline: float, budget: float, slowness: float, may_exceed: str | None) -> CheckedRun:
         job = job_of(deadline=deadline, budget=budget, may_exceed=may_exceed, cluster__minimum_charge=0.0)
-        return rehearse(job, faults=Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=slowness)))
+        return checked_run(job, faults=Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=slowness)))
 
     def test_a_deadline_that_may_be_exceeded_is_missed_within_the_budget(self) -> None:
         run = self.run(142.0, 3.0, 1.5, "deadline")
@@ -451,7 +451,7 @@ def test_a_limit_that_no_plan_keeps_is_refused_before_the_run() -> None:
 
 def test_a_stage_does_not_stand_still_while_more_nodes_boot() -> None:
     """After a loss the gangs that are left go on at their size."""
-    run = Rehearsal(
+    run = CheckedRun(
         prepare(job_of(deadline=100.0, cluster__init=30.0, cluster__max_nodes=8), samples=SAMPLES)
     )
     losing(run, 45.0)

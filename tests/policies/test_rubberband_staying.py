@@ -13,7 +13,7 @@ from elastune.core.commands import Ending
 from elastune.model.ids import NodeId
 from elastune.setup.run_setup import prepare
 from tests.policies.test_rubberband import CERTAIN, lose, resnet, without_moves
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse
+from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of
 
 STAYING = {
     "search": {"algorithm": "sha", "trials": 8, "min_iterations": 1, "max_iterations": 15, "eta": 2},
@@ -23,7 +23,7 @@ STAYING = {
 FIXED = {**STAYING, "cluster__max_nodes": None, "cluster__nodes": 4}
 
 
-def starts(run: Rehearsal) -> Counter[int]:
+def starts(run: CheckedRun) -> Counter[int]:
     return Counter(int(event.trial) for event, _ in run.told if isinstance(event, ev.GangStarted))
 
 
@@ -34,7 +34,7 @@ class Passed(NamedTuple):
     moved: set[int]
 
 
-def barriers(run: Rehearsal) -> list[Passed]:
+def barriers(run: CheckedRun) -> list[Passed]:
     gangs: dict[int, do.Train] = {}
     found = []
     for event, commands in run.told:
@@ -51,13 +51,13 @@ class TestGangsThatStay:
     """Eight, four and two trials, then one; every one on a single slot, on nodes of two."""
 
     def test_on_a_fixed_cluster_every_trial_starts_once(self) -> None:
-        run = rehearse(job_of(**FIXED))
+        run = checked_run(job_of(**FIXED))
         assert starts(run) == Counter(range(8))
         assert max(trial.iteration for trial in run.state.trials.values()) == 15
 
     @pytest.mark.parametrize("seed", range(5))
     def test_where_nodes_are_released_as_few_as_possible_move(self, seed: int) -> None:
-        run = rehearse(job_of(**STAYING, deadline=178.0), seed=seed)
+        run = checked_run(job_of(**STAYING, deadline=178.0), seed=seed)
         held = [stage.nodes_held for stage in run.quote.stages]
         assert held == [4, 2, 1, 1]
         for (survivors, moved), nodes in zip(barriers(run), held[1:], strict=True):
@@ -69,7 +69,7 @@ class TestGangsThatStay:
         jobs += [resnet(), CERTAIN["a budget"], CERTAIN["many stages"]]
         promised = 0
         for job in jobs:
-            run = rehearse(job)
+            run = checked_run(job)
             (bracket,) = run.quote.brackets
             stays = without_moves(run, bracket)
             for passed, now in zip(barriers(run), bracket.plan.stages[1:], strict=True):
@@ -78,7 +78,7 @@ class TestGangsThatStay:
         assert promised
 
     def test_a_checkpoint_is_durable_before_a_gang_goes_on(self) -> None:
-        run = rehearse(job_of(**FIXED))
+        run = checked_run(job_of(**FIXED))
         done: Counter[int] = Counter()
         saved: dict[int, int] = {}
         for event, commands in run.told:
@@ -92,13 +92,13 @@ class TestGangsThatStay:
         assert sum(event.stays for event, _ in run.told if isinstance(event, ev.TrialPaused)) == 8 + 4 + 2
 
     def test_where_slots_are_billed_gangs_do_not_wait(self) -> None:
-        run = rehearse(job_of(**STAYING, cluster__billing="function"))
+        run = checked_run(job_of(**STAYING, cluster__billing="function"))
         assert not [c for _, c in run.commands if isinstance(c, do.Pause) and c.stay]
         assert max(starts(run).values()) == 4
 
     @pytest.mark.parametrize("what", ["driver", "node"])
     def test_a_loss_while_gangs_wait_at_the_barrier_costs_no_iteration(self, what: str) -> None:
-        run = Rehearsal(prepare(job_of(**FIXED, profile__spread=0.3), samples=SAMPLES))
+        run = CheckedRun(prepare(job_of(**FIXED, profile__spread=0.3), samples=SAMPLES))
         run.start()
         while not any(trial.is_kept for trial in run.state.trials.values()):
             assert run.step()

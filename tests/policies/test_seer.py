@@ -16,7 +16,7 @@ from elastune.model.ids import TrialId
 from elastune.policies.costs import RoundCosts
 from elastune.policies.seer import Seer, SeerOptions, outline
 from elastune.setup.run_setup import RunSetup, prepare
-from tests.runs.rehearsal import Rehearsal, job_of, rehearse
+from tests.runs.checked_run import CheckedRun, checked_run, job_of
 
 # Section 3.4: ten minutes, 80 slot minutes, nothing but training; one slot costs a dollar a minute.
 SEARCH = {"algorithm": "seer", "eta": 2, "spend_leftover": False, "elimination": "bracket"}
@@ -33,7 +33,7 @@ def letter(**search: object) -> Job:
     return job_of(**{**LETTER, "search": {**LETTER["search"], **search}})  # type: ignore[dict-item]
 
 
-def gangs_by_round(run: Rehearsal) -> list[dict[TrialId, int]]:
+def gangs_by_round(run: CheckedRun) -> list[dict[TrialId, int]]:
     """Slots of each trial that trains, right after the start and right after every round's end."""
     ends = [0.0, *(at_s for at_s, c in run.commands if isinstance(c, do.Barrier))]
     found = []
@@ -51,7 +51,7 @@ def gangs_by_round(run: Rehearsal) -> list[dict[TrialId, int]]:
 
 
 def test_to_the_letter_rounds_have_the_trials_and_slots_of_the_paper() -> None:
-    run = rehearse(letter(), seed=1)
+    run = checked_run(letter(), seed=1)
     sizes = [sorted(held.values(), reverse=True) for held in gangs_by_round(run)]
     assert sizes == [[2] * 4 + [1] * 8, [2, 2, 1, 1, 1, 1], [2, 1, 1]]
     ends = [at_s for at_s, c in run.commands if isinstance(c, do.Barrier)]
@@ -61,7 +61,7 @@ def test_to_the_letter_rounds_have_the_trials_and_slots_of_the_paper() -> None:
 
 
 def test_the_best_get_the_most_slots() -> None:
-    run = rehearse(letter(elimination="global"), seed=1)
+    run = checked_run(letter(elimination="global"), seed=1)
     x = {number: float(trial.config["x"]) for number, trial in run.state.trials.items()}  # type: ignore[arg-type]
     for held in gangs_by_round(run)[1:]:
         best_first = sorted(held, key=lambda number: -x[number])
@@ -70,7 +70,7 @@ def test_the_best_get_the_most_slots() -> None:
 
 
 def test_global_elimination_keeps_the_best_of_all_brackets_and_the_letter_does_not() -> None:
-    by_all, by_bracket = (rehearse(letter(elimination=how), seed=4) for how in ("global", "bracket"))
+    by_all, by_bracket = (checked_run(letter(elimination=how), seed=4) for how in ("global", "bracket"))
     x = {number: float(trial.config["x"]) for number, trial in by_all.state.trials.items()}  # type: ignore[arg-type]
     best = sorted(x, key=lambda number: -x[number])
     kept = set(gangs_by_round(by_all)[1])
@@ -84,7 +84,7 @@ def test_global_elimination_keeps_the_best_of_all_brackets_and_the_letter_does_n
 
 def test_leftovers_are_spent_and_the_limits_hold() -> None:
     spent, saved = (
-        rehearse(letter(spend_leftover=flag, elimination="global"), seed=2) for flag in (True, False)
+        checked_run(letter(spend_leftover=flag, elimination="global"), seed=2) for flag in (True, False)
     )
     assert len(spent.state.trials) >= len(saved.state.trials) == 16  # as many as the paper has slots
     assert saved.usd < spent.usd <= 80.0 * (1 + 1e-9)
@@ -100,7 +100,7 @@ def test_with_overheads_it_ends_in_time_with_what_it_quoted(seed: int) -> None:
         cluster__slots_per_node=4,
         cluster__max_nodes=8,
     )
-    run = rehearse(job, seed=seed)
+    run = checked_run(job, seed=seed)
     assert run.state.ended is Ending.COMPLETE
     assert run.seconds == pytest.approx(900.0, rel=0.03)
     assert 0.7 * 25.0 < run.usd <= 25.0
@@ -147,12 +147,12 @@ def test_it_needs_a_limit() -> None:
 
 def test_one_limit_is_enough() -> None:
     for missing in ("deadline", "budget"):
-        run = rehearse(job_of(**{**LETTER, missing: None}), seed=0)
+        run = checked_run(job_of(**{**LETTER, missing: None}), seed=0)
         assert run.state.ended is Ending.COMPLETE
 
 
 def test_a_trial_that_has_trained_to_the_end_makes_room() -> None:
-    run = rehearse(letter(max_iterations=50), seed=0)
+    run = checked_run(letter(max_iterations=50), seed=0)
     assert max(trial.iteration for trial in run.state.trials.values()) == 50
     assert run.seconds < 600.0
 

@@ -18,7 +18,7 @@ from elastune.policies.seer import LEARNING_WAVES, Seer, SeerOptions
 from elastune.policies.seer_plan import SeerPlan
 from elastune.runs.quoting import quote_policy, quote_warnings
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import Rehearsal, job_of, rehearse
+from tests.runs.checked_run import CheckedRun, checked_run, job_of
 
 
 def job(minutes: float, slots: int, *, max_nodes: int = 128, **search: object) -> Job:
@@ -61,7 +61,7 @@ def diverges_after_three(config: Mapping[str, float], iteration: int) -> float:
 @pytest.mark.parametrize("learning", [stops_after_three, diverges_after_three])
 def test_finalists_that_finish_or_diverge_are_replaced_and_the_run_goes_on(learning: object) -> None:
     """To the letter it ends when the last of its finalists does, with time and money left."""
-    mended, letter = (rehearse(_job(learning, 30, 4, letter=flag), seed=3) for flag in (False, True))
+    mended, letter = (checked_run(_job(learning, 30, 4, letter=flag), seed=3) for flag in (False, True))
     assert mended.seconds == pytest.approx(1800.0, rel=0.05)
     assert mended.usd > 0.9 * 2.0
     assert letter.seconds < mended.seconds
@@ -69,7 +69,7 @@ def test_finalists_that_finish_or_diverge_are_replaced_and_the_run_goes_on(learn
 
 
 def test_a_place_goes_at_once_to_the_best_eliminated_trial() -> None:
-    run = rehearse(_job(stops_after_three, 30, 4), seed=3)
+    run = checked_run(_job(stops_after_three, 30, 4), seed=3)
     lasting = [trial for trial in run.state.trials.values() if trial.phase is not Phase.FINISHED]
     best = max(lasting, key=lambda trial: float(trial.config["x"]))  # type: ignore[arg-type]
     assert len(lasting) < len(run.state.trials)
@@ -78,7 +78,9 @@ def test_a_place_goes_at_once_to_the_best_eliminated_trial() -> None:
 
 
 def test_no_trial_is_stopped_before_the_end_unless_to_the_letter() -> None:
-    mended, letter = (rehearse(_job(stops_after_three, 30, 4, letter=flag), seed=1) for flag in (False, True))
+    mended, letter = (
+        checked_run(_job(stops_after_three, 30, 4, letter=flag), seed=1) for flag in (False, True)
+    )
     for run, stops in ((mended, False), (letter, True)):
         eliminated = [
             trial for trial in run.state.changes.cut if run.state.trials[trial].phase is Phase.STOPPED
@@ -105,7 +107,7 @@ def test_to_the_letter_the_widest_brackets_do_not_reach_the_last_round() -> None
 
 @pytest.mark.parametrize("seed", range(3))
 def test_as_it_runs_the_leader_has_at_least_the_slots_that_it_had(seed: int) -> None:
-    run = rehearse(job(30, 16), seed=seed)
+    run = checked_run(job(30, 16), seed=seed)
     rounds = [at_s for at_s, c in run.commands if isinstance(c, do.Barrier)]
     best = max(run.state.trials.values(), key=lambda trial: float(trial.config["x"])).number  # type: ignore[arg-type]
     slots = [len(c.gang) for at_s, c in run.commands if isinstance(c, do.Train) and c.trial == best]
@@ -130,12 +132,12 @@ def test_on_a_small_cluster_trials_take_turns() -> None:
     assert all(sum(leg.gangs) <= 5 * 4 for leg in plan.legs)
 
 
-def drawn_at(run: Rehearsal) -> list[float]:
+def drawn_at(run: CheckedRun) -> list[float]:
     return [at_s for at_s, c in run.commands if isinstance(c, do.Sample)]
 
 
 def test_a_sampler_that_learns_draws_in_waves_and_sees_what_came_of_the_waves_before() -> None:
-    run = rehearse(job(30, 4, sampler={"kind": "tpe", "startup": 4}), seed=0)
+    run = checked_run(job(30, 4, sampler={"kind": "tpe", "startup": 4}), seed=0)
     assert len(drawn_at(run)) >= LEARNING_WAVES
     seen = 0
     for event, commands in run.told:
@@ -168,7 +170,7 @@ def test_eta_and_nu_may_be_real_numbers() -> None:
     plan = plan_of(job(30, 64, eta=2.5, nu=1.5))
     seconds = [leg.seconds for leg in plan.legs]
     assert seconds[-1] == pytest.approx(2.5 * seconds[-2])
-    run = rehearse(job(30, 16, eta=2.5, nu=1.5), seed=1)
+    run = checked_run(job(30, 16, eta=2.5, nu=1.5), seed=1)
     assert run.state.ended is Ending.COMPLETE
     assert run.usd <= 8.0 * (1 + 1e-9)
 

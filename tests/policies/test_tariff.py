@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elastune.policies.costs import RoundCost, RoundCosts
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import job_of
+from tests.runs.checked_run import job_of
 
 
 def tariff(**changes: object) -> RoundCosts:

@@ -21,7 +21,7 @@ from elastune.runs.policy_quote import predict
 from elastune.runs.simulation import Beat, Simulation
 from elastune.runtime.simulated.cloud import NO_FAULTS
 from elastune.setup.run_setup import RunSetup, prepare
-from tests.runs.rehearsal import SAMPLES, job_of, run_quickly
+from tests.runs.checked_run import SAMPLES, job_of, run_quickly
 
 JOB = {**job_of().to_dict(), "trainable": "synthetic:hypersched", "metric": None, "mode": None, "space": None}
 POLICIES = ("rubberband", "asha")

@@ -14,19 +14,19 @@ from elastune.runs.control.requests import RefusedRequestError
 from elastune.runs.retention import Retention
 from elastune.setup.run_setup import prepare
 from tests.fire.portrait import portrait
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of
+from tests.runs.checked_run import SAMPLES, CheckedRun, job_of
 
 TIGHT = {"deadline": 100.0, "cluster__minimum_charge": 0.0, "cluster__max_nodes": 2}
 
 
-def ended(algorithm: str, **changes: object) -> Rehearsal:
+def ended(algorithm: str, **changes: object) -> CheckedRun:
     setup = prepare(job_of(**{"search__algorithm": algorithm, **TIGHT, **changes}), samples=SAMPLES)
-    run = Rehearsal(setup, seed=1)
+    run = CheckedRun(setup, seed=1)
     run.run()
     return run
 
 
-def longer(run: Rehearsal, deadline_s: float) -> ev.RunExtended:
+def longer(run: CheckedRun, deadline_s: float) -> ev.RunExtended:
     return ev.RunExtended(at_s=run.body.now_s, request_id="1", deadline_s=deadline_s)
 
 
@@ -46,7 +46,7 @@ def test_the_forecast_is_near_what_the_extended_run_takes_and_changes_nothing(al
 
 
 def test_a_forecast_in_the_middle_of_a_run_counts_what_is_done() -> None:
-    run = Rehearsal(prepare(job_of(search__algorithm="asha", deadline=300.0), samples=SAMPLES), seed=1)
+    run = CheckedRun(prepare(job_of(search__algorithm="asha", deadline=300.0), samples=SAMPLES), seed=1)
     run.start()
     while run.state.now_s < 60.0:
         run.step()
@@ -67,7 +67,7 @@ def test_an_extension_that_would_train_nothing_is_refused() -> None:
         forecast(run.setup, run.core, longer(run, 4000.0))
 
 
-def fill(store: Store, run: Rehearsal) -> None:
+def fill(store: Store, run: CheckedRun) -> None:
     """As if every iteration had been saved."""
     for trial in run.state.trials.values():
         for iteration in range(1, trial.saved + 1):

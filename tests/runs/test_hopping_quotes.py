@@ -13,7 +13,7 @@ from elastune.runs.simulation import Simulation, unnamed
 from elastune.runs.trial_replay import read_visit_orders
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import job_of, rehearse
+from tests.runs.checked_run import checked_run, job_of
 
 HOPPING = {"execution": "hopper", "data": {"partitions": 8}}
 SHA = {"algorithm": "sha", "trials": 16, "max_iterations": 9}
@@ -30,16 +30,16 @@ FIXED = {"cluster__nodes": 4, "cluster__max_nodes": None}
 )
 def test_a_run_ends_when_its_plan_says_it_will(data: dict[str, object]) -> None:
     job = job_of(execution="hopper", data=data, search=SHA, deadline=3000.0)
-    run = rehearse(job)
+    run = checked_run(job)
     assert run.state.ended is Ending.COMPLETE
     assert run.seconds == pytest.approx(run.quote.jct_seconds, rel=0.02)
     assert run.usd == pytest.approx(run.quote.cost, rel=0.03)
 
 
 def test_a_plan_holds_as_many_workers_as_the_data_need() -> None:
-    loose = rehearse(job_of(**HOPPING, search=SHA, deadline=3000.0))
+    loose = checked_run(job_of(**HOPPING, search=SHA, deadline=3000.0))
     data = {"partitions": 8, "partitions_per_worker": 1}
-    tight = rehearse(job_of(execution="hopper", data=data, search=SHA, deadline=3000.0))
+    tight = checked_run(job_of(execution="hopper", data=data, search=SHA, deadline=3000.0))
     assert loose.quote.peak_nodes < 4
     assert {stage.nodes for bracket in tight.quote.brackets for stage in bracket.stages} == {4}
     shares = [command.shares for _, command in tight.commands if isinstance(command, do.Train)]
@@ -62,7 +62,7 @@ def test_a_plan_holds_as_many_workers_as_the_data_need() -> None:
     ids=lambda value: str(value.get("algorithm", "")),
 )
 def test_every_policy_hops(search: dict[str, object], limits: dict[str, object]) -> None:
-    run = rehearse(job_of(**HOPPING, search=search, **limits))
+    run = checked_run(job_of(**HOPPING, search=search, **limits))
     assert run.state.ended in {Ending.COMPLETE, Ending.DEADLINE}
     assert run.state.best is not None
     assert run.state.limits.deadline_s is None or run.seconds <= run.state.limits.deadline_s
@@ -72,20 +72,20 @@ def test_every_policy_hops(search: dict[str, object], limits: dict[str, object])
 def test_the_same_job_and_seed_are_the_same_journal() -> None:
     job = job_of(**HOPPING, search={**SHA, "trials": 6}, profile__spread=0.2)
     faults = Faults(nodes=NodeFaults(lost_per_hour=20.0))
-    assert rehearse(job, seed=3, faults=faults).sha256 == rehearse(job, seed=3, faults=faults).sha256
+    assert checked_run(job, seed=3, faults=faults).sha256 == checked_run(job, seed=3, faults=faults).sha256
 
 
 def test_with_few_trials_left_they_train_together_where_that_is_faster() -> None:
     measured = {"1": 1.0, "2": 1.9, "4": 3.7, "8": 7.0}
     job = job_of(**HOPPING, search=SHA, profile__speedup=measured, **FIXED)
-    leases = [command for _, command in rehearse(job).commands if isinstance(command, do.Train)]
+    leases = [command for _, command in checked_run(job).commands if isinstance(command, do.Train)]
     assert {len(lease.gang) for lease in leases if lease.visit is None} == {8}
     assert any(lease.visit is not None for lease in leases)
     fewer = job_of(**HOPPING, search={**SHA, "max_slots_per_trial": 4}, profile__speedup=measured, **FIXED)
-    bounded = [command for _, command in rehearse(fewer).commands if isinstance(command, do.Train)]
+    bounded = [command for _, command in checked_run(fewer).commands if isinstance(command, do.Train)]
     assert {len(lease.gang) for lease in bounded if lease.visit is None} == {4}
     never = job_of(**HOPPING, search={**SHA, "max_slots_per_trial": 1}, profile__speedup=measured, **FIXED)
-    alone = [command for _, command in rehearse(never).commands if isinstance(command, do.Train)]
+    alone = [command for _, command in checked_run(never).commands if isinstance(command, do.Train)]
     assert all(lease.visit is not None for lease in alone)
 
 

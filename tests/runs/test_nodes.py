@@ -23,7 +23,7 @@ from elastune.providers.ec2.inventory import Ec2Inventory
 from elastune.providers.protocol import LiveInstance
 from elastune.runs.orphans import known_states, why_orphaned
 from elastune.runs.run_list import RunState
-from tests.providers.test_estates import VirtualCloud, instance
+from tests.providers.test_inventory import VirtualCloud, instance
 
 NOW = 10_000.0
 VALID, OVER = f"{NOW + 600.0}", f"{NOW - 60.0}"

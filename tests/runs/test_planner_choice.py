@@ -21,7 +21,7 @@ from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.reopening import reopen
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import forget_plans, prepare
-from tests.runs.rehearsal import SAMPLES, job_of, rehearse
+from tests.runs.checked_run import SAMPLES, checked_run, job_of
 
 LOSSES = Faults(nodes=NodeFaults(lost_per_hour=20.0, refused=0.3, straggler=0.2))
 ASHA = {"algorithm": "asha", "trials": 9, "max_iterations": 9}
@@ -35,7 +35,7 @@ def test_the_names_are_those_of_the_registry_and_the_default_is_the_same() -> No
 
 @each_planner
 def test_a_run_follows_the_plan_of_its_planner(planner: str) -> None:
-    run = rehearse(job_of(planner=planner, deadline=200.0))
+    run = checked_run(job_of(planner=planner, deadline=200.0))
     assert run.state.ended is Ending.COMPLETE
     assert run.quote.planner == planner
     assert run.seconds == pytest.approx(run.quote.jct_seconds)
@@ -49,7 +49,7 @@ def test_a_run_follows_the_plan_of_its_planner(planner: str) -> None:
 
 def test_a_static_cluster_does_not_shrink_when_its_plan_is_made_again() -> None:
     """At each barrier the rest is planned with the survivors' own speeds, and there is time to spare."""
-    run = rehearse(job_of(planner="static", deadline=250.0, profile__spread=0.3), seed=1)
+    run = checked_run(job_of(planner="static", deadline=250.0, profile__spread=0.3), seed=1)
     assert run.state.ended is Ending.COMPLETE
     replanned = [stage.nodes for stage in run.state.ledger.stages]
     assert len(replanned) == 3
@@ -59,7 +59,7 @@ def test_a_static_cluster_does_not_shrink_when_its_plan_is_made_again() -> None:
 @each_planner
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_that_loses_nodes_plans_again_and_ends(planner: str, seed: int) -> None:
-    run = rehearse(job_of(planner=planner), seed=seed, faults=LOSSES)
+    run = checked_run(job_of(planner=planner), seed=seed, faults=LOSSES)
     assert run.state.ended is Ending.COMPLETE
     assert run.state.best is not None
 
@@ -134,7 +134,7 @@ def test_the_same_problem_is_planned_once() -> None:
 
 
 def test_a_policy_without_a_plan_has_no_planner() -> None:
-    run = rehearse(job_of(search=ASHA))
+    run = checked_run(job_of(search=ASHA))
     assert status_of(run.setup, run.state, seed=0, predicted=None).planner is None
     assert elastune.simulate(job_of(search=ASHA)).planner is None
 

@@ -15,7 +15,7 @@ from elastune.model.metric import Mode
 from elastune.runs.policy_quote import predict
 from elastune.setup.run_setup import SetupPurpose, prepare
 from tests.cli.commands import elastune
-from tests.runs.rehearsal import SAMPLES, job_of
+from tests.runs.checked_run import SAMPLES, job_of
 
 JOB = """
 trainable: digits.py:{name}

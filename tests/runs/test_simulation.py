@@ -27,7 +27,7 @@ from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import RunSetup, prepare
 from tests.fire.portrait import portrait
 from tests.fire.trial import RUN
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse, run_quickly
+from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of, run_quickly
 
 ASHA = {"algorithm": "asha", "trials": 9, "max_iterations": 9}
 BOTH = pytest.mark.parametrize("search", [{"algorithm": "sha", "trials": 9, "max_iterations": 9}, ASHA])
@@ -96,7 +96,7 @@ class TestReplay:
     def test_any_beginning_of_the_journal_is_where_the_run_stood(self, search: Mapping[str, object]) -> None:
         """The portrait is taken on the way, the replay is cut there."""
         setup = setup_of(search=search)
-        run = Rehearsal(setup)
+        run = CheckedRun(setup)
         run.start()
         portraits = {}
         while run.step():
@@ -142,8 +142,8 @@ class TestDriverCrashes:
     def test_a_run_whose_driver_dies_again_and_again_comes_to_the_same_choice(self) -> None:
         """Without noise the best configuration is the best, however often work is lost on the way."""
         setup = setup_of()
-        calm = rehearse(setup.job, setup=setup)
-        run = rehearse(setup.job, setup=setup, faults=DYING)
+        calm = checked_run(setup.job, setup=setup)
+        run = checked_run(setup.job, setup=setup, faults=DYING)
         assert sum(isinstance(event, ev.Resumed) for event, _ in run.told) >= 3
         assert run.state.ended is Ending.COMPLETE
         assert run.state.best == calm.state.best
@@ -151,7 +151,7 @@ class TestDriverCrashes:
         assert run.usd > calm.usd
 
     def test_what_is_down_is_paid_for(self) -> None:
-        run = rehearse(job_of(), faults=DYING)
+        run = checked_run(job_of(), faults=DYING)
         down_s = sum(event.down_s for event, _ in run.told if isinstance(event, ev.Resumed))
         assert down_s == pytest.approx(run.body.cloud.down_s)
         assert run.usd == pytest.approx(
@@ -167,7 +167,7 @@ class TestDriverCrashes:
         assert portrait(vars(again.state)) == portrait(vars(done.core.state))
 
     def test_a_driver_that_comes_back_knows_its_nodes_and_requests(self) -> None:
-        run = Rehearsal(setup_of())
+        run = CheckedRun(setup_of())
         run.start()
         while not run.state.held:
             run.step()
@@ -198,7 +198,7 @@ class TestResults:
         assert math.fsum(stage["seconds"] for stage in stages) == pytest.approx(result.actual.jct_seconds)
 
     def test_a_run_that_has_not_ended_has_no_result(self) -> None:
-        run = Rehearsal(setup_of())
+        run = CheckedRun(setup_of())
         run.start()
         with pytest.raises(InvariantError, match="has not ended"):
             run.result(predict(run.setup))
@@ -232,7 +232,7 @@ class TestResults:
                 raise KeyError("weights")
             return config["x"]
 
-        run = rehearse(job_of(raises))
+        run = checked_run(job_of(raises))
         failed = [trial for trial in run.state.trials.values() if trial.error]
         assert failed
         assert all(str(trial.error).endswith("KeyError: 'weights'") for trial in failed)
@@ -260,10 +260,10 @@ class TestChoosing:
         setup = prepare(job, "rubberband", samples=SAMPLES)
         assert setup.quote is not None
         assert [stage.trials for stage in setup.quote.stages] == [9, 3, 1]
-        assert rehearse(job, setup=setup).state.ended is Ending.COMPLETE
+        assert checked_run(job, setup=setup).state.ended is Ending.COMPLETE
 
     def test_a_declared_search_can_be_run_asynchronously(self) -> None:
-        run = rehearse(job_of(), policy="asha")
+        run = checked_run(job_of(), policy="asha")
         assert run.state.ended is Ending.COMPLETE
 
     def test_a_job_without_a_trainable_cannot_be_run(self) -> None:

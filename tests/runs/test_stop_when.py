@@ -25,7 +25,7 @@ from elastune.views.terminal.policy import render_policy_quote
 from elastune.views.terminal.simulation import render_campaign
 from tests.policies.contract import UNKIND, WORLDS
 from tests.policies.test_contract import POLICIES
-from tests.runs.rehearsal import SAMPLES, job_of, rehearse
+from tests.runs.checked_run import SAMPLES, checked_run, job_of
 
 SYNTHETIC = {
     "trainable": "synthetic:hypersched",
@@ -45,10 +45,10 @@ def shown(thing: object) -> str:
 class TestEveryPolicy:
     def test_a_model_that_is_good_enough_ends_the_run_sooner_and_for_less(self, name: str) -> None:
         world = replace(WORLDS["calm"], changes={"cluster__minimum_charge": 0.0})
-        full = rehearse(world.job(POLICIES[name]), seed=3)
+        full = checked_run(world.job(POLICIES[name]), seed=3)
         assert full.state.best is not None
         enough = full.state.best.metric - 0.004
-        run = rehearse(world.job(POLICIES[name], stop_when=f"score >= {enough}"), seed=3)
+        run = checked_run(world.job(POLICIES[name], stop_when=f"score >= {enough}"), seed=3)
         assert run.state.ended is Ending.TARGET
         assert run.state.best is not None
         assert run.state.best.metric >= enough
@@ -56,21 +56,21 @@ class TestEveryPolicy:
         assert run.usd < full.usd
 
     def test_an_unreachable_target_changes_nothing_but_the_job(self, name: str) -> None:
-        full, same = (rehearse(WORLDS["noise"].job(POLICIES[name], **more), seed=3)
+        full, same = (checked_run(WORLDS["noise"].job(POLICIES[name], **more), seed=3)
                       for more in ({}, {"stop_when": "score > 1000"}))  # fmt: skip
         assert same.state.ended is full.state.ended
         assert same.log()[1:] == full.log()[1:]
 
     def test_it_holds_under_faults(self, name: str) -> None:
         job = WORLDS["faults"].job(POLICIES[name], stop_when="score >= 0.5")
-        run = rehearse(job, seed=4, faults=UNKIND)
+        run = checked_run(job, seed=4, faults=UNKIND)
         assert run.state.ended is Ending.TARGET
         assert run.state.best is not None
         assert run.state.best.metric >= 0.5
 
 
 def test_the_least_is_good_enough_where_the_mode_is_min() -> None:
-    run = rehearse(job_of(mode="min", stop_when="score < 0.3"))
+    run = checked_run(job_of(mode="min", stop_when="score < 0.3"))
     assert run.state.ended is Ending.TARGET
     assert run.state.best is not None
     assert run.state.best.metric < 0.3
@@ -78,7 +78,7 @@ def test_the_least_is_good_enough_where_the_mode_is_min() -> None:
 
 def test_the_target_is_noticed_before_the_next_regular_save() -> None:
     one = {"search__trials": 1, "checkpoint_every": 10_000.0, "search__max_iterations": 100}
-    run = rehearse(job_of(lambda config, iteration: float(iteration), stop_when="score >= 4", **one))
+    run = checked_run(job_of(lambda config, iteration: float(iteration), stop_when="score >= 4", **one))
     (note,) = run.notes("target")
     assert note == "score >= 4: trial 0 has 4 after iteration 4"
     rows = [row for event, _ in run.told if isinstance(event, ev.Progressed) for row in event.rows]
@@ -100,7 +100,7 @@ class TestQuotes:
     SEARCH: Mapping[str, object] = {"algorithm": "asha", "trials": 9, "max_iterations": 9}
 
     def test_a_prediction_is_of_the_whole_search(self) -> None:
-        """Rehearsals rank trials at random between 0 and 1; some of them would reach this."""
+        """Policy simulations rank trials at random between 0 and 1; some of them would reach this."""
         plain, early = (prepare(job_of(search=self.SEARCH, **more), samples=SAMPLES)
                         for more in ({}, {"stop_when": "score > 0.1"}))  # fmt: skip
         assert predict(early) == predict(plain)

@@ -16,7 +16,7 @@ from elastune.planning.prediction.graph import build_dag, walk_dag
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.prepared_run import prepare_run
 from elastune.runtime.simulated.cloud import Faults
-from tests.runs.rehearsal import Rehearsal, job_of, learn, rehearse
+from tests.runs.checked_run import CheckedRun, checked_run, job_of, learn
 
 UNSAVED = {"saves": False}
 CALLS = {"fidelity": "epochs"}
@@ -25,7 +25,7 @@ THREE_NODES = {"cluster__nodes": 3, "cluster__max_nodes": None}
 PLAIN: dict[str, Any] = {}
 
 
-def starts(run: Rehearsal) -> list[ev.GangStarted]:
+def starts(run: CheckedRun) -> list[ev.GangStarted]:
     return [event for event, _ in run.told if isinstance(event, ev.GangStarted)]
 
 
@@ -35,25 +35,25 @@ def starts(run: Rehearsal) -> list[ev.GangStarted]:
 def test_the_quote_counts_what_is_trained_again(
     kind: dict[str, Any], search: dict[str, Any], nodes: dict[str, Any]
 ) -> None:
-    run = rehearse(job_of(**kind, **search, **nodes))
+    run = checked_run(job_of(**kind, **search, **nodes))
     assert run.state.ended is Ending.COMPLETE
     assert run.seconds == pytest.approx(run.quote.jct_seconds)
     assert run.usd == pytest.approx(run.quote.cost)
-    saved = rehearse(job_of(**search, **nodes))
+    saved = checked_run(job_of(**search, **nodes))
     assert run.quote.cost > saved.quote.cost
     assert run.state.best == saved.state.best
 
 
 def test_a_plan_lets_gangs_stay_where_that_saves_the_repetition() -> None:
     """With one slot each, nine trials at once need two nodes more, and no trial repeats anything."""
-    run = rehearse(job_of(**UNSAVED, **ONE_SLOT, cluster__slots_per_node=9))
+    run = checked_run(job_of(**UNSAVED, **ONE_SLOT, cluster__slots_per_node=9))
     assert [start.repeated for start in starts(run)] == [0] * 9
     assert run.seconds == pytest.approx(run.quote.jct_seconds)
 
 
 @pytest.mark.parametrize("kind", [UNSAVED, CALLS], ids=["unsaved", "calls"])
 def test_the_graph_of_a_plan_agrees_with_its_evaluator(kind: dict[str, Any]) -> None:
-    run = rehearse(job_of(**kind))
+    run = checked_run(job_of(**kind))
     (workload,) = run.quote.problem.workloads()
     draws = Draws(workload, samples=1, seed=0)
     plan = run.quote.brackets[0].plan
@@ -62,7 +62,7 @@ def test_the_graph_of_a_plan_agrees_with_its_evaluator(kind: dict[str, Any]) -> 
 
 
 def test_a_trial_that_continues_in_another_gang_trains_again_what_it_had_done() -> None:
-    run = rehearse(job_of(**UNSAVED, search={"algorithm": "asha", "trials": 9, "max_iterations": 9}))
+    run = checked_run(job_of(**UNSAVED, search={"algorithm": "asha", "trials": 9, "max_iterations": 9}))
     again = [start for start in starts(run) if start.repeated]
     assert again
     begun = {(t.trial, t.generation): t for _, t in reversed(run.commands) if isinstance(t, Train)}
@@ -71,14 +71,14 @@ def test_a_trial_that_continues_in_another_gang_trains_again_what_it_had_done() 
     rows = [(e.trial, row.iteration) for e, _ in run.told if isinstance(e, ev.Progressed) for row in e.rows]
     assert len(rows) == len(set(rows)), "what is trained again is not reported again"
     assert len(run.notes("repeat")) == 1
-    saved = rehearse(job_of(search={"algorithm": "asha", "trials": 9, "max_iterations": 9}))
+    saved = checked_run(job_of(search={"algorithm": "asha", "trials": 9, "max_iterations": 9}))
     assert run.state.best is not None
     assert saved.state.best is not None
     assert run.state.best.metric == saved.state.best.metric
 
 
 def test_a_call_reports_its_last_iteration_only_and_starts_from_the_beginning() -> None:
-    run = rehearse(job_of(**CALLS, **ONE_SLOT, **THREE_NODES))
+    run = checked_run(job_of(**CALLS, **ONE_SLOT, **THREE_NODES))
     best = run.state.best
     assert best is not None
     rows = [e for e, _ in run.told if isinstance(e, ev.Progressed) and e.trial == best.trial and e.rows]
@@ -108,9 +108,9 @@ SEARCHES: tuple[dict[str, Any], ...] = (
 def test_every_search_with_iterations_keeps_deadline_and_budget(
     search: dict[str, Any], kind: dict[str, Any]
 ) -> None:
-    """The rehearsal checks the limits and the books after every event."""
+    """The run checks the limits and the books after every event."""
     space = {"x": {"choice": [0.1, 0.5, 0.9]}} if search["algorithm"] == "grid" else {"x": {"float": [0, 1]}}
-    run = rehearse(
+    run = checked_run(
         job_of(**kind, search=search, space=space, deadline="20m", budget=20.0, **THREE_NODES),
         faults=Faults(nodes=NodeFaults(lost_per_hour=20.0)),
     )
@@ -120,7 +120,7 @@ def test_every_search_with_iterations_keeps_deadline_and_budget(
 
 def test_a_call_that_cannot_end_in_time_is_not_begun() -> None:
     search = {"algorithm": "random", "trials": 4, "max_iterations": 9}
-    run = rehearse(job_of(**CALLS, search=search, deadline="150s", cluster__max_nodes=1))
+    run = checked_run(job_of(**CALLS, search=search, deadline="150s", cluster__max_nodes=1))
     assert run.state.ended is Ending.DEADLINE
     assert {trial.iteration for trial in run.state.trials.values()} == {0, 9}
     assert run.seconds < 150.0
@@ -153,7 +153,7 @@ def test_what_needs_a_saved_model_is_refused(changes: dict[str, Any], message: s
 def test_another_policy_than_the_jobs_is_refused_as_well() -> None:
     job = job_of(**CALLS, deadline="1h", budget=9.0)
     with pytest.raises(JobError, match=r"search\.algorithm is seer, which compares trials by the clock"):
-        rehearse(job, policy="seer")
+        checked_run(job, policy="seer")
 
 
 # What a real run finds out about its trainable, before a node is requested.
@@ -219,7 +219,7 @@ def test_a_search_whose_end_is_not_said_is_refused_unless_its_trainable_is_calle
     with pytest.raises(JobError, match=message):
         prepared(without_state, search=endless)
     with pytest.raises(JobError, match=message):
-        rehearse(job_of(search=endless))
+        checked_run(job_of(search=endless))
     with pytest.raises(JobError, match=r"^search is asha, which stops trainings early, but .*forest returns"):
         prepared(forest, search="asha")
     with pytest.raises(

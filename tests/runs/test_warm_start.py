@@ -14,7 +14,7 @@ from elastune.model.metric import Mode
 from elastune.runs.warm_start import with_old_trials
 from elastune.space.parsing import parse_space
 from elastune.space.warm_start import OldTrial, map_trials
-from tests.runs.rehearsal import job_of
+from tests.runs.checked_run import job_of
 
 PEAK = 0.73
 

@@ -10,7 +10,7 @@ from elastune.hopping.partitions import DataTerms
 from elastune.model.checkpoint_rule import CheckpointRule
 from elastune.model.metric import Mode
 from elastune.runtime.simulated.latency import Visits
-from tests.core.theatre import make_terms
+from tests.core.harness import make_terms
 from tests.runtime.workshop import T0, Workshop, falling, lease, profile
 
 

@@ -14,7 +14,7 @@ from elastune.providers.protocol import Machine
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.providers.watcher import Belief
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
-from tests.core.theatre import make_terms
+from tests.core.harness import make_terms
 from tests.messages import log_of
 from tests.runtime.workshop import T0, Workshop, lease, profile
 

@@ -1,4 +1,4 @@
-"""A simulated body without a brain: the test commands, and what happens is a log."""
+"""A simulated runtime without a core: the test commands, and what happens is a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.runtime.simulated.runtime import SimulatedRuntime
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import RandomSampler
-from tests.core.theatre import make_terms
+from tests.core.harness import make_terms
 from tests.messages import Log, log_of
 
 T0 = TrialId(0)

@@ -25,7 +25,7 @@ from elastune.views.table import terminal_table
 from elastune.views.terminal.run import format_bytes, hopping_facts, hopping_parts
 from elastune.views.terminal.simulation import render_campaign
 from tests.history.test_hopping_history import LOSSES, PLAIN, RANDOM, SHA, VALIDATED, scenes, simulated
-from tests.runs.rehearsal import job_of
+from tests.runs.checked_run import job_of
 from tests.views.pages import Page
 from tests.views.sketching import drawn, sketched
 from tests.views.test_report_page import folder_of, memoir_of, page_of

@@ -23,7 +23,7 @@ from elastune.views.figures.look import time_axis
 from elastune.views.html.markup import Markup, tag
 from tests.cli.commands import SYNTHETIC
 from tests.cli.test_runs_command import beginning_of
-from tests.runs.rehearsal import job_of
+from tests.runs.checked_run import job_of
 from tests.views.pages import Page
 from tests.views.sketching import SKETCH, drawn, sketched
 from tests.views.test_run_reports import HYPERBAND

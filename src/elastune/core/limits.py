@@ -18,7 +18,7 @@ from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish
 from elastune.model.billing import bills_nodes
 from elastune.model.cluster import SECONDS_PER_HOUR
-from elastune.model.limits import Limit, Limits, tell_limits
+from elastune.model.limits import Limit, Limits, describe_limits
 from elastune.wording import format_duration, format_usd
 
 DEADLINE_CALL = "guard:deadline-call"
@@ -213,7 +213,7 @@ def renegotiate(step: Step, deadline_s: float | None, budget_usd: float | None) 
             trial.late_after_s = None
     if budget_usd is not None:
         state.conceded -= {Limit.BUDGET}
-    step.note("limits", f"from now on {tell_limits(by_command(state)) or 'no limit'}")
+    step.note("limits", f"from now on {describe_limits(by_command(state)) or 'no limit'}")
 
 
 def by_command(state: State) -> Limits:

@@ -32,7 +32,7 @@ from elastune.model.quantities import (
     parse_number,
     word,
 )
-from elastune.providers.registry import interruption_teller, known_providers, price_teller
+from elastune.providers.registry import interruption_lookup, known_providers, price_lookup
 from elastune.wording import plural
 
 DEFAULT_MAX_NODES = 64
@@ -166,7 +166,7 @@ class ClusterSection(Section):
     @field_validator("price_per_hour", mode="before")
     @classmethod
     def _price_is_known(cls, written: object, info: ValidationInfo) -> object:
-        if written is None and price_teller(info.data.get("provider", LOCAL)) is None:
+        if written is None and price_lookup(info.data.get("provider", LOCAL)) is None:
             raise PydanticKnownError("missing")
         return written
 
@@ -201,7 +201,7 @@ class ClusterSection(Section):
     @property
     def is_settled(self) -> bool:
         """Whether the job itself gives the price and the spot risk."""
-        asked = self.price_per_hour is None or interruption_teller(self.provider) is not None
+        asked = self.price_per_hour is None or interruption_lookup(self.provider) is not None
         return not (asked or self.interruptions_per_hour)
 
     def of_kind(self, kind: KindSection) -> Self:

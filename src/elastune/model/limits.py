@@ -109,7 +109,7 @@ class Limit(enum.Enum):
     MAX_NODES = "max_nodes"
 
 
-def tell_limits(limits: Limits, *, article: str = "a") -> str:
+def describe_limits(limits: Limits, *, article: str = "a") -> str:
     """`a deadline of 20m00s and a budget of $30.00`; empty if there is neither."""
     parts = []
     if limits.deadline_s is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from elastune.errors import InfeasibleError
-from elastune.model.limits import Limit, Limits, Objective, tell_limits
+from elastune.model.limits import Limit, Limits, Objective, describe_limits
 from elastune.planning.brackets import Answer
 from elastune.planning.quote import Forecast, forecast
 from elastune.wording import (
@@ -141,7 +141,7 @@ def _try_limits(
 
 def describe_infeasible(diagnosis: Diagnosis, planner: str) -> str:
     limits = diagnosis.limits
-    asked = tell_limits(limits, article="the")
+    asked = describe_limits(limits, article="the")
     sure = f"with {format_confidence(limits.confidence)} confidence"
     what = f"keeps {asked} {sure}" if asked else "fits the cluster"
     lines = [f"the {planner} planner finds no plan that {what}.", _describe_binding(diagnosis)]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from elastune.core.terms import RunTerms
 from elastune.errors import InfeasibleError, JobError
-from elastune.model.limits import tell_limits
+from elastune.model.limits import describe_limits
 from elastune.policies.costs import RoundCost, RoundCosts, affords, largest, widen
 from elastune.policies.seer_arithmetic import SeerShape, SeerTerms, shape_seer
 from elastune.wording import format_duration, time_and_money
@@ -209,7 +209,7 @@ class PaperPlanner:
         usd = tariff.price_usd([[least]])
         shorter = "" if self.min_round is None else ", or leave out search.min_round"
         return (
-            f"seer: {tell_limits(self.terms.limits)} are not enough for one round of one "
+            f"seer: {describe_limits(self.terms.limits)} are not enough for one round of one "
             f"trial; with a round of {format_duration(min_round_s)}, boot, start-up and save it takes "
             f"{time_and_money(seconds, usd)}. Raise the limits{shorter}"
         )

@@ -133,12 +133,12 @@ _PRICE_MODULES = {"ec2": "elastune.providers.ec2.prices"}
 _WITHOUT_PRICES = ("local", "simulated")
 
 
-def price_teller(provider: str) -> Callable[[Options], Quotation] | None:
+def price_lookup(provider: str) -> Callable[[Options], Quotation] | None:
     """None: this provider knows no prices, and the job has to give the price of a node."""
     return _companion(provider, "quote_price")
 
 
-def interruption_teller(provider: str) -> Callable[[Options], float] | None:
+def interruption_lookup(provider: str) -> Callable[[Options], float] | None:
     """Returns how often a node is expected to be taken away per hour; None: this provider takes none away."""
     return _companion(provider, "interruptions_per_hour")
 

@@ -33,7 +33,7 @@ def why_orphaned(instance: LiveInstance, now: float, runs: Mapping[str, RunState
     state = None if instance.run is None else runs.get(instance.run)
     if state is None or state is RunState.RUNNING:
         return None
-    reasons = {RunState.INTERRUPTED: "has no driver", RunState.RESTING: "is suspended, without nodes"}
+    reasons = {RunState.INTERRUPTED: "has no driver", RunState.SUSPENDED: "is suspended, without nodes"}
     return f"run {instance.run} {reasons.get(state, f'has ended ({state.value})')}"
 
 

@@ -15,7 +15,7 @@ from elastune.history.result import Estimate
 from elastune.job.policy_choice import PolicyChoice
 from elastune.journal.writer import MemoryJournal
 from elastune.model.cluster import ClusterTerms
-from elastune.model.limits import Limits, tell_limits
+from elastune.model.limits import Limits, describe_limits
 from elastune.planning.quote import KindQuote, SpotRisk, price_keys
 from elastune.policies.costs import RoundCost, RoundCosts
 from elastune.policies.outline import Outline
@@ -120,7 +120,7 @@ def _describe_first_iteration(setup: RunSetup) -> str:
     iteration_s = terms.profile.iteration.mean / terms.profile.speedup.at(least)
     first = RoundCost(seconds=costs.start_s + iteration_s, gangs=(least,))
     seconds = costs.boot_s + first.seconds + costs.save_s
-    given = tell_limits(terms.limits) or "what the job allows"
+    given = describe_limits(terms.limits) or "what the job allows"
     usd = costs.price_usd([[first]])
     money = f" and {format_usd(usd)}" if usd else ""
     return (

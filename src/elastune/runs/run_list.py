@@ -27,7 +27,7 @@ class RunState(enum.StrEnum):
     BUDGET = "budget"
     STOPPED = "stopped"
     FAILED = "failed"
-    RESTING = "resting"  # suspended: saved, all nodes released, to be resumed
+    SUSPENDED = "suspended"  # everything saved, all nodes released, to be resumed
     INTERRUPTED = "interrupted"  # not ended, and no process writes it
     RUNNING = "running"
 
@@ -105,7 +105,7 @@ def state_of(journal: Journal, summary: Summary, end: EndRun | None) -> RunState
         return RunState(Ending(end.reason).value)
     if summary.writer is not None:
         return RunState.RUNNING
-    return RunState.RESTING if _is_suspended(journal, summary) else RunState.INTERRUPTED
+    return RunState.SUSPENDED if _is_suspended(journal, summary) else RunState.INTERRUPTED
 
 
 def _is_suspended(journal: Journal, summary: Summary) -> bool:

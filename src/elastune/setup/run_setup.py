@@ -30,7 +30,7 @@ from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote,
 from elastune.policies.outline import Outline
 from elastune.policies.profile import ProfilingOptions
 from elastune.policies.registry import PolicySetup, make_policy, outline_policy
-from elastune.providers.registry import interruption_teller, price_teller
+from elastune.providers.registry import interruption_lookup, price_lookup
 from elastune.setup.data import data_terms, with_rows
 from elastune.space.parsing import parse_space
 from elastune.space.space import Space
@@ -54,7 +54,7 @@ def with_price(job: Job) -> Job:
     cluster = job.cluster
     if cluster.price_per_hour is not None or cluster.kinds:
         return job
-    look_up = price_teller(cluster.provider)
+    look_up = price_lookup(cluster.provider)
     if look_up is None:
         raise JobError(
             f"cluster.price_per_hour is missing, and {cluster.provider} knows no prices; expected what one "
@@ -73,7 +73,7 @@ def interruptions_per_hour(job: Job) -> float:
     """The expected interruptions of one node: as the job says, else the provider."""
     if job.cluster.interruptions_per_hour is not None:
         return job.cluster.interruptions_per_hour
-    look_up = interruption_teller(job.cluster.provider)
+    look_up = interruption_lookup(job.cluster.provider)
     return 0.0 if look_up is None else look_up(job.cluster.options)
 
 

@@ -9,7 +9,7 @@ import pytest
 from elastune.errors import JobError
 from elastune.model.billing import Quotation, billing_rule
 from elastune.providers.ec2.prices import USD_PER_HOUR, interruptions_per_hour, quote_price
-from elastune.providers.registry import interruption_teller, price_teller
+from elastune.providers.registry import interruption_lookup, price_lookup
 from tests.providers.ec2.price_server import Prices, serving, without_aws
 
 OPTIONS = {"instance_type": "p3.8xlarge", "image": "ami-1", "region": "us-east-1"}
@@ -117,8 +117,8 @@ def test_only_spot_is_interrupted(alone: None) -> None:
 
 
 def test_providers_without_prices_have_no_tellers() -> None:
-    assert price_teller("local") is None
-    assert interruption_teller("simulated") is None
+    assert price_lookup("local") is None
+    assert interruption_lookup("simulated") is None
     assert billing_rule("local").minimum_charge_s == billing_rule("ec2").minimum_charge_s == 60.0
 
 

@@ -16,7 +16,7 @@ from elastune.core.commands import Ending
 from elastune.core.state import State
 from elastune.job.job import Job
 from elastune.runs.real import FinishedRun
-from tests.runtime.real.crews import TRAINABLES
+from tests.runtime.real.slot_processes import TRAINABLES
 from tests.waiting import SLOW_BOOT_S, wait_until
 
 # Inherited by whatever a run starts, and by nothing that others start on this machine.

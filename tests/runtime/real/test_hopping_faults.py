@@ -92,7 +92,7 @@ def test_a_run_goes_on_amid_an_epoch_after_its_driver(tmp_path: Path, ending: st
         driver.let_go()
     else:
         driver.interrupt()
-        assert [line.state for line in elastune.list_runs(runs).runs] == [RunState.RESTING]
+        assert [line.state for line in elastune.list_runs(runs).runs] == [RunState.SUSPENDED]
     result = elastune.resume("last", folder=runs)
     check_resumed(result, before, data_of(folder))
 

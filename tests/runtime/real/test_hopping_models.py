@@ -27,7 +27,7 @@ from elastune.runtime.ray.messages import (
 from elastune.runtime.ray.model_transfer import ModelCarrier, ModelPlaces
 from elastune.runtime.ray.shared_models import NodeModels, map_privately
 from elastune.runtime.ray.slot_processes import SlotProcesses
-from tests.runtime.real.crews import form
+from tests.runtime.real.slot_processes import form
 from tests.waiting import PATIENCE_S
 
 pytestmark = [

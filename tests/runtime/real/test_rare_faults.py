@@ -19,9 +19,9 @@ from elastune.core.state import State
 from elastune.errors import ExecutionError
 from elastune.providers.local.supervisor import HANGING_BOOTS
 from elastune.runs.profiling import Effort
-from tests.runtime.real.crews import TRAINABLES
 from tests.runtime.real.drivers import Driver
 from tests.runtime.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
+from tests.runtime.real.slot_processes import TRAINABLES
 from tests.runtime.real.test_real_run import LONG
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -57,7 +57,7 @@ def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path:
     assert rests.final_check.left == ()
     assert rests.standing.phases.get("running", 0) == 0
     assert rests.standing.nodes.ready == rests.standing.nodes.booting == 0
-    assert [line.state for line in elastune.list_runs(tmp_path / "runs").runs] == [RunState.RESTING]
+    assert [line.state for line in elastune.list_runs(tmp_path / "runs").runs] == [RunState.SUSPENDED]
     for behind in ({"deadline": "10ms"}, {"budget": "$0.0000001"}):
         with pytest.raises(JobError, match="already; expected more, for the whole run"):
             elastune.resume("last", folder=tmp_path / "runs", **behind)  # type: ignore[arg-type]

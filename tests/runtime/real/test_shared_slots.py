@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from elastune.runtime.ray.messages import Broken, Trained
-from tests.runtime.real.crews import Watched, crew_of, form
+from tests.runtime.real.slot_processes import Watched, crew_of, form
 
 
 def first_rows(processes: Watched, *trials: int) -> list[Mapping[str, float]]:

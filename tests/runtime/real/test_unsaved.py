@@ -34,9 +34,9 @@ from elastune.runtime.ray.messages import (
     Trained,
 )
 from elastune.views.terminal.status import render_finished
-from tests.runtime.real.crews import Watched, crew_of, form
 from tests.runtime.real.runs import as_function, job_of, our_processes, run, wait_until_gone
-from tests.runtime.real.test_crew import rows_until
+from tests.runtime.real.slot_processes import Watched, crew_of, form
+from tests.runtime.real.test_slot_processes import rows_until
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

@@ -24,8 +24,8 @@ from elastune.runtime.ray.messages import (
     Visited,
     VisitOrder,
 )
-from tests.runtime.real.crews import Watched, crew_of, form
 from tests.runtime.real.hoppers import HERE, write_data
+from tests.runtime.real.slot_processes import Watched, crew_of, form
 
 CONFIG: dict[str, Any] = {"x": 0.5, "ballast": 50_000}
 VISITS = 4

@@ -132,9 +132,9 @@ elastune.confirm = function (title, fields, preview, done) {
 
 elastune.STATE_TONES = {
   running: "active", complete: "good", target: "good", deadline: "warn", budget: "warn",
-  stopped: "muted", resting: "muted", failed: "bad", interrupted: "bad",
+  stopped: "muted", suspended: "muted", failed: "bad", interrupted: "bad",
 };
-elastune.STATE_WORDS = { resting: "suspended", interrupted: "died" };
+elastune.STATE_WORDS = { interrupted: "died" };
 elastune.badge = (state) => elastune.el(
   "span", { class: `badge ${elastune.STATE_TONES[state] || ""}` }, elastune.STATE_WORDS[state] || state);
 

@@ -71,7 +71,7 @@
       buttons.push(el("button", { type: "button", onclick: () => elastune.confirm("Add a configuration", [{ name: "config", label: "Configuration, as JSON", example: '{"lr": 0.1}', rows: 3 }],
         (given) => { let config; try { config = JSON.parse(given.config); } catch { return Promise.reject(new Error("this is no JSON, such as {\"lr\": 0.1}")); } return preview("add", { config }); }) }, "Add a configuration"));
     } else {
-      if (moment.state === "resting" || moment.state === "interrupted") buttons.push(ask("Resume", "resume", []));
+      if (moment.state === "suspended" || moment.state === "interrupted") buttons.push(ask("Resume", "resume", []));
       buttons.push(ask("Extend", "extend", limits, "Go on with new limits"));
     }
     fill("steer", buttons);

@@ -31,7 +31,7 @@ _TONES = {
     RunState.RUNNING: Tone.ACTIVE,
     RunState.FAILED: Tone.BAD,
     RunState.INTERRUPTED: Tone.WARN,
-    RunState.RESTING: Tone.WARN,
+    RunState.SUSPENDED: Tone.WARN,
 }
 _HINT = "Runs started together share a line with the means of time, cost and best; --each shows each."
 # Shorter ones are not worth a line, nor a key in the job.
@@ -71,7 +71,7 @@ def run_table(groups: Sequence[Group], now_utc: datetime, *, with_folder: bool =
         Column("run", _ids, is_text=True, tone=Tone.STRONG),
         Column("name", _name, is_text=True, leaves=5, max_width=30, narrow_width=10),
         Column("when", lambda runs: _age(runs, now_utc), is_text=True, tone=Tone.MUTED, leaves=2),
-        Column("body", lambda runs: runs[-1].record.body.value, is_text=True, leaves=1),
+        Column("runtime", lambda runs: runs[-1].record.body.value, is_text=True, leaves=1),
         Column("policy", _policies, is_text=True),
         Column("seed", _seeds, leaves=3),
         Column("faults", _faults, is_text=True, leaves=4, max_width=30, narrow_width=10),

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from elastune.history.status import NodePrices
 from elastune.model.cluster import ClusterTerms
-from elastune.model.limits import tell_limits
+from elastune.model.limits import describe_limits
 from elastune.planning.quote import KindQuote, SpotRisk, price_source
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
 from elastune.runs.policy_quote import PolicyQuote
@@ -133,7 +133,7 @@ def _warnings(outline: Outline) -> Iterator[str]:
 
 
 def _headline(quote: PolicyQuote) -> Text:
-    given = tell_limits(quote.limits)
+    given = describe_limits(quote.limits)
     text = Text.assemble(("The best model", "bold"), f" for {given}" if given else "")
     if not given:
         text.append(" (no deadline and no budget: nothing is promised)")

@@ -101,7 +101,7 @@ def _describe_state(status: ReopenedRun) -> str:
     match status.state:
         case RunState.RUNNING:
             return f"running ({status.writer})"
-        case RunState.RESTING:
+        case RunState.SUSPENDED:
             command = command_for("resume", status.folder, status.record.run)
             return f"suspended; `{command}` continues it"
         case RunState.INTERRUPTED:

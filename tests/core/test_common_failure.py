@@ -8,7 +8,7 @@ from elastune.core.commands import Ending
 from elastune.core.trials import Phase
 from elastune.history.result import Estimate
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse, run_quickly
+from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of, run_quickly
 
 MANY = {"algorithm": "random", "trials": 40, "max_iterations": 4}
 
@@ -18,11 +18,11 @@ def broken(config: dict[str, float], iteration: int) -> float:
     raise ValueError(f"the shape is wrong: {config['x']}")
 
 
-def run_of(trainable: object, **changes: object) -> Rehearsal:
-    return rehearse(job_of(trainable, search=MANY, **changes))  # type: ignore[arg-type]
+def run_of(trainable: object, **changes: object) -> CheckedRun:
+    return checked_run(job_of(trainable, search=MANY, **changes))  # type: ignore[arg-type]
 
 
-def failed(run: Rehearsal) -> int:
+def failed(run: CheckedRun) -> int:
     return sum(trial.phase is Phase.FAILED for trial in run.state.trials.values())
 
 
@@ -53,14 +53,14 @@ def test_what_the_first_have_in_common_may_be_what_is_wrong_with_them() -> None:
         return 1.0
 
     space = {"a": {"choice": ["lbfgs", "sgd"]}, "b": {"choice": [1, 2, 3, 4, 5, 6]}}
-    run = rehearse(job_of(picky, space=space, search={"algorithm": "grid", "max_iterations": 2}))
+    run = checked_run(job_of(picky, space=space, search={"algorithm": "grid", "max_iterations": 2}))
     assert run.state.ended is Ending.COMPLETE
     assert failed(run) == 6
 
 
 @pytest.mark.parametrize("trials", [1, 4])
 def test_few_trials_are_all_tried(trials: int) -> None:
-    run = rehearse(job_of(broken, search={**MANY, "trials": trials}))
+    run = checked_run(job_of(broken, search={**MANY, "trials": trials}))
     assert failed(run) == trials
 
 
@@ -97,7 +97,7 @@ LIMITS = {"deadline": "2h", "budget": 100.0, "cluster__nodes": 6, "cluster__max_
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: str(search["algorithm"]))
 def test_a_stage_that_fails_with_one_cause_ends_the_run_whatever_the_policy(search: object) -> None:
-    run = rehearse(job_of(in_the_second, search=search, profile__save=0.0, **LIMITS))
+    run = checked_run(job_of(in_the_second, search=search, profile__save=0.0, **LIMITS))
     state = run.state
     assert state.ended is Ending.FAILED
     assert state.cause is not None
@@ -122,7 +122,7 @@ def test_models_that_diverge_later_are_no_reason_to_give_up(raises: bool) -> Non
             raise ValueError("the loss is NaN")
         return config["x"] if iteration == 1 else float("nan")
 
-    run = rehearse(job_of(diverging, search=MANY, **LIMITS))
+    run = checked_run(job_of(diverging, search=MANY, **LIMITS))
     assert run.notes("hopeless") == []
     assert failed(run) == 40
 
@@ -134,7 +134,7 @@ def test_a_few_finalists_that_all_crash_make_the_run_fail_when_it_is_over() -> N
         return config["x"] + iteration
 
     search = {"algorithm": "sha", "trials": 9, "min_iterations": 1, "max_iterations": 9, "eta": 3}
-    run = rehearse(job_of(last_stage, search=search))
+    run = checked_run(job_of(last_stage, search=search))
     result = run.result(Estimate(jct_seconds=0.0, cost=0.0))
     assert result.ending is Ending.FAILED
     assert result.cause is not None
@@ -154,7 +154,7 @@ def test_finalists_that_crashed_are_told_though_another_is_complete() -> None:
         "algorithm": "stages",
         "stages": [{"trials": 6, "iterations": 3}, {"trials": 5, "iterations": 6}],
     }
-    run = rehearse(job_of(unlucky, search=search))
+    run = checked_run(job_of(unlucky, search=search))
     assert run.state.ended is Ending.COMPLETE
     crashed = failed(run)
     assert 0 < crashed < 5
@@ -166,14 +166,14 @@ def test_finalists_that_crashed_are_told_though_another_is_complete() -> None:
 
 
 def test_with_fail_fast_the_first_failure_ends_the_run_at_once() -> None:
-    run = rehearse(job_of(too_large, search=MANY, fail_fast=True))
+    run = checked_run(job_of(too_large, search=MANY, fail_fast=True))
     assert run.state.ended is Ending.FAILED
     assert failed(run) == 1
     assert "failed, and fail_fast is set: MemoryError: cannot allocate" in str(run.state.cause)
 
 
 def test_a_retried_crash_and_a_diverged_model_are_no_failure_for_fail_fast() -> None:
-    diverging = rehearse(job_of(lambda config, iteration: float("nan"), search=MANY, fail_fast=True))
+    diverging = checked_run(job_of(lambda config, iteration: float("nan"), search=MANY, fail_fast=True))
     assert failed(diverging) == 40
     calls: set[float] = set()
 
@@ -183,5 +183,5 @@ def test_a_retried_crash_and_a_diverged_model_are_no_failure_for_fail_fast() -> 
             raise RuntimeError("try again")
         return config["x"]
 
-    run = rehearse(job_of(once, search=MANY, fail_fast=True, retries=1))
+    run = checked_run(job_of(once, search=MANY, fail_fast=True, retries=1))
     assert run.state.ended is Ending.COMPLETE

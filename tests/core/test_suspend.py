@@ -9,7 +9,7 @@ from elastune.core import events as ev
 from elastune.journal.writer import MemoryJournal
 from elastune.runs.simulation import Simulation, belief_of, unnamed
 from elastune.setup.run_setup import prepare
-from tests.runs.rehearsal import job_of
+from tests.runs.checked_run import job_of
 
 POLICIES = ("rubberband", "asha", "seer", "hypersched", "hyperband", "pbt", "random")
 

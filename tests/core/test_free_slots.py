@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from elastune.core.nodes import FreeSlots
 from elastune.errors import InvariantError
 from elastune.model.ids import Gang, NodeId, Slot
-from tests.core.theatre import gang
+from tests.core.harness import gang
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 

@@ -29,7 +29,7 @@ from elastune.runtime.ray.messages import (
     Trained,
 )
 from elastune.training.devices import LOGICAL_GPUS
-from tests.runtime.real.crews import Watched, crew_of, form
+from tests.runtime.real.slot_processes import Watched, crew_of, form
 from tests.waiting import wait_until
 
 LEASE = GangTerms(until_iteration=9, until=None, keep_above=None)

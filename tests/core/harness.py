@@ -78,7 +78,7 @@ def make_terms(
     return replace(terms, **others)  # type: ignore[arg-type]
 
 
-class Theatre:
+class Harness:
     """`happens` takes the time from the stage's clock, which `at` sets."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Theatre:
     def trial(self, number: int) -> Trial:
         return self.state.trials[TrialId(number)]
 
-    def at(self, at_s: float) -> Theatre:
+    def at(self, at_s: float) -> Harness:
         self.now_s = at_s
         return self
 
@@ -184,13 +184,13 @@ class Theatre:
 
 def open_stage(
     terms: RunTerms | None = None, *, trials: int = 1, nodes: tuple[str, ...] = ("n0",)
-) -> Theatre:
+) -> Harness:
     """So many trials are drawn, these nodes are up, and there are no wishes yet."""
-    theatre = Theatre(terms, Advice(wishes=Wishes(nodes={0: len(nodes)}), sample=trials))
-    theatre.sampled(*range(trials))
-    theatre.granted(1, *nodes)
-    theatre.ready(*nodes)
-    return theatre
+    harness = Harness(terms, Advice(wishes=Wishes(nodes={0: len(nodes)}), sample=trials))
+    harness.sampled(*range(trials))
+    harness.granted(1, *nodes)
+    harness.ready(*nodes)
+    return harness
 
 
 def gang(node: str, *numbers: int) -> tuple[tuple[str, int], ...]:
@@ -198,10 +198,10 @@ def gang(node: str, *numbers: int) -> tuple[tuple[str, int], ...]:
     return tuple((node, number) for number in numbers)
 
 
-def gangs_of(theatre: Theatre) -> dict[int, tuple[tuple[str, int], ...]]:
+def gangs_of(harness: Harness) -> dict[int, tuple[tuple[str, int], ...]]:
     return {
-        int(number): tuple((str(slot.node), slot.number) for slot in theatre.state.trials[number].gang)
-        for number in theatre.state.held
+        int(number): tuple((str(slot.node), slot.number) for slot in harness.state.trials[number].gang)
+        for number in harness.state.held
     }
 
 

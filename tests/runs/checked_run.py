@@ -68,7 +68,7 @@ def job_of(learning: Callable[..., object] | None = learn, /, **changes: object)
     return Job.from_dict(data)
 
 
-class Rehearsal(Watched):
+class CheckedRun(Watched):
     """Checks every invariant of the fire tests after every event, and keeps all events."""
 
     def __init__(self, setup: RunSetup, *, seed: int = 0, faults: Faults = NO_FAULTS) -> None:
@@ -129,23 +129,23 @@ class Rehearsal(Watched):
         return [c.text for _, c in self.commands if isinstance(c, do.Note) and c.topic == topic]
 
 
-def rehearse(
+def checked_run(
     job: Job,
     *,
     policy: str | None = None,
     seed: int = 0,
     faults: Faults = NO_FAULTS,
     setup: RunSetup | None = None,
-) -> Rehearsal:
+) -> CheckedRun:
     """To the end; afterwards the books are compared with the bill, and the run with its shadow.
 
     The shadow heard every line; that a replay of the whole journal gives the same is for the fire tests.
     """
-    rehearsal = Rehearsal(setup or prepare(job, policy, samples=SAMPLES), seed=seed, faults=faults)
-    rehearsal.run()
-    rehearsal.witness.check_over()
-    rehearsal.compare("shadow", rehearsal.shadow)
-    return rehearsal
+    run = CheckedRun(setup or prepare(job, policy, samples=SAMPLES), seed=seed, faults=faults)
+    run.run()
+    run.witness.check_over()
+    run.compare("shadow", run.shadow)
+    return run
 
 
 def run_quickly(setup: RunSetup, *, seed: int, faults: Faults = NO_FAULTS) -> State:
