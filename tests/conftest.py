@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 settings.register_profile(
     "default",
-    max_examples=50,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

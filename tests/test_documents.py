@@ -50,6 +50,7 @@ def test_the_python_example_of_the_readme_runs(
     assert printed.getvalue().strip()
 
 
+@pytest.mark.slow
 def test_the_page_about_policies_shows_what_happens(tmp_path: Path) -> None:
     """If the numbers have changed for a good reason: python -m tests.documents docs/policies.md"""
     commands = list(run_page(POLICIES, tmp_path))

@@ -23,6 +23,7 @@ from benchmarks.reporting import Report, Table, silently
 from benchmarks.runtime.promises import DIGITS
 from elastune.job.job import load_job
 from elastune.model.cluster import Billing
+from tests.thoroughness import most_telling
 
 ROUNDING = 1 + 1e-9
 
@@ -102,6 +103,7 @@ def test_planners_keep_their_order_at_any_job_size() -> None:
     assert keeps_order(job_size.measure(trials=(8, 64), deadlines_min=(20, 10)))
 
 
+@pytest.mark.slow
 def test_planners_keep_their_order_at_any_init_latency() -> None:
     assert keeps_order(
         init_latency.measure(laws=(init_latency.FLAT,), inits_s=(1, 100), deadlines_min=(150, 160))
@@ -123,7 +125,7 @@ def test_the_extrapolated_law_keeps_the_measured_points() -> None:
     assert [round(extended.at(n), 2) for n in (16, 32, 64)] == [8.34, 11.04, 13.18]
 
 
-@pytest.mark.parametrize("billing", Billing)
+@most_telling("billing", Billing.INSTANCE, Billing.FUNCTION, quick=1)
 def test_no_planner_beats_the_optimum_on_random_jobs(billing: Billing) -> None:
     ratios = quality.measure(jobs=12, seed=7, billing=billing)
     assert min(min(values) for values in ratios.values()) >= 1 / ROUNDING

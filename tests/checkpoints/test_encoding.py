@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.checkpoints.container import pack
 from elastune.checkpoints.encoding import decode, encode
 from elastune.errors import ExecutionError, JobError
 from tests.checkpoints.states import same, states
+from tests.thoroughness import examples
 from tests.waiting import PATIENCE_S
 
 STATE = {
@@ -31,7 +32,7 @@ STATE = {
 
 
 @given(state=states)
-@settings(max_examples=300)
+@examples(120, explore=300)
 def test_a_state_comes_back_with_its_types_and_bits(state: Any) -> None:
     assert same(decode(encode(state)), state)
 
@@ -192,7 +193,7 @@ nodes = st.recursive(
 
 
 @given(tree=nodes)
-@settings(max_examples=300)
+@examples(120, explore=300)
 def test_a_forged_description_is_an_error_or_plain_data(tree: Any) -> None:
     with contextlib.suppress(ExecutionError):
         decode(b"".join(pack(tree, [b"", b"1234"]).sealed))

@@ -133,6 +133,7 @@ def test_the_help_needs_no_matplotlib(place: Path, monkeypatch: pytest.MonkeyPat
     assert "RUN" in run("report", "--help", cwd=place).stdout
 
 
+@pytest.mark.slow
 def test_the_page_about_reports_shows_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it has changed for a good reason: python -m tests.documents docs/reports.md"""
     page = Path(__file__).parents[2] / "docs" / "reports.md"

@@ -13,8 +13,10 @@ from tests.docs.snippets import Page, read_page
 PAGES = [read_page(path) for path in all_pages()]
 
 
-SHOWN_ELSEWHERE = ("docs/how-to/policies.md", "docs/how-to/simulate.md")
-"""With the same commands for other jobs as docs/policies.md and docs/simulating.md, and long ones."""
+SHOWN_ELSEWHERE = tuple(
+    f"docs/how-to/{name}.md" for name in ("deadline", "deadline-and-budget", "policies", "simulate")
+)
+"""With the same commands as other pages, for other jobs that take long."""
 
 
 def name_of(page: Page) -> str:

@@ -135,6 +135,7 @@ def some_of(results: Results) -> Results:
     )
 
 
+@pytest.mark.slow
 def test_what_was_half_written_is_there_once_in_the_end(odd: LoadedRun, tmp_path: Path) -> None:
     """A driver that was killed, and one that took the run up again and told everything."""
     results = some_of(read_results(odd.found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from benchmarks.hopper import replicas, rounds, schedules
 from benchmarks.hopper.measuring import Scope, measure
@@ -46,6 +47,7 @@ def test_replicas_save_time() -> None:
     assert all(isinstance(row[-1], float) and row[-1] < 1.0 for row in table.rows[1:])
 
 
+@pytest.mark.slow
 def test_rounds_are_full_and_quotes_hold() -> None:
     brackets, policies, quotes = rounds.measure(rounds.Scope(jobs=2, max_iterations=3)).tables
     assert brackets.rows[0][1] == brackets.rows[0][2], "planned and simulated"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.errors import InvariantError
@@ -26,6 +26,7 @@ from elastune.hopping.simulation import simulate
 from elastune.model.ids import TrialId
 from elastune.model.profile import Speedup
 from tests.hopping.epochs import worker
+from tests.thoroughness import examples
 
 LINEAR = Speedup.of({2: 2.0, 4: 4.0, 8: 8.0})
 
@@ -49,7 +50,7 @@ shapes = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6))
 
 
 @given(shapes)
-@settings(max_examples=60)
+@examples(30, explore=60)
 def test_alike_trials_take_the_open_shop_bound_and_a_schedule_keeps_it(shape: tuple[int, int, int]) -> None:
     trials, workers, partitions = shape
     epoch = alike(trials, min(workers, partitions), partitions)
@@ -59,7 +60,7 @@ def test_alike_trials_take_the_open_shop_bound_and_a_schedule_keeps_it(shape: tu
 
 
 @given(shapes, st.integers(2, 3))
-@settings(max_examples=60)
+@examples(20, explore=60)
 def test_with_replicas_a_schedule_is_at_least_as_fast_as_promised(
     shape: tuple[int, int, int], replicas: int
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from elastune.hopping.epoch import Epoch
 from elastune.hopping.exact_scheduler import SolverEffort, solve
@@ -14,17 +14,18 @@ from elastune.hopping.schedulers import make_scheduler
 from elastune.hopping.simulation import simulate
 from tests.hopping.brute_force import shortest_s
 from tests.hopping.epochs import TINY, Kind, epochs, grid
+from tests.thoroughness import examples
 
 FRESH = Kind(max_trials=3, max_partitions=2, max_workers=3, hops=False, begun=False)
 
 
-@settings(max_examples=100)
+@examples(40, explore=100)
 @given(epoch=epochs(TINY))
 def test_nothing_is_shorter_than_the_bound(epoch: Epoch) -> None:
     assert lower_bound_s(epoch) <= shortest_s(epoch) * (1 + 1e-9)
 
 
-@settings(max_examples=60)
+@examples(25, explore=60)
 @given(epoch=epochs(TINY))
 def test_exact_is_as_short_as_possible_and_proves_it(epoch: Epoch) -> None:
     solved = solve(epoch, SolverEffort(limit_s=10.0))
@@ -34,7 +35,7 @@ def test_exact_is_as_short_as_possible_and_proves_it(epoch: Epoch) -> None:
     assert solved.bound_s <= shortest_s(epoch) * (1 + 1e-9)
 
 
-@settings(max_examples=30)
+@examples(15, explore=30)
 @given(epoch=epochs(FRESH))
 def test_exact_finds_the_same_without_a_first_schedule(epoch: Epoch) -> None:
     cold = solve(epoch, SolverEffort(limit_s=10.0, warm=False))
@@ -42,7 +43,7 @@ def test_exact_finds_the_same_without_a_first_schedule(epoch: Epoch) -> None:
     assert cold.schedule.makespan_s == pytest.approx(shortest_s(epoch))
 
 
-@settings(max_examples=60)
+@examples(25, explore=60)
 @given(epoch=epochs(FRESH))
 def test_list_is_near_the_shortest_in_tiny_epochs_too(epoch: Epoch) -> None:
     assert simulate(epoch, make_scheduler("list")).makespan_s <= 1.5 * shortest_s(epoch)

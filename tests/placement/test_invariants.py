@@ -13,6 +13,7 @@ from elastune.placement.controller import pack, place
 from elastune.placement.request import Change, Placement, PlacementRequest, SlotWish, check_gangs
 from tests.placement.brute_force import locked, open_slots
 from tests.placement.requests import DIVISIBLE, LARGER, MIXED, ODD_NODES, requests
+from tests.thoroughness import examples
 
 ANY = st.sampled_from([DIVISIBLE, ODD_NODES, MIXED, LARGER]).flatmap(requests)
 KEPT = st.integers(min_value=0, max_value=8)
@@ -75,7 +76,7 @@ def test_changes_tell_the_way_from_the_present_to_the_placement(request: Placeme
         assert change is not Change.RESIZE or len(before) != len(after)
 
 
-@settings(max_examples=400)
+@examples(150, explore=400)
 @given(request=ANY)
 def test_placing_again_moves_nothing(request: PlacementRequest) -> None:
     placement = place(request)
@@ -84,7 +85,7 @@ def test_placing_again_moves_nothing(request: PlacementRequest) -> None:
     assert set(repeated.changes.values()) <= {Change.STAY}
 
 
-@settings(max_examples=400)
+@examples(150, explore=400)
 @given(request=ANY, kept=KEPT)
 def test_packing_again_moves_nothing(request: PlacementRequest, kept: int) -> None:
     packing = pack(request, nodes_kept=kept)

@@ -148,21 +148,21 @@ def test_gangs_have_no_epochs() -> None:
 
 
 @given(st.data())
-@examples(30, explore=120)
+@examples(15, explore=120)
 def test_graph_and_evaluator_agree_on_every_sample(data: st.DataObject) -> None:
     workload = data.draw(hopping(uncertain_workloads()))
     check_agreement(workload, data.draw(hopping_plans_for(workload)), samples=3)
 
 
 @given(st.data())
-@examples(20, explore=80)
+@examples(10, explore=80)
 def test_graph_and_evaluator_agree_when_nothing_is_random(data: st.DataObject) -> None:
     workload = data.draw(hopping(certain_workloads()))
     check_agreement(workload, data.draw(hopping_plans_for(workload)), samples=1)
 
 
 @given(hopping(uncertain_workloads()), st.integers(1, 6))
-@examples(20, explore=80)
+@examples(10, explore=80)
 def test_more_workers_are_hardly_slower_while_all_trials_hop(workload: Workload, workers: int) -> None:
     """A copy of a partition makes schedules harder to find: now and then a visit waits."""
     weightless = replace(workload.profile, transfer_s=0.0)  # or there would be more nodes to hop to
@@ -176,7 +176,7 @@ def test_more_workers_are_hardly_slower_while_all_trials_hop(workload: Workload,
 
 
 @given(hopping(uncertain_workloads()), st.integers(1, 6))
-@examples(15, explore=60)
+@examples(8, explore=60)
 def test_without_replicas_hopping_takes_the_open_shop_bound_of_every_epoch(
     workload: Workload, workers: int
 ) -> None:

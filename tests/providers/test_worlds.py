@@ -21,6 +21,7 @@ from elastune.providers.protocol import Machine, Survey
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.providers.watcher import Belief, NodeEvent, Watcher
 from tests.providers.clouds import Cloud, cloud, terms
+from tests.thoroughness import examples
 
 LATENCIES: st.SearchStrategy[Distribution] = st.sampled_from(
     [Constant(0.0), Constant(30.0), Empirical((0.0, 20.0, 90.0)), LogNormal(40.0, 30.0)]
@@ -185,4 +186,4 @@ class World(RuleBasedStateMachine):
 
 
 TestWorld = World.TestCase
-TestWorld.settings = settings(max_examples=150, stateful_step_count=30)
+TestWorld.settings = settings(examples(60, explore=150), stateful_step_count=30)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.model.configuration import Configuration
 from elastune.space.design import draw, space_filling
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, RandomSampler
+from tests.thoroughness import examples
 
 SPACE = parse_space(
     {
@@ -20,7 +21,7 @@ SPACE = parse_space(
 )
 
 
-@settings(max_examples=20)
+@examples(10, explore=20)
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_they_are_different_ones_of_the_sampler_and_depend_on_the_seed_alone(seed: int, count: int) -> None:
     chosen = space_filling(RandomSampler(SPACE, seed=seed), count)
@@ -31,7 +32,7 @@ def test_they_are_different_ones_of_the_sampler_and_depend_on_the_seed_alone(see
     assert all(each in candidates for each in chosen)
 
 
-@settings(max_examples=20)
+@examples(10, explore=20)
 @given(st.integers(0, 50))
 def test_every_category_and_the_ends_of_every_range_are_among_them(seed: int) -> None:
     chosen = space_filling(RandomSampler(SPACE, seed=seed), 6)

@@ -63,6 +63,7 @@ print("alone", f"{row['loss']:.6f}")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork here")
 def test_processes_forked_after_warming_up_train_together() -> None:
     root = Path(__file__).parents[2]

@@ -123,15 +123,20 @@ class EpochState:
         return self.is_todo(unit) and bool(self.holds[row, self._column[unit.partition]])
 
     def must_hop(self, trial: TrialId, worker: WorkerId) -> bool:
-        return not self.is_near()[self._worker_row[worker], self._trial_row[trial]]
+        at = self._model_row[self._trial_row[trial]]
+        if at < 0:
+            return bool(at != _NEW)
+        return bool(self.node_rows[self._worker_row[worker]] != self.node_rows[at])
 
     def expected_s(self, unit: Unit, worker: WorkerId) -> float:
         """How long the unit would take on this worker now, with the hop and the save if needed."""
         trial = self._trial_row[unit.trial]
         training = self.train_s[self._worker_row[worker], trial] * self.sizes[self._column[unit.partition]]
         hop_s = self.hop_s[trial] if self.must_hop(unit.trial, worker) else 0.0
-        is_last = np.count_nonzero(self.todo[trial]) <= 1
-        return float(training + hop_s + (self.last_s[trial] if is_last else 0.0))
+        last_s = self.last_s[trial]
+        if last_s and np.count_nonzero(self.todo[trial]) > 1:
+            last_s = 0.0
+        return float(training + hop_s + last_s)
 
     def waits_s(self) -> tuple[Floats, Floats]:
         """How long each worker and each trial is still busy."""

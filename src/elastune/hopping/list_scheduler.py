@@ -134,7 +134,7 @@ class Guided:
         is_decided = present[0] <= self._workers and present[1] <= self._trials
         if not is_decided or not state.running or len(pairs) < len(self._pairs):
             taken = [each.worker for each in pairs], [each.trial for each in pairs]
-            pairs += self._match(state, np.setdiff1d(workers, taken[0]), np.setdiff1d(trials, taken[1]))
+            pairs += self._match(state, _without(workers, taken[0]), _without(trials, taken[1]))
         begun = [each for each in pairs if state.worker_free[each.worker] and state.trial_free[each.trial]]
         self._pairs = [each for each in pairs if each not in begun]
         self._workers = present[0].difference(each.worker for each in begun)
@@ -163,6 +163,12 @@ class Guided:
             )
             for w, t in _match(weights)
         ]
+
+
+def _without(rows: Indices, taken: list[int]) -> Indices:
+    if not taken:
+        return rows
+    return np.array([row for row in rows.tolist() if row not in taken], dtype=int)
 
 
 def _can_come(state: EpochState, pair: _Pair, present: tuple[set[int], set[int]]) -> bool:

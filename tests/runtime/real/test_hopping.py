@@ -79,6 +79,7 @@ def check(finished: FinishedRun, data: list[np.ndarray], *, validation: int = 0)
     return watch
 
 
+@pytest.mark.slow
 def test_every_trial_visits_every_partition_once_per_epoch(tmp_path: Path) -> None:
     """Heavy models, validation data, and two copies of every partition."""
     folder = write_data(tmp_path / "data")
