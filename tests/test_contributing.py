@@ -23,7 +23,7 @@ EVIDENCE = {
     "the checkpoint cadence": ("model/checkpoint_rule.py", "CheckpointRule"),
     "a billing rule": ("model/billing.py", "charged_s"),
     "an event": ("core/events.py", "AnyEvent"),
-    "a sampler": ("job/tuning.py", "SAMPLERS"),
+    "a sampler": ("job/sampling.py", "SAMPLERS"),
     "an adapter": ("adapters/sklearn.py", "sklearn_trainable"),
     "a number in the live view": ("views/live/snapshot.py", "Snapshot"),
     "a retry rule": ("core/cluster_manager.py", "back_off"),

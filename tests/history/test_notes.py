@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from elastune.core.failing import exception_line
+from elastune.core.run_failure import exception_line
 
 
 def raised(error: Exception, cause: Exception | None = None) -> str:

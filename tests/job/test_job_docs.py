@@ -15,10 +15,10 @@ from elastune.job.document import read_yaml
 from elastune.job.job import Job, SlotSection, load_job
 from elastune.job.measurement_files import read_measurements
 from elastune.job.profile import CheckpointSection, ProfileSection
+from elastune.job.sampling import SamplerSection
 from elastune.job.search import SEARCHES
 from elastune.job.section import Section
 from elastune.job.trainable import CurvesSection
-from elastune.job.tuning import SamplerSection
 from elastune.job.warm_start import WarmStartSection
 from elastune.providers.ec2.calls import Ec2Options
 from elastune.space.function_space import FunctionSpace

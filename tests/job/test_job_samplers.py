@@ -15,7 +15,7 @@ from optuna.distributions import FloatDistribution
 import elastune
 from elastune.errors import JobError
 from elastune.job.job import Job, load_job
-from elastune.job.tuning import SamplerSection
+from elastune.job.sampling import SamplerSection
 from elastune.space.function_space import FunctionSpace, SuggestingTrial
 from elastune.space.given_configurations import StartingSampler
 from elastune.space.model_sampler import ModelSampler

@@ -20,7 +20,7 @@ from elastune.curves.source import Reference
 from elastune.errors import ElastuneError, ExecutionError, JobError
 from elastune.history.result import RunResult
 from elastune.job.job import Job
-from elastune.job.tuning import parse_configuration
+from elastune.job.sampling import parse_configuration
 from elastune.journal.records import RuntimeKind, Summary
 from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import FoundRun, find_run

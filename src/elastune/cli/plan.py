@@ -108,7 +108,7 @@ def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, 
     """A job without a profile is planned with the one that an earlier run measured, else measured now."""
     from elastune.api.profiling import describe_measured, find_profile, with_measurements  # noqa: PLC0415
     from elastune.job.job import load_job  # noqa: PLC0415
-    from elastune.job.tuning import is_code  # noqa: PLC0415
+    from elastune.job.trainable import is_code  # noqa: PLC0415
 
     job = load_job(path)
     if job.is_measured or not is_code(job.trainable):
@@ -154,7 +154,7 @@ def _measure(job: Job, *, address: str | None, runs_folder: Path, as_json: bool)
 
 
 def _warn(job: Job, quote: Quote | PolicyQuote, address: str | None) -> None:
-    from elastune.job.tuning import is_code  # noqa: PLC0415
+    from elastune.job.trainable import is_code  # noqa: PLC0415
     from elastune.runs.quoting import quote_warnings  # noqa: PLC0415
 
     if is_code(job.trainable):  # others are not for this machine

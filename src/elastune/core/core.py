@@ -12,12 +12,12 @@ from dataclasses import replace
 from elastune.core import (
     cluster_manager,
     extension,
-    failing,
     gangs,
     hop_rounds,
     hopping,
     limits,
     node_events,
+    run_failure,
     scheduling,
     shutdown,
     trial_events,
@@ -59,7 +59,7 @@ class Core:
             state.changes.missed.append(event)
             return step.commands
         shutdown.stop_if_reached(step)
-        if failing.stop_if_hopeless(step):
+        if run_failure.stop_if_hopeless(step):
             return step.commands
         self._ask_policy(step, event, waiting)
         return step.commands
@@ -116,7 +116,7 @@ class Core:
         if not state.wishes.steady:
             vetoes += cluster_manager.reconcile(step)  # packing may have emptied nodes
         if advice is not None and advice.done is not None:
-            shutdown.close(step, failing.honest_ending(step, advice.done))
+            shutdown.close(step, run_failure.honest_ending(step, advice.done))
         if state.shutdown is None and not state.suspended and _is_stuck(state):
             shutdown.run_out(step, Limit.DEADLINE)
         if state.shutdown is not None and not state.held:

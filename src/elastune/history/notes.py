@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from elastune.core.commands import Note
 from elastune.core.events import Resumed
-from elastune.core.failing import exception_line, gist
+from elastune.core.run_failure import exception_line, gist
 from elastune.core.state import State
 from elastune.journal.codec import select, time_of
 from elastune.journal.records import Entry

@@ -9,8 +9,8 @@ from typing import Any
 
 from elastune.core.commands import Ending
 from elastune.core.events import Config
-from elastune.core.failing import common_error
 from elastune.core.ledger import Ledger
+from elastune.core.run_failure import common_error
 from elastune.core.state import State
 from elastune.core.trials import Phase, Trial
 from elastune.errors import InvariantError, JobError

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from elastune.core.commands import Ending
-from elastune.core.failing import exception_line
 from elastune.core.ledger import Ledger, StageAccount
 from elastune.core.limits import START_UP
+from elastune.core.run_failure import exception_line
 from elastune.core.state import State
 from elastune.history.hopping import HoppingFigures
 from elastune.history.notes import Failure, RunNote, failures_of

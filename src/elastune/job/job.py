@@ -29,6 +29,7 @@ from elastune.job.data import DataSection, data_in
 from elastune.job.document import Complaint, InvalidJobError, describe, read_yaml
 from elastune.job.machine import on_this_machine, refuse_budget
 from elastune.job.measurement_files import read_text
+from elastune.job.metric import AnyTarget, default_mode, misfit
 from elastune.job.outputs import (
     Callbacks,
     Logging,
@@ -41,6 +42,7 @@ from elastune.job.outputs import (
     storage_in,
 )
 from elastune.job.profile import AnyProfile, CheckpointSection, LatencySection, ProfileSection, profile_in
+from elastune.job.sampling import MODELS, SamplerSection, StartConfigurations, Tuning
 from elastune.job.search import (
     AUTO,
     DECLARED,
@@ -54,16 +56,13 @@ from elastune.job.search_defaults import Room, default_options
 from elastune.job.search_options import DeclaredSearch, RandomSearch, SearchSection, ShaSearch, StageSection
 from elastune.job.section import MisfitError, Section, SeveralMisfitsError, with_current_keys
 from elastune.job.slot_budget import in_dollars
-from elastune.job.trainable import AnySpace, AnyTrainable, CurvesSection, open_space, written_in
-from elastune.job.tuning import (
-    MODELS,
-    AnyTarget,
-    SamplerSection,
-    StartConfigurations,
-    Tuning,
-    default_mode,
+from elastune.job.trainable import (
+    AnySpace,
+    AnyTrainable,
+    CurvesSection,
     is_code,
-    misfit,
+    open_space,
+    written_in,
 )
 from elastune.job.warm_start import WarmStart, WarmStartSection, warm_start_in
 from elastune.model.continuing import Continuing

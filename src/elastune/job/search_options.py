@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar, Literal, Protocol, Self, runtime_checkab
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from elastune.job.sampling import MODELS, AnySampler
 from elastune.job.section import MisfitError, Section
-from elastune.job.tuning import MODELS, AnySampler
 from elastune.model.limits import GangLimits
 from elastune.model.quantities import Count, ExpectedError, Iterations
 from elastune.model.stages import Spec, Stage, hyperband, successive_halving

@@ -140,3 +140,10 @@ AnyTrainable = Annotated[
     PlainSerializer(_to_plain),
 ]
 AnySpace = Annotated[SpaceReference, PlainValidator(_parse_space), PlainSerializer(_space_to_plain)]
+
+
+def is_code(reference: Reference | None) -> bool:
+    """Whether a trainable is a class or a function, not a file of curves or a built-in function."""
+    if reference is None or isinstance(reference, CurveFile):
+        return False
+    return not isinstance(reference, str) or reference not in SYNTHETIC

@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.history.result import Estimate
 from elastune.job.job import Job
+from elastune.job.sampling import SamplerSection
 from elastune.job.search_options import GridSearch, RandomSearch
-from elastune.job.tuning import SamplerSection
 from elastune.model.limits import Objective
 from elastune.planning.quote import KindQuote, Quote
 from elastune.runs.callbacks import check_callbacks

@@ -17,10 +17,12 @@ from elastune.core.terms import RunTerms
 from elastune.curves.source import UnknownSource
 from elastune.errors import InfeasibleError, InvariantError, JobError
 from elastune.job.job import Job
+from elastune.job.metric import misfit
 from elastune.job.policy_choice import PolicyChoice, choose
+from elastune.job.sampling import SamplerSection, Tuning
 from elastune.job.search import SEARCHES, continuing_misfit, search_for
 from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch
-from elastune.job.tuning import SamplerSection, Tuning, is_code, misfit
+from elastune.job.trainable import is_code
 from elastune.journal.records import MEASURING_POLICY
 from elastune.model.limits import Limit, Limits, Objective
 from elastune.model.metric import Mode, Target

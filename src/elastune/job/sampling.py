@@ -1,26 +1,24 @@
-"""What a job tunes: metric, stop condition, sampler and start configurations, which only a run needs.
+"""Where the configurations of a job come from: the sampler and the start configurations.
 
-`stop_when: accuracy >= 0.97` says when a model is good enough; `sampler: tpe`, or `{kind: table, replace:
-true}`, says where configurations come from; `start_configurations: [{lr: 0.1}]` says which come first.
+`sampler: tpe`, or `{kind: table, replace: true}`, names the sampler; `start_configurations: [{lr: 0.1}]` are
+the first ones.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
-from elastune.curves.opening import SYNTHETIC
-from elastune.curves.source import CurveFile, CurveSource, Reference
+from elastune.curves.source import CurveSource
 from elastune.errors import JobError
 from elastune.job.section import MisfitError, Section
 from elastune.job.warm_start import WarmStartSection
 from elastune.model.configuration import Configuration
-from elastune.model.metric import Inequality, Mode, Target
-from elastune.model.quantities import Count, ExpectedError, Flag, one_of, parse_number, word
+from elastune.model.metric import Mode
+from elastune.model.quantities import Count, ExpectedError, Flag, one_of
 from elastune.space.domain_parsing import parse_value
 from elastune.space.given_configurations import StartingSampler, TableSampler
 from elastune.space.model_sampler import ModelSampler
@@ -31,7 +29,7 @@ from elastune.space.study_sampler import OwnSampler, StudySampler
 from elastune.space.table_model_sampler import TableModelSampler
 from elastune.space.values import quantile
 from elastune.space.warm_start import MappedTrials, map_trials
-from elastune.wording import either, seen
+from elastune.wording import seen
 
 Kind = Literal["random", "grid", "table", "qmc", "tpe", "gp"]
 SAMPLERS: tuple[Kind, ...] = get_args(Kind)
@@ -40,41 +38,6 @@ MODELS: tuple[Kind, ...] = ("tpe", "gp")
 SEQUENCES = ("sobol", "halton")
 # The samplers that have each option.
 _KINDS_WITH = {"replace": ("table", *MODELS), "startup": MODELS, "sequence": ("qmc",)}
-_WRITTEN = re.compile(r"([^<>=]+?)\s*(>=|<=|>|<)\s*([^<>=]+)")
-_MOST_CHARACTERS = 300
-# Metrics of which less is better. The short ones count as words of a name: `val_mse`, not `msecret`.
-_LOSSES = ("loss", "error", "perplexity", "deviance", "divergence", "latency", "regret")
-_SHORT_LOSSES = frozenset(
-    {"mse", "rmse", "rmsle", "mae", "mape", "smape", "nll", "bpb", "bpc", "wer", "cer", "ppl", "fid"}
-)
-
-
-def misfit(target: Target, metric: str | None, mode: Mode | None) -> str | None:
-    """The error that follows the name of the key; None: the target fits what is known so far."""
-    if metric is not None and metric != target.metric:
-        return (
-            f"is {str(target)!r}, but the metric of the job is {metric!r}; expected a comparison of {metric}"
-        )
-    if mode is not None and mode is not target.mode:
-        expected = either(each.value for each in Inequality if each.mode is mode)
-        return (
-            f"is {str(target)!r}, but mode is {mode.value}; expected {expected}, or mode: {target.mode.value}"
-        )
-    return None
-
-
-def _parse(written: object) -> Target:
-    if isinstance(written, Target):
-        return written
-    text = written.strip() if isinstance(written, str) else ""
-    match = _WRITTEN.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
-    value = parse_number(match[3]) if match else None
-    if match is None or value is None:
-        raise ExpectedError("a metric compared with a number, such as accuracy >= 0.97 or loss < 0.1")
-    return Target(metric=word(match[1]), comparison=Inequality(match[2]), value=value)
-
-
-AnyTarget = Annotated[Target, PlainValidator(_parse), PlainSerializer(str)]
 
 
 class SamplerSection(Section):
@@ -229,20 +192,3 @@ class Tuning:
                 return ModelSampler(space, seed=seed, mode=self.mode, model=kind, startup=startup)
             case _:
                 return RandomSampler(space, seed=seed)
-
-
-def is_code(reference: Reference | None) -> bool:
-    """Whether a trainable is a class or a function, not a file of curves or a built-in function."""
-    if reference is None or isinstance(reference, CurveFile):
-        return False
-    return not isinstance(reference, str) or reference not in SYNTHETIC
-
-
-def default_mode(metric: str) -> Mode:
-    """The largest value is best. A metric that looks like a loss needs a mode in the job."""
-    words = set(re.split(r"[^a-z]+", metric.lower()))
-    if words & _SHORT_LOSSES or any(name in metric.lower() for name in _LOSSES):
-        raise JobError(
-            f"mode is missing, and the metric {metric!r} looks like one to minimise; expected max or min"
-        )
-    return Mode.MAX
