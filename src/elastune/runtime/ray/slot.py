@@ -142,7 +142,8 @@ def _train(member: GangMember | Visitor) -> OrderOutcome | None:
             return None
         explain_read_only(error)
         text = traceback.format_exc()
-        sys.stderr.write(text)
+        with contextlib.suppress(OSError, ValueError):  # the user's code may have closed it
+            sys.stderr.write(text)
         if isinstance(error, UnreadableError):
             return OrderOutcome(str(error), fault=False, unreadable=str(error))
         peer = member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS)
