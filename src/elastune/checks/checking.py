@@ -28,7 +28,7 @@ from elastune.training.shared_data import folders_after
 from elastune.training.worker import trial_seed
 
 # Changes when reports of checks mean something else.
-_FORMAT = 1
+_FORMAT = 2
 
 
 def may_form_gangs(job: Job, declared: int | None) -> bool:
