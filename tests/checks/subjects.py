@@ -181,7 +181,8 @@ def goes_on_after_its_end(config: Mapping[str, Any]) -> Iterator[float]:
 
 def closes_its_output(config: Mapping[str, Any]) -> Iterator[float]:
     sys.stderr.close()
-    raise ValueError("in the first epoch")
+    if config["lr"] > 0:
+        raise ValueError("in the first epoch")
     yield float(config["lr"])
 
 
