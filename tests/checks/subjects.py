@@ -133,6 +133,79 @@ def with_a_proxy(config: Mapping[str, Any], worker: Worker, state: State | None)
         yield {"accuracy": 0.1 * done + 0.0 * len(vars(proxy))}, lambda: {"done": done}
 
 
+class Schedule:
+    """As one of torch, as far as a check looks."""
+
+    def __init__(self) -> None:
+        self.last_epoch = 0
+
+    def step(self) -> None:
+        self.last_epoch += 1
+
+
+def forgets_schedule(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """The third iteration would be the first to differ after a pause."""
+    weights, schedule = np.zeros(3) if state is None else state["weights"], Schedule()
+    while True:
+        weights = weights + config["lr"] * 0.1 ** (schedule.last_epoch // 2)
+        schedule.step()
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
+def forgets_epoch(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    weights = np.zeros(3) if state is None else state["weights"]
+    for epoch in range(9):
+        weights = weights + config["lr"] * 0.5**epoch
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
+def around_it(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    yield from forgets_epoch(config, worker, state)
+
+
+def counts_for_itself(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    weights = np.zeros(3) if state is None else state["weights"]
+    for epoch in range(9):
+        print("epoch", epoch)
+        weights = weights + config["lr"]
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
+def goes_on_after_its_end(config: Mapping[str, Any]) -> Iterator[float]:
+    for _ in range(2):
+        try:
+            yield float(config["lr"])
+        except:  # noqa: E722
+            print("goes on")
+
+
+def closes_its_output(config: Mapping[str, Any]) -> Iterator[float]:
+    sys.stderr.close()
+    if config["lr"] > 0:
+        raise ValueError("in the first epoch")
+    yield float(config["lr"])
+
+
+_PICTURES, _LABELS = np.full(6, 255.0), [np.arange(6.0)]
+_CACHE: dict[str, Any] = {}
+
+
+def scales_its_data(config: Mapping[str, Any]) -> Iterator[float]:
+    global _PICTURES  # noqa: PLW0603
+    _PICTURES = _PICTURES / 255
+    np.multiply(_LABELS[0], config["lr"], out=_LABELS[0])
+    _CACHE["rows"] = np.ones(3)
+    while True:
+        yield float(_PICTURES.sum())
+
+
+def shuffles(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    weights = np.zeros(3) if state is None else state["weights"]
+    while True:
+        weights = weights + np.random.standard_normal(3)  # noqa: NPY002
+        yield {"accuracy": float(weights.sum())}, lambda: {"weights": weights}
+
+
 def unseeded(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
     source = random.SystemRandom()
     done = 0 if state is None else state["done"]
@@ -227,6 +300,35 @@ class ForgetsMomentum:
 
     def load(self, state: State) -> None:
         self.weights = state["weights"]
+
+
+class OwnGenerator(ForgetsMomentum):
+    """Its random numbers are not those of the iteration, and not in its state."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.source = np.random.default_rng(0)
+
+    def step(self) -> Mapping[str, float]:
+        self.weights = self.weights + self.source.standard_normal(3)
+        return {"accuracy": float(self.weights.sum())}
+
+    def save(self) -> State:
+        return {"weights": self.weights}
+
+
+class ForgetsItsEpoch(ForgetsMomentum):
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.epoch = 0
+
+    def step(self) -> Mapping[str, float]:
+        self.epoch += 1
+        self.weights = self.weights + 0.5**self.epoch
+        return {"accuracy": float(self.weights.sum())}
+
+    def save(self) -> State:
+        return {"weights": self.weights}
 
 
 class LoadsNothing(ForgetsMomentum):

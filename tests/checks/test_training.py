@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elastune.checks.report import CheckFinding, CheckStatus
+from elastune.checks.report import CheckFinding, CheckStatus, CodePlace, failed
 from tests.checks.looking import SUBJECTS, look_at
 
 FINE, NOTE, WARNING, FAILED = CheckStatus
@@ -120,11 +120,90 @@ def test_values_that_refuse_to_be_looked_at_are_left_alone(tmp_path: Path) -> No
     assert all(finding.status is FINE for finding in look_at("with_a_proxy", tmp_path)[1].values())
 
 
-def test_numbers_that_cannot_be_repeated_are_told_and_not_refused(tmp_path: Path) -> None:
-    finding = look_at("unseeded", tmp_path)[1]["save and load"]
-    assert finding.status is NOTE
+@pytest.mark.parametrize("name", ["unseeded", "OwnGenerator"])
+def test_numbers_that_cannot_be_repeated_are_told_and_not_refused(name: str, tmp_path: Path) -> None:
+    finding = look_at(name, tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
     assert "differs from one without a pause: accuracy is" in finding.text
+    assert "a random generator of its own), or it is not deterministic" in finding.text
+
+
+def test_a_loader_that_shuffles_after_a_pause_in_another_order_is_noted(tmp_path: Path) -> None:
+    finding = look_at("shuffles", tmp_path)[1]["save and load"]
+    assert finding.status is NOTE
     assert "The saved state was read completely, so random numbers may be the reason" in finding.text
+
+
+def test_a_schedule_that_is_not_saved_is_named_before_it_changes_anything(tmp_path: Path) -> None:
+    """The iterations of a check are equal bit for bit; those after the first step of the schedule are not."""
+    finding = look_at("forgets_schedule", tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert finding.text.startswith("schedule.last_epoch starts again at each pause")
+    assert finding.remedy == "save schedule.state_dict() with the model, and load it again"
+
+
+@pytest.mark.parametrize(
+    ("name", "counter", "remedy"),
+    [
+        ("forgets_epoch", "epoch", "go on from it: first = state['epoch'] + 1"),
+        ("around_it", "epoch", "go on from it: first = state['epoch'] + 1"),
+        ("ForgetsItsEpoch", "self.epoch", "go on from it: self.epoch = state['epoch']"),
+    ],
+)
+def test_an_epoch_that_is_not_saved_is_named(name: str, counter: str, remedy: str, tmp_path: Path) -> None:
+    finding = look_at(name, tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert finding.text.startswith(f"{counter} starts again at each pause")
+    assert finding.remedy == f"save {counter} with the model, and {remedy}"
+
+
+def test_a_counter_that_changes_nothing_is_only_noted(tmp_path: Path) -> None:
+    finding = look_at("counts_for_itself", tmp_path)[1]["save and load"]
+    assert finding.status is NOTE
+    assert "bit for bit; only epoch starts again at each pause" in finding.text
+
+
+def test_a_model_that_all_trials_of_a_process_would_share_is_refused(tmp_path: Path) -> None:
+    """A slot trains one trial after the other; the second one would start with what the first has learned."""
+    finding = look_at("GlobalModel", tmp_path)[1]["globals"]
+    assert finding.status is FAILED
+    assert finding.text.startswith("the training changes SHARED_MODEL, which is made once for all trials")
+    assert finding.place is not None
+    assert finding.place.code == "SHARED_MODEL = torch.nn.Linear(4, 2)"
+
+
+def test_data_that_a_trial_changes_for_the_next_one_are_told(tmp_path: Path) -> None:
+    """What is loaded once, when it is first needed, is not."""
+    seen, found = look_at("scales_its_data", tmp_path)
+    assert seen.solo is not None
+    assert [each.name for each in seen.solo.changed] == ["_PICTURES", "_LABELS[0]"]
+    assert found["globals"].status is WARNING
+    assert line_of(found["globals"]).startswith("_PICTURES, _LABELS =")
+
+
+def test_a_generator_that_cannot_be_ended_is_refused_with_the_line(tmp_path: Path) -> None:
+    finding = look_at("goes_on_after_its_end", tmp_path)[1]["training"]
+    assert finding.status is FAILED
+    assert "expected except Exception: there" in finding.text
+    assert line_of(finding).startswith("yield float")
+
+
+def test_an_error_is_told_although_the_training_closed_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "output").open("w", encoding="utf-8") as output:
+        monkeypatch.setattr("sys.stderr", output)
+        finding = look_at("closes_its_output", tmp_path)[1]["training"]
+    assert "iteration 1 raised ValueError: in the first epoch" in finding.text
+
+
+def test_code_that_insists_on_a_gpu_is_shown_the_device_of_its_worker(tmp_path: Path) -> None:
+    finding = look_at("OnItsGpu", tmp_path)[1]["training"]
+    assert finding.status is FAILED
+    assert finding.place is not None
+    assert finding.place.code == 'self.model = self.model.to("cuda")'
+    assert finding.remedy is not None
+    assert "use worker.device" in finding.remedy
 
 
 def test_what_a_function_saves_and_does_not_read_is_named(tmp_path: Path) -> None:
@@ -144,6 +223,15 @@ def test_an_error_is_told_with_its_line(tmp_path: Path) -> None:
     assert finding.status is FAILED
     assert "iteration 2 raised ValueError: shapes (3,) and (4,) do not match" in finding.text
     assert line_of(finding).startswith("raise ValueError")
+
+
+def test_a_line_of_a_notebook_is_shown_by_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that trains has no file with that name, and its path says nothing to the user."""
+    cell = "/tmp/ipykernel_17207/4109022160.py"
+    lines = ["def wrong(config):\n", "    yield {'loss': missing}\n"]
+    monkeypatch.setitem(linecache.cache, cell, (40, None, lines, cell))
+    seen = failed("training", "iteration 1 raised NameError", CodePlace(file=cell, line=2))
+    assert list(seen.with_code().lines())[1] == "line 2 of a notebook cell: yield {'loss': missing}"
 
 
 def test_a_function_of_one_hyperparameter_is_shown_how_to_take_the_configuration(tmp_path: Path) -> None:

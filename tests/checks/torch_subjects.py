@@ -48,6 +48,24 @@ class OwnLoader(Trainable):
         self.optimizer.load_state_dict(state["optimizer"])
 
 
+SHARED_MODEL = torch.nn.Linear(4, 2)
+
+
+class GlobalModel(OwnLoader):
+    """Natively, each trial is a process with a model of its own."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.model = SHARED_MODEL
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=config["lr"])
+
+
+class OnItsGpu(OwnLoader):
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.model = self.model.to("cuda")
+
+
 class GangOfLoader(OwnLoader):
     """The same script with three changed lines."""
 

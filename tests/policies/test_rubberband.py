@@ -392,6 +392,13 @@ class TestLearning:
         assert len(run.notes("replan")) == 1  # the second plan holds
         assert run.state.ended is Ending.COMPLETE
 
+    def test_what_costs_nothing_is_planned_again_without_dollars(self) -> None:
+        faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=1.5))
+        free = job_of(deadline=160.0, cluster__price_per_hour=0.0, cluster__nodes=2, cluster__max_nodes=None)
+        notes = rehearse(free, faults=faults).notes("replan")
+        assert notes[0].endswith(" to go")
+        assert "$" not in notes[0]
+
     def test_luck_is_no_reason_to_plan_again(self) -> None:
         job = job_of(deadline=400.0, profile__spread=0.4, search__trials=4)
         setup = prepare(job, samples=SAMPLES)

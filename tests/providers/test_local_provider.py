@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+import elastune
 from elastune.core.events import NodeLost
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.model.cluster import ClusterTerms
@@ -266,6 +267,16 @@ def test_the_token_and_its_folder_are_private(provider: LocalProvider) -> None:
 def test_it_does_not_open_where_ray_is_connected_already(fleet: LocalProvider) -> None:
     with pytest.raises(ExecutionError, match=r"connected to a Ray cluster already.*--address.*ray\.shutdown"):
         LocalProvider(setting()).open()
+
+
+def test_a_script_with_its_own_ray_init_is_told_before_it_is_checked(
+    fleet: LocalProvider, tmp_path: Path
+) -> None:
+    def trained(config: object) -> float:
+        raise AssertionError("not before it is refused")
+
+    with pytest.raises(ExecutionError, match=r"connected to a Ray cluster already.*leave out ray\.init\(\)"):
+        elastune.tune(trained, space={"lr": [0.1]}, metric="accuracy", search="random", folder=tmp_path)
 
 
 def test_it_must_be_open(fleet: LocalProvider) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 from elastune.api.arguments import AnyJob, as_job, whole_job
 from elastune.api.simulating import RUNS_FOLDER
-from elastune.checks.checking import carry_out_check, check_key, judge_sizes, may_form_gangs
+from elastune.checks.checking import carry_out_check, check_key, is_here, judge_sizes, may_form_gangs
 from elastune.checks.judging import TimeLimit
 from elastune.checks.machine import SLOTS
 from elastune.checks.report import CheckFinding, CheckReport, CheckStatus
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.model.quantities import ExpectedError, positive_duration
+from elastune.providers.local.provider import refuse_if_connected
 from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.prepared_run import narrowed, suit
 from elastune.setup.run_setup import check_continuing, with_price
@@ -88,6 +89,8 @@ def checked(
     share their work. What was checked before is not checked again; None: no check was `wanted`. `policy`: the
     one that runs, if it is not the job's."""
     job = with_price(job)  # wrong options of a provider are refused before the user's code runs
+    if is_here(job, address):
+        refuse_if_connected()
     given = _of_one_kind(job)
     shipment = _suited(given, policy)
     if not wanted:

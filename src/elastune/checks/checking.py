@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from elastune.checks.gangs import judge_gang
-from elastune.checks.judging import TimeLimit, judge_training, note
+from elastune.checks.judging import TimeLimit, judge_training
 from elastune.checks.machine import judge_memory, judge_slots, judge_speed
 from elastune.checks.messages import ProbeOrder, ProbeSeen, SoloSeen
 from elastune.checks.probing import Say, probe
-from elastune.checks.report import CheckFinding, CheckReport, FirstMeasurement
+from elastune.checks.report import CheckFinding, CheckReport, FirstMeasurement, note
 from elastune.checks.sizes import carried_by
 from elastune.data.dataset import Dataset
 from elastune.job.job import Job
@@ -28,7 +28,7 @@ from elastune.training.shared_data import folders_after
 from elastune.training.worker import trial_seed
 
 # Changes when reports of checks mean something else.
-_FORMAT = 1
+_FORMAT = 2
 
 
 def may_form_gangs(job: Job, declared: int | None) -> bool:
@@ -105,7 +105,7 @@ def carry_out_check(
     ]
     return CheckReport(
         trainable=recipe.name,
-        findings=tuple(findings),
+        findings=tuple(each.with_code() for each in findings),
         declared_slots=recipe.most_slots,
         sharing=sharing,
         took_s=time.monotonic() - began,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from elastune.checks.judging import fine, note, warning
 from elastune.checks.messages import GangSeen, ProbeSeen, RankSeen, SoloSeen
-from elastune.checks.report import CheckFinding, CodePlace
+from elastune.checks.report import CheckFinding, CodePlace, fine, note, warning
 from elastune.checks.source import calls, calls_outside_worker, find_place
 from elastune.training.sharing import HOW_TO_SHARE, Numbers, Sharing
 from elastune.wording import several

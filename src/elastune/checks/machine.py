@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from elastune.checks.judging import fine, note, warning
 from elastune.checks.messages import SoloSeen
-from elastune.checks.report import CheckFinding
+from elastune.checks.report import CheckFinding, fine, note, warning
 from elastune.checks.sizes import HeldValue
 from elastune.checks.source import find_place
 from elastune.job.job import Job

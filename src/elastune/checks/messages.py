@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from elastune.checks.comparing import Difference
 from elastune.checks.report import CodePlace
 from elastune.checks.sizes import HeldValue
+from elastune.checks.unsaved_memory import ChangedGlobal
 from elastune.runtime.ray.messages import CodeReference
 from elastune.training.sharing import Numbers
 
@@ -78,6 +79,11 @@ class SoloSeen:
     """Nothing was left to train before the last iteration that was asked for."""
     calls: frozenset[str] = frozenset()
     snapshot: list[Numbers] | None = None
+    counters: list[Mapping[str, int]] = field(default_factory=list)
+    """Whole numbers of the training by name, after each iteration."""
+    draws: bool = True
+    """The second iteration drew random numbers of Python, numpy or torch."""
+    changed: list[ChangedGlobal] = field(default_factory=list)
     held: tuple[HeldValue, ...] = ()
     peak_bytes: int = 0
     shared_bytes: int = 0
@@ -106,6 +112,7 @@ class DetourSeen:
     """How many parts of the state the first iteration had changed, if `lost` is known."""
     unsaved: list[str] = field(default_factory=list)
     """Optimizers with a memory, such as momentum, that is in no part of the state."""
+    counters: Mapping[str, int] = field(default_factory=dict)
     fault: UserFault | None = None
 
 

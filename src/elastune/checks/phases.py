@@ -23,12 +23,14 @@ from elastune.checks.comparing import WatchedState, differences, unwatched
 from elastune.checks.messages import DetourSeen, GangSeen, ProbeOrder, RankSeen, SoloSeen, UserFault
 from elastune.checks.sizes import HeldValue, has, large_values
 from elastune.checks.source import raised_at
+from elastune.checks.unsaved_memory import GlobalWatch, counters_of, named_by, unsaved_optimizers
 from elastune.errors import ElastuneError
 from elastune.runtime.ray.slot import open_script
 from elastune.training.devices import find_device
 from elastune.training.groups import Group, Solo, open_rendezvous
 from elastune.training.recipe import Recipe
 from elastune.training.running import MetricMissingError, Row, Training, join
+from elastune.training.seeding import has_drawn
 from elastune.training.shared_data import explain_read_only, refuse_writes, shared_bytes
 from elastune.training.sharing import SNAPSHOT_AT, Tape
 from elastune.training.unsaved import is_no_model
@@ -50,7 +52,8 @@ def faults_into(seen: SoloSeen | DetourSeen | RankSeen) -> Iterator[None]:
         yield
     except BaseException as error:  # noqa: BLE001  also exit() in the user's code
         explain_read_only(error)
-        traceback.print_exc()
+        with contextlib.suppress(OSError, ValueError):  # the user's code may have closed it
+            traceback.print_exc()
         kind = "" if isinstance(error, ElastuneError) else f"{type(error).__name__}: "
         place = raised_at(error.__traceback__)
         trace = "".join(traceback.format_exception(error)[-12:])
@@ -117,6 +120,7 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
         recipe, visits = open_script(order.script), ProbeVisits(order)
         worker = make_worker(Solo(), seed=order.seed, device=seen.device, threads=order.threads)
         worker.tape = tape
+        outside = GlobalWatch(recipe.user)
         seen.stage = "setup"
         training = _start(order, worker, recipe, None, visits)
         seen.startup_s = time.monotonic() - began
@@ -133,6 +137,8 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
                 break
             seen.rows.append(row)
             seen.seconds.append(None if tape.was_cut else time.monotonic() - began)
+            seen.counters.append(counters_of(training))
+            seen.draws = has_drawn() if number == 2 else True
             if number == 1:
                 refuse_writes()
                 seen.held, seen.learns = _held_by(training, worker), _holds_parameters()
@@ -141,6 +147,7 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
             seen.saves = not seen.diverged and _save(order, recipe, training, number, seen)
             if not seen.saves:
                 break
+        seen.changed = outside.changed()
         seen.stage = "close"
         training.close()
     seen.calls, seen.snapshot, seen.was_cut = frozenset(tape.calls), tape.snapshot, tape.was_cut
@@ -181,7 +188,7 @@ def continue_anew(order: ProbeOrder, *, shortened: bool, device: str) -> DetourS
         seen.stage = "iteration 2 from a saved state"
         worker.iteration = 2
         seen.row = visits.iterate(worker, training)
-        seen.unsaved = _unsaved_optimizers(training, state)
+        seen.unsaved, seen.counters = unsaved_optimizers(training, state), counters_of(training)
         if isinstance(given, WatchedState):
             seen.was_read, seen.unread = bool(given.read), given.unread()
         seen.stage = "save after iteration 2"
@@ -268,7 +275,7 @@ def join_pair(rank: int, channel: Connection) -> Group:
 def _held_by(training: Any, worker: Worker) -> tuple[HeldValue, ...]:
     """Large values of the training."""
     # What is learned has to be there: models and optimizers.
-    data = {name: value for name, value in _named_by(training).items() if not has(value, "state_dict")}
+    data = {name: value for name, value in named_by(training).items() if not has(value, "state_dict")}
     return tuple(large_values({name: value for name, value in data.items() if value is not worker}))
 
 
@@ -281,28 +288,6 @@ def _holds_parameters() -> bool:
     # Not isinstance: it would ask the object for its class, and some objects answer with an error.
     tensors = (each for each in gc.get_objects() if issubclass(type(each), torch.Tensor))
     return any(each.is_leaf and each.requires_grad for each in tensors)
-
-
-def _unsaved_optimizers(training: Any, state: Any) -> list[str]:
-    """Optimizers that remember something, if the state has none at all."""
-    named = _named_by(training).items()
-    found = [name for name, value in named if has(value, "param_groups") and getattr(value, "state", None)]
-    return [] if _has_key(state, "param_groups") else found
-
-
-def _named_by(training: Any) -> dict[str, Any]:
-    """Attributes of the user's object, or local variables of the user's function."""
-    instance, running = getattr(training, "_instance", None), getattr(training, "_running", None)
-    frame = getattr(running, "gi_frame", None)
-    if frame is not None:
-        return dict(frame.f_locals)
-    return {f"self.{name}": value for name, value in getattr(instance, "__dict__", {}).items()}
-
-
-def _has_key(state: Any, key: str) -> bool:
-    if isinstance(state, Mapping):
-        return key in state or any(_has_key(value, key) for value in state.values())
-    return isinstance(state, (list, tuple)) and any(_has_key(value, key) for value in state)
 
 
 def _peak_bytes() -> int:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import enum
+import linecache
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from elastune.errors import JobError
 from elastune.training.sharing import Sharing, gang_limit
+
+# As IPython and the kernel of Jupyter name what they compile.
+_CELL = re.compile(r"^<ipython-input-|[/\\]ipykernel_\d+[/\\]\d+\.py$")
 
 
 class CheckStatus(enum.StrEnum):
@@ -29,7 +34,14 @@ class CodePlace:
     code: str = ""
 
     def __str__(self) -> str:
+        if _CELL.search(self.file):
+            return f"line {self.line} of a notebook cell"
         return f"{self.file}:{self.line}"
+
+    def with_code(self) -> CodePlace:
+        """Only the notebook itself, not the process that ran its code, knows the lines of its cells."""
+        code = self.code or linecache.getline(self.file, self.line).strip()
+        return replace(self, code=code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +53,9 @@ class CheckFinding:
     text: str
     place: CodePlace | None = None
     remedy: str | None = None
+
+    def with_code(self) -> CheckFinding:
+        return self if self.place is None else replace(self, place=self.place.with_code())
 
     def lines(self) -> Iterator[str]:
         """As text: what was seen, where, what to do."""
@@ -54,6 +69,22 @@ class CheckFinding:
     def of(cls, plain: Mapping[str, Any]) -> Self:
         place = None if plain["place"] is None else CodePlace(**plain["place"])
         return cls(**{**plain, "status": CheckStatus(plain["status"]), "place": place})
+
+
+def fine(about: str, text: str) -> CheckFinding:
+    return CheckFinding(about=about, status=CheckStatus.FINE, text=text)
+
+
+def note(about: str, text: str, place: CodePlace | None = None, remedy: str | None = None) -> CheckFinding:
+    return CheckFinding(about=about, status=CheckStatus.NOTE, text=text, place=place, remedy=remedy)
+
+
+def warning(about: str, text: str, place: CodePlace | None = None, remedy: str | None = None) -> CheckFinding:
+    return CheckFinding(about=about, status=CheckStatus.WARNING, text=text, place=place, remedy=remedy)
+
+
+def failed(about: str, text: str, place: CodePlace | None = None, remedy: str | None = None) -> CheckFinding:
+    return CheckFinding(about=about, status=CheckStatus.FAILED, text=text, place=place, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _INSTALLED = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
+# An environment may stand on another one, or on the system's.
+_PACKAGES = frozenset(("site-packages", "dist-packages"))
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
@@ -29,6 +31,8 @@ def is_users(file: str) -> bool:
     if file.startswith("<") and not file.startswith("<ipython"):
         return False
     path = Path(file).resolve()
+    if not _PACKAGES.isdisjoint(path.parts):
+        return False
     return not any(path.is_relative_to(folder) for folder in (_PACKAGE, *_INSTALLED))
 
 
@@ -74,6 +78,31 @@ def find_place(user: object, *wanted: Matches) -> CodePlace | None:
     head = next((node for node in tree.body if hasattr(node, "lineno")), None)
     number = 1 if head is None else head.lineno
     return CodePlace(file=file, line=first + number - 1, code=lines[number - 1].strip())
+
+
+def assigns_global(user: object, name: str) -> CodePlace | None:
+    """The line of the user's file that first gives a value to a global variable, or to an attribute of a
+    class: `model`, `Train.model`, `data['x']`."""
+    parts = re.split(r"[.\[]", name)
+    wanted = parts[1] if name.startswith(f"{getattr(user, '__name__', '')}.") else parts[0]
+    try:
+        file = inspect.getsourcefile(plain_code(user))
+        text = Path(file or "").read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    if file is None or not is_users(file):
+        return None
+    for node in _in_order(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and wanted in _names_given(node):
+            return CodePlace(file=file, line=node.lineno, code=text.splitlines()[node.lineno - 1].strip())
+    return None
+
+
+def _names_given(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    inside = (each for target in targets for each in ast.walk(target))
+    return {each.id for each in inside if isinstance(each, ast.Name)}
 
 
 def plain_code(user: Any) -> Any:

@@ -14,6 +14,7 @@ from elastune.core.state import State, Step
 from elastune.model.ids import NodeId
 
 BOOT = "boot:"
+_MOST_DOUBLINGS = 5
 
 
 def upcoming(state: State) -> Iterator[Upcoming]:
@@ -39,7 +40,9 @@ def granted(step: Step, event: NodesGranted) -> None:
     if state.ended is not None:
         cluster_manager.release(step, pool_state, [state.where[number] for number in event.nodes])
     else:
-        step.set_timer(f"{BOOT}{event.request}", event.at_s + state.terms.boot_patience_s)
+        # On a machine that is busy all boots take longer; each one begun anew would be given up again.
+        doubled = 2 ** min(pool_state.pool.late_boots, _MOST_DOUBLINGS)
+        step.set_timer(f"{BOOT}{event.request}", event.at_s + doubled * state.terms.boot_patience_s)
 
 
 def refused(step: Step, event: NodesRefused) -> None:
@@ -68,7 +71,7 @@ def ready(step: Step, event: NodesReady) -> None:
         node.ready_s, node.hosts = event.at_s, names
         state.ledger.ready(number, event.at_s)
         state.observed_speed.boot.add(event.at_s - node.born_s)
-        pool_state.pool.refusals = 0
+        pool_state.pool.refusals = pool_state.pool.late_boots = 0
         pool_state.occupants[number] = {}
         if not node.leaving:
             pool_state.free_slots.open(number)
@@ -122,6 +125,7 @@ def give_up_booting(step: Step, request: int) -> None:
         late = [n for n in pool_state.pool.nodes.values() if n.request == request and n.ready_s is None]
         if late:
             step.note("boot", f"{', '.join(n.number for n in late)} did not come up in time; given back")
+            pool_state.pool.late_boots += not pool_state.pool.ready
             cluster_manager.release(step, pool_state, late)
 
 

@@ -51,6 +51,8 @@ class PoolNodes:
     """After a refusal: when to ask again."""
     refusals: int = 0
     """In a row."""
+    late_boots: int = 0
+    """Requests in a row whose nodes did not come up in time, while no other node was up."""
 
     @property
     def outstanding(self) -> int:

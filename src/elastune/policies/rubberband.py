@@ -53,7 +53,7 @@ from elastune.policies.bracket import (
 )
 from elastune.policies.extending import refuse_complete, refuse_fixed
 from elastune.policies.registry import PolicySetup
-from elastune.wording import format_duration, format_usd
+from elastune.wording import format_duration, format_usd, time_and_money
 
 # A stage that ends just at its limit is not late: the tolerance covers rounding and short delays.
 _PATIENCE = 0.002
@@ -287,7 +287,7 @@ class RubberBand(Policy):
             for bracket in ready[count:]:
                 bracket.wait()
             nodes = "; ".join(bracket.describe() for bracket in running)
-            left = f"{format_duration(quote.jct_seconds)} and {format_usd(quote.cost)} to go"
+            left = f"{time_and_money(quote.jct_seconds, quote.cost)} to go"
             text = "" if is_same and reason.is_usual else f"{reason.text}; now {nodes}, {left}"
             break
         self.extended = False

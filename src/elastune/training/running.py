@@ -197,7 +197,15 @@ class FunctionTraining:
         return self._results.checked(self._save())
 
     def close(self) -> None:
-        self._running.close()
+        try:
+            self._running.close()
+        except RuntimeError as error:
+            if "GeneratorExit" not in str(error):
+                raise
+            raise JobError(
+                f"{self._results.name}: goes on after its end: its `yield` is inside a try that catches "
+                "GeneratorExit; expected except Exception: there, or the yield outside of the try"
+            ) from error
 
     def _taken_apart(self, yielded: object) -> tuple[object, Callable[[], State] | None]:
         if not isinstance(yielded, tuple):

@@ -254,6 +254,17 @@ def test_what_a_trial_prints_is_in_its_log(tmp_path: Path) -> None:
     assert (tmp_path / "trial-00001.log").read_text().splitlines() == ["hello 1", "hello 2"]
 
 
+def test_the_next_trial_prints_where_another_has_closed_its_output(tmp_path: Path) -> None:
+    with crew_of("closes_its_output", tmp_path, logs=True) as processes:
+        for trial in (0, 1):
+            processes.processes.order(0, form(trial, until=1))
+            assert rows_until(processes, "reached") == [1]
+            processes.processes.order(0, Keep(gang=GangId(trial, 1)))
+            processes.wait_for(Kept)
+    for trial in (0, 1):
+        assert (tmp_path / f"trial-0000{trial}.log").read_text() == "hello 1\n"
+
+
 def test_every_process_ends_with_the_crew(tmp_path: Path) -> None:
     with crew_of("misbehave", tmp_path, slots=2) as processes:
         processes.processes.order(0, form(until=9, how="hang"))

@@ -7,6 +7,7 @@ import ctypes
 import math
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -129,6 +130,14 @@ def chatty(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yi
     for done in range(1, 10):
         print("hello", done)
         yield {"score": float(done)}, dict
+
+
+def closes_its_output(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    while True:
+        print("hello", worker.iteration)
+        sys.stdout.close()
+        sys.stderr.close()
+        yield {"score": 1.0}, lambda: {"done": True}
 
 
 def wanders(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:

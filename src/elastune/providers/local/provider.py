@@ -49,7 +49,7 @@ class LocalProvider(RayProviderBase):
         """Start supervisor and head, and connect this process to the head."""
         if self._folder is not None:
             raise InvariantError("the local provider is open already, or was; make a new one")
-        _refuse_if_connected()
+        refuse_if_connected()
         self._folder = FleetFolder.make(self._setting.run)
         try:
             self._link = self._start_supervisor(self._folder)
@@ -216,12 +216,14 @@ class LocalProvider(RayProviderBase):
             self._answered.set()
 
 
-def _refuse_if_connected() -> None:
+def refuse_if_connected() -> None:
+    """A process is connected to one Ray cluster at a time."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         raise ExecutionError(
             "this process is connected to a Ray cluster already, expected none: to run on that one, attach "
-            "to it (--address); to run on nodes of our own, call ray.shutdown() before"
+            "to it (--address auto, in Python address='auto'); to run on nodes of our own, leave out "
+            "ray.init(), or call ray.shutdown() before"
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from elastune.errors import UnreadableError
 from elastune.runtime.ray import messages as msg
@@ -142,7 +142,8 @@ def _train(member: GangMember | Visitor) -> OrderOutcome | None:
             return None
         explain_read_only(error)
         text = traceback.format_exc()
-        sys.stderr.write(text)
+        with contextlib.suppress(OSError, ValueError):  # the user's code may have closed it
+            sys.stderr.write(text)
         if isinstance(error, UnreadableError):
             return OrderOutcome(str(error), fault=False, unreadable=str(error))
         peer = member.form.size > 1 and any(word in str(error).lower() for word in _PEER_WORDS)
@@ -164,7 +165,7 @@ def _output_to(logs: str | None, form: msg.Form) -> Iterator[None]:
         yield
         return
     path = Path(logs) / msg.log_name(form.gang.trial, form.rank)
-    kept: list[int] = []
+    kept, streams = list[int](), (sys.stdout, sys.stderr)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         kept = [os.dup(1), os.dup(2)]
@@ -182,6 +183,14 @@ def _output_to(logs: str | None, form: msg.Form) -> Iterator[None]:
         for number, before in enumerate(kept, start=1):
             os.dup2(before, number)
             os.close(before)
+        sys.stdout, sys.stderr = (_usable(stream, number) for number, stream in enumerate(streams, start=1))
+
+
+def _usable(stream: TextIO, number: int) -> TextIO:
+    """The next trial prints as well, if this one has closed or replaced its output."""
+    if not stream.closed:
+        return stream
+    return open(number, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
 
 
 def _take_gpus(slot: int, worker_spec: msg.WorkerSpec) -> None:
