@@ -40,6 +40,9 @@ _SYSTEM: Mapping[str, object] = {
     # How long a raylet waits for an object of a node that has died before it asks again where the object is.
     "object_manager_pull_timeout_ms": 500,
 }
+_SHARED_SYSTEM: Mapping[str, object] = {**_SYSTEM, "health_check_period_ms": 2000}
+"""A network may be slow for a moment: a node is dead after 5 checks, 10 s if it refuses the connection, 35 s
+if it cannot be reached."""
 _ALIVE = 0
 
 
@@ -63,7 +66,8 @@ class _QuietNode(ray_node.Node):  # type: ignore[misc]
 class RayHead:
     """A running head."""
 
-    def __init__(self, folder: FleetFolder) -> None:
+    def __init__(self, folder: FleetFolder, host: str | None = None) -> None:
+        """`host`: the address at which nodes on other machines reach it; None: there are none."""
         # A folder in the folder: Ray makes its own writable for all users.
         home = folder.path / "ray"
         self._sockets = home / SESSION / "sockets"
@@ -73,6 +77,7 @@ class RayHead:
             num_cpus=0,
             num_gpus=0,
             object_store_memory=_store_bytes(),
+            node_ip_address=host,
             min_worker_port=0,
             max_worker_port=0,
             node_manager_port=0,
@@ -83,7 +88,7 @@ class RayHead:
             include_log_monitor=False,
             include_dashboard=False,
             no_monitor=True,
-            _system_config=dict(_SYSTEM),
+            _system_config=dict(_SYSTEM if host is None else _SHARED_SYSTEM),
         )
         with _captured_raylet() as captured:
             # Ray itself makes its children end with us.
