@@ -26,11 +26,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from elastune.providers.local.link import MISLEADING, WORKER_NICENESS
 from elastune.providers.local.processes import KEEP_READABLE, NODE, kill_all
 from elastune.providers.ray_cluster import INSTANCE_LABEL
+
+if TYPE_CHECKING:
+    from elastune.providers.local.head import JoinedRay
 
 NAMESPACE = b"elastune"
 LEASE_KEY = b"elastune-lease"
@@ -43,7 +46,7 @@ _LINGER_S = 3.0
 _KNOCKS = 5
 _PREEMPTION = 2
 """Ray's reason of a drain: DRAIN_NODE_REASON_PREEMPTION."""
-_LAST_LINES = 12
+_LAST_LINES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,23 +93,6 @@ def address_towards(head: str) -> str:
         return str(probe.getsockname()[0])
 
 
-def port_flags(ports: tuple[int, int] | None) -> list[str]:
-    """Fixed ports from the start of the range, and the rest for workers."""
-    if ports is None:
-        return []
-    first, last = ports
-    names = (
-        "node-manager-port",
-        "object-manager-port",
-        "runtime-env-agent-port",
-        "dashboard-agent-grpc-port",
-        "dashboard-agent-listen-port",
-        "metrics-export-port",
-    )
-    fixed = [f"--{name}={first + number}" for number, name in enumerate(names)]
-    return [*fixed, f"--min-worker-port={first + len(names)}", f"--max-worker-port={last}"]
-
-
 class LeaseClock:
     """Counts the seconds of a lease by the clock of this machine, from when another text was read."""
 
@@ -134,8 +120,7 @@ class RemoteNode:
         self._feed = feed
         self._tag = f"{spec.node}-{secrets.token_hex(3)}"
         self._folder = Path(tempfile.mkdtemp(prefix="elastune-node-", dir="/tmp"))
-        self._log = self._folder / "ray.log"
-        self._ray: subprocess.Popen[bytes] | None = None
+        self._ray: JoinedRay | None = None
         self._client: Any = None
         self._lease = LeaseClock(time.monotonic(), spec.lease_s)
         self._reached = time.monotonic()
@@ -154,7 +139,11 @@ class RemoteNode:
             if not self._finds_head():
                 say(f"failed: the head {self._spec.head} does not answer; its run may have ended")
                 return UNREACHABLE
-            self._start()
+            try:
+                self._start()
+            except Exception as error:  # noqa: BLE001  whatever Ray's private parts raise
+                say(f"failed: Ray did not start: {type(error).__name__}: {error}; {self._last_words()}")
+                return FAILED
             while True:
                 code = self._hear(_TICK_S)
                 code = self._check() if code is None else code
@@ -180,29 +169,24 @@ class RemoteNode:
         os.environ.update(self._environment(token))
         for name in MISLEADING & os.environ.keys():
             del os.environ[name]
-        command = [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
-            f"--address={spec.head}",
-            f"--node-ip-address={address_towards(spec.head)}",
-            f"--num-cpus={spec.cpus}",
-            f"--num-gpus={spec.gpus}",
-            f"--labels={INSTANCE_LABEL}={spec.node}",
-            f"--temp-dir={self._folder / 'ray'}",
-            *port_flags(spec.ports),
-        ]
-        with self._log.open("wb") as log:
-            self._ray = subprocess.Popen(  # noqa: S603
-                command,
-                env={**os.environ, **KEEP_READABLE, NODE: self._tag},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
         say(f"joining {spec.head} as {spec.node}")
+        from elastune.providers.local.head import JoinedRay  # noqa: PLC0415  Ray, which reads the environment
+
+        self._ray = JoinedRay(
+            address=spec.head,
+            host=address_towards(spec.head),
+            home=self._folder / "ray",
+            cpus=spec.cpus,
+            gpus=spec.gpus,
+            labels={INSTANCE_LABEL: spec.node},
+            ports=spec.ports,
+        )
 
     def _environment(self, token: Path) -> Mapping[str, str]:
         return {
+            **KEEP_READABLE,
+            NODE: self._tag,
+            "RAY_enable_pipe_based_agent_to_parent_health_check": "1",
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_gcs_rpc_server_reconnect_timeout_s": str(round(self._spec.lost_head_s)),
@@ -232,11 +216,12 @@ class RemoteNode:
 
     def _check(self) -> int | None:
         assert self._ray is not None
-        code = self._ray.poll()
-        if code is not None:
-            lines = self._log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
-            say(f"failed: Ray ended with code {code}: {' | '.join(line.strip() for line in lines)}")
-            return ENDED if self._is_drained else FAILED
+        if self._ray.code is not None:
+            if self._is_drained:
+                say("the Ray node has left")
+                return ENDED
+            say(f"failed: Ray ended with code {self._ray.code}: {self._last_words()}")
+            return FAILED
         self._read_lease()
         now = time.monotonic()
         if now >= self._lease.until:
@@ -283,14 +268,16 @@ class RemoteNode:
                     self._client.drain_node(node.hex(), _PREEMPTION, reason, int(until * 1000))
                     self._is_drained = True
 
+    def _last_words(self) -> str:
+        lines: list[str] = []
+        for path in sorted(self._folder.glob("ray/session/logs/raylet.*")):
+            lines += path.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
+        return " | ".join(line.strip() for line in lines) or "no output"
+
     def _end(self) -> None:
         if self._ray is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._ray.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._ray.wait(_LINGER_S)
-            kill_all(NODE, self._tag)
-            self._ray.wait()
+            self._ray.end(_LINGER_S)
+        kill_all(NODE, self._tag)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
