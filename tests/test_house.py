@@ -21,6 +21,7 @@ SOURCE = Path(elastune.__file__).parent
 LAZY = {
     ("checks.phases", "data.partition_cache"),  # pyarrow and others, which only partitioned data need
     ("providers.ec2.inventory", "providers.ec2.api"),  # boto3
+    ("providers.remote.node", "providers.local.head"),  # Ray
     ("runtime.ray.fork_server", "runtime.ray.slot"),  # after the fork
     ("runtime.ray.fork_server", "training.running"),  # after the fork
     ("runtime.ray.member", "runtime.ray.visitor"),  # pyarrow and others, which only partitioned data need

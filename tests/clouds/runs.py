@@ -18,9 +18,8 @@ from elastune.errors import InfeasibleError
 from elastune.job.job import Job
 from elastune.journal.codec import replay
 from elastune.journal.writer import MemoryJournal
-from elastune.model.billing import BILLING_RULES
 from elastune.model.limits import Limit
-from elastune.providers.ec2.calls import CloudError, Ec2Calls, Market, Offering
+from elastune.providers.ec2.calls import BILLING, CloudError, Ec2Calls, Market, Offering
 from elastune.providers.ec2.fleet import LEASE_S, SHUTDOWN_S
 from elastune.providers.ec2.inventory import wait_until_gone
 from elastune.runs.simulation import Driver, Simulation, belief_of, unnamed
@@ -174,7 +173,7 @@ def make_setup(luck: random.Random) -> RunSetup:
             setup.terms.cluster,
             most_price_per_hour=ON_DEMAND_USD,
             shutdown_s=SHUTDOWN_S,
-            least_life_s=BILLING_RULES["ec2"].least_life_s,
+            least_life_s=BILLING.least_life_s,
         )
         return replace(setup, terms=replace(setup.terms, cluster=cluster))
     raise AssertionError("no limits are wide enough")

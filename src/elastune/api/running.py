@@ -25,7 +25,7 @@ from elastune.journal.store import Journal
 from elastune.model.quantities import ExpectedError, positive_duration, positive_money
 from elastune.providers.protocol import ProviderSetting
 from elastune.providers.ray_cluster import RayProvider, RayProviderBase, is_for_ray
-from elastune.providers.registry import load_provider
+from elastune.providers.registry import known_providers, load_provider
 from elastune.runs.callbacks import open_callbacks
 from elastune.runs.control.channel import ControlFolder
 from elastune.runs.prepared_run import PreparedRun
@@ -41,6 +41,9 @@ from elastune.runs.run_files import (
 from elastune.runtime.ray.fleet import RunClock
 from elastune.views.live.spectator import Opening, announcer_of, introduce, waiting
 from elastune.wording import format_duration, format_usd
+
+# A run without a deadline is not expected to take longer than this many times what was predicted.
+_MOST_LATE = 3.0
 
 
 def carry_out_run(
@@ -67,7 +70,7 @@ def carry_out_run(
         policy=setup.policy,
         seed=prepared.seed,
     )
-    clock, lease = RunClock.starting_at(), NodeLease()
+    clock, lease = RunClock.starting_at(), _lease_of(prepared)
     with ExitStack() as stack:
         stack.callback(_remove_if_unused, kept)
         # First of all: while the cluster starts, other processes see the run and may ask it to stop.
@@ -142,7 +145,7 @@ def run_on(
     called = open_callbacks((*prepared.setup.job.callbacks, *callbacks))
     limits.check(core.state)
     add_to_index(found.folder.path)  # it may have been moved
-    clock, lease = RunClock.starting_at(core.state.now_s), NodeLease()
+    clock, lease = RunClock.starting_at(core.state.now_s), _lease_of(prepared)
     with ExitStack() as stack:
         # First of all: if another driver has the run, closing the provider would end that driver's nodes.
         journal = Journal.open(found.journal)
@@ -259,6 +262,11 @@ def _has_begun(folder: RunFolder) -> bool:
         return True
 
 
+def _lease_of(prepared: PreparedRun) -> NodeLease:
+    deadline_s = prepared.setup.terms.limits.deadline_s
+    return NodeLease(_MOST_LATE * prepared.predicted.jct_seconds if deadline_s is None else deadline_s)
+
+
 def open_provider(
     prepared: PreparedRun,
     record: RunRecord,
@@ -278,6 +286,7 @@ def open_provider(
         clock=clock,
         seed=record.seed,
         lease=lease,
+        needed_until=lambda: lease.needed_until_s,
         down_s=down_s,
         options={**job.cluster.options, **slot},
     )
@@ -288,7 +297,8 @@ def open_provider(
     provider = load_provider(job.cluster.provider)(setting)
     if not is_for_ray(provider):
         raise JobError(
-            f"cluster.provider is {job.cluster.provider}, which cannot train for real; expected local, ec2, "
-            "or the address of a Ray cluster"
+            f"cluster.provider is {job.cluster.provider}, which cannot train for real; expected "
+            f"{', '.join(name for name in known_providers() if name != job.cluster.provider)}, or the "
+            "address of a Ray cluster"
         )
     return provider

@@ -17,7 +17,6 @@ from pydantic_core import PydanticKnownError
 from elastune.errors import JobError
 from elastune.job.profile import AnyProfile, Latency, profile_in
 from elastune.job.section import MisfitError, Section
-from elastune.model.billing import billing_rule
 from elastune.model.cluster import JOBS_PRICE, Billing, ClusterTerms
 from elastune.model.distributions import Constant
 from elastune.model.quantities import (
@@ -32,7 +31,7 @@ from elastune.model.quantities import (
     parse_number,
     word,
 )
-from elastune.providers.registry import interruption_lookup, known_providers, price_lookup
+from elastune.providers.registry import billing_rule, interruption_lookup, known_providers, price_lookup
 from elastune.wording import plural
 
 DEFAULT_MAX_NODES = 64

@@ -114,12 +114,3 @@ class BillingRule:
 
 
 USUAL_BILLING = BillingRule()
-BILLING_RULES: Mapping[str, BillingRule] = {
-    # https://aws.amazon.com/ec2/pricing/on-demand: by the second, a minute at least (Linux).
-    # A node checks its lease every few seconds; the rest is the shutdown.
-    "ec2": BillingRule(minimum_charge_s=60.0, increment_s=1.0, shutdown_s=60.0, least_life_s=120.0)
-}
-
-
-def billing_rule(provider: str) -> BillingRule:
-    return BILLING_RULES.get(provider, USUAL_BILLING)

@@ -16,9 +16,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from elastune.errors import InvariantError
+from elastune.errors import InvariantError, JobError
+from elastune.model.billing import USUAL_BILLING, BillingRule, Options, Quotation
 from elastune.model.cluster import Billing, ClusterTerms
+from elastune.model.distributions import Distribution
 from elastune.model.ids import NodeId
+from elastune.wording import seen
 
 
 class MachineState(enum.Enum):
@@ -193,6 +196,9 @@ class ProviderSetting:
     lease: Callable[[], float | None] = lambda: math.inf
     """Until when, by the run's clock, nodes may live without a driver; None: not known yet. Nodes that can
     outlive their driver carry this and end themselves then, unless a living driver extends it."""
+    needed_until: Callable[[], float | None] = lambda: None
+    """Until when, by the run's clock, nodes are needed at most; None: not known. For providers that are asked
+    for a time: a shorter one is granted sooner."""
     down_s: float | None = None
     """How long ago the previous driver went down; None: this is the first."""
     job: str = ""
@@ -202,3 +208,37 @@ class ProviderSetting:
 
 
 ProviderFactory = Callable[[ProviderSetting], Provider]
+InventoryFactory = Callable[[InventoryScope], Inventory]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderEntry:
+    """All that the rest of Elastune knows about a provider. The functions take the job's `cluster.options`,
+    check them and raise `JobError`."""
+
+    make: ProviderFactory
+    inventory: InventoryFactory | None = None
+    """None: its nodes end with their driver, or are not ours to end."""
+    quote_price: Callable[[Options], Quotation] | None = None
+    """None: it knows no prices, and the job has to give the price of a node."""
+    interruptions_per_hour: Callable[[Options], float] | None = None
+    """How often a node is expected to be taken away; None: it takes none away."""
+    expected_queue: Callable[[Options], Distribution | None] | None = None
+    """How long a request is expected to wait, for a job that does not say so; None: not at all."""
+    billing: BillingRule = USUAL_BILLING
+    is_elsewhere: bool = True
+    """Whether its nodes are other machines, or may be: they can outlive their driver, do not have the run's
+    folder, and may cost money. Not of local and simulated nodes."""
+
+
+def split_slot(setting: ProviderSetting) -> tuple[dict[str, object], int, int]:
+    """The provider's own options, and the CPUs and GPUs of a slot, which a run adds to them."""
+    options = dict(setting.options)
+    cpus, gpus = options.pop("slot_cpus", 1), options.pop("slot_gpus", 0)
+    return options, _whole("slot_cpus", cpus), _whole("slot_gpus", gpus)
+
+
+def _whole(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise JobError(f"{name} is {seen(value)}, expected a whole number from 0 on")
+    return value

@@ -24,7 +24,7 @@ from elastune.providers.protocol import Price, Provider, ProviderSetting
 
 _REACH_S = 5.0
 INSTANCE_LABEL = "elastune-instance"
-"""Label of a Ray node: the EC2 instance on which it runs."""
+"""Label of a Ray node: the machine on which it runs, by its name at the provider."""
 
 
 class RayMembership:
@@ -107,6 +107,19 @@ def ray_nodes_by_instance() -> dict[str, str]:
         for node in ray.nodes()
         if node["Alive"] and (instance := node["Labels"].get(INSTANCE_LABEL)) is not None
     }
+
+
+class RayLink:
+    """From machines to Ray nodes, as the head lists them; tests replace it."""
+
+    def joined(self) -> Mapping[str, str]:
+        """Ray's ids of machines whose Ray node is up."""
+        return ray_nodes_by_instance()
+
+    def leaving(self) -> Mapping[str, float]:
+        """By Ray's id, until when a node under notice is there; seconds since 1970."""
+        now = time.time()  # a node that was drained without a time may go at once
+        return {node: max(now, until) for node, until in draining_nodes().items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from elastune.job.sampling import SamplerSection
 from elastune.job.search_options import GridSearch, RandomSearch
 from elastune.model.limits import Objective
 from elastune.planning.quote import KindQuote, Quote
+from elastune.providers.registry import is_elsewhere
 from elastune.runs.callbacks import check_callbacks
 from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.listeners import check_loggers
@@ -121,10 +122,6 @@ def _shortfalls(job: Job, quote: Quote | PolicyQuote) -> Iterator[str]:
         yield f"{does} in only {risk.kept} of {risk.rehearsals} simulations with interruptions"
 
 
-# Providers that send no bill; the job's price is only for the plan and the cost shown.
-_FREE = ("local", "simulated")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
     setup: RunSetup
@@ -148,7 +145,8 @@ class PreparedRun:
 
 
 def spends_money(job: Job) -> bool:
-    return job.cluster.provider not in _FREE
+    """The price of local and simulated nodes is only for the plan and the cost shown: no bill comes."""
+    return is_elsewhere(job.cluster.provider) and job.cluster.price_per_hour != 0.0
 
 
 def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None) -> PreparedRun:
@@ -165,7 +163,7 @@ def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None)
         check_loggers(job.logging)
     check_callbacks(job.callbacks)
     job = with_price(job)
-    if address is None and spends_money(job) and job.storage is None:
+    if address is None and is_elsewhere(job.cluster.provider) and job.storage is None:
         raise JobError(
             f"storage is missing: nodes of {job.cluster.provider} are other machines, which cannot write "
             "checkpoints to the run's folder; expected storage: s3://bucket/prefix, or a folder that all "

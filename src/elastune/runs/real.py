@@ -49,8 +49,10 @@ from elastune.training.shared_data import folders_after
 class NodeLease:
     """How long nodes may live. The run writes it after each step; lease renewals read it in any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected_s: float | None = None) -> None:
+        """`expected_s`: when a run without a deadline may be expected to have ended."""
         self._until_s: float | None = None
+        self.needed_until_s = expected_s
 
     def __call__(self) -> float | None:
         """By the run's clock; None: the run has not started or resumed yet."""
@@ -64,6 +66,8 @@ class NodeLease:
     def reckon(self, state: State) -> None:
         """After commands were carried out: released nodes cost nothing more."""
         self._until_s = guards.may_live_until_s(state)
+        if state.limits.deadline_s is not None:
+            self.needed_until_s = state.limits.deadline_s
 
 
 # Commands without outside effects; they may be carried out before the journal is durable.

@@ -32,7 +32,7 @@ from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote,
 from elastune.policies.outline import Outline
 from elastune.policies.profile import ProfilingOptions
 from elastune.policies.registry import PolicySetup, make_policy, outline_policy
-from elastune.providers.registry import interruption_lookup, price_lookup
+from elastune.providers.registry import interruption_lookup, price_lookup, queue_lookup
 from elastune.setup.data import data_terms, with_rows
 from elastune.space.parsing import parse_space
 from elastune.space.space import Space
@@ -52,10 +52,12 @@ _ANY_SPACE = {"x": {"float": [0.0, 1.0]}}
 
 
 def with_price(job: Job) -> Job:
-    """The job with a price: the one written in it, else the provider's."""
+    """The job with a price: the one written in it, else the provider's; likewise with the wait for nodes."""
     cluster = job.cluster
-    if cluster.price_per_hour is not None or cluster.kinds:
+    if cluster.kinds:
         return job
+    if cluster.price_per_hour is not None:
+        return _with_queue(job)
     look_up = price_lookup(cluster.provider)
     if look_up is None:
         raise JobError(
@@ -68,6 +70,16 @@ def with_price(job: Job) -> Job:
         "price_source": str(price)[:_MOST_CHARACTERS],
         "most_price_per_hour": price.most_usd_per_hour,
     }
+    return _with_queue(job.model_copy(update={"cluster": cluster.model_copy(update=found)}))
+
+
+def _with_queue(job: Job) -> Job:
+    cluster = job.cluster
+    look_up = queue_lookup(cluster.provider)
+    if look_up is None or "queue" in cluster.model_fields_set:
+        return job
+    queue = look_up(cluster.options)
+    found = {"queue": cluster.queue if queue is None else queue}
     return job.model_copy(update={"cluster": cluster.model_copy(update=found)})
 
 

@@ -14,8 +14,9 @@ from elastune.model.cluster import ClusterTerms
 from elastune.providers.ec2 import broker as broking
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.calls import Ec2Options, InstancePhase
-from elastune.providers.ec2.provider import Ec2Provider, RayLink
+from elastune.providers.ec2.provider import Ec2Provider
 from elastune.providers.protocol import Provider, ProviderSetting, Survey
+from elastune.providers.ray_cluster import RayLink
 from tests.aws import IMAGE
 from tests.providers.contract import ProviderContract
 from tests.providers.ec2.moto_edge import Edge, moto_server

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from elastune.errors import JobError
-from elastune.model.billing import Quotation, billing_rule
+from elastune.model.billing import Quotation
 from elastune.providers.ec2.prices import USD_PER_HOUR, interruptions_per_hour, quote_price
-from elastune.providers.registry import interruption_lookup, price_lookup
+from elastune.providers.registry import billing_rule, interruption_lookup, price_lookup
 from tests.providers.ec2.price_server import Prices, serving, without_aws
 
 OPTIONS = {"instance_type": "p3.8xlarge", "image": "ami-1", "region": "us-east-1"}

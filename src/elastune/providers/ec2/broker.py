@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from elastune.model.billing import BILLING_RULES
 from elastune.model.ids import NodeId
 from elastune.providers.ec2 import calls as ec2
 from elastune.providers.ec2.calls import CloudError, Ec2Calls, Launch, Market, Offering
@@ -27,7 +26,7 @@ from elastune.providers.ec2.fleet import LAG_S, LEASE_S, RETRY_S, SHUTDOWN_S, Cl
 from elastune.providers.ec2.offerings import LaunchOrder
 from elastune.providers.protocol import RequestStatus, Survey, check_request
 
-_LEAST_LEASE_S = BILLING_RULES["ec2"].least_life_s / 2
+_LEAST_LEASE_S = ec2.BILLING.least_life_s / 2
 """An instance is not launched with a shorter lease."""
 _MOST_CHARACTERS = 256
 _NO_CAPACITY = ("Server.Insufficient", "Server.SpotInstance", "Server.InternalError")

@@ -14,7 +14,12 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from elastune.errors import JobError
+from elastune.model.billing import BillingRule
 from elastune.wording import did_you_mean, seen
+
+BILLING = BillingRule(minimum_charge_s=60.0, increment_s=1.0, shutdown_s=60.0, least_life_s=120.0)
+"""https://aws.amazon.com/ec2/pricing/on-demand: by the second, a minute at least (Linux). A node checks its
+lease every few seconds; the rest of `shutdown_s` is the shutdown."""
 
 RUN = "elastune:run"
 REQUEST = "elastune:request"

@@ -13,12 +13,19 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from elastune.model.billing import BILLING_RULES
 from elastune.model.ids import NodeId
-from elastune.providers.ec2.calls import REQUEST, CloudError, Ec2Calls, Instance, InstancePhase, RefusedError
+from elastune.providers.ec2.calls import (
+    BILLING,
+    REQUEST,
+    CloudError,
+    Ec2Calls,
+    Instance,
+    InstancePhase,
+    RefusedError,
+)
 from elastune.providers.protocol import Machine
 
-SHUTDOWN_S = BILLING_RULES["ec2"].shutdown_s
+SHUTDOWN_S = BILLING.shutdown_s
 LAG_S = 60.0
 """The longest time for which a listing may omit what is there."""
 _LATE_S = 0.5

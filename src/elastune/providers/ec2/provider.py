@@ -15,7 +15,6 @@ from random import Random
 
 from elastune.errors import ExecutionError, InvariantError, JobError
 from elastune.model.ids import NodeId
-from elastune.providers import ray_cluster
 from elastune.providers.ec2.api import Ec2Api
 from elastune.providers.ec2.boot import BootScript, render
 from elastune.providers.ec2.broker import Broker, CallPurpose
@@ -24,7 +23,7 @@ from elastune.providers.ec2.fleet import LEASE_S, SHUTDOWN_S, Clocks
 from elastune.providers.ec2.inventory import end_and_check, end_unchecked
 from elastune.providers.ec2.offerings import list_offerings
 from elastune.providers.protocol import Price, ProviderSetting, Survey, check_request
-from elastune.providers.ray_cluster import FinalCheck, RayMembership, RayProviderBase
+from elastune.providers.ray_cluster import FinalCheck, RayLink, RayMembership, RayProviderBase
 from elastune.wording import seen
 
 _log = logging.getLogger("elastune")
@@ -38,19 +37,6 @@ _MOST_SILENCE_S = 1800.0
 """The longest time before its end in which a driver may have written nothing into its journal."""
 _BY_EC2 = "Server."
 """The reason of an instance that did not end by itself begins with this."""
-
-
-class RayLink:
-    """From instances to Ray nodes, as the head lists them; tests replace it."""
-
-    def joined(self) -> Mapping[str, str]:
-        """Ray's ids of instances whose Ray node is up."""
-        return ray_cluster.ray_nodes_by_instance()
-
-    def leaving(self) -> Mapping[str, float]:
-        """By Ray's id, until when a node under notice is there; seconds since 1970."""
-        now = time.time()  # a node that was drained without a time may go at once
-        return {node: max(now, until) for node, until in ray_cluster.draining_nodes().items()}
 
 
 class Ec2Provider(RayProviderBase):

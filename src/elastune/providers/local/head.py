@@ -16,8 +16,9 @@ import shlex
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -40,6 +41,9 @@ _SYSTEM: Mapping[str, object] = {
     # How long a raylet waits for an object of a node that has died before it asks again where the object is.
     "object_manager_pull_timeout_ms": 500,
 }
+_SHARED_SYSTEM: Mapping[str, object] = {**_SYSTEM, "health_check_period_ms": 2000}
+"""A network may be slow for a moment: a node is dead after 5 checks, 10 s if it refuses the connection, 35 s
+if it cannot be reached."""
 _ALIVE = 0
 
 
@@ -63,7 +67,8 @@ class _QuietNode(ray_node.Node):  # type: ignore[misc]
 class RayHead:
     """A running head."""
 
-    def __init__(self, folder: FleetFolder) -> None:
+    def __init__(self, folder: FleetFolder, host: str | None = None) -> None:
+        """`host`: the address at which nodes on other machines reach it; None: there are none."""
         # A folder in the folder: Ray makes its own writable for all users.
         home = folder.path / "ray"
         self._sockets = home / SESSION / "sockets"
@@ -73,6 +78,7 @@ class RayHead:
             num_cpus=0,
             num_gpus=0,
             object_store_memory=_store_bytes(),
+            node_ip_address=host,
             min_worker_port=0,
             max_worker_port=0,
             node_manager_port=0,
@@ -83,7 +89,7 @@ class RayHead:
             include_log_monitor=False,
             include_dashboard=False,
             no_monitor=True,
-            _system_config=dict(_SYSTEM),
+            _system_config=dict(_SYSTEM if host is None else _SHARED_SYSTEM),
         )
         with _captured_raylet() as captured:
             # Ray itself makes its children end with us.
@@ -91,7 +97,7 @@ class RayHead:
         ((self._command, agent),) = captured
         self.address: str = self._node.gcs_address
         raylet = self._node.all_processes["raylet"][0].process.pid
-        self._agent = self._start_agent(agent, raylet)
+        self._agent = _start_agent(agent, raylet, self._logs / "agent.log", self._bind)
         started = {info.process.pid for infos in self._node.all_processes.values() for info in infos}
         self.pids = frozenset({*started, self._agent.pid})
 
@@ -116,18 +122,6 @@ class RayHead:
             return frozenset()
         return frozenset(name.hex() for name, info in found.items() if info.state == _ALIVE)
 
-    def _start_agent(self, command: str, raylet: int) -> subprocess.Popen[bytes]:
-        """The one agent for environments. As a child of a raylet it would outlive us by a minute."""
-        with (self._logs / "agent.log").open("ab") as log:
-            return subprocess.Popen(  # noqa: S603
-                shlex.split(command),
-                env={**os.environ, "RAY_RAYLET_PID": str(raylet)},
-                preexec_fn=self._bind,  # noqa: PLW1509
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-            )
-
     def _command_of(self, node: NodeId, name: str, *, cpus: float, gpus: float) -> list[str]:
         renamed = {
             self._node.node_id: name,
@@ -143,6 +137,77 @@ class RayHead:
         }
         command = [_renamed(part, renamed) for part in self._command if part != "--head"]
         return _with_flags(command, flags)
+
+
+class JoinedRay:
+    """A Ray node of this machine in a cluster whose head is on another, as light as those of a local fleet.
+    It ends with the thread that made it."""
+
+    def __init__(
+        self,
+        *,
+        address: str,
+        host: str,
+        home: Path,
+        cpus: float,
+        gpus: float,
+        labels: Mapping[str, str],
+        ports: tuple[int, int] | None = None,
+    ) -> None:
+        """`host`: the address of this machine as the others reach it; `ports`: where it listens."""
+        first, last = ports or (0, 0)
+        parameters = RayParams(
+            gcs_address=address,
+            node_ip_address=host,
+            num_cpus=cpus,
+            num_gpus=gpus,
+            labels=dict(labels),
+            object_store_memory=_store_bytes(),
+            node_manager_port=first,
+            object_manager_port=first + 1 if first else None,
+            min_worker_port=first + 2 if first else 0,
+            max_worker_port=last,
+            runtime_env_agent_port=_free_port(),
+            temp_dir=str(home),
+            include_log_monitor=False,
+            include_dashboard=False,
+        )
+        with _captured_raylet() as captured:
+            self._node = _QuietNode(parameters, head=False, shutdown_at_exit=False, spawn_reaper=True)
+        ((_, agent),) = captured
+        self._raylet = self._node.all_processes["raylet"][0].process
+        log = Path(self._node.get_logs_dir_path()) / "agent.log"
+        self._agent = _start_agent(agent, self._raylet.pid, log, dying_with_parent())
+
+    @property
+    def code(self) -> int | None:
+        """The exit code of the raylet; None: it lives."""
+        code: int | None = self._raylet.poll()
+        return code
+
+    def end(self, patience_s: float) -> None:
+        """The raylet leaves the cluster, if it can in that time."""
+        self._raylet.terminate()
+        try:
+            self._raylet.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._raylet.kill()
+            self._raylet.wait()
+        self._agent.kill()
+        self._agent.wait()
+
+
+def _start_agent(command: str, raylet: int, log: Path, bind: Callable[[], None]) -> subprocess.Popen[bytes]:
+    """The one agent for environments. As a child of a raylet it would outlive us by a minute."""
+    with log.open("ab") as file:
+        return subprocess.Popen(  # noqa: S603
+            shlex.split(command),
+            env={**os.environ, "RAY_RAYLET_PID": str(raylet)},
+            preexec_fn=bind,  # noqa: PLW1509
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+        )
 
 
 @contextmanager

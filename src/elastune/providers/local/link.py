@@ -32,6 +32,8 @@ class SupervisorTask:
     gpus: float
     """Of every node."""
     expires_s: float | None
+    host: str | None = None
+    """The address of this machine at which nodes on other machines reach the head; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +117,7 @@ def decode(line: bytes | str) -> Order | News:
 
 
 _LOGGER = logging.getLogger("elastune.ray")
-_MISLEADING = frozenset(
+MISLEADING = frozenset(
     {"RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_GCS_SERVER_PORT", "RAY_REDIS_ADDRESS", "RAY_RUNTIME_ENV_HOOK"}
 )
 """Settings for another cluster of the user, which would override ours."""
@@ -130,36 +132,45 @@ WORKER_NICENESS = 5
 on two cores that is 2% of a core, and a node takes minutes to boot."""
 
 
-def ray_environment(folder: FleetFolder, base: Mapping[str, str]) -> dict[str, str]:
-    """The environment of every process of a fleet, and of the driver while it is connected."""
-    kept = {name: value for name, value in base.items() if name not in _MISLEADING}
-    return kept | {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN_PATH": str(folder.token),
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # despite its name: stay on 127.0.0.1
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # a head that is gone does not come back
-        "RAY_enable_pipe_based_agent_to_parent_health_check": "1",
-        "RAY_worker_niceness": str(WORKER_NICENESS),
-    }
+def ray_environment(
+    folder: FleetFolder, base: Mapping[str, str], *, is_shared: bool = False
+) -> dict[str, str]:
+    """The environment of every process of a fleet, and of the driver while it is connected. `is_shared`:
+    other machines have nodes of it."""
+    kept = {name: value for name, value in base.items() if name not in MISLEADING}
+    stay = {} if is_shared else {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # despite its name: on 127.0.0.1
+    return (
+        kept
+        | stay
+        | {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(folder.token),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # a head that is gone does not come back
+            "RAY_enable_pipe_based_agent_to_parent_health_check": "1",
+            "RAY_worker_niceness": str(WORKER_NICENESS),
+        }
+    )
 
 
 class Connection:
     """Connects on creation. `close` restores all that was changed for it."""
 
-    def __init__(self, folder: FleetFolder, address: str) -> None:
+    def __init__(self, folder: FleetFolder, address: str, host: str | None = None) -> None:
+        """`host`: the address of this machine, where other machines have nodes of the cluster."""
         from ray._private import ray_constants  # noqa: PLC0415 - heavy
 
         self._undo = contextlib.ExitStack()
         self._undo.callback(_forget_token)
         self._undo.callback(_replace_environment, dict(os.environ))
-        _replace_environment(ray_environment(folder, os.environ) | _PATIENT)
+        is_shared = host is not None
+        _replace_environment(ray_environment(folder, os.environ, is_shared=is_shared) | _PATIENT)
         # Ray may have been imported before the environment was set; without this it replaces 127.0.0.1.
         self._undo.callback(setattr, ray_constants, "ENABLE_RAY_CLUSTER", ray_constants.ENABLE_RAY_CLUSTER)
-        ray_constants.ENABLE_RAY_CLUSTER = False
+        ray_constants.ENABLE_RAY_CLUSTER = is_shared
         try:
             _forget_token()
-            self._undo.enter_context(connected_quietly(address))
+            self._undo.enter_context(connected_quietly(address, host))
         except BaseException:
             self.close()
             raise
@@ -169,14 +180,14 @@ class Connection:
 
 
 @contextlib.contextmanager
-def connected_quietly(address: str) -> Iterator[None]:
+def connected_quietly(address: str, host: str | None = None) -> Iterator[None]:
     """This process as Ray's driver, without Ray's output: its messages are logged from before the first one
-    can come until its threads have ended."""
+    can come until its threads have ended. `host`: the address of this machine; None: Ray finds it."""
     import ray  # noqa: PLC0415
 
     with _ray_output_logged():
         try:
-            _connect(address)
+            _connect(address, host)
             yield
         finally:
             ray.shutdown()
@@ -195,7 +206,7 @@ def _ray_output_logged() -> Iterator[None]:
         worker.print_to_stdstream = printing
 
 
-def _connect(address: str) -> None:
+def _connect(address: str, host: str | None) -> None:
     """`ray.init` without its output, and without its handler for SIGTERM: that signal is the run's."""
     import ray  # noqa: PLC0415
 
@@ -208,6 +219,7 @@ def _connect(address: str) -> None:
             log_to_driver=False,
             configure_logging=False,
             logging_level=logging.ERROR,
+            **({} if host is None else {"_node_ip_address": host}),
         )
     finally:
         if handler is not None:
@@ -255,7 +267,11 @@ class SupervisorLink:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=ray_environment(folder, os.environ) | KEEP_READABLE | {FLEET: task.folder},
+                env={
+                    **ray_environment(folder, os.environ, is_shared=task.host is not None),
+                    **KEEP_READABLE,
+                    FLEET: task.folder,
+                },
                 start_new_session=True,
             )
         self._listener = threading.Thread(target=self._listen, name="elastune-supervisor", daemon=True)

@@ -12,6 +12,7 @@ from elastune.core.commands import Ending
 from elastune.journal.codec import Deviation
 from elastune.journal.run_commands import command_for
 from elastune.model.continuing import Continuing
+from elastune.providers.registry import is_elsewhere
 from elastune.runs.campaign_status import CampaignStatus, Unfinished
 from elastune.runs.reopening import Audit, ReopenedRun
 from elastune.runs.run_files import repeating
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from elastune.runs.real import FinishedRun
 
 
-# Providers whose nodes end with the driver, or are simulated.
-_WITHOUT_ORPHANS = ("local", "simulated")
 _LINE_AT_MOST = 300
 _MOST_UNFINISHED = 8
 _TRACEBACK_LINES = 12
@@ -119,7 +118,7 @@ def _where(status: ReopenedRun) -> Iterator[tuple[str, str | Text]]:
         yield "price", describe_prices(status.standing.prices)
     if status.final_check is not None:
         yield "machines", describe_final_check(status.final_check, status.folder)
-    elif status.state is RunState.INTERRUPTED and status.job.cluster.provider not in _WITHOUT_ORPHANS:
+    elif status.state is RunState.INTERRUPTED and is_elsewhere(status.job.cluster.provider):
         yield "machines", Text("not checked: `elastune nodes` lists running nodes", "yellow")
     if status.intent is not None:
         yield "repeat", repeating(status.folder, status.intent)

@@ -1,0 +1,1 @@
+"""The Slurm provider: nodes are jobs of a Slurm cluster."""

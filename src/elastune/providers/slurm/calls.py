@@ -1,0 +1,306 @@
+"""The calls to Slurm, their values and errors, by the commands sbatch, squeue, scancel, scontrol.
+
+The broker, which decides what to call and when to try again, knows no processes; tests replace these calls.
+A node is one task of a job array: a request is one call, which submits all of its jobs or none.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote, unquote
+
+PREFIX = "elastune-"
+"""The name of a job is this and its run."""
+_MARK = "elastune"
+_CALL_S = 60.0
+_FIELDS = "ArrayJobID", "ArrayTaskID", "JobID", "Name", "State", "TimeUsed", "TimeLeft", "SubmitTime"
+_MORE = "Reason", "Partition", "NodeList", "UserName", "Comment"
+_MOST_AT_ONCE = 200
+
+
+class JobPhase(enum.Enum):
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    """Suspended, or queued again after it ran: of no use any more. It has to be cancelled."""
+    ENDED = "ended"
+
+
+_PHASES = {
+    "PENDING": JobPhase.PENDING,
+    "REQUEUED": JobPhase.PENDING,
+    "REQUEUE_FED": JobPhase.PENDING,
+    "REQUEUE_HOLD": JobPhase.PENDING,
+    "RESV_DEL_HOLD": JobPhase.PENDING,
+    "SPECIAL_EXIT": JobPhase.PENDING,
+    "CONFIGURING": JobPhase.RUNNING,
+    "RUNNING": JobPhase.RUNNING,
+    "RESIZING": JobPhase.RUNNING,
+    "SIGNALING": JobPhase.RUNNING,
+    "STAGE_OUT": JobPhase.ENDED,
+    "STOPPED": JobPhase.STOPPED,
+    "SUSPENDED": JobPhase.STOPPED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmJob:
+    """As squeue lists it. Jobs that ended are listed for some minutes."""
+
+    id: str
+    run: str
+    phase: JobPhase
+    state: str
+    used_s: float = 0.0
+    left_s: float | None = None
+    """Until its time limit, or until it is pre-empted; None: no limit."""
+    submitted: float = 0.0
+    """Seconds since 1970, by the controller's clock."""
+    reason: str = ""
+    """Why it waits."""
+    partition: str = ""
+    host: str = ""
+    owner: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """In its comment: request, asked, expires, usd, job."""
+
+    @property
+    def array(self) -> str:
+        return self.id.partition("_")[0]
+
+    @property
+    def request(self) -> str:
+        return self.tags.get("request", "")
+
+    def number(self, tag: str) -> float | None:
+        try:
+            return float(self.tags[tag])
+        except (KeyError, ValueError):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    run: str
+    count: int
+    script: str
+    arguments: Sequence[str]
+    comment: str
+    output: str
+    time_s: float | None = None
+
+
+class SlurmError(Exception):
+    """Slurm refused, or did not answer."""
+
+
+class SlurmBusyError(SlurmError):
+    """No answer: the call may have been executed. Look, then try again."""
+
+
+class SlurmLimitError(SlurmError):
+    """A limit of the account or a partition that is down: fewer jobs, or later, may work."""
+
+
+class SlurmRefusedError(SlurmError):
+    """It can never work: an option names what does not exist, or is not allowed."""
+
+
+class SlurmCalls(Protocol):
+    def submit(self, submission: Submission) -> str:
+        """The id of the array, whose tasks are numbered from 0."""
+
+    def jobs(self, run: str | None = None) -> tuple[SlurmJob, ...]:
+        """Of this user: those of a run, or of all; also those that ended recently."""
+
+    def cancel(self, jobs: Collection[str]) -> None:
+        """Ended and unknown ones are no error."""
+
+    def cancel_run(self, run: str) -> None:
+        """All jobs of a run."""
+
+    def describe(self, arrays: Collection[str], comment: str) -> None:
+        """Another comment for all jobs of these arrays."""
+
+    def most_time_s(self, partitions: Sequence[str]) -> float | None:
+        """The longest time limit that one of these partitions allows; None: any."""
+
+    def some_host(self, partitions: Sequence[str]) -> str | None:
+        """The address of a compute node."""
+
+
+def write_comment(tags: Mapping[str, str]) -> str:
+    return " ".join([_MARK, *(f"{name}={quote(value, safe='')}" for name, value in tags.items() if value)])
+
+
+def read_comment(text: str) -> dict[str, str]:
+    """Empty for a job that is none of ours."""
+    mark, *words = text.split() or [""]
+    if mark != _MARK:
+        return {}
+    return {name: unquote(value) for name, _, value in (word.partition("=") for word in words)}
+
+
+_BUSY = re.compile(
+    r"unable to contact|timed out|connection refused|communication connection failure|zero bytes|"
+    r"temporarily unable|temporarily unavailable|not responding|authentication error|in standby|"
+    r"munge|connection reset|unexpected message|slurm_receive_msg|slurm_send_msg",
+    re.IGNORECASE,
+)
+_LIMIT = re.compile(
+    r"accounting/qos policy|limit is (?:reached|exceeded)|submitjob|maxsubmit|assoc|qosmax|qosgrp|"
+    r"not available \(inactive or drain\)|job submission.*disabled|too many|resources are in use",
+    re.IGNORECASE,
+)
+
+
+def error_of(command: str, said: str) -> SlurmError:
+    """From the text on standard error."""
+    line = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "no reason given")
+    text = re.sub(r"^\w+: (?:error: )?", "", line)
+    kind: type[SlurmError] = SlurmRefusedError
+    if _BUSY.search(said):
+        kind = SlurmBusyError
+    elif _LIMIT.search(said):
+        kind = SlurmLimitError
+    return kind(f"{command}: {text}")
+
+
+def parse_time(text: str) -> float | None:
+    """`1-02:03:04`, `02:03`, as squeue shows times; None: no limit, or not known."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def parse_job(line: str) -> SlurmJob | None:
+    """A line of squeue; None: no job of ours."""
+    values = line.rstrip("\n").split("|", len(_FIELDS) + len(_MORE) - 1)
+    if len(values) != len(_FIELDS) + len(_MORE):
+        return None
+    found = dict(zip((*_FIELDS, *_MORE), (value.strip() for value in values), strict=True))
+    tags = read_comment(found["Comment"])
+    if not found["Name"].startswith(PREFIX) or not tags:
+        return None
+    task = found["ArrayTaskID"]
+    submitted = found["SubmitTime"]
+    return SlurmJob(
+        id=f"{found['ArrayJobID']}_{task}" if task.isdigit() else found["JobID"],
+        run=found["Name"].removeprefix(PREFIX),
+        phase=_PHASES.get(found["State"], JobPhase.ENDED),
+        state=found["State"],
+        used_s=parse_time(found["TimeUsed"]) or 0.0,
+        left_s=parse_time(found["TimeLeft"]),
+        submitted=float(submitted) if submitted.isdigit() else time.time(),
+        reason="" if found["Reason"] == "None" else found["Reason"],
+        partition=found["Partition"],
+        host=found["NodeList"],
+        owner=found["UserName"],
+        tags=tags,
+    )
+
+
+class SlurmCommands:
+    """Slurm by its commands."""
+
+    def submit(self, submission: Submission) -> str:
+        time_s = submission.time_s
+        limit = [] if time_s is None else [f"--time={max(1, -(-int(time_s) // 60))}"]
+        said = self._call(
+            "sbatch",
+            "--parsable",
+            f"--array=0-{submission.count - 1}",
+            f"--job-name={PREFIX}{submission.run}",
+            f"--comment={submission.comment}",
+            f"--output={submission.output}",
+            *limit,
+            *submission.arguments,
+            text=submission.script,
+        )
+        return said.strip().splitlines()[-1].partition(";")[0]
+
+    def jobs(self, run: str | None = None) -> tuple[SlurmJob, ...]:
+        shape = ",".join([*(f"{name}:|" for name in (*_FIELDS, *_MORE[:-1])), "Comment:1000"])
+        named = [] if run is None else [f"--name={PREFIX}{run}"]
+        said = self._call(
+            "squeue", "--me", "--array", "--states=all", "--noheader", *named, f"--Format={shape}"
+        )
+        return tuple(job for line in said.splitlines() if (job := parse_job(line)) is not None)
+
+    def cancel(self, jobs: Collection[str]) -> None:
+        wanted = sorted(jobs)
+        for first in range(0, len(wanted), _MOST_AT_ONCE):
+            self._call("scancel", "--quiet", *wanted[first : first + _MOST_AT_ONCE])
+
+    def cancel_run(self, run: str) -> None:
+        self._call("scancel", "--quiet", "--me", f"--name={PREFIX}{run}")
+
+    def describe(self, arrays: Collection[str], comment: str) -> None:
+        if arrays:
+            self._call("scontrol", "update", f"JobId={','.join(sorted(arrays))}", f"Comment={comment}")
+
+    def most_time_s(self, partitions: Sequence[str]) -> float | None:
+        named = [f"--partition={','.join(partitions)}"] if partitions else []
+        said = self._call("sinfo", "--noheader", *named, "--format=%P|%l")
+        rows = [line.partition("|") for line in said.split()]
+        chosen = rows if partitions else [row for row in rows if row[0].endswith("*")] or rows
+        times = [parse_time(row[2]) for row in chosen]
+        limits = [each for each in times if each is not None]
+        return max(limits) if limits and len(limits) == len(times) else None
+
+    def some_host(self, partitions: Sequence[str]) -> str | None:
+        named = [f"--partition={','.join(partitions)}"] if partitions else []
+        said = self._call("sinfo", "--noheader", "--Node", *named, "--Format=NodeAddr:200")
+        return next((line.strip() for line in said.splitlines() if line.strip()), None)
+
+    def expected_wait_s(self, arguments: Sequence[str], script: str) -> float | None:
+        """Slurm's own estimate for a job that would be submitted now; None: it has none."""
+        said = self._call("sbatch", "--test-only", "--time=60", *arguments, text=script, both=True)
+        found = re.search(r"to start at (\d+)", said)
+        return None if found is None else max(0.0, float(found[1]) - time.time())
+
+    def past_waits_s(self, partitions: Sequence[str], days: int = 7) -> tuple[float, ...]:
+        """Of this user's jobs that started lately; raises where the site keeps no accounts."""
+        named = [f"--partition={','.join(partitions)}"] if partitions else []
+        said = self._call(
+            *("sacct", "--allocations", "--noheader", "--parsable2", f"--starttime=now-{days}days"),
+            *(*named, "--format=Eligible,Start"),
+        )
+        pairs = [line.split("|") for line in said.splitlines()]
+        return tuple(
+            max(0.0, float(pair[1]) - float(pair[0]))
+            for pair in pairs
+            if len(pair) == 2 and all(part.isdigit() for part in pair)
+        )
+
+    def _call(self, command: str, *arguments: str, text: str = "", both: bool = False) -> str:
+        program = shutil.which(command)
+        if program is None:
+            raise SlurmRefusedError(
+                f"there is no {command} on this machine, expected one where Slurm is set up"
+            )
+        try:
+            done = subprocess.run(  # noqa: S603
+                [program, *arguments],
+                input=text,
+                capture_output=True,
+                text=True,
+                timeout=_CALL_S,
+                check=False,
+                env={**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"},
+            )
+        except subprocess.TimeoutExpired:
+            raise SlurmBusyError(f"{command}: no answer for {_CALL_S:.0f} s") from None
+        if done.returncode != 0:
+            raise error_of(command, done.stderr or done.stdout)
+        return done.stdout + (done.stderr if both else "")
