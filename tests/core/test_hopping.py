@@ -135,6 +135,53 @@ class TestRounds:
         assert stage.iterations() == {0: 1, 1: 1}
         assert {lease.after_iteration for lease in stage.watch.running.values()} == {1}
 
+    def test_where_epochs_overlap_a_trial_that_is_through_begins_the_next(self) -> None:
+        stage = Stage("n0", "n1", overlap=True)
+        stage.wants(0, 1, until=3)
+        stage.ends(0)
+        stage.ends(1)
+        stage.ends(0)
+        assert stage.iterations() == {0: 1, 1: 0}
+        assert {number: lease.after_iteration for number, lease in stage.watch.running.items()} == {
+            0: 1,
+            1: 0,
+        }
+        stage.epoch()
+        assert stage.iterations() == {0: 3, 1: 3}
+        assert {len(order) for order in stage.watch.orders.values()} == {3}
+
+    def test_where_epochs_overlap_some_train_while_others_are_evaluated(self) -> None:
+        rows = {"rows": (1.0, 1.0), "validation_rows": (1.0,), "evaluation_share": 0.2}
+        stage = Stage("n0", "n1", overlap=True, **rows)  # type: ignore[arg-type]
+        stage.wants(0, 1, until=2)
+        stage.ends(0)
+        stage.ends(1)
+        stage.ends(0)
+        assert {partition for _, partition in stage.visits().values()} != {2}, "one is still training"
+        assert 2 in {partition for _, partition in stage.visits().values()}
+        stage.epoch()
+        assert stage.iterations() == {0: 2, 1: 2}
+
+    def test_where_epochs_overlap_a_newcomer_joins_at_once(self) -> None:
+        stage = Stage("n0", "n1", trials=3, rows=(1.0,) * 4, overlap=True)
+        stage.wants(0, 1, until=2)
+        stage.wants(0, 1, 2, until=2)
+        stage.ends(0)
+        assert 2 in stage.visits()
+        stage.epoch()
+        assert stage.iterations() == {0: 2, 1: 2, 2: 2}
+
+    def test_where_epochs_overlap_no_trial_begins_one_while_a_node_is_to_go(self) -> None:
+        stage = Stage("n0", "n1", trials=4, overlap=True)
+        stage.wants(0, 1, 2, 3, until=2)
+        stage.wants(0, 1, 2, 3, until=2, nodes=1)
+        for _ in range(8):
+            stage.ends(min(stage.visits()))
+        assert set(stage.iterations().values()) == {1}
+        assert len(stage.state.where) == 1
+        stage.epoch()
+        assert set(stage.iterations().values()) == {2}
+
     def test_evaluation_comes_after_all_have_trained(self) -> None:
         stage = Stage("n0", "n1", rows=(1.0, 1.0), validation_rows=(1.0,), evaluation_share=0.2)
         stage.wants(0, 1, until=1)

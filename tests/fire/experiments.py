@@ -27,6 +27,8 @@ ALL_POLICIES = 300_000
 MAY_STOP_EARLY = 600_000
 # And from here on the data are partitioned and the models hop.
 HOPPING = 10_000_000
+# And from here on their epochs overlap.
+OVERLAPPING = 15_000_000
 # And from here on nodes may come at another price, and there is a limit to what they cost per hour.
 PRICED = 20_000_000
 # And from here on the stages are declared one by one or eta is no whole number, and any planner is run.
@@ -70,7 +72,7 @@ def make_experiment(seed: int) -> Experiment:
     job |= _stop_when(seed, str(job["mode"])) if seed >= MAY_STOP_EARLY else {}
     forecast = seed - FORECAST if seed >= FORECAST else None
     hops = HOPPING <= seed < PRICED or (forecast is not None and forecast % 4 == 1)
-    job |= _data(random.Random(f"data {seed}")) if hops else {}
+    job |= _data(random.Random(f"data {seed}"), overlaps=OVERLAPPING <= seed < PRICED) if hops else {}
     job |= _planner(random.Random(f"planner {seed}"), job) if DECLARED <= seed < FORECAST else {}
     setup = _prepare(job, luck)
     faults = _faults(luck)
@@ -218,7 +220,7 @@ def _stop_when(seed: int, mode: str) -> dict[str, object]:
     return {"stop_when": target if mode == "max" else f"score {luck.choice(['<=', '<'])} {1 - easy}"}
 
 
-def _data(luck: random.Random) -> dict[str, object]:
+def _data(luck: random.Random, *, overlaps: bool) -> dict[str, object]:
     """The exact scheduler may search for seconds, so its epochs are small."""
     partitions = luck.randint(1, 8)
     data: dict[str, object] = {
@@ -229,6 +231,8 @@ def _data(luck: random.Random) -> dict[str, object]:
     if luck.random() < 0.4:
         data |= {"make": LEARN, "validation": luck.choice([0.1, 0.3])}
         data |= luck.choice([{}, {"validation_partitions": luck.randint(1, 5)}])
+    if overlaps:
+        data |= {"overlap": True, "scheduler": luck.choice(["list", "list", "randomized"])}
     return {"execution": "hopper", "data": data}
 
 

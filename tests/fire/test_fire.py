@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fire.experiments import DECLARED, FORECAST, HOPPING, PRICED
+from tests.fire.experiments import DECLARED, FORECAST, HOPPING, OVERLAPPING, PRICED
 from tests.fire.requests import EXTENDED
 from tests.fire.trial import put_to_trial
 
@@ -85,6 +85,12 @@ def test_random_experiments_that_may_stop_early_keep_every_invariant(block: int)
 @blocks(1, of=12)
 def test_random_experiments_whose_models_hop_keep_every_invariant(block: int) -> None:
     for seed in range(HOPPING + 2 * block, HOPPING + 2 * (block + 1)):
+        _endures(seed)
+
+
+@blocks(1, of=8)
+def test_random_experiments_whose_epochs_overlap_keep_every_invariant(block: int) -> None:
+    for seed in range(OVERLAPPING + 3 * block, OVERLAPPING + 3 * (block + 1)):
         _endures(seed)
 
 

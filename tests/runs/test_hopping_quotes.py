@@ -26,6 +26,8 @@ FIXED = {"cluster__nodes": 4, "cluster__max_nodes": None}
         {"partitions": 8},
         {"partitions": 8, "partitions_per_worker": 2},
         {"partitions": 8, "make": "x.py:f", "validation": 0.25},
+        {"partitions": 8, "overlap": True},
+        {"partitions": 6, "make": "x.py:f", "validation": 0.25, "overlap": True},
     ],
 )
 def test_a_run_ends_when_its_plan_says_it_will(data: dict[str, object]) -> None:

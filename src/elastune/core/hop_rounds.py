@@ -5,6 +5,7 @@ Also decides which trials have time for an epoch, and whether few trials train a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from elastune.core import limits
@@ -21,26 +22,30 @@ from elastune.model.billing import bills_nodes
 from elastune.model.ids import Gang, NodeId, Slot, TrialId
 
 
-def epoch_of(state: State, pool_state: PoolState, trials: list[TrialId], *, evaluates: bool) -> Epoch:
-    data, paces = state.data, state.paces[evaluates]
-    partitions = data.numbers(validation=evaluates)
-    parts = sum(data.part_of_iteration(partition) for partition in partitions)
-    usual = state.terms.profile.iteration.mean * parts / len(partitions)
-    beside_s = state.paces[0].beside_s(state.terms.profile.startup.mean)
-    pace = {trial: (paces.trial_s(trial, usual) or usual) + beside_s for trial in trials}
+def epoch_of(state: State, pool_state: PoolState, trials: list[TrialId], *, evaluates: bool | None) -> Epoch:
+    """The visits that are left. `evaluates` is None where epochs overlap: some trials train while others are
+    evaluated, and each has only the visits of what it does now."""
+    data = state.data
+    phases = {trial: is_trained(state, trial) if evaluates is None else evaluates for trial in trials}
+    kinds = (False, True) if evaluates is None else (evaluates,)
+    partitions = tuple(number for kind in kinds for number in data.numbers(validation=kind))
+    sizes = {number: size for kind in kinds for number, size in data.sizes(validation=kind).items()}
+    pace = {trial: _visit_s(state, trial, evaluates=phases[trial]) for trial in trials}
     busy = _busy(state, pool_state, trials)
     workers = tuple(
         HopWorker(
             id=worker_id(slot),
             partitions=pool_state.hop_state.layout.get(worker_id(slot), frozenset()),
-            unit_s={trial: _rounded(pace[trial] * paces.node_factor(slot.node)) for trial in trials},
+            unit_s={
+                trial: _rounded(pace[trial] * state.paces[phases[trial]].node_factor(slot.node))
+                for trial in trials
+            },
             node=slot.node,
         )
         for slot in dict.fromkeys([*pool_state.hop_state.roster, *(each.gang[0] for each in busy)])
     )
     on_node = {slot.node: worker_id(slot) for slot in pool_state.hop_state.roster}
-    progress, wanted = {trial: state.hop_progress[trial] for trial in trials}, frozenset(partitions)
-    sizes = data.sizes(validation=evaluates)
+    progress = {trial: state.hop_progress[trial] for trial in trials}
     return Epoch(
         trials=tuple(trials),
         partitions=partitions,
@@ -53,15 +58,44 @@ def epoch_of(state: State, pool_state: PoolState, trials: list[TrialId], *, eval
                 trial for trial in trials if not (state.trials[trial].saved or progress[trial].seen)
             ),
         ),
-        last_s=dict.fromkeys(trials, _last_s(state, evaluates=evaluates)),
+        last_s={trial: _last_s(state, evaluates=phases[trial]) for trial in trials},
+        later_s={trial: _later_s(state, trial) for trial in trials} if evaluates is None else {},
         done=frozenset(
             Unit(trial, partition)
             for trial, each in progress.items()
-            for partition in each.seen
-            if partition in wanted
+            for partition in partitions
+            if partition in each.seen or data.is_validation(partition) is not phases[trial]
         ),
         underway=tuple(_underway(state, each, pace[each.number], sizes) for each in busy),
     )
+
+
+def is_trained(state: State, trial: TrialId) -> bool:
+    """Whether only evaluation is left of the trial's epoch."""
+    data = state.data
+    return bool(data.validation_rows) and len(state.hop_progress[trial].seen) >= data.partitions
+
+
+def _visit_s(state: State, trial: TrialId, *, evaluates: bool) -> float:
+    """Of a mean partition, with what comes with a visit, on a node of usual speed."""
+    data, paces = state.data, state.paces[evaluates]
+    partitions = data.numbers(validation=evaluates)
+    parts = sum(data.part_of_iteration(partition) for partition in partitions)
+    usual = state.terms.profile.iteration.mean * parts / len(partitions)
+    return (paces.trial_s(trial, usual) or usual) + state.paces[0].beside_s(state.terms.profile.startup.mean)
+
+
+def _later_s(state: State, trial: TrialId) -> float:
+    """What the trial has to do after its present visits, up to the iteration for which it is wished."""
+    data = state.data
+    training_s = data.partitions * _visit_s(state, trial, evaluates=False)
+    evaluation_s = 0.0
+    if data.validation_rows:
+        evaluation_s = len(data.validation_rows) * _visit_s(state, trial, evaluates=True)
+    wish = state.wished.get(trial)
+    epochs = 0 if wish is None else max(0, wish.until_iteration - state.trials[trial].iteration - 1)
+    present_s = 0.0 if is_trained(state, trial) else evaluation_s
+    return present_s + epochs * (training_s + evaluation_s)
 
 
 def _last_s(state: State, *, evaluates: bool) -> float:
@@ -90,15 +124,17 @@ def _underway(state: State, trial: Trial, pace_s: float, sizes: dict[PartitionId
     return Underway(unit=unit, worker=worker_id(trial.gang[0]), left_s=max(0.0, left_s))
 
 
-def in_time(state: State, open_: list[Trial], workers: int) -> list[Trial]:
-    """As many of the best trials as complete an epoch before the last call; the others are too late."""
+def in_time(state: State, open_: list[Trial], workers: int, begun: Sequence[Trial] = ()) -> list[Trial]:
+    """As many of the best trials as complete an epoch before the last call, beside those that have begun
+    theirs; the others are too late."""
     call = limits.deadline_call_s(state)
     if call is None:
         return open_
     needs = [epoch_s(state, trial) for trial in open_]
+    begun_s = sum(epoch_s(state, trial) for trial in begun)
     count = len(open_)
     left_s = (call - state.now_s) * (1 + limits.ROUNDING)
-    while count and max(*needs[:count], sum(needs[:count]) / workers) > left_s:
+    while count and max(*needs[:count], (begun_s + sum(needs[:count])) / workers) > left_s:
         count -= 1
     for trial in open_[count:]:
         trial.late_after_s = call

@@ -40,12 +40,15 @@ class HopProgress:
 
 @dataclass(slots=True)
 class HopRound:
-    """One epoch, or its evaluation, of the trials that take part in it. `open`: those not through yet."""
+    """One epoch, or its evaluation, of the trials that take part in it. `open`: those not through yet.
+
+    `evaluates` is None where epochs overlap: then a round lasts as long as trials begin their next epochs.
+    """
 
     epoch: EpochState
     scheduler: Scheduler
     open: dict[TrialId, None]
-    evaluates: bool
+    evaluates: bool | None
     coming: dict[WorkerId, TrialId] = field(default_factory=dict)
     """The trial whose model each worker loads while another trains."""
 

@@ -2,10 +2,11 @@
 
 The data stay where they are and the models hop. An iteration is an epoch: the trial visits every partition
 once, each time on a worker that holds it. Trials train in *rounds*: all that are wished for take part in an
-epoch, and the next begins when the last of them is through; so policies see one row per trial and epoch. The
-slots of a wish are ignored. With few trials left, they train in turn on all workers where that is faster
-(`TrainingMode.TOGETHER`): as a gang, each member on the partitions that it holds anyway. The first epoch of
-such a gang measures whether it is.
+epoch, and the next begins when the last of them is through; so policies see one row per trial and epoch.
+Where epochs overlap (`DataTerms.overlap`), a trial begins its next one, up to the iteration for which it is
+wished, without waiting for the others. The slots of a wish are ignored. With few trials left, they train in
+turn on all workers where that is faster (`TrainingMode.TOGETHER`): as a gang, each member on the partitions
+that it holds anyway. The first epoch of such a gang measures whether it is.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from __future__ import annotations
 from elastune.core import gangs, limits
 from elastune.core.commands import Visit
 from elastune.core.events import VisitEnded
-from elastune.core.hop_rounds import epoch_of, gang_of_all, in_time, lay_out_data, workers_of
+from elastune.core.hop_rounds import epoch_of, gang_of_all, in_time, is_trained, lay_out_data, workers_of
 from elastune.core.hop_state import HopProgress, HopRound, worker_id
 from elastune.core.observed_speed import TrainingSpell
 from elastune.core.state import PoolState, State, Step
 from elastune.core.trials import Trial
 from elastune.errors import InvariantError
-from elastune.hopping.epoch import PartitionId, UnitEnded, UnitStarted
+from elastune.hopping.epoch import Epoch, PartitionId, UnitEnded, UnitStarted
 from elastune.hopping.epoch_state import EpochState, Scheduler
 from elastune.hopping.schedulers import make_scheduler
 from elastune.model.ids import TrialId
@@ -28,6 +29,7 @@ from elastune.model.ids import TrialId
 def fill_hops(step: Step, pool_state: PoolState) -> None:
     """Start visits on free workers."""
     while True:
+        _join(step, pool_state)
         _replan(step, pool_state)
         if pool_state.hop_state.round is None and not _begin(step, pool_state):
             return
@@ -85,6 +87,8 @@ def visited(step: Step, trial: Trial, event: VisitEnded) -> None:
     now = pool_state.hop_state.round
     if now is not None:
         now.epoch.handle(UnitEnded(at_s=state.now_s, worker=worker_id(slot)))
+        # Where epochs overlap, its evaluation comes next.
+        pool_state.hop_state.stale |= now.evaluates is None and is_trained(state, trial.number)
     if visit.is_last:
         if len(event.rows) != 1:
             raise InvariantError(f"trial {trial.number} saw all partitions and has {len(event.rows)} rows")
@@ -150,14 +154,41 @@ def _begin(step: Step, pool_state: PoolState) -> bool:
         gangs.start(step, open_[0], together.gang, wish, shares=together.shares)
         return False
     part = in_time(state, open_, len(workers))
-    for trial in part:
+    _begin_epochs(state, part)
+    if part:
+        pool_state.hop_state.rounds += 1
+        evaluates = None if state.data.overlap else False
+        _open_round(state, pool_state, [trial.number for trial in part], evaluates=evaluates)
+    return bool(part)
+
+
+def _begin_epochs(state: State, trials: list[Trial]) -> None:
+    for trial in trials:
         progress = state.hop_progress.get(trial.number)
         if progress is None or progress.iteration != trial.iteration + 1:
             state.hop_progress[trial.number] = HopProgress(trial.iteration + 1)
-    if part:
-        pool_state.hop_state.rounds += 1
-        _open_round(state, pool_state, [trial.number for trial in part], evaluates=False)
-    return bool(part)
+
+
+def _join(step: Step, pool_state: PoolState) -> None:
+    """Where epochs overlap, waiting trials join the round, unless it has to end: nodes are to be released, or
+    so few trials are left that they train faster in turn on all workers."""
+    state, hop_state, pool = step.state, pool_state.hop_state, pool_state.pool
+    now = hop_state.round
+    if now is None or now.evaluates is not None or not now.open:
+        return
+    open_ = _open_trials(state, pool_state)
+    waiting = [trial for trial in open_ if trial.number not in now.open]
+    if not waiting or pool.coming > pool.wanted:
+        return
+    present = [state.trials[number] for number in now.open]
+    if gang_of_all(state, pool_state, hop_state.roster, [*waiting, *present]) is not None:
+        return
+    joining = in_time(state, waiting, len(hop_state.roster), present)
+    if joining:
+        _begin_epochs(state, joining)
+        now.open.update(dict.fromkeys(trial.number for trial in joining))
+        hop_state.rounds += 1
+        hop_state.stale = True
 
 
 def _has_begun(state: State, trial: Trial) -> bool:
@@ -170,25 +201,28 @@ def _end_round(step: Step, pool_state: PoolState) -> None:
     """The evaluation follows the training, if there are validation data."""
     state, now, data = step.state, pool_state.hop_state.round, step.state.data
     pool_state.hop_state.round = None
-    if now is None or now.evaluates or not data.validation_rows:
+    if now is None or now.evaluates is not False or not data.validation_rows:
         return
     trained = [number for number in now.open if len(state.hop_progress[number].seen) >= data.partitions]
     if trained:
         _open_round(state, pool_state, trained, evaluates=True)
 
 
-def _open_round(state: State, pool_state: PoolState, trials: list[TrialId], *, evaluates: bool) -> None:
+def _open_round(
+    state: State, pool_state: PoolState, trials: list[TrialId], *, evaluates: bool | None
+) -> None:
     epoch = epoch_of(state, pool_state, trials, evaluates=evaluates)
     pool_state.hop_state.round = HopRound(
         epoch=EpochState(epoch, now_s=state.now_s),
-        scheduler=_scheduler(state, pool_state),
+        scheduler=_scheduler(state, pool_state, epoch),
         open=dict.fromkeys(trials),
         evaluates=evaluates,
     )
 
 
-def _scheduler(state: State, pool_state: PoolState) -> Scheduler:
-    return make_scheduler(state.data.scheduler, seed=pool_state.hop_state.rounds, hasty=True)
+def _scheduler(state: State, pool_state: PoolState, epoch: Epoch) -> Scheduler:
+    seed, goes_on = pool_state.hop_state.rounds, any(epoch.later_s.values())
+    return make_scheduler(state.data.scheduler, seed=seed, hasty=True, goes_on=goes_on)
 
 
 def _dispatch(step: Step, pool_state: PoolState) -> None:
@@ -202,7 +236,8 @@ def _dispatch(step: Step, pool_state: PoolState) -> None:
     for assignment in begun:
         unit, worker = assignment.unit, assignment.worker
         trial = state.trials[unit.trial]
-        visit = Visit(unit.partition, len(state.hop_progress[unit.trial].seen), data.visits, now.evaluates)
+        done, evaluates = len(state.hop_progress[unit.trial].seen), data.is_validation(unit.partition)
+        visit = Visit(unit.partition, done, data.visits, evaluates)
         share = tuple(sorted(pool_state.hop_state.layout[worker]))
         gangs.start(
             step,
@@ -223,8 +258,9 @@ def _replan(step: Step, pool_state: PoolState) -> None:
         return
     lay_out_data(step, pool_state, workers_of(state, pool_state))
     trials = [number for number in now.open if number in state.hop_progress]
-    now.epoch = EpochState(epoch_of(state, pool_state, trials, evaluates=now.evaluates), now_s=state.now_s)
-    now.scheduler = _scheduler(state, pool_state)
+    epoch = epoch_of(state, pool_state, trials, evaluates=now.evaluates)
+    now.epoch = EpochState(epoch, now_s=state.now_s)
+    now.scheduler = _scheduler(state, pool_state, epoch)
 
 
 def _open_trials(state: State, pool_state: PoolState) -> list[Trial]:

@@ -68,6 +68,8 @@ class Epoch:
     hops: Hops = Hops()
     last_s: Mapping[TrialId, float] = field(default_factory=dict)
     """How much longer the last visit of a trial takes, to save its model; 0 for trials left out."""
+    later_s: Mapping[TrialId, float] = field(default_factory=dict)
+    """What each trial has to do after these units, where epochs overlap: those with more come first."""
     done: frozenset[Unit] = frozenset()
     underway: tuple[Underway, ...] = ()
 

@@ -63,6 +63,7 @@ class EpochState:
         self.sizes: Floats = np.array([epoch.size(each) for each in epoch.partitions], dtype=float)
         self.hop_s: Floats = np.array([epoch.hops.seconds.get(t, 0.0) for t in epoch.trials], dtype=float)
         self.last_s: Floats = np.array([epoch.last_s.get(t, 0.0) for t in epoch.trials], dtype=float)
+        self.later_s: Floats = np.array([epoch.later_s.get(t, 0.0) for t in epoch.trials], dtype=float)
         self.todo: Bools = np.ones((len(epoch.trials), len(epoch.partitions)), dtype=bool)
         self.trial_free: Bools = np.ones(len(epoch.trials), dtype=bool)
         self.holds: Bools = np.zeros((0, len(epoch.partitions)), dtype=bool)
@@ -123,10 +124,10 @@ class EpochState:
         return self.is_todo(unit) and bool(self.holds[row, self._column[unit.partition]])
 
     def must_hop(self, trial: TrialId, worker: WorkerId) -> bool:
-        at = self._model_row[self._trial_row[trial]]
+        at = int(self._model_row[self._trial_row[trial]])
         if at < 0:
-            return bool(at != _NEW)
-        return bool(self.node_rows[self._worker_row[worker]] != self.node_rows[at])
+            return at != _NEW
+        return bool(self.node_rows[at] != self.node_rows[self._worker_row[worker]])
 
     def expected_s(self, unit: Unit, worker: WorkerId) -> float:
         """How long the unit would take on this worker now, with the hop and the save if needed."""
@@ -194,6 +195,7 @@ class EpochState:
                 new=frozenset(t for t, row in zip(self.trials, self._model_row, strict=True) if row == _NEW),
             ),
             last_s=self._epoch.last_s,
+            later_s=self._epoch.later_s,
             done=frozenset(self._done),
             underway=tuple(
                 Underway(unit=each.unit, worker=worker, left_s=float(workers_s[self._worker_row[worker]]))

@@ -20,6 +20,7 @@ simulation: there the rule as it is reaches the bound.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ from elastune.hopping.simulation import simulate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLeft:
-    """Seconds by unit, by worker, by trial, and by pair of trial and worker."""
+    """Seconds by unit, by worker, by trial (with its later epochs), and by pair of trial and worker."""
 
     units_s: Floats
     workers_s: Floats
@@ -53,7 +54,7 @@ def measure_left(state: EpochState, homes: Indices, home_s: Floats) -> WorkLeft:
     return WorkLeft(
         units_s=units_s,
         workers_s=np.ones(trials) @ pairs_s,
-        trials_s=pairs_s @ np.ones(count - 1),
+        trials_s=pairs_s @ np.ones(count - 1) + state.later_s,
         pairs_s=pairs_s,
     )
 
@@ -133,8 +134,10 @@ class Guided:
         pairs = [each for each in self._pairs if _can_come(state, each, present)]
         is_decided = present[0] <= self._workers and present[1] <= self._trials
         if not is_decided or not state.running or len(pairs) < len(self._pairs):
-            taken = [each.worker for each in pairs], [each.trial for each in pairs]
-            pairs += self._match(state, _without(workers, taken[0]), _without(trials, taken[1]))
+            if pairs:  # both are sorted
+                workers = np.array(sorted(present[0].difference(each.worker for each in pairs)), int)
+                trials = np.array(sorted(present[1].difference(each.trial for each in pairs)), int)
+            pairs += self._match(state, workers, trials)
         begun = [each for each in pairs if state.worker_free[each.worker] and state.trial_free[each.trial]]
         self._pairs = [each for each in pairs if each not in begun]
         self._workers = present[0].difference(each.worker for each in begun)
@@ -163,12 +166,6 @@ class Guided:
             )
             for w, t in _match(weights)
         ]
-
-
-def _without(rows: Indices, taken: list[int]) -> Indices:
-    if not taken:
-        return rows
-    return np.array([row for row in rows.tolist() if row not in taken], dtype=int)
 
 
 def _can_come(state: EpochState, pair: _Pair, present: tuple[set[int], set[int]]) -> bool:
@@ -287,15 +284,34 @@ class MostLeft:
 
 
 def find_guide(state: EpochState, most: int, tolerance: float) -> Guide:
-    epoch = state.snapshot()
-    present = EpochState(epoch)  # the same, without the rows of lost workers
+    guide = _guide_of(_Rest(state.snapshot()), most, tolerance)
+    rows = np.array([row for row, each in enumerate(state.workers) if state.is_present(each.id)] or [-1])
+    return replace(guide, homes=np.where(guide.homes >= 0, rows[guide.homes], -1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rest:
+    """The rest of an epoch as a key."""
+
+    epoch: Epoch
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Rest) and self.epoch == other.epoch
+
+    def __hash__(self) -> int:
+        epoch = self.epoch
+        return hash((epoch.trials, epoch.partitions, len(epoch.workers), epoch.done, epoch.underway))
+
+
+@functools.lru_cache(maxsize=1024)
+def _guide_of(rest: _Rest, most: int, tolerance: float) -> Guide:
+    """Remembered, because the same epochs come again: in a plan and its run, and when a journal is read."""
+    epoch = rest.epoch
+    present = EpochState(epoch)  # without the rows of lost workers
     homes = assign_homes(present)
     guide = Guide(homes=homes, home_s=time_at_home(present, homes), urgency=np.ones(len(present.trials)))
     most = min(most, MOST_UNITS // (int(np.count_nonzero(present.todo)) + 1))
-    if most >= WORTH_WHILE:
-        guide = _best_of(epoch, guide, most, tolerance)
-    rows = np.array([row for row, each in enumerate(state.workers) if state.is_present(each.id)] or [-1])
-    return replace(guide, homes=np.where(guide.homes >= 0, rows[guide.homes], -1))
+    return _best_of(epoch, guide, most, tolerance) if most >= WORTH_WHILE else guide
 
 
 def _best_of(epoch: Epoch, guide: Guide, most: int, tolerance: float) -> Guide:

@@ -35,6 +35,7 @@ class DataTerms:
     hosts: tuple[tuple[int, frozenset[str]], ...] = ()
     most_per_worker: int | None = None  # training partitions that fit into one worker's memory; None: all
     evaluation_share: float = 0.0  # the part of an iteration that is evaluation, for simulations
+    overlap: bool = False  # a trial that is through with its epoch begins the next before others are
 
     def __post_init__(self) -> None:
         if not self.rows or min(*self.rows, *self.validation_rows, 1.0) <= 0:
@@ -65,7 +66,10 @@ class DataTerms:
         return {number: each / mean for number, each in zip(numbers, rows, strict=True)}
 
     def size(self, partition: int) -> float:
-        return self.sizes(validation=partition >= len(self.rows))[PartitionId(partition)]
+        return self.sizes(validation=self.is_validation(partition))[PartitionId(partition)]
+
+    def is_validation(self, partition: int) -> bool:
+        return partition >= len(self.rows)
 
     def part_of_iteration(self, partition: int) -> float:
         """The share of an iteration's work that is done in one visit."""
@@ -90,6 +94,7 @@ class Hopping:
     validation_rows: tuple[float, ...] = ()
     evaluation_share: float = 0.0  # the part of an epoch that is evaluation
     scheduler: str = DEFAULT_SCHEDULER
+    overlap: bool = False  # a trial that is through with its epoch begins the next before others are
 
     def __post_init__(self) -> None:
         if self.partitions < 1 or self.replicas < 1:
@@ -105,6 +110,7 @@ class Hopping:
             scheduler=self.scheduler,
             most_per_worker=self.most_per_worker,
             evaluation_share=self.evaluation_share,
+            overlap=self.overlap,
         )
 
     @property

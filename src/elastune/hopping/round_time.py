@@ -4,15 +4,27 @@ The open-shop bound of a round is reached if all units take equally long and eve
 Replicas, workers beyond the partitions, evaluation after the last training visit, saves at the end of an
 epoch and hops between nodes add to it, by amounts that depend on the layout. So rounds are simulated: one as
 the first, whose models have no place yet, and one as all others, whose models are where the one before left
-them.
+them. Where epochs overlap there are no rounds: some epochs of all trials are simulated as a whole.
 """
 
 from __future__ import annotations
 
 import functools
+import heapq
 from dataclasses import dataclass
 
-from elastune.hopping.epoch import Epoch, Hops, HopWorker, Unit, WorkerId
+from elastune.hopping.epoch import (
+    Epoch,
+    Hops,
+    HopWorker,
+    PartitionId,
+    Underway,
+    Unit,
+    UnitEnded,
+    UnitStarted,
+    WorkerId,
+)
+from elastune.hopping.epoch_state import EpochState
 from elastune.hopping.layout import WorkerPlace, lay_out_all
 from elastune.hopping.partitions import DataTerms
 from elastune.hopping.schedulers import DEFAULT_SCHEDULER, make_scheduler
@@ -22,6 +34,8 @@ from elastune.model.ids import TrialId
 # Larger rounds are near their bound, and take a second to simulate.
 MOST_UNITS = 1_500
 _LEAST_S = 1e-9
+# Where epochs overlap: with fewer simulated, those left out are unknown.
+_LEAST_EPOCHS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +118,7 @@ class _Rounds:
     def _epoch(self, *, evaluates: bool) -> Epoch:
         data, trials = self.data, self.trials
         numbers = data.numbers(validation=evaluates)
-        whole = sum(data.part_of_iteration(number) for number in numbers)
-        pace_s = max(_LEAST_S, self.costs.epoch_s * whole / len(numbers) + self.costs.startup_s)
+        pace_s = self._visit_of_mean_s(evaluates=evaluates)
         is_end = evaluates or not data.validation_rows
         on_node = {node: worker for worker, node in self.nodes.items()}
         return Epoch(
@@ -129,7 +142,117 @@ class _Rounds:
             last_s=dict.fromkeys(trials, self.costs.save_s + self.costs.transfer_s if is_end else 0.0),
         )
 
+    def _visit_of_mean_s(self, *, evaluates: bool) -> float:
+        numbers = self.data.numbers(validation=evaluates)
+        whole = sum(self.data.part_of_iteration(number) for number in numbers)
+        return max(_LEAST_S, self.costs.epoch_s * whole / len(numbers) + self.costs.startup_s)
+
     def _visit_s(self, unit: Unit, worker: WorkerId, expected_s: float) -> float:
         self.at[unit.trial] = self.nodes[worker]
         self.done[unit.trial] += 1
         return expected_s
+
+
+@functools.lru_cache(maxsize=4096)
+def overlapping_s(
+    trials: int, epochs: int, workers: HopWorkers, data: DataTerms, costs: VisitCosts, *, loads: bool
+) -> float | None:
+    """What so many epochs of equal trials take, if no trial waits for the others. None: too many to simulate.
+
+    Of many epochs the first ones are simulated, and the mean of later ones is taken for the rest.
+    """
+    most = MOST_UNITS // (trials * data.visits)
+    if most < min(epochs, _LEAST_EPOCHS):
+        return None
+    some = min(epochs, most)
+    total_s = _OverlappingEpochs(trials, workers, data, costs, loads=loads).go_through(some)
+    if some == epochs:
+        return total_s
+    half_s = _OverlappingEpochs(trials, workers, data, costs, loads=loads).go_through(some // 2)
+    return total_s + (epochs - some) * (total_s - half_s) / (some - some // 2)
+
+
+class _OverlappingEpochs(_Rounds):
+    """As the core does it: the visits that are left are planned again whenever a trial has trained on all
+    partitions or has ended its epoch. `ended` are epochs, `seen` the partitions of the present one."""
+
+    def __init__(
+        self, trials: int, workers: HopWorkers, data: DataTerms, costs: VisitCosts, *, loads: bool
+    ) -> None:
+        super().__init__(trials, workers, data, costs)
+        self.loads = loads
+        self.epochs = 0
+        self.ended = dict.fromkeys(self.trials, 0)
+        self.seen: dict[TrialId, set[PartitionId]] = {trial: set() for trial in self.trials}
+        self.ends: list[tuple[float, int, WorkerId, Unit]] = []
+        self.begun = 0
+
+    def go_through(self, epochs: int = 1) -> float:
+        self.epochs, now_s = epochs, 0.0
+        while any(ended < epochs for ended in self.ended.values()):
+            now_s = self._until_one_moves_on(now_s)
+        return now_s
+
+    def _until_one_moves_on(self, now_s: float) -> float:
+        data, self.rounds = self.data, self.rounds + 1
+        rest = self._rest(now_s)
+        state, goes_on = EpochState(rest, now_s=now_s), any(rest.later_s.values())
+        scheduler = make_scheduler(data.scheduler, seed=self.rounds, hasty=True, goes_on=goes_on)
+        while True:
+            for each in scheduler.dispatch(state):
+                self.begun += 1
+                end_s = now_s + state.expected_s(each.unit, each.worker)
+                state.handle(UnitStarted(at_s=now_s, unit=each.unit, worker=each.worker))
+                heapq.heappush(self.ends, (end_s, self.begun, each.worker, each.unit))
+            now_s, _, worker, unit = heapq.heappop(self.ends)
+            state.handle(UnitEnded(at_s=now_s, worker=worker))
+            self.at[unit.trial] = self.nodes[worker]
+            seen = self.seen[unit.trial]
+            seen.add(unit.partition)
+            if len(seen) == data.visits:
+                self.ended[unit.trial] += 1
+                seen.clear()
+            if len(seen) in (0, data.partitions):
+                return now_s
+
+    def _rest(self, now_s: float) -> Epoch:
+        data, costs = self.data, self.costs
+        trials = tuple(trial for trial, ended in self.ended.items() if ended < self.epochs)
+        evaluates = {trial: len(self.seen[trial]) >= data.partitions for trial in trials}
+        kinds = (False, True) if data.validation_rows else (False,)
+        numbers = tuple(number for kind in kinds for number in data.numbers(validation=kind))
+        visit_s = {kind: self._visit_of_mean_s(evaluates=kind) for kind in kinds}
+        unit_s = {trial: visit_s[evaluates[trial]] for trial in trials}
+        epoch_s = sum(len(data.numbers(validation=kind)) * visit_s[kind] for kind in kinds)
+        last_s = costs.save_s + costs.transfer_s
+        on_node = {node: worker for worker, node in self.nodes.items()}
+        return Epoch(
+            trials=trials,
+            partitions=numbers,
+            workers=tuple(
+                HopWorker(id=worker, partitions=held, unit_s=unit_s, node=self.nodes[worker])
+                for worker, held in self.layout.items()
+            ),
+            sizes={number: size for kind in kinds for number, size in data.sizes(validation=kind).items()},
+            hops=Hops(
+                seconds=dict.fromkeys(trials, costs.transfer_s),
+                at={trial: on_node[self.at[trial]] for trial in trials if trial in self.at},
+                new=frozenset(t for t in trials if not (self.loads or self.ended[t] or self.seen[t])),
+            ),
+            last_s={trial: last_s if evaluates[trial] is kinds[-1] else 0.0 for trial in trials},
+            later_s={
+                trial: (self.epochs - self.ended[trial] - 1) * epoch_s
+                + (0.0 if evaluates[trial] else epoch_s - data.partitions * visit_s[False])
+                for trial in trials
+            },
+            done=frozenset(
+                Unit(trial, number)
+                for trial in trials
+                for number in numbers
+                if number in self.seen[trial] or data.is_validation(number) is not evaluates[trial]
+            ),
+            underway=tuple(
+                Underway(unit=unit, worker=worker, left_s=end_s - now_s)
+                for end_s, _, worker, unit in self.ends
+            ),
+        )

@@ -54,12 +54,19 @@ SCHEDULERS: dict[str, Callable[[int], Scheduler]] = {
 """Each takes a seed; only some draw."""
 
 
-def make_scheduler(name: str = DEFAULT_SCHEDULER, *, seed: int = 0, hasty: bool = False) -> Scheduler:
-    """A scheduler for one epoch. `hasty`: workers wait for its decision, so it tries less."""
+def make_scheduler(
+    name: str = DEFAULT_SCHEDULER, *, seed: int = 0, hasty: bool = False, goes_on: bool = False
+) -> Scheduler:
+    """A scheduler for one epoch. `hasty`: workers wait for its decision, so it tries less.
+
+    `goes_on`: trials begin their next epochs before this one ends, so no plan to its end is worth while.
+    """
     if name not in SCHEDULERS:
         expected = either(f"'{each}'" for each in SCHEDULERS)
         meant = did_you_mean(name, SCHEDULERS)
         raise JobError(f"no scheduler {seen(name)} for model hopping, expected {expected}{meant}")
+    if goes_on and name == DEFAULT_SCHEDULER:
+        return MostLeft(simulations=0)
     if hasty and name == DEFAULT_SCHEDULER:
         return MostLeft(simulations=_HASTY_SIMULATIONS, tolerance=_HASTY_TOLERANCE)
     return SCHEDULERS[name](seed)

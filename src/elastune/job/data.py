@@ -138,6 +138,8 @@ class DataSection(Section):
     """Of the files; a resumed run needs the same."""
     seed: Seed = 0
     scheduler: Annotated[str, BeforeValidator(one_of(*SCHEDULERS))] = DEFAULT_SCHEDULER
+    overlap: bool = False
+    """Whether a trial begins its next epoch before the others are through with theirs."""
 
     @model_validator(mode="before")
     @classmethod
@@ -168,6 +170,12 @@ class DataSection(Section):
         return self
 
     @model_validator(mode="after")
+    def _exact_needs_whole_epochs(self) -> Self:
+        if self.overlap and self.scheduler == "exact":
+            raise MisfitError(("overlap",), "has no whole epochs for scheduler: exact; expected another one")
+        return self
+
+    @model_validator(mode="after")
     def _hosts_are_of_partitions(self) -> Self:
         for key, hosts, count in (
             ("hosts", self.hosts, self.partitions),
@@ -192,6 +200,7 @@ class DataSection(Section):
             rows=rows,
             validation_rows=validation_rows,
             evaluation_share=self.evaluation_share,
+            overlap=self.overlap,
             scheduler=self.scheduler,
         )
 

@@ -31,6 +31,7 @@ def data_terms(job: Job) -> DataTerms | None:
         most_per_worker=section.partitions_per_worker,
         hosts=tuple((number, frozenset(names)) for number, names in (section.hosts or {}).items()),
         evaluation_share=section.evaluation_share,
+        overlap=section.overlap,
     )
     workers = job.cluster.most_nodes * job.cluster.slots_per_node
     if terms.least_workers > workers:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastune.hopping.partitions import TrainingMode
 from elastune.model.billing import bills_nodes, charged_s, ingress_usd, node_rate, slot_rate
@@ -87,12 +87,19 @@ def _extend_by_epochs(
     planned: StagePlan,
     frontier: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """No trial begins an epoch before all have ended the one before."""
+    """No trial begins an epoch before all have ended the one before; where epochs overlap, the busiest worker
+    does not wait for that."""
     workload, stage = of
     for rule in epoch_rules(workload, stage, planned.allocation.gangs):
         if rule.manner is TrainingMode.HOPPING:
+            busy = frontier
             for epoch in rule.epochs:
-                frontier = extend(_hop(stage, epoch, rule, _left(workload, stage, epoch), frontier))
+                *hops, busiest = _hop(stage, epoch, rule, _left(workload, stage, epoch), frontier)
+                if rule.overlaps:
+                    frontier, busy = extend(hops), extend([replace(busiest, after=busy)])
+                else:
+                    frontier = extend([*hops, busiest])
+            frontier = (*frontier, *busy) if rule.overlaps else frontier
             continue
         for column, trial in enumerate(_left(workload, stage, rule.epochs.start)):
             together = TrainTogether(

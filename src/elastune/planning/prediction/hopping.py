@@ -2,7 +2,8 @@
 
 The rule is that of `elastune.hopping.partitions`, which a run follows too, for trials that differ. Hopping,
 an epoch takes its longest trial or its busiest worker, whichever is more, times what simulated rounds of
-equal trials take beyond that; and no trial begins an epoch before all have ended the one before. Together,
+equal trials take beyond that; and no trial begins an epoch before all have ended the one before, unless
+epochs overlap: then that holds for all epochs of a stage as a whole. Together,
 each trial left trains to its end as a gang of all workers; only the training gets faster with workers,
 start-up and save do not.
 Fewer trials never hop again once more of them train together. Without a measured speed-up trials hop: a run
@@ -28,7 +29,7 @@ from elastune.hopping.partitions import (
     gang_size,
     measured_speedup,
 )
-from elastune.hopping.round_time import HopWorkers, RoundTimes, VisitCosts, round_times
+from elastune.hopping.round_time import HopWorkers, RoundTimes, VisitCosts, overlapping_s, round_times
 from elastune.model.distributions import Array
 from elastune.planning.prediction.draws import Draws, RoundDraws, epoch_spans
 from elastune.planning.prediction.plan import Workload
@@ -47,9 +48,15 @@ class EpochRule:
     busiest_part: float  # the share of an epoch's work that the busiest worker does if trials hop
     hops_s: float  # of one trial in one epoch, if trials hop: moves from node to node
     speedup: float  # of such a gang
+    overlaps: bool = False  # no trial waits for the others between its epochs
 
     def hopping_s(self, rounds: RoundDraws) -> Array:
         """The time of all epochs, per sample."""
+        if self.overlaps:
+            longest, total = rounds.longest_sum_s, rounds.total_sum_s
+            hops_s = len(self.epochs) * self.hops_s
+            load = (total + self.trials * hops_s) * self.busiest_part
+            return np.asarray(self.stretch * np.maximum(longest + hops_s, load))
         if self.trials * self.busiest_part <= 1:  # so few that no worker can be busier than the longest trial
             return np.asarray(self.stretch * (rounds.longest_sum_s + len(self.epochs) * self.hops_s))
         load = (rounds.total_s + self.trials * self.hops_s) * self.busiest_part
@@ -111,6 +118,7 @@ def _rule(workload: Workload, of: tuple[int, range], trials: int, workers: int) 
         busiest_part=busiest_part(trials, workers, partitions, replicas),
         hops_s=_hops(workload, workers, replicas) * workload.profile.transfer_s,
         speedup=measured or 1.0,
+        overlaps=hopping.overlap,
     )
     if manner is TrainingMode.TOGETHER:
         return rule
@@ -128,7 +136,11 @@ def _stretch(workload: Workload, hopping: Hopping, stage: int, rule: EpochRule) 
     )
     workers = HopWorkers(rule.workers, workload.cluster.slots_per_node)
     loads = stage > 0 or workload.resumes or rule.epochs.start > 0
-    times = round_times(rule.trials, workers, data, costs, loads=loads)
+    if rule.overlaps:
+        whole_s = overlapping_s(rule.trials, len(rule.epochs), workers, data, costs, loads=loads)
+    else:
+        times = round_times(rule.trials, workers, data, costs, loads=loads)
+        whole_s = None if times is None else times.total_s(len(rule.epochs))
     trial_s = costs.epoch_s + costs.save_s + costs.transfer_s + hopping.visits * costs.startup_s
     reads_s = workload.reads_s(stage) if rule.epochs.start == 0 else 0.0
     first_s, later_s = (
@@ -136,7 +148,7 @@ def _stretch(workload: Workload, hopping: Hopping, stage: int, rule: EpochRule) 
         for each in (trial_s + reads_s + rule.hops_s, trial_s + rule.hops_s)
     )
     usual_s = RoundTimes(first_s, later_s).total_s(len(rule.epochs))
-    return 1.0 if times is None or usual_s <= 0.0 else times.total_s(len(rule.epochs)) / usual_s
+    return 1.0 if whole_s is None or usual_s <= 0.0 else whole_s / usual_s
 
 
 def _hops(workload: Workload, workers: int, replicas: int) -> int:

@@ -54,16 +54,19 @@ def _line(state: State, hop_state: HopState, epochs: int | None) -> RoundLine | 
     if now is None or state.ended is not None:
         return None
     visits = len(now.epoch.trials) * len(now.epoch.partitions)
-    left = int(now.epoch.todo.sum()) + len(now.epoch.running)
+    done = visits - int(now.epoch.todo.sum()) - len(now.epoch.running)
+    if now.evaluates is None:  # epochs overlap
+        visits = len(now.open) * state.data.visits
+        done = sum(len(state.hop_progress[trial].seen) for trial in now.open)
     underway = [state.trials[trial].iteration + 1 for trial in now.open]
     through = [state.trials[trial].iteration for trial in now.epoch.trials]
     return RoundLine(
         epoch=max(underway or through),
         epochs=epochs,
         trials=len(now.open),
-        done=visits - left,
+        done=done,
         visits=visits,
-        evaluates=now.evaluates,
+        evaluates=bool(now.evaluates),
         workers=len(hop_state.roster),
     )
 
