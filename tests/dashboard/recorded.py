@@ -1,4 +1,5 @@
-"""A folder of small recorded runs: of every policy, a hopping, a failed, a dead, an old and a broken one."""
+"""A folder of small recorded runs: of every policy, a hopping, a failed, a dead, a suspended, an old and a
+broken one."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import elastune
+from elastune.core.commands import Rest
+from elastune.journal.codec import encode
 from elastune.journal.run_folders import find_run
 from tests.policies.test_contract import POLICIES
 from tests.runs.checked_run import job_of
@@ -34,6 +37,7 @@ def record_all(root: Path) -> Recorded:
     runs["failed"] = _simulated(root, _fails, name="failed")
     runs["evil"] = _evil(root)
     runs["died"] = _cut(root, runs["asha"], "d1ed00")
+    runs["suspended"] = _suspended(root, runs["died"], "5e5e00")
     runs["old"] = _with_old_key(root, runs["rubberband"], "01d000")
     broken = root / "broken-20260101T000000Z-b40ce4"
     broken.mkdir()
@@ -84,6 +88,20 @@ def _cut(root: Path, run: str, fresh: str) -> str:
         journal.execute("UPDATE elastune_runs SET events = ?, lines = ?", (events // 2, lines))
 
     return _copied(root, run, fresh, cut)
+
+
+def _suspended(root: Path, run: str, fresh: str) -> str:
+    """A run that was cut, whose last command is to rest."""
+
+    def rest(journal: sqlite3.Connection) -> None:
+        number, lines = journal.execute(
+            "SELECT number, commands FROM elastune_entries ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+        commands = "\n".join([*filter(None, [lines]), encode(Rest())])
+        journal.execute("UPDATE elastune_entries SET commands = ? WHERE number = ?", (commands, number))
+        journal.execute("UPDATE elastune_runs SET lines = lines + 1")
+
+    return _copied(root, run, fresh, rest)
 
 
 def _with_old_key(root: Path, run: str, fresh: str) -> str:

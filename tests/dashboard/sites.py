@@ -102,7 +102,7 @@ class Served:
 def served(root: Path, *, read_only: bool = False, **changes: Any) -> Iterator[Served]:
     listening = bind("127.0.0.1", 0)
     access = Access(host="127.0.0.1", port=listening.getsockname()[1], read_only=read_only)
-    site = Site(root=root, access=access, folder=root, **changes)
+    site = Site(root=root, access=access, **{"folder": root, **changes})
     config = uvicorn.Config(make_app(site), log_level="error", access_log=False, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

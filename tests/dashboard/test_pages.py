@@ -17,7 +17,7 @@ from tests.dashboard.sites import Served
 from tests.policies.test_contract import POLICIES
 
 pytestmark = pytest.mark.xdist_group("dashboard")
-KINDS = (*POLICIES, "hopping", "failed", "evil", "died", "old")
+KINDS = (*POLICIES, "hopping", "failed", "evil", "died", "suspended", "old")
 
 
 @pytest.mark.parametrize("page", ["/", "/ask", "/compare"])
@@ -41,12 +41,14 @@ def test_every_kind_of_run_has_its_data(dashboard: Served, recorded: Recorded, k
     assert facts["run"] == run
     name, moment = dashboard.first_event(f"/api/runs/{run}/live")
     assert name == "moment"
-    expected = {"failed": "failed", "died": "interrupted"}
+    expected = {"failed": "failed", "died": "interrupted", "suspended": "resting"}
     if kind in expected:
         assert moment["state"] == expected[kind]
     assert moment["writer"] is None
     assert moment["events"] == figures["events"]
-    assert moment["snapshot"]["is_over"] == (kind != "died")
+    assert moment["total"] == moment["events"]
+    assert moment["snapshot"]["is_over"] == (kind not in {"died", "suspended"})
+    assert sum(figures["spent"].values()) == pytest.approx(1.0)
 
 
 def test_the_list_has_all_runs_and_says_why_a_folder_cannot_be_read(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
+import math
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -21,16 +23,16 @@ from starlette.staticfiles import StaticFiles
 from elastune.api.simulating import list_runs
 from elastune.dashboard import asking, pages, steering
 from elastune.dashboard.downloads import packed_checkpoint
-from elastune.dashboard.following import RunFollower
 from elastune.dashboard.guard import HEADERS, Guard
-from elastune.dashboard.run_figures import Json, figures_json, finite
+from elastune.dashboard.run_data import RunData
+from elastune.dashboard.run_figures import Json, finite
 from elastune.dashboard.site import Site, in_thread
 from elastune.dashboard.streams import live_stream, log_stream
-from elastune.dashboard.trial_figures import importance_json, table_csv, table_json
 from elastune.errors import ElastuneError, JobError
 
 STATIC = Path(__file__).parent / "static"
 _MOST_BODY = 1_000_000
+_BODY_S = 20.0
 _MOST_COMPARED = 12
 
 
@@ -43,7 +45,7 @@ def make_app(site: Site) -> Starlette:
 
     def data(read: Callable[[Site, Request], object]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            return JSONResponse(finite(await in_thread(read, site, request)))
+            return JSONResponse(await in_thread(read, site, request))
 
         return endpoint
 
@@ -62,10 +64,10 @@ def make_app(site: Site) -> Starlette:
         Route("/api/runs", data(_runs)),
         Route("/api/jobs", data(lambda site, _: asking.known_jobs(site.root))),
         Route("/api/compare", data(_compared)),
-        Route(f"{run}/figures", data(lambda site, asked: figures_json(_of(site, asked)))),
-        Route(f"{run}/trials", data(_trials)),
-        Route(f"{run}/importance", data(_importance)),
-        Route(f"{run}/facts", data(_facts)),
+        Route(f"{run}/figures", data(lambda site, asked: _of(site, asked).figures())),
+        Route(f"{run}/trials", data(lambda site, asked: _of(site, asked).table())),
+        Route(f"{run}/importance", data(lambda site, asked: _of(site, asked).importance())),
+        Route(f"{run}/facts", data(lambda site, asked: _of(site, asked).facts())),
         Route(f"{run}/trials.csv", partial(_csv, site)),
         Route(f"{run}/model.zip", partial(_model, site)),
         Route(f"{run}/live", partial(live_stream, site)),
@@ -88,13 +90,17 @@ def make_app(site: Site) -> Starlette:
 
 async def _body(request: Request) -> Mapping[str, object]:
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_BODY:
-            raise HTTPException(413, "the request is too large")
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > _MOST_BODY:
+                    raise HTTPException(413, "the request is too large")
+    except TimeoutError:
+        raise HTTPException(408, "the request did not arrive in time; send it again") from None
     try:
         given = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise HTTPException(400, "the request is no JSON") from None
     if not isinstance(given, dict):
         raise HTTPException(400, "the request is no JSON object")
@@ -117,8 +123,8 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return answer
 
 
-def _of(site: Site, request: Request) -> RunFollower:
-    return site.follower(request.path_params["run"])
+def _of(site: Site, request: Request) -> RunData:
+    return site.data(request.path_params["run"])
 
 
 def _runs(site: Site, _request: Request) -> Json:
@@ -127,7 +133,7 @@ def _runs(site: Site, _request: Request) -> Json:
     known = {line.folder.path.resolve() for line in here.runs}
     lines = [*here.runs, *(line for line in everywhere.runs if line.folder.path.resolve() not in known)]
     broken = [{"folder": each.folder.path.name, "reason": each.reason} for each in here.broken]
-    return {"root": str(site.root), "runs": [line.to_dict() for line in lines], "broken": broken}
+    return {"root": str(site.root), "runs": [finite(line.to_dict()) for line in lines], "broken": broken}
 
 
 def _run_page(site: Site, request: Request) -> str:
@@ -135,29 +141,12 @@ def _run_page(site: Site, request: Request) -> str:
     return pages.run_page(site.access, found)
 
 
-def _facts(site: Site, request: Request) -> Json:
-    return pages.facts_json(_of(site, request))
-
-
-def _trials(site: Site, request: Request) -> Json:
-    follower = _of(site, request)
-    return table_json(follower.trials(), follower.setup.terms.mode)
-
-
-def _importance(site: Site, request: Request) -> Json:
-    """It takes seconds, so it is computed once for a state of the run."""
-    follower = _of(site, request)
-    return follower.importance.of(
-        follower.trials(), lambda trials: importance_json(trials, follower.setup.terms.mode)
-    )
-
-
 def _compared(site: Site, request: Request) -> Json:
     wanted = [run for run in request.query_params.get("runs", "").split(",") if run][:_MOST_COMPARED]
     runs: list[Json] = []
     for run in wanted:
-        follower = site.follower(run)
-        figures, record = figures_json(follower), follower.found.record
+        data = site.data(run)
+        figures, record = data.figures(math.inf), data.found.record
         kept = ("metric", "rises", "best", "money", "nodes", "end_s", "is_free", "trials")
         about = {"run": record.run, "name": record.name, "policy": record.policy, "seed": record.seed}
         runs.append({**about, **{key: figures[key] for key in kept}})
@@ -165,9 +154,9 @@ def _compared(site: Site, request: Request) -> Json:
 
 
 async def _csv(site: Site, request: Request) -> Response:
-    follower = await in_thread(_of, site, request)
-    text = await in_thread(lambda: table_csv(follower.trials()))
-    name = f"trials-{follower.found.record.run}.csv"
+    data = await in_thread(_of, site, request)
+    text = await in_thread(data.csv)
+    name = f"trials-{data.found.record.run}.csv"
     return PlainTextResponse(
         text, media_type="text/csv", headers={"content-disposition": f'attachment; filename="{name}"'}
     )

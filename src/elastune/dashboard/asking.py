@@ -9,6 +9,8 @@ import yaml
 
 from elastune.api.planning import quote
 from elastune.api.simulating import simulate_many
+from elastune.dashboard.downloads import is_inside
+from elastune.dashboard.masking import masked_text
 from elastune.dashboard.run_figures import Json, finite
 from elastune.errors import JobError
 from elastune.job.job import Job
@@ -20,7 +22,8 @@ from elastune.planning.quote import Quote
 _SAMPLES_WHILE_PLAYING = 256
 _SAMPLES = 1024
 _LIMITS = ("deadline", "budget", "confidence")
-_NODES = ("max_nodes", "nodes", "kind")
+_NODES = ("max_nodes", "nodes")
+_KIND = "kind"
 _MOST_TEXT = 200_000
 
 
@@ -36,10 +39,27 @@ def changed_job(text: str, changes: Mapping[str, object], folder: Path) -> dict[
             cluster = data["cluster"]
             assert isinstance(cluster, dict)
             _put(cluster, key, value)
+        elif key == _KIND:
+            _choose_kind(data, value)
         else:
-            raise JobError(f"{key} cannot be changed here; expected one of: {', '.join((*_LIMITS, *_NODES))}")
+            expected = ", ".join((*_LIMITS, *_NODES, _KIND))
+            raise JobError(f"{key} cannot be changed here; expected one of: {expected}")
     Job.from_dict(data, "the job")
     return data
+
+
+def _choose_kind(data: dict[str, object], name: object) -> None:
+    """Only this kind of node; None: any of the job's."""
+    cluster = data["cluster"]
+    assert isinstance(cluster, dict)
+    kinds = cluster.get("kinds") or []
+    if name is None:
+        return
+    chosen = [kind for kind in kinds if kind["name"] == name]
+    if not chosen:
+        names = ", ".join(kind["name"] for kind in kinds) or "none, the job has no kinds"
+        raise JobError(f"the kind of node is {name!r}; expected one of: {names}")
+    cluster["kinds"] = chosen
 
 
 def _put(data: dict[str, object], key: str, value: object) -> None:
@@ -67,7 +87,13 @@ def quote_json(text: str, changes: Mapping[str, object], folder: Path, *, whole:
         "is_free": job.cluster.to_terms().is_free if cluster is not None else False,
         "limits": {"deadline": job.deadline, "budget": job.budget, "confidence": job.confidence},
         "most_nodes": None if cluster is None else cluster.max_nodes,
+        "kind_names": kind_names(text, folder),
     }
+
+
+def kind_names(text: str, folder: Path) -> list[str]:
+    """The kinds of nodes that the job has a choice of."""
+    return [kind.name for kind in Job.from_yaml_text(text, "the job", folder).cluster.kinds]
 
 
 def job_text(text: str, changes: Mapping[str, object], folder: Path) -> str:
@@ -90,11 +116,14 @@ def simulated_json(
 
 
 def known_jobs(root: Path) -> list[Json]:
-    """The jobs of the runs in a folder, newest first, each text once."""
+    """The jobs of the runs in a folder, newest first, each text once; links to files elsewhere are none."""
     known: dict[str, Json] = {}
     for folder in run_folders(root):
+        if not is_inside(folder.job, folder.path):
+            continue
         try:
-            text = folder.job.read_text(encoding="utf-8")
+            with folder.job.open(encoding="utf-8") as file:
+                text = masked_text(file.read(_MOST_TEXT))
         except (OSError, UnicodeDecodeError):
             continue
         known.setdefault(text, {"name": folder.name or folder.path.name, "run": folder.run, "text": text})

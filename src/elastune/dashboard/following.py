@@ -6,6 +6,7 @@ does no work for those who watch.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,31 +19,37 @@ from elastune.history.trial_tables import trial_line
 from elastune.history.trials import HistoryTerms, TrialEntry
 from elastune.job.job import Job
 from elastune.journal.codec import event_of
-from elastune.journal.records import Entry
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.runs.reading import PlannedStage, read_plan
-from elastune.runs.reopening import predicted_for, setup_of, taken_in
-from elastune.runs.run_list import RunState, state_of
+from elastune.runs.reopening import predicted_for, replaying, setup_of
+from elastune.runs.run_list import RunState, find_end, state_of
 from elastune.views.live.snapshot import Snapshot
 from elastune.views.live.spectator import Opening, View
 
-# Entries that are handled before others get their turn at the lock.
-_AT_ONCE = 2_000
+# Entries that are handled before the clock is read again.
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMoment:
-    """A snapshot, and what only the journal as a whole tells: whether a process writes it."""
+    """A snapshot, and what only the journal as a whole tells: whether a process writes it. `events` of the
+    `total` in the journal were read."""
 
     state: RunState
     writer: str | None
     events: int
+    total: int
     snapshot: Snapshot
+
+    @property
+    def is_whole(self) -> bool:
+        return self.events >= self.total
 
 
 class RunFollower:
-    """Raises `ElastuneError` where a journal cannot be read or replayed."""
+    """Raises `ElastuneError` where a journal cannot be read or replayed. A million rows take a minute to
+    replay, so they are read piece by piece; what is shown meanwhile is the run as far as it was read."""
 
     def __init__(self, found: FoundRun, clock: Callable[[], float] = time.monotonic) -> None:
         self.found = found
@@ -54,7 +61,7 @@ class RunFollower:
         self._clock = clock
         self._view: View | None = None
         self._lock = threading.Lock()
-        self.importance = Importance()
+        self._total = 0
         self._recent: tuple[float, RunMoment] | None = None
 
     @property
@@ -65,38 +72,49 @@ class RunFollower:
     def _state(self) -> State:
         return self._core.state
 
-    def look(self) -> RunMoment:
-        """Read what is new, and take a snapshot."""
+    def look(self, for_s: float = math.inf) -> RunMoment:
+        """Read what is new for so long, and take a snapshot."""
         with self._lock:
-            self._read()
-            if self._view is None:
+            summary = self._journal.summary(self.found.record.run)
+            was_whole = self._state.events >= self._total
+            self._total = max(self._total, summary.head.events)
+            self._read(for_s)
+            is_whole = self._state.events >= self._total
+            if self._view is None or (is_whole and not was_whole):  # what was read piece by piece is no news
                 self._view = View(self._opening(), self._clock)
             snapshot = self._view.look(self._state)
-            summary = self._journal.summary(self.found.record.run)
-            ended = self._state.ended
-            end = None if ended is None else EndRun(reason=ended, best=None)
+            ended = self._state.ended if is_whole else find_end(self._journal, summary)[0]
+            end = ended if ended is None or isinstance(ended, EndRun) else EndRun(reason=ended, best=None)
             return RunMoment(
                 state=state_of(self._journal, summary, end),
                 writer=summary.writer,
                 events=self._state.events,
+                total=self._total,
                 snapshot=snapshot,
             )
 
-    def recent(self, age_s: float) -> RunMoment:
+    def recent(self, age_s: float, for_s: float = math.inf) -> RunMoment:
         """The last look, if it is no older: many browsers cost no more than one."""
         recent, now_s = self._recent, self._clock()
-        if recent is None or now_s - recent[0] > age_s:
-            recent = self._recent = (now_s, self.look())
+        if recent is None or now_s - recent[0] > age_s or not recent[1].is_whole:
+            moment = self.look(for_s)
+            recent = self._recent = (self._clock(), moment)
         return recent[1]
 
-    def history(self) -> History:
+    def read(self, for_s: float = math.inf) -> int:
+        """Read what is new for so long; returns the number of events read so far."""
         with self._lock:
-            self._read()
+            self._read(for_s)
+            return self._state.events
+
+    def history(self) -> History:
+        """As far as the journal was read."""
+        with self._lock:
             return self._recorder.history()
 
     def trials(self) -> list[TrialEntry]:
+        """As far as the journal was read."""
         with self._lock:
-            self._read()
             state = self._state
             return [trial_line(self._recorder, state, trial) for trial in state.trials.values()]
 
@@ -110,57 +128,13 @@ class RunFollower:
             events=self._state.events,
         )
 
-    def _read(self) -> None:
-        run, batch = self.found.record.run, list[Entry]()
-        for entry in self._journal.read(run, after=self._state.events):
-            batch.append(entry)
-            if len(batch) == _AT_ONCE:
-                self._take(batch)
-                batch = []
-        self._take(batch)
-
-    def _take(self, entries: list[Entry]) -> None:
-        taken_in(self._core, entries, self.found.record.run, audited=False)
-        for entry in entries:
-            self._recorder.take(event_of(entry), commands_of(entry))
-
-
-class Importance:
-    """The last ranking of hyperparameters: seconds of work that several browsers may ask for at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last: tuple[list[TrialEntry], dict[str, object]] | None = None
-
-    def of(
-        self, trials: list[TrialEntry], rank: Callable[[list[TrialEntry]], dict[str, object]]
-    ) -> dict[str, object]:
-        with self._lock:
-            if self._last is None or self._last[0] != trials:
-                self._last = (trials, rank(trials))
-            return self._last[1]
-
-
-class FollowedRuns:
-    """Followers by run; the least recently used are dropped."""
-
-    def __init__(self, most: int = 16) -> None:
-        self._most = most
-        self._followers: dict[str, RunFollower] = {}
-        self._lock = threading.Lock()
-
-    def of(self, found: FoundRun) -> RunFollower:
-        key = f"{found.journal}#{found.record.run}"
-        with self._lock:
-            follower = self._followers.pop(key, None)
-        follower = follower or RunFollower(found)
-        with self._lock:
-            self._followers[key] = follower
-            while len(self._followers) > self._most:
-                self._followers.pop(next(iter(self._followers)))
-        return follower
-
-    def forget(self, found: FoundRun) -> None:
-        """After an error: the journal may be mended, or the run begun anew."""
-        with self._lock:
-            self._followers.pop(f"{found.journal}#{found.record.run}", None)
+    def _read(self, for_s: float) -> None:
+        run, until_s = self.found.record.run, self._clock() + for_s
+        with replaying(self._state, run):
+            for entry in self._journal.read(run, after=self._state.events):
+                event = event_of(entry)
+                self._core.handle(event)
+                self._recorder.take(event, commands_of(entry))
+                if not entry.number % _AT_ONCE and self._clock() > until_s:
+                    break
+        self._recorder.rows.fresh()  # the rows themselves are not kept

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import yaml
-
-from elastune.dashboard.following import RunFollower
 from elastune.dashboard.guard import Access
-from elastune.dashboard.run_figures import Json
-from elastune.history.status import promise_of
-from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import FoundRun
 from elastune.views.html.markup import Content, Markup, tag
 
@@ -46,7 +40,8 @@ def _navigation(present: str) -> Markup:
 
 def runs_page(access: Access) -> str:
     search = tag("input", id="search", type="search", placeholder="Search runs", aria_label="Search runs")
-    return _page(access, "Runs", "runs", tag("div", search, class_="row"), tag("div", id="runs"), present="/")
+    row = tag("div", search, tag("span", id="summary", class_="muted"), class_="row")
+    return _page(access, "Runs", "runs", row, tag("div", id="runs"), present="/")
 
 
 def run_page(access: Access, found: FoundRun) -> str:
@@ -57,6 +52,7 @@ def run_page(access: Access, found: FoundRun) -> str:
     body = [
         tag("div", id="title", class_="title"),
         tag("div", id="trouble"),
+        tag("div", id="reading"),
         tag("div", id="steer", class_="row"),
         tag("div", *buttons, class_="tabs", role="tablist"),
         *panels,
@@ -83,25 +79,3 @@ def error_page(text: str) -> str:
     head = tag("head", tag("meta", charset="utf-8"), tag("title", "Elastune"), link)
     body = tag("main", tag("h1", "This cannot be shown"), tag("p", text), tag("a", "All runs", href="/"))
     return f'<!doctype html>\n<html lang="en">{head}{tag("body", body)}</html>'
-
-
-def facts_json(follower: RunFollower) -> Json:
-    """What does not change during a run."""
-    found, setup = follower.found, follower.setup
-    record, promise = found.record, promise_of(setup.quote)
-    commands = {name: command_for(name, found.folder, record.run) for name in ("status", "report", "resume")}
-    return {
-        "run": record.run,
-        "name": record.name,
-        "policy": record.policy,
-        "why": str(setup.choice),
-        "seed": record.seed,
-        "body": record.body.value,
-        "created_utc": record.created_utc.isoformat(),
-        "folder": str(found.folder.path),
-        "job": yaml.safe_dump(setup.job.to_dict(), sort_keys=False, allow_unicode=True),
-        "promise": None if promise is None else {"seconds": promise.jct_seconds, "usd": promise.cost},
-        "confidence": setup.terms.limits.confidence,
-        "commands": commands,
-        "is_free": setup.terms.cluster.is_free,
-    }

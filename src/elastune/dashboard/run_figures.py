@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from elastune.dashboard.following import RunFollower
 from elastune.history.gangs import GangLife
 from elastune.history.nodes import NodeLife
 from elastune.history.recorder import History
-from elastune.history.trials import TrialHistory
+from elastune.history.trials import MetricPoint, TrialHistory
 from elastune.model.configuration import flattened
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
@@ -42,7 +43,7 @@ def snapshot_json(snapshot: Snapshot) -> Json:
 
 def figures_json(follower: RunFollower) -> Json:
     history, terms = follower.history(), follower.setup.terms
-    return {
+    data: Json = {
         "events": history.events,
         "end_s": history.end_s,
         "metric": terms.metric,
@@ -59,7 +60,12 @@ def figures_json(follower: RunFollower) -> Json:
         "planned_money": planned_money(follower.plan),
         "gantt": _gantt(history, terms.cluster.slots_per_node),
         "node_lives": [_node(life) for life in history.nodes[-_MOST_STEPS:]],
+        "node_count": len(history.nodes),
+        "spent": _spent(history, terms.cluster.slots_per_node),
     }
+    whole = finite(data)
+    assert isinstance(whole, dict)
+    return whole
 
 
 def _curves(history: History, mode: Mode) -> list[Json]:
@@ -112,7 +118,7 @@ def money_at(money: Sequence[tuple[float, float]], at_s: float) -> float:
 
 def _gantt(history: History, slots_per_node: int) -> Json:
     layout = lay_out(history, slots_per_node)
-    ends = _ends(history.gangs)
+    ends, values = _ends(history.gangs), {trial: each.points for trial, each in history.trials.items()}
     boxes = sorted(layout.boxes, key=lambda box: box.until_s - box.from_s, reverse=True)[:_MOST_BOXES]
     return {
         "rows": layout.rows,
@@ -128,6 +134,7 @@ def _gantt(history: History, slots_per_node: int) -> Json:
                 "from_s": round(box.from_s, 3),
                 "until_s": round(box.until_s, 3),
                 "end": ends.get((box.trial, box.until_s)),
+                "value": value_at(values.get(box.trial, ()), box.until_s),
             }
             for box in boxes
         ],
@@ -135,9 +142,34 @@ def _gantt(history: History, slots_per_node: int) -> Json:
     }
 
 
+def value_at(points: Sequence[MetricPoint], at_s: float) -> float | None:
+    """The last value reported until then."""
+    found = bisect.bisect_right(points, at_s, key=lambda point: point.at_s)
+    return points[found - 1].value if found else None
+
+
 def _ends(gangs: Sequence[GangLife]) -> dict[tuple[TrialId, float], str | None]:
     """Why a gang left its slots."""
     return {(gang.trial, gang.until_s): gang.end for gang in gangs}
+
+
+def _spent(history: History, slots_per_node: int) -> Json:
+    """Shares of the time for which nodes were held, by what they did; `idle`: nothing."""
+    booting_s = held_s = 0.0
+    for life in history.nodes:
+        end_s = history.end_s if life.ended_s is None else life.ended_s
+        held_s += end_s - life.born_s
+        booting_s += (end_s if life.ready_s is None else life.ready_s) - life.born_s
+    seconds = {"training": 0.0, "starting": 0.0, "saving": 0.0, "waiting": 0.0, "booting": booting_s}
+    for gang in history.gangs:
+        share = len(gang.gang) / slots_per_node
+        for span in gang.spans:
+            name = span.activity.name.lower()
+            seconds[name] = seconds.get(name, 0.0) + share * (span.until_s - span.from_s)
+    if held_s <= 0.0:
+        return {}
+    seconds["idle"] = max(0.0, held_s - sum(seconds.values()))
+    return {name: each / held_s for name, each in seconds.items() if each > 0.0}
 
 
 def _node(life: NodeLife) -> Json:

@@ -15,8 +15,8 @@ from anyio import CapacityLimiter
 from starlette.exceptions import HTTPException
 
 from elastune.dashboard import steering
-from elastune.dashboard.following import FollowedRuns, RunFollower
 from elastune.dashboard.guard import Access
+from elastune.dashboard.run_data import FollowedRuns, RunData
 from elastune.errors import ElastuneError
 from elastune.journal.run_folders import FoundRun, find_run
 
@@ -40,7 +40,7 @@ class Site:
             raise HTTPException(404, f"{run[:40]!r} is no id of a run")
         return find_run(self.root, run)
 
-    def follower(self, run: str) -> RunFollower:
+    def data(self, run: str) -> RunData:
         return self.runs.of(self.find(run))
 
     def forget(self, run: str) -> None:

@@ -11,14 +11,16 @@ from anyio import CapacityLimiter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from elastune.dashboard.following import RunFollower
-from elastune.dashboard.run_figures import finite, snapshot_json
+from elastune.dashboard.downloads import is_inside
+from elastune.dashboard.run_data import RunData
+from elastune.dashboard.run_figures import Json, finite
 from elastune.dashboard.site import Site, in_thread
-from elastune.errors import ElastuneError
+from elastune.errors import ElastuneError, JobError
 from elastune.runs.trial_logs import TrialLog, find_log
 
 # How often a stream looks at the journal, and how old a look of another browser may be.
 _LOOK_EVERY_S = 0.25
+_LOOK_AT_REST_S = 1.0
 # A comment now and then keeps proxies from closing a quiet stream.
 _ALIVE_EVERY_S = 15.0
 
@@ -36,37 +38,39 @@ async def live_stream(site: Site, request: Request) -> Response:
 async def _moments(site: Site, run: str) -> AsyncIterator[str]:
     """A snapshot whenever the journal has grown, and at least every second while the run goes on."""
     last, quiet_s, told = None, 0.0, ""
-    follower: RunFollower | None = None
+    data: RunData | None = None
     while True:
         try:
-            if follower is None:
-                follower = await in_thread(site.follower, run)
-            moment = await in_thread(follower.recent, _LOOK_EVERY_S)
+            if data is None:
+                data = await in_thread(site.data, run)
+            moment: Json = await in_thread(data.moment, _LOOK_EVERY_S)
         except ElastuneError as error:
             if str(error) != told:
                 told = str(error)
                 yield _event("trouble", {"error": told})
-            follower = None  # the journal may be mended, or the run begun anew
+            data = None  # the journal may be mended, or the run begun anew
             await in_thread(site.forget, run)
             await asyncio.sleep(1.0)
             continue
-        now = (moment.events, moment.state, moment.writer)
-        is_moving = moment.writer is not None
+        now = (moment["events"], moment["total"], moment["state"], moment["writer"])
+        is_moving = moment["writer"] is not None
         if now != last or (is_moving and quiet_s >= 1.0):
             last, quiet_s, told = now, 0.0, ""
-            snapshot = snapshot_json(moment.snapshot)
-            about = {"state": moment.state.value, "writer": moment.writer, "events": moment.events}
-            yield _event("moment", {**about, "snapshot": snapshot})
+            yield _event("moment", moment)
         elif quiet_s >= _ALIVE_EVERY_S:
             quiet_s = 0.0
             yield ": alive\n\n"
-        await asyncio.sleep(_LOOK_EVERY_S)
-        quiet_s += _LOOK_EVERY_S
+        wait_s = _LOOK_EVERY_S if is_moving else _LOOK_AT_REST_S
+        wait_s = 0.0 if moment["events"] != moment["total"] else wait_s
+        await asyncio.sleep(wait_s)
+        quiet_s += wait_s
 
 
 async def log_stream(site: Site, request: Request) -> Response:
     found = await in_thread(site.find, request.path_params["run"])
     log = await in_thread(find_log, found, request.path_params["trial"])
+    if not is_inside(log.path, found.folder.path):
+        raise JobError(f"the log of trial {log.trial} is a link to a file elsewhere; it is not shown")
     return StreamingResponse(_lines(log), media_type="text/event-stream")
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
-import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from elastune.dashboard.run_figures import Json, finite
+from elastune.dashboard.run_figures import Json, finite, thinned
 from elastune.history.trial_tables import CONFIG, trial_columns
 from elastune.history.trials import TrialEntry
 from elastune.model.metric import Mode
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 # With fewer trials a ranking of hyperparameters is noise.
 _LEAST_TRIALS = 4
+# With more, a ranking takes long and says the same.
+_MOST_TRIALS = 1_000
 # A hyperparameter whose values span more than this ratio was probably drawn on a logarithmic scale.
 _WIDE = 50.0
 # The first cell of a line that a spreadsheet would take for a formula.
@@ -70,29 +71,43 @@ def _harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def importance_json(lines: Sequence[TrialEntry], mode: Mode) -> Json:
-    """Shares that sum to 1, most important first; `why` says why there are none, and by what they are."""
-    scored = [line for line in lines if _is_scored(line)]
-    if len(scored) < _LEAST_TRIALS:
-        return {"shares": {}, "why": f"{len(scored)} trials have a value; {_LEAST_TRIALS} are needed"}
-    domains = _domains([_flat(line) for line in scored])
+class _Scored(NamedTuple):
+    """A trial with a value."""
+
+    value: float
+    config: dict[str, object]
+
+
+def importance_json(table: Json) -> Json:
+    """From `table_json`. Shares that sum to 1, most important first; `why` says why there are none, and by
+    what they are."""
+    found = _scored(table)
+    if len(found) < _LEAST_TRIALS:
+        return {"shares": {}, "why": f"{len(found)} trials have a value; {_LEAST_TRIALS} are needed"}
+    scored = thinned(found, _MOST_TRIALS)
+    domains = _domains([trial.config for trial in scored])
     if not domains:
         return {"shares": {}, "why": "no hyperparameter has two values that all trials have"}
-    values = [line.best_reported for line in scored]
-    if len(set(values)) == 1:
+    if len({trial.value for trial in scored}) == 1:
         return {"shares": {}, "why": "all trials have the same value"}
-    return _evaluated(scored, domains, mode)
+    whole = _evaluated([trial.value for trial in scored], domains, rises=bool(table["rises"]))
+    of = f"{len(scored):,}" if len(scored) == len(found) else f"{len(scored):,} of {len(found):,}"
+    return {**whole, "why": f"{whole['why']} over {of} trials, best value of each"}
 
 
-def _is_scored(line: TrialEntry) -> bool:
-    return line.best_reported is not None and math.isfinite(line.best_reported)
-
-
-def _flat(line: TrialEntry) -> dict[str, object]:
-    columns = trial_columns([line])
-    return {
-        name.removeprefix(CONFIG): values[0] for name, values in columns.items() if name.startswith(CONFIG)
-    }
+def _scored(table: Json) -> list[_Scored]:
+    keys, rows = table["keys"], table["rows"]
+    assert isinstance(keys, list)
+    assert isinstance(rows, list)
+    if "best_reported" not in keys:
+        return []
+    score = keys.index("best_reported")
+    names = {at: key.removeprefix(CONFIG) for at, key in enumerate(keys) if key.startswith(CONFIG)}
+    return [
+        _Scored(row[score], {name: row[at] for at, name in names.items() if row[at] is not None})
+        for row in rows
+        if row[score] is not None
+    ]
 
 
 def _domains(configs: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
@@ -102,32 +117,30 @@ def _domains(configs: Sequence[Mapping[str, object]]) -> dict[str, list[object]]
     return {name: values for name, values in found.items() if len(set(map(repr, values))) > 1}
 
 
-def _evaluated(lines: Sequence[TrialEntry], domains: Mapping[str, list[object]], mode: Mode) -> Json:
+def _evaluated(scores: Sequence[float], domains: Mapping[str, list[object]], *, rises: bool) -> Json:
     import optuna  # noqa: PLC0415  slow to import
 
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        return _by_optuna(lines, domains, mode)
+        return _by_optuna(scores, domains, rises=rises)
     finally:
         optuna.logging.set_verbosity(level)  # it is the whole process's
 
 
-def _by_optuna(lines: Sequence[TrialEntry], domains: Mapping[str, list[object]], mode: Mode) -> Json:
+def _by_optuna(scores: Sequence[float], domains: Mapping[str, list[object]], *, rises: bool) -> Json:
     import optuna  # noqa: PLC0415  slow to import
 
     distributions = {name: _distribution(values) for name, values in domains.items()}
-    study = optuna.create_study(direction="maximize" if mode is Mode.MAX else "minimize")
-    for index, line in enumerate(lines):
+    study = optuna.create_study(direction="maximize" if rises else "minimize")
+    for index, score in enumerate(scores):
         params = {name: _given(distributions[name], values[index]) for name, values in domains.items()}
-        study.add_trial(
-            optuna.trial.create_trial(params=params, distributions=distributions, value=line.best_reported)
-        )
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=score))
     by, evaluator = _evaluator()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    return {"shares": finite(dict(shares)), "why": f"{by} over {len(lines)} trials, best value of each"}
+    return {"shares": finite(dict(shares)), "why": by}
 
 
 def _evaluator() -> tuple[str, BaseImportanceEvaluator]:

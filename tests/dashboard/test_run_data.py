@@ -1,0 +1,92 @@
+"""A large run: read piece by piece, shown meanwhile, and kept for the next dashboard."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from elastune.dashboard import following, kept_pages
+from elastune.dashboard.following import RunFollower
+from elastune.dashboard.run_data import RunData, moment_json
+from elastune.journal.run_folders import FoundRun, find_run
+from tests.dashboard.recorded import Recorded
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+
+
+@pytest.fixture
+def found(recorded: Recorded) -> FoundRun:
+    return find_run(recorded.root, recorded.runs["rubberband"])
+
+
+def kept_files(home: str) -> list[Path]:
+    return list((Path(home) / "dashboard-pages").glob("*.json"))
+
+
+def test_a_journal_is_read_piece_by_piece_and_shows_the_same_in_the_end(
+    found: FoundRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_AT_ONCE", 10)
+    now_s = 0.0
+
+    def clock() -> float:
+        nonlocal now_s
+        now_s += 1.0
+        return now_s
+
+    at_once, follower = RunFollower(found).look(), RunFollower(found, clock)
+    moments = [follower.look(0.5)]
+    assert moments[0].events == 10
+    assert not moments[0].is_whole
+    assert moments[0].state is at_once.state
+    while not moments[-1].is_whole:
+        moments.append(follower.look(0.5))
+    assert [moment.total for moment in moments] == [at_once.events] * len(moments)
+    assert moment_json(moments[-1]) == moment_json(at_once)
+
+
+def test_the_page_of_a_large_run_that_is_over_is_kept_and_read_again(
+    found: FoundRun, monkeypatch: pytest.MonkeyPatch, elastune_home: str
+) -> None:
+    monkeypatch.setattr(kept_pages, "LARGE_EVENTS", 1)
+    first = RunData(found)
+    shown = (first.moment(0.0), first.facts(), first.figures(), first.table(), first.csv())
+    (kept,) = kept_files(elastune_home)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the journal is replayed again")
+
+    monkeypatch.setattr(RunFollower, "__init__", refuse)
+    again = RunData(found)
+    assert (again.moment(0.0), again.facts(), again.figures(), again.table(), again.csv()) == shown
+    assert again.importance()["shares"] == {"x": 1.0}
+
+
+def test_a_page_is_not_that_of_another_state_of_the_journal(
+    recorded: Recorded, found: FoundRun, monkeypatch: pytest.MonkeyPatch, elastune_home: str
+) -> None:
+    monkeypatch.setattr(kept_pages, "LARGE_EVENTS", 1)
+    RunData(found).moment(0.0)
+    (kept,) = kept_files(elastune_home)
+    kept.write_text("half a pag")
+    assert RunData(found).moment(0.0)["state"] == "complete"
+    with sqlite3.connect(found.journal) as journal:
+        (digest,) = journal.execute("SELECT sha256 FROM elastune_runs").fetchone()
+        journal.execute("UPDATE elastune_runs SET sha256 = ?", ("0" * 64,))
+    try:
+        head = RunData(found)._head()
+        assert kept_pages.read_kept(found.record.run, head) is None
+    finally:
+        with sqlite3.connect(found.journal) as journal:
+            journal.execute("UPDATE elastune_runs SET sha256 = ?", (digest,))
+        journal.close()
+
+
+def test_a_run_that_is_small_or_goes_on_is_not_kept(recorded: Recorded, elastune_home: str) -> None:
+    for kind in ("rubberband", "died"):
+        RunData(find_run(recorded.root, recorded.runs[kind])).moment(0.0)
+    assert kept_files(elastune_home) == []
