@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -192,3 +194,13 @@ def test_runs_that_only_measure_are_listed_on_request(tmp_path: Path) -> None:
     assert "1 profile run not shown; --profiles shows them" in told
     every = run("runs", "--runs-folder", tmp_path / "runs", "--profiles", "--json", cwd=tmp_path)
     assert {each["run"] for each in json.loads(every.stdout)["runs"]} == {"00000a", "00000b"}
+
+
+def test_a_command_whose_output_is_closed_does_its_work(tmp_path: Path) -> None:
+    """Also where the journal would be the file with the number of stdout."""
+    command = f"{sys.executable} -m elastune simulate {SMALL} >&-"
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert only_run(tmp_path / "elastune-runs")["state"] == "complete"

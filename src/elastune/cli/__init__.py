@@ -1,5 +1,9 @@
 """The command line. Commands parse arguments and print; the work is done by `elastune.api`."""
 
+import os
+import sys
+from pathlib import Path
+
 from elastune.cli import app
 from elastune.cli.terminal import owns_process
 
@@ -8,5 +12,17 @@ __all__ = ["main"]
 
 def main() -> None:
     """For a process that was started for one command."""
+    _open_closed_streams()
     owns_process.set(True)
     app.main()
+
+
+def _open_closed_streams() -> None:
+    """A command may be started with its output closed (`>&-`). The next file that is opened, such as the
+    journal, would get its number, and what is printed."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
