@@ -210,18 +210,18 @@ class TestNodes:
 
     def test_where_no_node_comes_up_in_time_the_next_ones_have_twice_as_long(self) -> None:
         """On a busy machine a boot of 70 s was given up after 60 s and begun anew, until the deadline."""
-        theatre = Theatre(make_terms(init_s=5.0), Advice(wishes=Wishes(nodes={0: 1})))
+        harness = Harness(make_terms(init_s=5.0), Advice(wishes=Wishes(nodes={0: 1})))
         patience = []
         for request in (1, 2, 3):
-            (timer,) = only(theatre.granted(request, f"n{request}"), do.SetTimer)
+            (timer,) = only(harness.granted(request, f"n{request}"), do.SetTimer)
             assert isinstance(timer, do.SetTimer)
-            patience.append(timer.at_s - theatre.now_s)
+            patience.append(timer.at_s - harness.now_s)
             if request < 3:
-                theatre.at(timer.at_s).ring(timer.timer)
+                harness.at(timer.at_s).ring(timer.timer)
         assert patience == [60.0, 120.0, 240.0]
-        theatre.at(250.0).ready("n3")
-        theatre.at(260.0).lost("n3")
-        assert theatre.at(270.0).granted(4, "n4") == [do.SetTimer(timer="boot:4", at_s=330.0)]
+        harness.at(250.0).ready("n3")
+        harness.at(260.0).lost("n3")
+        assert harness.at(270.0).granted(4, "n4") == [do.SetTimer(timer="boot:4", at_s=330.0)]
 
     def test_nodes_that_come_up_cancel_the_time_out(self) -> None:
         harness = Harness(first=Advice(wishes=Wishes(nodes={0: 2})))

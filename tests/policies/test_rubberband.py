@@ -395,7 +395,7 @@ class TestLearning:
     def test_what_costs_nothing_is_planned_again_without_dollars(self) -> None:
         faults = Faults(nodes=NodeFaults(straggler=1.0, straggler_factor=1.5))
         free = job_of(deadline=160.0, cluster__price_per_hour=0.0, cluster__nodes=2, cluster__max_nodes=None)
-        notes = rehearse(free, faults=faults).notes("replan")
+        notes = checked_run(free, faults=faults).notes("replan")
         assert notes[0].endswith(" to go")
         assert "$" not in notes[0]
 
