@@ -10,10 +10,16 @@ import pytest
 from elastune.errors import InfeasibleError
 from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
+from elastune.model.cluster import ClusterTerms
+from elastune.model.distributions import Constant
+from elastune.model.limits import GangLimits, Limits, Objective
+from elastune.model.profile import Profile, Speedup
+from elastune.model.stages import Spec, Stage
 from elastune.planning.problem import Problem
-from elastune.planning.quoting import make_quote
+from elastune.planning.quoting import QuoteRequest, make_quote
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
+from tests.planning.brute_force import make_case, try_all
 
 JOB = {
     "trainable": "sin",
@@ -44,6 +50,30 @@ def test_what_is_kept_back_buys_no_plan() -> None:
         quote = make_quote(problem(budget=budget, shutdown_s=60.0))
         assert quote.cost_quantile + 0.6 * quote.peak_nodes <= budget * (1 + 1e-9)
         assert quote.problem.limits.budget_usd == budget
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_a_plan_that_is_called_optimal_is_the_best_with_its_own_nodes_kept_back(objective: Objective) -> None:
+    """With money kept back for many nodes there is little left to train: the best plan may have fewer."""
+    cluster = ClusterTerms(
+        slots_per_node=2, max_nodes=4, price_per_hour=3600.0, minimum_charge_s=150.0, init=Constant(40.0)
+    )
+    small = Problem(
+        specs=(Spec(name="", stages=(Stage(trials=4, iterations=7),)),),
+        profile=Profile(iteration=Constant(5.0), speedup=Speedup.of({2: 1.5, 4: 3.2})),
+        cluster=replace(cluster, shutdown_s=200.0),
+        gangs=GangLimits(max_slots=4),
+    )
+    tried = try_all(make_case(small.workloads()[0]).evaluator)
+    kept_usd = [one.cost_usd + 200.0 * one.plan.peak_nodes for one in tried]
+    for budget in sorted(set(kept_usd)):
+        fitting = [one for one, usd in zip(tried, kept_usd, strict=True) if usd <= budget * (1 + 1e-9)]
+        limited = replace(small, limits=Limits(budget_usd=budget))
+        quote = make_quote(limited, QuoteRequest(objective=objective, static=False))
+        by_cost = objective is Objective.COST
+        best = min(one.cost_usd if by_cost else one.jct_s for one in fitting)
+        assert quote.optimal
+        assert (quote.cost if by_cost else quote.jct_seconds) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("more", [0.61, 1.5, 6.0])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from elastune.model.cluster import ClusterTerms
+from elastune.model.cluster import Billing, ClusterTerms
 from elastune.model.distributions import Constant, LogNormal
-from elastune.model.limits import Objective
+from elastune.model.limits import Limits, Objective
 from elastune.model.profile import Profile, Speedup
 from elastune.model.stages import Stage
 from elastune.planning.planners.exact import plan_exact
@@ -95,6 +96,20 @@ def test_a_budget_holds_at_the_confidence_and_not_just_in_the_mean() -> None:
     case = make_case(NOISY, deadline_s=700.0, budget_usd=between)
     bounded = plan_exact(case)
     assert bounded is None or bounded.outcome.cost_quantile_usd(0.95) <= between
+
+
+def test_two_limits_hold_together_and_not_only_each_by_itself() -> None:
+    by_function = replace(NOISY, cluster=replace(NOISY.cluster, billing=Billing.FUNCTION))
+    solution = plan_exact(make_case(by_function, deadline_s=700.0))
+    assert solution is not None
+    outcome = solution.outcome
+    deadline_s, budget_usd = outcome.jct_quantile_s(0.95), outcome.cost_quantile_usd(0.95)
+    limits = Limits(deadline_s=deadline_s, budget_usd=budget_usd)
+    kept = (outcome.limited.jct_s <= deadline_s) & (outcome.limited.cost_usd <= budget_usd)
+    assert kept.mean() < 0.94
+    assert limits.keep_deadline(outcome)
+    assert limits.keep_budget(outcome)
+    assert not limits.keep(outcome)
 
 
 @pytest.mark.slow

@@ -63,14 +63,20 @@ class Objective(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Both limits have to hold with probability `confidence`."""
+    """Both limits have to hold, together, with probability `confidence`."""
 
     deadline_s: float | None = None
     budget_usd: float | None = None
     confidence: float = 0.95
 
     def keep(self, outcome: Outcome) -> bool:
-        return self.keep_deadline(outcome) and self.keep_budget(outcome)
+        """Both together: each alone could hold often enough, and both at once too seldom."""
+        if self.deadline_s is None or self.budget_usd is None:
+            return self.keep_deadline(outcome) and self.keep_budget(outcome)
+        limited = outcome.limited
+        in_time = limited.jct_s <= self.deadline_s * (1 + ROUNDING)
+        in_budget = limited.cost_usd <= self.budget_usd * (1 + ROUNDING)
+        return float(np.mean(in_time & in_budget)) >= self.confidence * (1 - ROUNDING)
 
     @property
     def are_set(self) -> bool:

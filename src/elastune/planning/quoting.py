@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -21,9 +20,14 @@ from elastune.planning.quote import (
     forecast,
     quote_stages,
 )
+from elastune.planning.stage_options import Grid
 from elastune.wording import format_usd
 
 DEFAULT_SAMPLES = 4096
+# Cluster sizes that are tried where money is kept back for each node: all of them up to this one; of larger
+# clusters, and if latencies are random, some.
+EVERY_SIZE = 64
+SOME_SIZES = Grid(every=4, ratio=1.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +89,36 @@ class _Quoting:
             return answer
         if limits.keep_budget_but(answer.outcome, answer.peak_nodes * kept_usd):
             return answer
-        for nodes in range(min(answer.peak_nodes, math.floor(budget / kept_usd)), 0, -1):
-            less = replace(limits, budget_usd=budget - nodes * kept_usd)
-            cluster = replace(self.problem.cluster, max_nodes=nodes, fixed=False)
-            fewer = _Quoting(replace(self.problem, cluster=cluster), self.request)
-            if nodes >= self._least_nodes() and (found := solve(planner, fewer.cases, less, objective)):
-                return found
-        return None
+        return self._best_of_sizes(planner, limits, objective, answer)
+
+    def _best_of_sizes(
+        self, planner: Planner, limits: Limits, objective: Objective, unkept: Answer
+    ) -> Answer | None:
+        """The best of several cluster sizes: the money kept back for a large one is not left for training.
+
+        `unkept`: the answer with nothing kept back.
+        """
+        kept_usd, budget = self._kept_usd(), limits.budget_usd or 0.0
+        certain = self.problem.is_deterministic
+        most = self.problem.cluster.max_nodes if certain else unkept.peak_nodes
+        every = certain and most <= EVERY_SIZE
+        sizes = range(1, most + 1) if every else SOME_SIZES.counts(most)
+        found: list[Answer] = []
+        for nodes in sizes:
+            left_usd = budget - nodes * kept_usd
+            if nodes >= self._least_nodes() and left_usd > 0:
+                cluster = replace(self.problem.cluster, max_nodes=nodes, fixed=False)
+                fewer = _Quoting(replace(self.problem, cluster=cluster), self.request)
+                answer = solve(planner, fewer.cases, replace(limits, budget_usd=left_usd), objective)
+                found += [] if answer is None else [answer]
+        if not found:
+            return None
+        by_cost = objective is Objective.COST
+        best = min(found, key=lambda each: each.outcome.mean_cost_usd if by_cost else each.outcome.mean_jct_s)
+        if every and all(each.optimal for each in found):
+            return best
+        # Another number of nodes may be better, but none is better than with nothing kept back.
+        return replace(best, optimal=False, lower_bound=unkept.lower_bound)
 
     def _kept_usd(self) -> float:
         """Money kept back for each node."""

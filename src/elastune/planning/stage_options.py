@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -74,6 +74,30 @@ class StageOptions:
     all_at_once: tuple[StageOption, ...] = ()
 
 
+class StageUsage(NamedTuple):
+    """What one way to run a stage takes, per sample, if speed has nothing to do with who survives."""
+
+    allocation: Allocation
+    seconds: Array
+    mean_s: float
+    function_usd: Array
+
+    @classmethod
+    def of(cls, evaluator: Evaluator, stage: int, use: Allocation, *, kept: bool) -> StageUsage:
+        cluster, usd = evaluator.workload.cluster, np.zeros(1)
+        if not bills_nodes(cluster):
+            usd = slot_rate(cluster) * evaluator.busy_slot_s(stage, use, kept=kept)
+        seconds = evaluator.estimate_s(stage, use, kept=kept) + evaluator.draws.sync_s(stage)
+        return cls(use, seconds, float(seconds.mean()), usd)
+
+    @classmethod
+    def of_option(cls, option: StageOption) -> StageUsage:
+        return cls(option.allocation, option.seconds, option.mean_s, option.function_usd)
+
+
+_Way = TypeVar("_Way", StageOption, StageUsage)
+
+
 @dataclass(frozen=True, slots=True)
 class StageRuns:
     """Evaluates the ways to run one stage."""
@@ -101,30 +125,25 @@ class StageRuns:
         seconds = self.evaluator.least_s(self.stage, use) + self.evaluator.draws.sync_s(self.stage)
         return float(seconds.mean()), float(self.evaluator.busy_slot_s(self.stage, use).mean())
 
-    def option(self, use: Allocation, *, kept: bool = False) -> StageOption:
-        seconds, usd = _takes(self.evaluator, self.stage, use, kept=kept)
-        worst_seconds, worst_usd = seconds, usd
+    def usage(self, use: Allocation, *, kept: bool = False) -> StageUsage:
+        return StageUsage.of(self.evaluator, self.stage, use, kept=kept)
+
+    def option(self, use: Allocation, usage: StageUsage | None = None, *, kept: bool = False) -> StageOption:
+        """`usage`: as computed before."""
+        usage = worst = usage or self.usage(use, kept=kept)
         if self.evaluator.slowest is not self.evaluator and self.stage:
-            worst_seconds, worst_usd = _takes(self.evaluator.slowest, self.stage, use, kept=kept)
+            worst = StageUsage.of(self.evaluator.slowest, self.stage, use, kept=kept)
         keeps = use.gangs == self.trials and starts_take_time(self.workload)
         return StageOption(
             allocation=use,
-            seconds=seconds,
-            mean_s=float(seconds.mean()),
-            function_usd=usd,
-            worst_seconds=worst_seconds,
-            worst_function_usd=worst_usd,
+            seconds=usage.seconds,
+            mean_s=usage.mean_s,
+            function_usd=usage.function_usd,
+            worst_seconds=worst.seconds,
+            worst_function_usd=worst.function_usd,
             gang=use.slots_per_trial if keeps else 0,
             kept=self.option(use, kept=True) if keeps and not kept else None,
         )
-
-
-def _takes(evaluator: Evaluator, stage: int, use: Allocation, *, kept: bool) -> tuple[Array, Array]:
-    """Seconds, and dollars billed by function, per sample."""
-    cluster, usd = evaluator.workload.cluster, np.zeros(1)
-    if not bills_nodes(cluster):
-        usd = slot_rate(cluster) * evaluator.busy_slot_s(stage, use, kept=kept)
-    return evaluator.estimate_s(stage, use, kept=kept) + evaluator.draws.sync_s(stage), usd
 
 
 def stage_options(runs: StageRuns, sizes: range, *, fair: bool = False) -> StageOptions:
@@ -171,16 +190,20 @@ def _useful(
     """The undominated ones. A use is evaluated only if no other one is as good as it could be at best."""
     options = {option.allocation: option for option in known}
     billed_by_slot = not bills_nodes(runs.workload.cluster)
-    evaluated: list[StageOption] = []
+    evaluated: list[StageUsage] = []
     fastest: dict[float, float] = {}  # by money, of those evaluated, which need no more nodes
     bounds = ((use.nodes, *runs.least(use), use) for use in uses)
     for _, least_s, busy_slot_s, use in sorted(bounds, key=lambda row: row[:2]):
         usd = busy_slot_s if billed_by_slot else 0.0
         if all(least_s < seconds for cost, seconds in fastest.items() if cost <= usd):
-            option = options.get(use) or runs.option(use)
-            evaluated.append(option)
-            fastest[usd] = min(option.mean_s, fastest.get(usd, option.mean_s))
-    return _undominated(evaluated)
+            usage = StageUsage.of_option(options[use]) if use in options else runs.usage(use)
+            evaluated.append(usage)
+            fastest[usd] = min(usage.mean_s, fastest.get(usd, usage.mean_s))
+    # The worst case, which takes as long again, is computed only for those that are left.
+    return tuple(
+        options.get(usage.allocation) or runs.option(usage.allocation, usage)
+        for usage in _undominated(evaluated)
+    )
 
 
 def _unbeaten(rows: list[tuple[int, float, float, float, Allocation]]) -> list[Allocation]:
@@ -238,10 +261,10 @@ def _lower_option(runs: StageRuns, use: Allocation, *, kept: bool) -> StageOptio
     )
 
 
-def _undominated(options: Iterable[StageOption]) -> tuple[StageOption, ...]:
+def _undominated(options: Iterable[_Way]) -> tuple[_Way, ...]:
     """Drop options that another one equals with no more nodes, time and, billed by function, money."""
     # By instance a stage costs nodes held x time, so slots that save neither time nor nodes are useless.
-    kept: list[StageOption] = []
+    kept: list[_Way] = []
     fastest: list[tuple[float, float]] = []
     rows = [(o.allocation.nodes, o.mean_s, float(o.function_usd.mean()), o) for o in options]
     for _, seconds, usd, option in sorted(rows, key=lambda row: row[:3]):

@@ -1,7 +1,8 @@
 """Lower bounds on the mean of the objective when latencies are random.
 
-Both methods use a condition that every plan within its limit fulfils and that is a sum over stages; the best
-plan under that condition is found exactly. The larger of the two is the bound.
+Both methods use a condition that every plan within its limit fulfils and that is a sum over stages. The best
+plan under that condition is bounded by a price for what is limited and, if there are few stages or a minimum
+charge counts, by the frontier of all labels. The larger of the two methods is the bound.
 
 *Quantiles*: if the limit holds with probability c, the quantiles of the plan's k independent parts at
 `1 - (1 - c)^(1/k)` sum to the limit or less: otherwise all parts would exceed theirs, and so together the
@@ -21,10 +22,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from elastune.model.billing import unused_each_s
 from elastune.model.distributions import Array, is_constant
 from elastune.model.limits import Objective, Outcome, quantile
 from elastune.planning.planners.labels import Bounds, find_frontier
-from elastune.planning.planners.network import IntArray, Weights, build_network, mean
+from elastune.planning.planners.network import (
+    IntArray,
+    Network,
+    StagePrices,
+    Weights,
+    build_network,
+    mean,
+    relax,
+)
 from elastune.planning.problem import Case
 from elastune.planning.stage_options import StageRuns, lower_options
 
@@ -33,7 +43,10 @@ _UNLUCKY = (4,)
 _FEW_STAGES = 5
 # Of costs, stage by stage: the bound is lower by as much, and found sooner.
 _ROUNDING = 1e-3
-_ROUGH = 5e-3
+# The search for the best price: golden sections, and the least share of the limited quantity in the bound.
+_GOLDEN = (3 - math.sqrt(5)) / 2
+_SECTIONS = 8
+_LEAST_SHARE = 1e-3
 # On larger clusters minimum charges are left out of the bound.
 _FEW_NODES = 64
 
@@ -66,16 +79,48 @@ def _best(case: Case, weights: Weights, limit: float, value: float) -> float:
     network = build_network(case, replace(weights, every_count=case.max_nodes <= _FEW_NODES))
     if not network.has_all_levels:  # a minimum charge only adds cost, and without one all levels are there
         network = replace(network, minimum_charge_s=0.0, has_all_levels=True)
-    if case.objective is Objective.COST:
-        bounds = Bounds(time=limit, cost=value)
-        if limit < math.inf:  # what a second is worth, roughly, prunes most of the labels of a finer search
-            bounds = replace(bounds, usd_per_s=find_frontier(network, bounds, rounding=_ROUGH).slope)
-        frontier = find_frontier(network, bounds, rounding=_ROUNDING)
-        bound = float(frontier.cost.min(initial=value)) / frontier.cost_factor
-        return bound if network.has_all_levels else 0.0
-    frontier = find_frontier(network, Bounds(time=value, cost=limit))
-    exact = frontier.cost_factor == 1.0 and network.has_all_levels
-    return float(frontier.time.min(initial=value)) if exact else 0.0
+    by_cost = case.objective is Objective.COST
+    priced, price = 0.0, 0.0
+    if limit < math.inf:
+        priced, price = _best_price(network, limit, value, case.objective)
+        if len(case.options) > _FEW_STAGES and not _may_leave_early(network):
+            return priced
+    if by_cost:
+        frontier = find_frontier(network, Bounds(time=limit, cost=value, usd_per_s=price), rounding=_ROUNDING)
+        return max(priced, float(frontier.cost.min(initial=value)) / frontier.cost_factor)
+    bounds = Bounds(time=value, cost=limit, usd_per_s=1 / price if price else 0.0)
+    frontier = find_frontier(network, bounds)
+    return max(priced, float(frontier.time.min(initial=value)) if frontier.cost_factor == 1.0 else 0.0)
+
+
+def _may_leave_early(network: Network) -> bool:
+    """Whether a node may be released before its minimum charge, which labels know and prices do not."""
+    return any(unused_each_s(network, steps.duration_s).any() for steps in network.stages)
+
+
+def _best_price(network: Network, limit: float, value: float, objective: Objective) -> tuple[float, float]:
+    """The largest bound by a price for what is limited, and that price (Lagrange).
+
+    For a plan by the deadline, cost + price * (time - deadline) is no more than its cost, and the least of
+    cost + price * time is a shortest path. The bound is concave in the price. With many stages it is better
+    than that of a frontier whose labels are rounded (2,048 trials: $918 instead of $909), and found sooner.
+    """
+    start = np.array([len(network.node_ages_s)])
+
+    @functools.cache
+    def bound(price: float) -> float:
+        prices = StagePrices(price, 1.0) if objective is Objective.COST else StagePrices(1.0, price)
+        return float(relax(network, prices).at(0, start)[0]) - price * limit
+
+    price = value / limit
+    factor = 2.0 if bound(2 * price) > bound(price) else 0.5
+    while bound(price) < min(value, bound(price * factor)) and price * limit > _LEAST_SHARE * value:
+        price *= factor
+    low, high = price / 2, price * 2
+    for _ in range(_SECTIONS):
+        lower, upper = low + _GOLDEN * (high - low), high - _GOLDEN * (high - low)
+        low, high = (lower, high) if bound(lower) < bound(upper) else (low, upper)
+    return max((bound(each), each) for each in (0.0, price, (low + high) / 2))
 
 
 def _quantiles(case: Case) -> Weights:
