@@ -1,4 +1,7 @@
-"""`python -m benchmarks.policies [name ...] [--seeds N] [--processes P]`, and the options of `tables`."""
+"""`python -m benchmarks.policies [name ...] [--seeds N] [--processes P]`, and the options of `tables`.
+
+Without names all but `real`, which takes two minutes per run and policy.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 
-from benchmarks.policies import allocation, entrance, page, profiling, sensitivity, speculative, tables
+from benchmarks.policies import allocation, entrance, page, profiling, real, sensitivity, speculative, tables
 from benchmarks.policies.contestants import CONTESTANTS
 from benchmarks.policies.curves import NoDataError, held_out_tables, real_tables, surrogate_tables
 from benchmarks.policies.scaling import BATCHES
@@ -25,6 +28,7 @@ SEEDS = {
     "profiling": 100,
     "sensitivity": 100,
     "tables": 20,
+    "real": 5,
 }
 RUN = {
     "speculative": speculative.run,
@@ -90,9 +94,12 @@ def main(arguments: list[str]) -> None:
     experiments: dict[str, Experiment] = {
         **{name: functools.partial(run, effort=effort(name)) for name, run in RUN.items()},
         "tables": compare if options.page is None else page.filling(compare, options.page),
+        "real": functools.partial(
+            real.run, seeds=effort("real").seeds, results=options.results or tables.DEFAULT_RESULTS
+        ),
     }
     try:
-        run_named(experiments, options.write, names)
+        run_named(experiments, options.write, names or [name for name in experiments if name != "real"])
     except (NoDataError, ValueError) as reason:
         sys.exit(f"skipped: {reason}")
 

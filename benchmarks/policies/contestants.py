@@ -11,6 +11,7 @@ nearest to its proposal. `outside` has the contestants of other libraries.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -63,6 +64,8 @@ class Contestant:
     of: str | None = None
     is_slow: bool = False
     """Only in the full campaign."""
+    constants: Mapping[str, float] = field(default_factory=dict)
+    """Of `forecast`, in an ablation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,18 +109,24 @@ def _seer(name: str, group: Group = Group.VARIANT, **options: object) -> Contest
     )
 
 
-def _forecast(name: str, group: Group = Group.VARIANT, **options: object) -> Contestant:
-    """Elastic, and with a sampler that learns."""
-    sampler = options.pop("sampler", TPE)
+def _forecast(
+    name: str,
+    group: Group = Group.VARIANT,
+    *,
+    sampler: Mapping[str, object] = PLAIN,
+    elastic: bool = True,
+    **constants: float,
+) -> Contestant:
+    """`constants` of its `Shape` that differ from the usual ones."""
     return Contestant(
         name=name,
         group=group,
         algorithm="forecast",
-        options=options,
-        sampler=sampler,  # type: ignore[arg-type]  # one of the three above
-        elastic=True,
+        sampler=sampler,
+        elastic=elastic,
         trains_to_the_end=True,
         of="forecast" if group is Group.VARIANT else None,
+        constants=constants,
     )
 
 
@@ -154,7 +163,12 @@ CONTESTANTS: tuple[AnyContestant, ...] = (
     _rungs("hypersched + tpe", "hypersched", Group.VARIANT, sampler=TPE, of="hypersched"),
     _seer("seer, elimination: bracket", elimination="bracket"),
     _seer("seer, spend_leftover: false", spend_leftover=False),
-    _forecast("forecast, random rows", sampler=PLAIN),
+    _forecast("forecast, fixed machines", elastic=False),
+    _forecast("forecast + tpe", sampler=TPE),
+    _forecast("forecast, even spending", exploring_money=0.35),
+    _forecast("forecast, no second rung before the turn", exploring_share=0.0),
+    _forecast("forecast, flat shares", sharpness=1.0),
+    _forecast("forecast, one slot each", least_efficiency=math.inf),
 )
 
 

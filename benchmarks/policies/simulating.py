@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from benchmarks.reporting import Track
@@ -15,6 +15,8 @@ from elastune.errors import InfeasibleError
 from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
 from elastune.model.metric import Mode
+from elastune.policies.forecast.policy import ForecastPolicy
+from elastune.runs.policy_quote import UnrecordedDriver
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup, SetupPurpose, prepare
 
@@ -81,13 +83,18 @@ def is_feasible(job: JobDict) -> bool:
     return True
 
 
+NO_CONSTANTS: Mapping[str, float] = {}
 NOTHING = Outcome(best=None, last=None, best_iterations=0, trials=0, iterations=0, seconds=0.0, usd=0.0)
 """Of a job whose policy finds no room in its limits."""
 
 
-def run_once(setup: RunSetup, seed: int) -> Outcome:
+def run_once(setup: RunSetup, seed: int, constants: Mapping[str, float] = NO_CONSTANTS) -> Outcome:
+    """`constants` of `forecast` that are changed."""
     simulation = Simulation(setup, seed=seed, journal=MemoryJournal(keeps_lines=False), record=unnamed(setup))
-    state = simulation.core.state
+    simulation.driver = UnrecordedDriver(simulation.core, simulation.writer)
+    state, policy = simulation.core.state, simulation.core.policy
+    if constants and isinstance(policy, ForecastPolicy):
+        policy.shape = replace(policy.shape, **constants)
     look_s = _middle_of_last_round_s(setup)
     finalists: list[Trial] = []
     simulation.start()

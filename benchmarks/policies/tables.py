@@ -182,7 +182,8 @@ def play(block: Block) -> Iterator[Result]:
         if not isinstance(contestant, Contestant):
             outcome = outside.play(contestant, setting, own_seed)
         else:
-            outcome = NOTHING if prepared is None else run_once(prepared, own_seed)
+            constants = contestant.constants
+            outcome = NOTHING if prepared is None else run_once(prepared, own_seed, constants)
         yield _result(block, seed, outcome, time.process_time() - begun_s)
 
 

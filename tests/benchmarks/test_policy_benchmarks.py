@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks.policies import allocation, entrance, profiling, sensitivity, speculative
+from benchmarks.policies import allocation, entrance, profiling, real, sensitivity, speculative
 from benchmarks.policies.ablation import Case, measure
 from benchmarks.policies.averages import average, difference
+from benchmarks.policies.real import RealResult
 from benchmarks.policies.simulating import Effort
 from benchmarks.reporting import silently
 
@@ -44,6 +49,26 @@ def test_every_ablation_runs(cases: list[Case]) -> None:
 def test_processes_change_nothing() -> None:
     cases = profiling.cases(startups_s=(0.5,))
     assert measure(cases, TWO, silently).runs == measure(cases, Effort(seeds=2, processes=2), silently).runs
+
+
+def test_real_runs_are_summed_up_by_policy_and_those_in_the_file_are_not_repeated(tmp_path: Path) -> None:
+    runs = [
+        RealResult(policy=p, seed=s, accuracy=a, usd=0.1, seconds=119, trials=9, iterations=80, load=2.5)
+        for p, s, a in (("forecast", 0, 0.98), ("asha", 0, 0.95), ("forecast", 1, 0.96))
+    ]
+    lines = "".join(json.dumps(dataclasses.asdict(each)) + "\n" for each in runs)
+    (tmp_path / "real.jsonl").write_text(lines)
+    assert real.measure(silently, seeds=1, policies=("forecast", "asha"), results=tmp_path) == runs[:2]
+    forecast, asha = real.summary_table(runs).rows
+    assert forecast[:3] == ("forecast", 2, "97.00 ± 1.41")
+    assert asha[:3] == ("asha", 1, "95.00")
+
+
+def test_the_job_of_real_runs_has_a_budget_and_no_pace() -> None:
+    job = real.real_job(nodes=2)
+    assert job.budget == 0.15
+    assert "pace" not in job.to_dict()["space"]  # type: ignore[operator]
+    assert [real.job_of(name, job, 3).search.algorithm for name in real.POLICIES] == list(real.POLICIES)
 
 
 def test_luck_that_both_had_cancels_out_of_a_difference() -> None:

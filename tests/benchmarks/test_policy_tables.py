@@ -240,6 +240,15 @@ def test_a_campaign_goes_on_where_it_was_stopped(curves: CurveSet, tmp_path: Pat
     assert len(path.read_text().splitlines()) == 4  # the broken one and three others
 
 
+def test_constants_of_an_ablation_change_the_run(curves: CurveSet, tmp_path: Path) -> None:
+    files, names = ResultFiles(tmp_path / "runs"), ["forecast", "forecast, even spending"]
+    contestants = contestants_named(names)
+    field = Field(tables=[curves], laws=[LAW], cells=[Terms.parse("0.7x8")], contestants=contestants)
+    measure(field, Effort(seeds=1), files)
+    usual, even = files.read(names)
+    assert even.trials < usual.trials  # less money for new ones
+
+
 def test_the_comparison_has_tables_and_figures(tmp_path: Path) -> None:
     files = ResultFiles(tmp_path / "runs")
     names = ["asha", "seer", "seer, elimination: bracket", "random"]

@@ -155,10 +155,10 @@ def test_a_model_on_a_table_draws_its_rows(folder: Path) -> None:
     rows = [sampler.ask(trial) for trial in range(4)]
     assert sorted(config["lr"] for config in rows if config) == [0.1, 0.2, 0.3]  # type: ignore[type-var]
     assert isinstance(job.tuning().make_sampler(0, learns=False), TableSampler)
-    for name in ("bohb", "forecast"):  # theirs is a model unless the job says otherwise
-        search = {"algorithm": name, "max_iterations": 9}
-        learning = loaded(folder, trainable="timed.npz", search=search)
-        assert isinstance(learning.make_sampler(), TableModelSampler)
+    search = {"algorithm": "bohb", "max_iterations": 9}  # a model unless the job says otherwise
+    assert isinstance(loaded(folder, trainable="timed.npz", search=search).make_sampler(), TableModelSampler)
+    search = {"algorithm": "forecast", "max_iterations": 9}
+    assert isinstance(loaded(folder, trainable="timed.npz", search=search).make_sampler(), TableSampler)
 
 
 def test_recorded_seconds_are_the_profile_when_none_is_given(folder: Path) -> None:

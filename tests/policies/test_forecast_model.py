@@ -73,7 +73,7 @@ def test_the_shares_need_the_work_that_is_left_or_all_reach_the_goal(
     better: list[int], done: int, work: float
 ) -> None:
     goal = 100
-    shares = shares_of(np.array(better))
+    shares = shares_of(np.array(better), 1.5)
     best = iterations_of_best(shares, np.full(len(better), done), goal, work)
     deserved = [min(goal, best * share) for share in shares]
     needed = sum(max(0.0, each - done) for each in deserved) / EFFICIENCY
@@ -83,9 +83,9 @@ def test_the_shares_need_the_work_that_is_left_or_all_reach_the_goal(
 
 
 def test_trials_with_the_same_value_share_their_places() -> None:
-    shares = shares_of(np.array([3, 0, 1, 1, 3, 3]))
+    shares = shares_of(np.array([3, 0, 1, 1, 3, 3]), 1.5)
     assert shares.tolist() == pytest.approx([each**-1.5 for each in (5, 1, 2.5, 2.5, 5, 5)])
-    assert shares_of(np.zeros(9, dtype=int)).sum() < 1.0
+    assert shares_of(np.zeros(9, dtype=int), 1.5).sum() < 1.0
 
 
 def test_a_forecast_adds_the_median_gain_of_each_doubling_and_fades_beyond_what_was_seen() -> None:

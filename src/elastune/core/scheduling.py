@@ -43,9 +43,10 @@ def adopt(step: Step, wishes: Wishes) -> None:
     if wishes.steady:
         for pool_state in state.pools.values() if wishes.pack and state.terms.data is None else ():
             _empty_surplus(step, pool_state)
+        stays = was_steady and not any(node.leaving for node in state.where.values())
         for number in tuple(state.held):
-            is_new = not was_steady or state.wished.get(number) is not before.get(number)
-            if is_new or _has_all(state, number):
+            wish, old = state.wished.get(number), before.get(number)
+            if not (wish is old or (stays and wish == old)) or not was_steady or _has_all(state, number):
                 settle(step, state.trials[number])
 
 

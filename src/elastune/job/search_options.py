@@ -223,7 +223,6 @@ class ForecastSearch(ForecastOptions, SearchSection):
     """Many trials a little, then the best of them, as far as the time and the money go."""
 
     bounded_by = ("max_iterations", "trials")
-    default_sampler = "tpe"
     algorithm: Literal["forecast"] = Field(default="forecast")
 
     @model_validator(mode="after")

@@ -26,6 +26,7 @@ _RESIZE = 4.0
 @dataclass(slots=True)
 class LentSlots:
     slots: int
+    room: float
     until: int
     since_s: float
     seconds: float  # expected
@@ -50,7 +51,7 @@ class TrialLeases:
         iteration_s = self.outlook.iteration_on_s(slots, state)
         seconds = (until - trial.iteration) * iteration_s + self.outlook.stop_s
         since_s = max(state.now_s, self.outlook.begin_s)
-        self.live[trial.number] = LentSlots(slots, until, since_s, seconds)
+        self.live[trial.number] = LentSlots(slots, room_of(slots, state), until, since_s, seconds)
 
     def lend_a_turn(self, trial: Trial, slots: int, state: State) -> None:
         """To the next rung, or as far as a twelfth of the time takes it."""
@@ -84,7 +85,7 @@ class TrialLeases:
         return room_of(wider, state) - room_of(before, state)
 
     def slots_lent(self, sampling: int, state: State) -> float:
-        lent = sum(room_of(each.slots, state) for each in self.live.values())
+        lent = sum([each.room for each in self.live.values()])
         return lent + sampling * room_of(self.outlook.least_slots, state)
 
     def nodes_needed(self, sampling: int, state: State) -> int:
@@ -94,10 +95,11 @@ class TrialLeases:
 
     def usd_to_come(self, state: State) -> float:
         """What the leases will still cost."""
-        usd = 0.0
+        usd, now_s, slot_usd_s = 0.0, state.now_s, state.terms.cluster.slot_usd_per_s
         for lent in self.live.values():
-            left_s = max(0.0, lent.since_s + lent.seconds - state.now_s)
-            usd += lent.slots * left_s * state.terms.cluster.slot_usd_per_s
+            left_s = lent.since_s + lent.seconds - now_s
+            if left_s > 0.0:
+                usd += lent.slots * left_s * slot_usd_s
         return usd
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -22,8 +22,6 @@ from elastune.model.ids import TrialId
 
 # A gang on several slots is less efficient than one slot; iterations cost so much more.
 EFFICIENCY = 0.9
-# How steeply shares fall with the rank; 1 leaves too little for the best where money is short.
-SHARPNESS = 1.5
 _BISECTIONS = 40
 # Pairs of values from which a gain is learned; fewer tell little.
 _ENOUGH_GAINS = 3
@@ -31,6 +29,8 @@ _ENOUGH_GAINS = 3
 _FADING = 0.6
 # The standard deviation of a normal distribution in units of its median absolute deviation.
 _SD_PER_MAD = 1.4826
+# Before any trial with the same score.
+_NO_TRIAL = TrialId(-1)
 
 
 @dataclass(slots=True)
@@ -58,8 +58,8 @@ class RankedRung:
 
     def better_than(self, score: float) -> int:
         """Of those that can still train."""
-        all_ = bisect.bisect_left(self.ranked, (score, TrialId(-1)))
-        return all_ - bisect.bisect_left(self.trained, score)
+        all_ = bisect.bisect_left(self.ranked, (score, _NO_TRIAL))
+        return all_ - bisect.bisect_left(self.trained, score) if self.trained else all_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +111,11 @@ class Ladder:
         rung = self.rungs[place]
         return rung.better_than(rung.scores[trial])
 
+    def ranked(self, trials: Iterable[TrialId]) -> list[tuple[int, TrialId]]:
+        """These trials with the number of those that are better, the best first."""
+        better_than = self.better_than
+        return sorted([(better_than(trial), trial) for trial in trials])
+
     def next_rung(self, iterations: int) -> int:
         """The first rung beyond so many iterations."""
         level = self.first
@@ -153,15 +158,16 @@ class Ladder:
 Counts = npt.NDArray[Any]
 
 
-def shares_of(better: Counts) -> Counts:
-    """What each trial deserves that so many others are better than: that of place j, from 0, (j + 1)^-1.5.
+def shares_of(better: Counts, sharpness: float) -> Counts:
+    """What each trial deserves that so many others are better than: that of place j, from 0, is
+    1 / (j + 1) ** sharpness.
 
     Those that as many are better than share their places and have the mean one. Else many trials with the
     same value, such as the accuracy of a guess, would each deserve as much as the first of them alone.
     """
     _, same, counts = np.unique(better, return_inverse=True, return_counts=True)
     places = np.cumsum(counts) - (counts + 1) / 2
-    shares: Counts = (places[same] + 1.0) ** -SHARPNESS
+    shares: Counts = (places[same] + 1.0) ** -sharpness
     return shares
 
 

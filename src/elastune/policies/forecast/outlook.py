@@ -15,11 +15,6 @@ from elastune.core.state import State
 from elastune.model.billing import bills_nodes
 from elastune.policies.costs import nodes_at_hand, nodes_for
 
-# Shares of the time and of the money for the first part.
-EXPLORING_TIME = 0.35
-EXPLORING_MONEY = 0.65
-# A gang of the winner is no wider than with this part of the efficiency of the smallest.
-_LEAST_EFFICIENCY = 0.7
 # The longest training has at most so many times the iterations of the first rung.
 _MOST_RUNGS = 256
 # Without a deadline: a run of W iterations takes the time of so many times the square root of W.
@@ -28,6 +23,26 @@ _MOST_ITERATIONS = 10**9
 # Nodes are added if their boot takes at most this part of the time left.
 _LONGEST_BOOT = 0.1
 _LEAST_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The constants of `forecast`. They were chosen on three tables of learning curves (docs/policies.md)."""
+
+    exploring_time: float = 0.35
+    """Share of the time for the first part."""
+    exploring_money: float = 0.65
+    """Share of the money for the first part."""
+    exploring_share: float = 0.5
+    """In the first part, of the trials compared, the best deserves this part in iterations of the first
+    rung."""
+    sharpness: float = 1.5
+    """How steeply shares fall with the rank; 1 leaves too little for the best where money is short."""
+    least_efficiency: float = 0.7
+    """A gang of the winner is no wider than with this part of the efficiency of the smallest."""
+
+
+USUAL = Shape()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +69,7 @@ class Outlook:
 
     stop_s: float
     """A save and a start."""
+    shape: Shape = USUAL
 
     @property
     def least_slots(self) -> int:
@@ -96,7 +112,7 @@ class Outlook:
             return math.inf
         lasting_s = self.switch_s - self.begin_s
         passed_s = max(0.0, state.now_s - self.begin_s) + max(self.iteration_s, lasting_s / 12)
-        return EXPLORING_MONEY * budget * min(1.0, passed_s / lasting_s) - (budget - left_usd)
+        return self.shape.exploring_money * budget * min(1.0, passed_s / lasting_s) - (budget - left_usd)
 
     def nodes_paid(self, state: State) -> int:
         """Nodes that may be used in the second part: those there are, and more if the money lasts."""
@@ -119,7 +135,7 @@ class Outlook:
         return sum(state.now_s - node.born_s < least_s and not node.leaving for node in state.where.values())
 
 
-def look_ahead(state: State, *, trials: float, least: int, most: int | None) -> Outlook:
+def look_ahead(state: State, *, trials: float, least: int, most: int | None, shape: Shape = USUAL) -> Outlook:
     """`trials` that may be drawn; `least` and `most` iterations of a trial."""
     terms = state.terms
     cluster, profile, gangs = terms.cluster, terms.profile, terms.gangs
@@ -135,12 +151,14 @@ def look_ahead(state: State, *, trials: float, least: int, most: int | None) -> 
         lasting_s = state.limits.deadline_s - terms.winding_up_s - begin_s
     else:
         iterations = slot_s / (gangs.min_slots * iteration_s)
-        lasting_s = iteration_s * _usual_length(iterations, trials, most, most_slots // gangs.min_slots)
+        lasting_s = iteration_s * _usual_length(
+            iterations, trials, most, most_slots // gangs.min_slots, shape
+        )
     if is_paid and cluster.fixed and bills_nodes(cluster):
         lasting_s = min(lasting_s, slot_s / most_slots - begin_s)
     lasting_s = max(lasting_s, _LEAST_S)
-    end_s, switch_s = begin_s + lasting_s, begin_s + EXPLORING_TIME * lasting_s
-    sizes = _sizes(state, min(most_slots, slot_s / lasting_s))
+    end_s, switch_s = begin_s + lasting_s, begin_s + shape.exploring_time * lasting_s
+    sizes = _sizes(state, min(most_slots, slot_s / lasting_s), shape)
     speed = profile.speedup.at(sizes[-1]) / profile.speedup.at(sizes[0]) / iteration_s
     goal = max(1, min(most or _MOST_ITERATIONS, int(speed * (end_s - switch_s))))
     stop_s = profile.startup.mean + profile.save.mean + 2 * profile.transfer_s
@@ -155,8 +173,9 @@ def look_ahead(state: State, *, trials: float, least: int, most: int | None) -> 
         sizes=sizes,
         goal=goal,
         first=min(first, max(least, goal)),
-        exploring_nodes=_exploring_nodes(state, switch_s) if is_paid else cluster.max_nodes,
+        exploring_nodes=_exploring_nodes(state, switch_s, shape) if is_paid else cluster.max_nodes,
         stop_s=stop_s,
+        shape=shape,
     )
 
 
@@ -169,7 +188,7 @@ def _slowdown(state: State) -> float:
     return seconds / expected_s if seconds and expected_s else 1.0
 
 
-def _usual_length(iterations: float, trials: float, most: int | None, at_once: int) -> float:
+def _usual_length(iterations: float, trials: float, most: int | None, at_once: int, shape: Shape) -> float:
     """Without a deadline: the time of so many iterations, one after the other.
 
     The winner trains to its last iteration in the second part, or the time and the number of trials at once
@@ -178,16 +197,16 @@ def _usual_length(iterations: float, trials: float, most: int | None, at_once: i
     if math.isinf(iterations):
         each = most or 1
         return each * max(1.0, (1.0 if math.isinf(trials) else trials) / at_once)
-    length = _LENGTH * math.sqrt(iterations) if most is None else most / (1.0 - EXPLORING_TIME)
+    length = _LENGTH * math.sqrt(iterations) if most is None else most / (1.0 - shape.exploring_time)
     return max(1.0, length, iterations / at_once)
 
 
-def _sizes(state: State, slots: float) -> tuple[int, ...]:
+def _sizes(state: State, slots: float, shape: Shape) -> tuple[int, ...]:
     """From the fewest slots to the widest gang that is efficient enough; parts of a node or whole nodes."""
     gangs, speedup = state.terms.gangs, state.terms.profile.speedup
     least, per_node = gangs.min_slots, state.terms.cluster.slots_per_node
     most = min(gangs.max_slots or math.inf, slots, speedup.largest)
-    efficiency = _LEAST_EFFICIENCY * speedup.at(least) / least
+    efficiency = shape.least_efficiency * speedup.at(least) / least
     sizes = [least]
     if state.terms.data is None:  # where models hop, gangs are the core's
         for size in range(least + 1, int(most) + 1):
@@ -197,11 +216,11 @@ def _sizes(state: State, slots: float) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _exploring_nodes(state: State, switch_s: float) -> int:
+def _exploring_nodes(state: State, switch_s: float, shape: Shape) -> int:
     """Those that the first part's money pays for, with their boots; any number if slots are billed."""
     cluster, budget = state.terms.cluster, state.limits.budget_usd or 0.0
     if cluster.fixed or not bills_nodes(cluster):
         return cluster.max_nodes
     usd = state.ledger.node_usd(switch_s - cluster.queue.mean)
     least = nodes_for(1, state.terms.gangs.min_slots, cluster)
-    return min(cluster.max_nodes, max(least, int(EXPLORING_MONEY * budget / usd)))
+    return min(cluster.max_nodes, max(least, int(shape.exploring_money * budget / usd)))

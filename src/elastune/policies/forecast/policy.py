@@ -36,12 +36,10 @@ from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.forecast.leases import TrialLeases, beliefs, room_of, scores_of
 from elastune.policies.forecast.model import Ladder, iterations_of_best, shares_of
-from elastune.policies.forecast.outlook import EXPLORING_MONEY, Outlook, look_ahead
+from elastune.policies.forecast.outlook import USUAL, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
 
 _REVIEW = "forecast:review"
-# Of the trials compared, the best deserves this part in iterations of the first rung.
-_EXPLORING_SHARE = 0.5
 # A trial trains on if it deserves so much more than it has; less as time passes.
 _STEP = 0.5
 
@@ -57,6 +55,7 @@ class ForecastOptions:
 class ForecastPolicy(Policy):
     def __init__(self, options: ForecastOptions) -> None:
         self.options = options
+        self.shape = USUAL
         self.trials_left: float = math.inf if options.trials is None else options.trials
         self.leases: TrialLeases | None = None
         self.idle: dict[TrialId, None] = {}  # trials that may train on
@@ -124,7 +123,7 @@ class ForecastPolicy(Policy):
 
     def _look_ahead(self, state: State) -> Outlook:
         least, most = self.options.min_iterations, self.options.max_iterations
-        return look_ahead(state, trials=self.trials_left, least=least, most=most)
+        return look_ahead(state, trials=self.trials_left, least=least, most=most, shape=self.shape)
 
     # What is known of the trials.
 
@@ -146,8 +145,8 @@ class ForecastPolicy(Policy):
 
     def _retire(self, state: State) -> None:
         """End the leases of trials that have reached their goal or are over."""
-        live = self.lent.live
-        for number in [n for n, lent in live.items() if _is_at(state.trials[n], lent.until)]:
+        live, trials = self.lent.live, state.trials
+        for number in [n for n, lent in live.items() if _is_at(trials[n], lent.until)]:
             del live[number]
             if not state.trials[number].phase.is_over:
                 self.idle[number] = None
@@ -193,13 +192,14 @@ class ForecastPolicy(Policy):
             self.exploring = fresh > 0
         if usd > 0.0:
             return self._draw(fresh), math.inf
-        usd_per_s = EXPLORING_MONEY * (state.limits.budget_usd or 0.0) / (ahead.switch_s - ahead.begin_s)
+        exploring_usd = self.shape.exploring_money * (state.limits.budget_usd or 0.0)
+        usd_per_s = exploring_usd / (ahead.switch_s - ahead.begin_s)
         return self._draw(fresh), state.now_s + (first_usd - usd) / usd_per_s
 
     def _promotable(self, state: State) -> TrialId | None:
         """The furthest trial that deserves its next rung, the best of them first."""
         ladder = self.lent.ladder
-        deserved = _EXPLORING_SHARE * ladder.measured * ladder.first
+        deserved = self.shape.exploring_share * ladder.measured * ladder.first
         for place in range(len(ladder.rungs) - 1, -1, -1):
             rung = ladder.rungs[place]
             if rung.iterations >= self.ahead.goal:
@@ -245,7 +245,7 @@ class ForecastPolicy(Policy):
         for _, number in sorted((each for each in ranked if each[0] > better), reverse=True):
             if made >= needed:
                 break
-            made += room_of(live.pop(number).slots, state)
+            made += live.pop(number).room
             self.idle[number] = None
         return made
 
@@ -282,8 +282,7 @@ class ForecastPolicy(Policy):
 
     def _ranked(self, state: State) -> list[tuple[int, TrialId]]:
         """The idle trials that may train, by how many are better."""
-        able = (number for number in self.idle if self._may_train(number, state))
-        return sorted((self.lent.ladder.better_than(number), number) for number in able)
+        return self.lent.ladder.ranked([number for number in self.idle if self._may_train(number, state)])
 
     def _deserved(
         self, ranked: list[tuple[int, TrialId]], state: State
@@ -295,7 +294,7 @@ class ForecastPolicy(Policy):
             return [], goal
         live = [(ladder.better_than(number), number) for number in self.lent.live if number in ladder.highest]
         done = np.array([state.trials[number].iteration for _, number in (*open_, *live)])
-        shares = shares_of(np.array([better for better, _ in (*open_, *live)]))
+        shares = shares_of(np.array([better for better, _ in (*open_, *live)]), self.shape.sharpness)
         best = iterations_of_best(shares, done, goal, self.ahead.work_left(state))
         deserved = np.minimum(goal, best * shares)
         trials = [state.trials[number] for _, number in open_]
@@ -338,7 +337,7 @@ class ForecastPolicy(Policy):
     # Advice.
 
     def _advise(self, state: State, sample: int, again_s: float) -> Advice:
-        live = self.lent.live
+        live, least = self.lent.live, self.ahead.least_slots
         idle = not (live or self.sampling) and math.isinf(again_s)
         done = None
         if idle and not any(_reports_its_end(trial) for trial in state.living()):
@@ -349,7 +348,7 @@ class ForecastPolicy(Policy):
             wishes=Wishes(
                 trials=self._wishes(),
                 nodes={0: 0 if idle and not state.terms.cluster.fixed else self._nodes_wanted(state)},
-                steady=all(lent.slots == self.ahead.least_slots for lent in live.values()),
+                steady=all(lent.slots == least for lent in live.values()),
             ),
             sample=sample,
             reviews={} if idle or math.isinf(again_s) else {_REVIEW: again_s},
@@ -359,11 +358,11 @@ class ForecastPolicy(Policy):
     def _wishes(self) -> tuple[Wish, ...]:
         """The best first."""
         live, most = self.lent.live, self.options.max_iterations
-        ranked = sorted((self.lent.ladder.better_than(number), number) for number in live)
-        return tuple(
-            Wish(number, live[number].slots, live[number].until, final=live[number].until == most)
-            for _, number in ranked
-        )
+        wishes = []
+        for _, number in self.lent.ladder.ranked(live):
+            lent = live[number]
+            wishes.append(Wish(number, lent.slots, lent.until, final=lent.until == most))
+        return tuple(wishes)
 
     def progress(self, state: State) -> Progress:
         if self.leases is None or state.ended is not None:
