@@ -28,7 +28,7 @@ MAY_STOP_EARLY = 600_000
 # And from here on the data are partitioned and the models hop.
 HOPPING = 10_000_000
 # And from here on their epochs overlap.
-OVERLAPPING = 15_000_000
+OVERLAPPING = 19_900_000
 # And from here on nodes may come at another price, and there is a limit to what they cost per hour.
 PRICED = 20_000_000
 # And from here on the stages are declared one by one or eta is no whole number, and any planner is run.

@@ -104,14 +104,33 @@ class _Holdings:
         return sum(self._weight(each) for each in self.held[place.worker])
 
     def spread(self, partition: PartitionId) -> bool:
-        """Add the holder with the least load, if possible on a node without a copy. False: there is none."""
+        """Add the holder with the least load, if possible on a node without a copy. False: there is none.
+
+        Of equal ones, one that shares no data with the holders so far, directly or by others: workers in
+        pairs with the same data could only relieve each other, and not all others, when one is lost.
+        """
         taken = {place.node for place in self.holders[partition]}
         free = [place for place in self.places if self.may(partition, place)]
         if not free:
             return False
         loads = {place.worker: self.load(place) for place in free}
-        self.put(partition, min(free, key=lambda place: (place.node in taken, loads[place.worker])))
+        linked = self._linked_to(partition)
+        self.put(
+            partition,
+            min(free, key=lambda place: (place.node in taken, loads[place.worker], place.worker in linked)),
+        )
         return True
+
+    def _linked_to(self, partition: PartitionId) -> set[WorkerId]:
+        """The workers that share data with holders of this partition, directly or by others."""
+        linked: set[WorkerId] = set()
+        open_ = [place.worker for place in self.holders[partition]]
+        while open_:
+            worker = open_.pop()
+            if worker not in linked:
+                linked.add(worker)
+                open_ += [place.worker for each in self.held[worker] for place in self.holders[each]]
+        return linked
 
     def could_spread(self, partition: PartitionId, replicas: int) -> bool:
         """Whether its copies are on fewer nodes than possible."""
