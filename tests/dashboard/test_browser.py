@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from elastune.core import events as ev
 from elastune.journal.codec import event_of
@@ -17,6 +19,7 @@ from tests.dashboard.recorded import EVIL, Recorded
 from tests.dashboard.sites import Served, served
 from tests.dashboard.test_asking import JOB
 from tests.runtime.real.drivers import Driver
+from tests.runtime.real.runs import job_of as real_job
 from tests.runtime.real.runs import our_processes
 from tests.waiting import wait_until
 
@@ -40,9 +43,21 @@ TABS = {
     "nodes": "tbody tr",
     "job": "pre",
 }
-KINDS = ("rubberband", "asha", "pbt", "hopping", "failed", "died")
+KINDS = ("rubberband", "pbt", "hopping", "failed", "suspended")
 """With stages, without, with copied trials, and what is special otherwise; "evil" has a test of its own."""
-SIMILAR = ("hypersched", "forecast", "seer", "e-hyperband", "e-grid", "bohb", "random", "grid", "old")
+SIMILAR = (
+    "hypersched",
+    "forecast",
+    "seer",
+    "e-hyperband",
+    "e-grid",
+    "bohb",
+    "random",
+    "grid",
+    "old",
+    "asha",
+    "died",
+)
 """Their pages are made of the same parts; what the server sends for each is in `test_pages`."""
 ASHA = {"algorithm": "asha", "trials": 4, "max_iterations": 9, "eta": 3, "max_slots_per_trial": 1}
 
@@ -65,6 +80,9 @@ def test_every_tab_of_every_kind_of_run_is_drawn_without_an_error(
 ) -> None:
     page.open(f"/runs/{recorded.runs[kind]}")
     page.page.wait_for_selector("#title h1")
+    words = {"failed": "failed", "suspended": "suspended", "died": "died"}
+    if kind in words:
+        assert words[kind] in page.page.inner_text("#title")
     for name, content in TABS.items():
         page.show(name, content)
     assert page.troubles == []
@@ -122,7 +140,51 @@ def test_a_quote_is_played_with_saved_and_simulated(browser: Browser, tmp_path: 
         assert "deadline" in Path(download.value.path()).read_text()
         inner.get_by_role("button", name="Simulate", exact=True).click()
         inner.wait_for_selector("text=See where time and money went")
+        inner.wait_for_selector("#ask >> text=/training [0-9]+ %/")
         assert page.troubles == []
+
+
+def test_curves_are_highlighted_and_a_trial_is_looked_at(page: Tab, recorded: Recorded) -> None:
+    inner = page.page
+    page.open(f"/runs/{recorded.runs['rubberband']}")
+    page.show("curves", ".js-plotly-plot")
+    inner.check("#curves >> text=log x")
+    inner.fill("#curves input.short", "2")
+    widths = inner.evaluate(
+        "document.querySelector('#curves .plot').data.map((line) => [line.name, line.line.width])"
+    )
+    assert max(widths, key=lambda each: each[1])[0] == "trial 2"
+    page.show("trials", "tbody tr")
+    inner.select_option("#trials select", "stopped")
+    shown = inner.locator("#trials tbody tr").all_inner_texts()
+    assert shown
+    assert all("stopped" in text for text in shown)
+    inner.click("#trials tbody tr >> nth=0")
+    assert "config" not in inner.inner_text("dialog dl")
+    inner.click("dialog >> text=Its curve")
+    inner.wait_for_selector("#curves:not([hidden])")
+    inner.click("[data-tab=overview]")
+    inner.click("#overview .choice >> text=money")
+    title = inner.evaluate("document.querySelector('#overview .plot').layout.xaxis.title.text")
+    assert title == "money spent"
+    assert page.troubles == []
+
+
+def test_a_tab_that_is_not_looked_at_holds_no_connection(page: Tab, recorded: Recorded) -> None:
+    """A browser opens six to a server: the seventh tab of a run would wait for ever."""
+    live = re.compile(r"/live$")
+    with page.page.expect_request(live):
+        page.open(f"/runs/{recorded.runs['pbt']}")
+    page.page.wait_for_selector("#title h1")
+    look = (
+        "(word) => { Object.defineProperty(document, 'visibilityState', { value: word, configurable: true });"
+    )
+    look += " document.dispatchEvent(new Event('visibilitychange')); }"
+    with page.page.expect_event("requestfailed", lambda request: bool(live.search(request.url))):
+        page.page.evaluate(look, "hidden")
+    with page.page.expect_request(live):
+        page.page.evaluate(look, "visible")
+    assert page.troubles == []
 
 
 def requests_of(runs: Path) -> list[type[ev.AnyEvent]]:
@@ -179,4 +241,36 @@ def test_a_real_run_is_watched_extended_and_stopped_from_the_page(browser: Brows
         if driver.process.poll() is None:
             driver.kill()
     assert requests_of(driver.runs) == [ev.RunExtended, ev.ConfigAdded, ev.TrialStopAsked, ev.StopAsked]
+    wait_until(lambda: processes_of_runs().keys() <= before.keys(), processes_of_runs, every_s=0.1)
+
+
+@pytest.mark.slow
+def test_a_real_run_is_started_suspended_resumed_and_watched_to_its_end(
+    browser: Browser, tmp_path: Path
+) -> None:
+    gate, before = tmp_path / "go", processes_of_runs()
+    held = {"gate": {"choice": [str(gate)]}, "held_at": {"choice": [3]}, "x": {"float": [0.0, 1.0]}}
+    job = real_job(space=held, search=ASHA, hang_after="1h", budget=5)
+    runs = tmp_path / "runs"
+    with served(runs, folder=tmp_path) as dashboard, tab(browser, dashboard) as page:
+        inner = page.page
+        page.open("/ask")
+        inner.fill("textarea", yaml.safe_dump(job.to_dict()))
+        inner.get_by_role("button", name="Quote", exact=True).click()
+        inner.click("text=Start …")
+        inner.wait_for_selector("dialog button.main:has-text('Yes, do it')")
+        inner.click("dialog button.main")
+        inner.wait_for_selector("dialog", state="detached")
+        wait_until(lambda: list(runs.glob("*/checkpoints/*/*.ckpt")), "no checkpoint came")
+        page.open("/")
+        inner.click("#runs tbody tr a")
+        inner.wait_for_selector("#title .badge:has-text('running')")
+        asked(page, "Suspend")
+        gate.touch()
+        inner.wait_for_selector("#title .badge:has-text('suspended')")
+        wait_until(lambda: processes_of_runs().keys() <= before.keys(), processes_of_runs, every_s=0.1)
+        asked(page, "Resume")
+        inner.wait_for_selector("#title .badge:has-text('complete')")
+        assert page.troubles == []
+    assert requests_of(runs) == [ev.RestAsked]
     wait_until(lambda: processes_of_runs().keys() <= before.keys(), processes_of_runs, every_s=0.1)

@@ -6,7 +6,8 @@ from elastune.dashboard.guard import Access
 from elastune.journal.run_folders import FoundRun
 from elastune.views.html.markup import Content, Markup, tag
 
-_SCRIPTS = ("parts", "plots")
+# Pages with plots have the library as well, of five megabytes.
+_PLAIN = frozenset({"runs"})
 
 
 def _page(access: Access, title: str, script: str, *body: Content, present: str) -> str:
@@ -20,8 +21,8 @@ def _page(access: Access, title: str, script: str, *body: Content, present: str)
         tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
         tag("link", rel="stylesheet", href="/static/dashboard.css"),
     )
-    scripts = [tag("script", src="/static/plotly.min.js", defer="")]
-    scripts += [tag("script", src=f"/static/{name}.js", defer="") for name in (*_SCRIPTS, script)]
+    names = ("parts", script) if script in _PLAIN else ("plotly.min", "parts", "plots", script)
+    scripts = [tag("script", src=f"/static/{name}.js", defer="") for name in names]
     bar = tag(
         "header", _navigation(present), tag("span", "read-only", class_="badge") if access.read_only else ""
     )

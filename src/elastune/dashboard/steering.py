@@ -24,6 +24,7 @@ from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.runs.control.requests import Extension
 from elastune.runs.prepared_run import spends_money
+from elastune.runs.reopening import reopen
 from elastune.wording import format_duration, format_usd, plural
 
 _VALID_S = 300.0
@@ -77,8 +78,7 @@ def preview(tickets: Tickets, found: FoundRun, action: str, given: Mapping[str, 
         case "extend":
             return _extending(tickets, found, given)
         case "resume":
-            text = f"Run {found.record.run} goes on from its checkpoints, within its limits."
-            return _issued(tickets, text, lambda: _start(found, "resume"))
+            return _resuming(tickets, found)
     raise JobError(f"the action is {action!r}; expected one of: {', '.join(ACTIONS)}")
 
 
@@ -125,17 +125,36 @@ def _adding(tickets: Tickets, found: FoundRun, given: Mapping[str, object]) -> J
     return _issued(tickets, text, carry_out)
 
 
+def _resuming(tickets: Tickets, found: FoundRun) -> Json:
+    run, reopened = found.record.run, reopen(found)
+    if reopened.writer is not None:
+        raise JobError(f"run {run} is running")
+    standing = reopened.standing
+    if standing.ending is not None:
+        raise JobError(f"run {run} is over ({standing.ending.value}); extend it to go on")
+    most = _most(standing.limits.deadline_s, standing.limits.budget_usd)
+    spends = spends_money(reopened.job)
+    nodes = " It rents nodes and spends money." if spends else ""
+    text = f"Run {run} goes on from its checkpoints. So far {standing.actual}. In all at most {most}.{nodes}"
+    return _issued(tickets, text, lambda: _start(found, "resume"), spends_money=spends)
+
+
+def _most(deadline_s: float | None, budget_usd: float | None) -> str:
+    """The limits in words."""
+    limits = [] if deadline_s is None else [format_duration(deadline_s)]
+    limits += [] if budget_usd is None else [format_usd(budget_usd)]
+    return " and ".join(limits) or "without any limit of time or money"
+
+
 def _extending(tickets: Tickets, found: FoundRun, given: Mapping[str, object]) -> Json:
     limits = {key: value for key in _LIMITS if (value := given.get(key)) not in (None, "")}
     prepared = prepare_extension(found, Extension.of(**limits))
     forecast = prepared.forecast
-    most = [] if forecast.deadline_s is None else [format_duration(forecast.deadline_s)]
-    most += [] if forecast.budget_usd is None else [format_usd(forecast.budget_usd)]
     text = f"So far {forecast.so_far}. "
     if forecast.expected is not None:
         text += f"Expected in all: {forecast.expected}. "
-    limit = " and ".join(most) or "no limit of time or money"
-    text += f"At most {limit}, on up to {plural(forecast.max_nodes, 'node')}."
+    most = _most(forecast.deadline_s, forecast.budget_usd)
+    text += f"At most {most}, on up to {plural(forecast.max_nodes, 'node')}."
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in limits.items()]
 
     def carry_out() -> str:
@@ -185,9 +204,7 @@ def preview_start(tickets: Tickets, text: str, *, folder: Path, root: Path) -> J
     job = Job.from_yaml_text(text, "the job", folder)
     what = "It costs nothing: the nodes are this machine's."
     if spends_money(job):
-        limits = [] if job.deadline is None else [format_duration(job.deadline)]
-        limits += [] if job.budget is None else [format_usd(job.budget)]
-        what = f"It rents nodes and spends money: at most {' and '.join(limits) or 'without any limit'}."
+        what = f"It rents nodes and spends money: at most {_most(job.deadline, job.budget)}."
 
     def carry_out() -> str:
         root.mkdir(parents=True, exist_ok=True)

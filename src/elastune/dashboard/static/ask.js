@@ -1,13 +1,14 @@
 "use strict";
 (function () {
   const { el, fill, read, send, duration, usd, number, table } = elastune;
-  const text = el("textarea", { rows: 18, spellcheck: false, "aria-label": "job file", placeholder: "A job file: search, deadline, budget, profile, cluster" });
-  const known = el("select", { "aria-label": "job of a run" }), file = el("input", { type: "file", accept: ".yaml,.yml" });
+  const text = el("textarea", { rows: 20, spellcheck: false, wrap: "off", "aria-label": "job file", placeholder: "A job file: search, deadline, budget, profile, cluster" });
+  const known = el("select", { "aria-label": "job of a run" }), file = el("input", { type: "file", accept: ".yaml,.yml", "aria-label": "job file to open" });
   const sliders = el("div", { class: "sliders" }), result = el("div"), more = el("div"), simulated = el("div");
-  let changes = {}, asked = 0, abort = null, later = null;
+  let changes = {}, last = null, asked = 0, abort = null, later = null;
   fill("ask", el("h1", {}, "Ask for a quote"), el("div", { class: "columns wide-right" },
-    el("div", {}, el("div", { class: "row" }, known, file), text, el("button", { type: "button", class: "main", onclick: begin }, "Quote")),
+    el("div", {}, el("div", { class: "row" }, known, el("label", { class: "button" }, "Open a file …", file)), text, el("div", { class: "row" }, el("button", { type: "button", class: "main", onclick: begin }, "Quote"))),
     el("div", {}, sliders, result)), more, simulated);
+  fill(result, el("div", { class: "empty" }, el("p", {}, "Paste a job file, open one, or take the job of a run."), el("p", { class: "muted" }, "The quote says when the search ends and what it costs, before anything is spent. Then move the limits and watch it change.")));
   file.addEventListener("change", async () => { if (file.files[0]) { text.value = await file.files[0].text(); begin(); } });
   known.addEventListener("change", () => { const job = jobs[Number(known.value)]; if (job) { text.value = job.text; begin(); } });
   let jobs = [];
@@ -30,6 +31,7 @@
     try {
       const quote = await send("/api/quote", { text: text.value, changes, whole }, abort.signal);
       if (number_ !== asked) return null;
+      last = quote;
       shown(quote);
       if (whole) extras(quote);
       return quote;
@@ -58,6 +60,7 @@
       slider("deadline", "deadline", Math.min(time * 0.3, deadline ?? Infinity), Math.max(time * 4, deadline ?? 0), deadline, duration, true),
       quote.is_free ? null : slider("budget", "budget", Math.max(0.01, Math.min(cost * 0.3, budget ?? Infinity)), Math.max(cost * 4, budget ?? 0, 0.1), budget, usd, true),
       slider("confidence", "confidence", 0.5, 0.999, quote.limits.confidence, (v) => `${(100 * v).toFixed(1)} %`, false),
+      quote.kind_names.length > 1 ? el("label", {}, el("span", {}, "node type"), el("select", { "aria-label": "node type", onchange: (event) => change("kind", event.target.value || null) }, el("option", { value: "" }, "the best one"), quote.kind_names.map((name) => el("option", { value: name }, name))), el("output")) : null,
       quote.most_nodes ? slider("most nodes", "max_nodes", 1, Math.max(quote.most_nodes * 2, 8), quote.most_nodes, (v) => String(Math.round(v)), true) : null);
   }
   function shown(quote) {
@@ -82,16 +85,28 @@
     const parts = [];
     if (quote.frontier && quote.frontier.length) {
       const plot = el("div", { class: "plot" });
-      parts.push(el("h2", {}, "Every best plan, by time and cost"), plot);
-      setTimeout(() => elastune.plots.frontier(plot, quote.frontier, quote, quote.is_free));
+      parts.push(el("h2", {}, "Every best plan, by time and cost"), el("p", { class: "muted" }, "Click a plan to take its time as the deadline."), plot);
+      setTimeout(() => elastune.plots.frontier(plot, quote.frontier, quote, quote.is_free, choose));
+    }
+    if (quote.kinds) {
+      parts.push(el("h2", {}, "Node types"), table([{ title: "node type", value: (row) => row.name, words: true }, { title: "per hour", value: (row) => row.price_per_hour, show: (row) => usd(row.price_per_hour) },
+        { title: "time", value: (row) => row.jct_seconds, show: (row) => row.jct_seconds === null ? "no plan" : duration(row.jct_seconds) }, { title: "cost", value: (row) => row.cost, show: (row) => row.cost === null ? "" : usd(row.cost) },
+        { title: "", value: (row) => row.chosen, show: (row) => row.chosen ? "chosen" : row.why_not || "", words: true }], quote.kinds));
     }
     if (quote.comparison) {
       const rows = Object.entries(quote.comparison).map(([planner, forecast]) => ({ planner, ...(forecast || {}) }));
-      parts.push(el("h2", {}, "Other planners"), table([{ title: "planner", value: (row) => row.planner, words: true },
+      parts.push(el("h2", {}, "Planners side by side"), table([{ title: "planner", value: (row) => row.planner, words: true, show: (row) => row.planner === quote.planner ? `${row.planner} (this plan)` : row.planner },
         { title: "time", value: (row) => row.jct_seconds, show: (row) => row.jct_seconds === undefined ? "no plan" : duration(row.jct_seconds) },
         { title: "cost", value: (row) => row.cost, show: (row) => row.cost === undefined ? "" : usd(row.cost) }], rows));
     }
     fill(more, parts);
+  }
+  // A plan's mean time, with room for what the confidence needs.
+  async function choose(point) {
+    const room = last && last.jct_quantile_seconds ? last.jct_quantile_seconds / last.jct_seconds : 1;
+    changes.deadline = Math.ceil(point.jct_seconds * room * 1.005);
+    const quote = await ask(true);
+    if (quote) controls(quote);
   }
   async function save() {
     try {
@@ -100,13 +115,21 @@
       link.click();
     } catch (error) { elastune.toast(error.message, "bad"); }
   }
+  const quoteIsFree = () => last !== null && last.is_free;
   async function simulate(faults) {
     fill(simulated, el("p", { class: "muted" }, "simulating …"));
     try {
       const found = await send("/api/simulate", { text: text.value, changes, faults, seed: 0 });
-      const r = found.result;
-      fill(simulated, el("h2", {}, faults === "none" ? "Simulated" : "Simulated with faults"), el("p", {}, `${r.ending ?? ""}: `,
-        r.actual ? `${duration(r.actual.jct_seconds)}, ${usd(r.actual.cost)}. ` : "", el("a", { href: `/runs/${found.run}` }, "See where time and money went")));
+      const r = found.result, spent = el("div", { class: "plot" }), nodes = el("div", { class: "plot" }), money = el("div", { class: "plot" });
+      const figures = await read(`/api/runs/${found.run}/figures`);
+      fill(simulated, el("h2", {}, faults === "none" ? "Simulated" : "Simulated with faults"),
+        el("p", {}, `${elastune.STATE_SENTENCES[r.ending] || r.ending} It took ${duration(r.actual.jct_seconds)}${quoteIsFree() ? "" : ` and ${usd(r.actual.cost)}`}, expected were ${duration(r.predicted.jct_seconds)}${quoteIsFree() ? "" : ` and ${usd(r.predicted.cost)}`}. `,
+          el("a", { href: `/runs/${found.run}` }, "See where time and money went")),
+        spent, el("div", { class: "plots" }, nodes, quoteIsFree() ? null : money));
+      elastune.plots.spent(spent, figures);
+      elastune.plots.nodes(nodes, figures);
+      if (!quoteIsFree()) elastune.plots.money(money, figures);
+      simulated.scrollIntoView({ behavior: "smooth", block: "nearest" });
     } catch (error) { fill(simulated, elastune.trouble(error)); }
   }
 })();

@@ -78,6 +78,14 @@ elastune.toast = function (text, kind) {
   setTimeout(() => toast.remove(), kind === "bad" ? 12000 : 6000);
 };
 
+// Some words of which one is chosen.
+elastune.choice = function (words, chosen, choose, label) {
+  const { el } = elastune;
+  const buttons = words.map((word) => el("button", { type: "button", "aria-pressed": String(word === chosen),
+    onclick: () => { buttons.forEach((each) => each.setAttribute("aria-pressed", String(each.textContent === word))); choose(word); } }, word));
+  return el("span", { class: "choice", role: "group", "aria-label": label }, buttons);
+};
+
 elastune.trouble = (error) => elastune.el("p", { class: "trouble", role: "alert" }, error.message || String(error));
 
 // Asks for what will happen, shows it, and sends it after a yes.
@@ -134,6 +142,11 @@ elastune.STATE_TONES = {
   running: "active", complete: "good", target: "good", deadline: "warn", budget: "warn",
   stopped: "muted", suspended: "muted", failed: "bad", interrupted: "bad",
 };
+elastune.STATE_SENTENCES = {
+  complete: "The search is complete.", target: "The target was reached.", deadline: "The deadline ended it.", budget: "The budget ended it.",
+  stopped: "It was stopped on request.", suspended: "It is suspended: no nodes are held, and it can be resumed.", failed: "It failed: no trial could go on.",
+  interrupted: "Its process died. Resume it: it goes on from its checkpoints.",
+};
 elastune.STATE_WORDS = { interrupted: "died" };
 elastune.badge = (state) => elastune.el(
   "span", { class: `badge ${elastune.STATE_TONES[state] || ""}` }, elastune.STATE_WORDS[state] || state);
@@ -142,16 +155,17 @@ elastune.badge = (state) => elastune.el(
 elastune.table = function (columns, rows, options) {
   const { el } = elastune;
   const settings = Object.assign({ most: 200, sort: null, descending: true, row: null }, options);
-  let query = "", shown = settings.most;
+  let query = "", only = null, shown = settings.most;
   const body = el("tbody"), more = el("button", { type: "button", class: "more" });
   const head = el("tr", {}, columns.map((column, index) => el("th", {
     class: column.words ? "words" : "", tabindex: 0, title: "Sort",
-    onclick: () => {
-      settings.descending = settings.sort === index ? !settings.descending : !column.words;
-      settings.sort = index;
-      draw();
-    },
+    onclick: () => sortBy(index), onkeydown: (event) => { if (event.key === "Enter") sortBy(index); },
   }, column.title)));
+  function sortBy(index) {
+    settings.descending = settings.sort === index ? !settings.descending : !columns[index].words;
+    settings.sort = index;
+    draw();
+  }
   const compare = (a, b) => {
     if (a === null || a === undefined) return 1;
     if (b === null || b === undefined) return -1;
@@ -159,10 +173,10 @@ elastune.table = function (columns, rows, options) {
     return settings.descending ? -order : order;
   };
   function draw() {
-    let chosen = rows;
+    let chosen = only ? rows.filter(only) : rows;
     if (query) {
       const words = query.toLowerCase().split(/\s+/);
-      chosen = rows.filter((row) => {
+      chosen = chosen.filter((row) => {
         const text = columns.map((column) => column.text ? column.text(row) : column.value(row)).join(" ").toLowerCase();
         return words.every((word) => text.includes(word));
       });
@@ -177,7 +191,7 @@ elastune.table = function (columns, rows, options) {
     body.replaceChildren(...chosen.slice(0, shown).map((row) => {
       const line = el("tr", { class: settings.tone ? settings.tone(row) : "" }, columns.map((column) => {
         const content = column.show ? column.show(row) : elastune.number(column.value(row));
-        return el("td", { class: column.words ? "words" : "" }, content);
+        return el("td", { class: column.words ? "words" : "", "data-title": column.title }, content);
       }));
       if (settings.row) { line.classList.add("link"); line.addEventListener("click", () => settings.row(row)); }
       return line;
@@ -187,8 +201,8 @@ elastune.table = function (columns, rows, options) {
   }
   more.addEventListener("click", () => { shown += settings.most; draw(); });
   draw();
-  const frame = el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), body), more);
-  frame.search = (text) => { query = text.trim(); shown = settings.most; draw(); };
+  const frame = el("div", { class: `scroll ${settings.stacks ? "stacks" : ""}` }, el("table", {}, el("thead", {}, head), body), more);
+  frame.search = (text, filter) => { query = text.trim(); only = filter || null; shown = settings.most; draw(); };
   frame.update = (fresh) => { rows = fresh; draw(); };
   return frame;
 };

@@ -4,7 +4,7 @@
   const plots = elastune.plots;
   const run = document.getElementById("run").dataset.run, api = `/api/runs/${run}`;
   let facts = null, moment = null, figures = null, trials = null, present = location.hash.slice(1) || "overview";
-  let drawn = {}, loading = false, again = false;
+  let drawn = {}, loading = false, again = false, against = "time";
 
   // -- Overview -------------------------------------------------------------------------------------------
   const gauge = (title, value, gauge_, show) => {
@@ -19,15 +19,19 @@
     if (gauge_.ahead) details.push(`${show(Math.abs(gauge_.ahead))} ${gauge_.ahead > 0 ? "more" : "less"} than planned by now`);
     return el("div", { class: "card" }, el("h3", {}, title), el("p", { class: "big" }, value), bar, el("p", { class: "muted" }, details.join(" · ")));
   };
+  const reading = () => moment !== null && moment.events < moment.total;
   function overview() {
     const s = moment.snapshot, cards = [gauge("Time", duration(s.time.now), s.time, duration)];
     if (s.money) cards.push(gauge("Money", usd(s.money.now), s.money, usd));
     cards.push(el("div", { class: "card" }, el("h3", {}, `Best ${s.metric}`), el("p", { class: "big" }, s.best ? number(s.best.metric) : "–"),
       el("p", { class: "muted" }, s.best ? `trial ${s.best.trial} after iteration ${s.best.iteration}` : "no model is saved yet")));
-    cards.push(el("div", { class: "card" }, el("h3", {}, "Nodes"), el("p", { class: "big" }, String(s.nodes.up)),
-      el("p", { class: "muted" }, `${s.nodes.busy} of ${s.nodes.up * s.nodes.slots_per_node} slots busy` + (s.nodes.booting ? `, ${s.nodes.booting} booting` : ""))));
-    cards.push(el("div", { class: "card" }, el("h3", {}, "Trials"), el("p", { class: "big" }, String(s.trials.drawn)),
-      el("p", { class: "muted" }, `${s.trials.training} train, ${s.trials.waiting} wait, ${s.trials.over} are over` + (s.trials.failed ? `, ${s.trials.failed} failed` : ""))));
+    const card = (title_, value, text) => el("div", { class: "card" }, el("h3", {}, title_), el("p", { class: "big" }, value), el("p", { class: "muted" }, text));
+    const over = moment.state !== "running" && !reading();
+    const most = figures ? Math.max(0, ...figures.nodes.map((step) => step[1] + step[2])) : null;
+    cards.push(over ? card("Nodes at once", most === null ? "…" : String(most), figures ? `${figures.node_count} in all, none now` : "")
+      : card("Nodes", String(s.nodes.up), `${s.nodes.busy} of ${s.nodes.up * s.nodes.slots_per_node} slots busy` + (s.nodes.booting ? `, ${s.nodes.booting} booting` : "")));
+    cards.push(card("Trials", number(s.trials.drawn), over ? [s.trials.over === s.trials.drawn ? "all over" : `${number(s.trials.over)} over, ${number(s.trials.drawn - s.trials.over)} paused`, s.trials.failed ? `${s.trials.failed} failed` : null].filter(Boolean).join(", ")
+      : `${s.trials.training} train, ${s.trials.waiting} wait, ${number(s.trials.over)} over` + (s.trials.failed ? `, ${s.trials.failed} failed` : "")));
     const stages = s.stages.length ? [el("h2", {}, s.stage_word === "round" ? "Rounds" : "Stages"), table([
       { title: s.stage_word, value: (row) => row.name, words: true }, { title: "trials", value: (row) => row.trials },
       { title: "iterations", value: (row) => row.iterations }, { title: "nodes", value: (row) => row.nodes },
@@ -36,15 +40,16 @@
       { title: "done", value: (row) => row.share, show: (row) => { const bar = el("div", { class: "bar small" }, el("span", { class: "fill" })); bar.firstChild.style.width = `${100 * row.share}%`; return bar; } },
     ], s.stages, { tone: (row) => row.is_present ? "active" : "" })] : [];
     const empty = (text) => el("p", { class: "muted" }, text);
-    const next = [el("h2", {}, "What comes next"), s.upcoming.length ? el("ul", { class: "news" }, s.upcoming.map((each) => el("li", {}, el("time", {}, duration(each.at_s)), each.text))) : empty(s.is_over ? "The run is over." : "Nothing has a time yet.")];
+    const next = over ? [el("h2", {}, "How it ended"), el("p", {}, elastune.STATE_SENTENCES[moment.state] || moment.state)]
+      : [el("h2", {}, "What comes next"), s.upcoming.length ? el("ul", { class: "news" }, s.upcoming.map((each) => el("li", {}, el("time", {}, duration(each.at_s)), each.text))) : empty("Nothing has a time yet.")];
     const happened = [...s.happened].reverse().slice(0, 40);
     const news = [el("h2", {}, "What happened"), happened.length ? el("ul", { class: "news" }, happened.map((each) => el("li", { class: each.is_note ? "note" : "" }, el("time", {}, duration(each.at_s)), each.is_note ? `${each.topic}: ${each.text}` : each.text))) : empty("Nothing worth a line.")];
     const rounds = s.rounds.map((each) => el("p", {}, `epoch ${each.epoch}${each.epochs ? " of " + each.epochs : ""}: ${each.done} of ${each.visits} ${each.evaluates ? "evaluations" : "visits"} on ${each.workers} workers`));
     if (!drawn.overview) {
-      drawn.overview = { cards: el("div", { class: "cards" }), best: el("div", { class: "plot" }), nodes: el("div", { class: "plot" }), money: el("div", { class: "plot" }), rest: el("div") };
+      drawn.overview = { cards: el("div", { class: "cards" }), best: el("div", { class: "plot" }), nodes: el("div", { class: "plot" }), money: el("div", { class: "plot" }), spent: el("div", { class: "plot" }), rest: el("div") };
       const o = drawn.overview;
-      fill("overview", o.cards, el("div", { class: "plots" }, el("div", {}, el("h2", {}, "Best so far"), o.best), el("div", {}, el("h2", {}, "Nodes"), o.nodes),
-        s.money ? el("div", {}, el("h2", {}, "Money"), o.money) : null), o.rest);
+      fill("overview", o.cards, el("div", { class: "plots" }, el("div", {}, el("h2", {}, "Best so far", s.money ? elastune.choice(["time", "money"], against, (word) => { against = word; pictures(); }, "against") : null), o.best), el("div", {}, el("h2", {}, "Nodes"), o.nodes),
+        s.money ? el("div", {}, el("h2", {}, "Money"), o.money) : null), el("h2", {}, s.money ? "Where the money went" : "Where the time of the nodes went"), o.spent, o.rest);
     }
     fill(drawn.overview.cards, cards);
     fill(drawn.overview.rest, rounds, stages, el("div", { class: "columns" }, el("div", {}, next), el("div", {}, news)));
@@ -54,6 +59,9 @@
     fill("title", el("h1", {}, facts.name, " ", badge(moment.state)), el("p", { class: "muted" },
       [`run ${facts.run}`, facts.why, facts.body === "ray" ? "real" : "simulated", `seed ${facts.seed}`, moment.state === "running" ? moment.snapshot.doing : null].filter(Boolean).join(" · ")));
     document.querySelector("[data-tab=log]").hidden = facts.body !== "ray";
+    const share = moment.events / moment.total, bar = el("div", { class: "bar" }, el("span", { class: "fill" }));
+    bar.firstChild.style.width = `${100 * share}%`;
+    fill("reading", reading() ? [el("p", { class: "muted" }, `Reading the journal: ${number(moment.events)} of ${number(moment.total)} events. What is shown is the run up to there.`), bar] : null);
     document.title = `${moment.state === "running" ? "▶ " : ""}${facts.name} ${facts.run} · Elastune`;
   }
 
@@ -78,7 +86,7 @@
   }
 
   // -- Tabs -----------------------------------------------------------------------------------------------
-  const curveOptions = { x: "iterations", logX: false, logY: false, smoothing: 0, most: 60 };
+  const curveOptions = { x: "iterations", logX: false, logY: false, smoothing: 0, most: 60, highlight: null };
   function curves() {
     if (!figures) return;
     if (!drawn.curves) {
@@ -88,17 +96,27 @@
         el("label", {}, "against ", el("select", { onchange: (event) => { curveOptions.x = event.target.value; curves(); } }, el("option", { value: "iterations" }, "iterations"), el("option", { value: "seconds" }, "time"))),
         check("log x", "logX"), check("log y", "logY"),
         el("label", {}, "smoothing ", el("input", { type: "range", min: 0, max: 0.95, step: 0.05, value: 0, oninput: (event) => { curveOptions.smoothing = Number(event.target.value); curves(); } })),
-        el("label", {}, "best ", el("select", { onchange: (event) => { curveOptions.most = Number(event.target.value); curves(); } }, [60, 10, 150, 300].map((n) => el("option", { value: n }, String(n))))));
+        el("label", {}, "best ", el("select", { onchange: (event) => { curveOptions.most = Number(event.target.value); curves(); } }, [60, 10, 150, 300].map((n) => el("option", { value: n }, String(n))))),
+        el("label", {}, "highlight trial ", drawn.highlight = el("input", { type: "text", inputmode: "numeric", class: "short", placeholder: "none", oninput: (event) => { const text = event.target.value.trim(); curveOptions.highlight = /^[0-9]+$/.test(text) ? Number(text) : null; curves(); } })));
       drawn.curves = plot;
       drawn.curveNote = el("p", { class: "muted" });
       fill("curves", controls, plot, drawn.curveNote);
     }
-    drawn.curveNote.textContent = `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front`;
+    drawn.curveNote.textContent = `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front; click a curve to highlight it`;
+    const isFirst = !drawn.curves.classList.contains("js-plotly-plot");
     plots.curves(drawn.curves, figures, curveOptions);
+    if (isFirst) drawn.curves.on("plotly_click", (event) => {
+      const trial = event.points[0].customdata;
+      curveOptions.highlight = curveOptions.highlight === trial ? null : trial;
+      drawn.highlight.value = curveOptions.highlight ?? "";
+      curves();
+    });
   }
   function slots() {
     if (!figures) return;
-    if (!drawn.slots) { drawn.slots = el("div", { class: "plot" }); fill("slots", el("p", { class: "muted" }, "Each row is a slot, each colour a trial. Drag to zoom, double-click to see all."), drawn.slots); }
+    if (!drawn.slots) { drawn.slots = el("div", { class: "plot" }); fill("slots", el("p", { class: "muted" }, "Each row is a slot, each colour a trial: full while it trains, faint while it starts or saves, grey while it waits. Drag to zoom, double-click to see all."), drawn.slots, drawn.slotNote = el("p", { class: "muted" })); }
+    const hidden = figures.gantt.hidden + figures.gantt.left_out;
+    drawn.slotNote.textContent = hidden ? `${number(figures.gantt.hidden)} short boxes and ${number(figures.gantt.left_out)} nodes are left out.` : "";
     plots.gantt(drawn.slots, figures, new Map(figures.curves.map((curve) => [curve.trial, curve.config])));
   }
   function nodesTab() {
@@ -118,13 +136,31 @@
     const at = (key) => trials.keys.indexOf(key);
     const columns = trials.columns.map((title_, index) => ({ title: title_, value: (row) => row[index], words: typeof (trials.rows.find((row) => row[index] !== null) || [])[index] === "string",
       show: /_s$|seconds/.test(trials.keys[index]) ? (row) => row[index] === null ? "" : duration(row[index]) : trials.keys[index] === "cost" ? (row) => usd(row[index]) : undefined }));
-    const search = el("input", { type: "search", placeholder: "Search trials", oninput: (event) => list.search(event.target.value) });
+    const statuses = [...new Set(trials.rows.map((row) => row[at("status")]))].sort();
+    const filter = el("select", { "aria-label": "status", onchange: find }, el("option", { value: "" }, "all"), statuses.map((each) => el("option", { value: each }, each)));
+    const search = el("input", { type: "search", placeholder: "Search trials", oninput: find });
+    function find() { list.search(search.value, filter.value ? (row) => row[at("status")] === filter.value : null); }
     const list = table(columns, trials.rows, { sort: at("best_reported") < 0 ? 0 : at("best_reported"), descending: trials.rises, row: (row) => detail(row[at("trial")]) });
     const errors = Object.entries(trials.errors);
-    fill("trials", el("div", { class: "row" }, search, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts && facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list,
+    fill("trials", el("div", { class: "row" }, search, filter, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts && facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list,
       errors.length ? el("details", { class: "trouble" }, el("summary", {}, `${errors.length} trials have failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
   }
-  function detail(trial) { if (facts.body !== "ray") return; logged = trial; history.replaceState(null, "", "#log"); show("log"); }
+  function detail(trial) {
+    const at = (key) => trials.keys.indexOf(key), row = trials.rows.find((each) => each[at("trial")] === trial);
+    const values = trials.columns.map((title_, index) => [title_, row[index], trials.keys[index]]).filter((each) => each[1] !== null && each[2] !== "trial");
+    const shownAs = (key, value) => /_s$|seconds/.test(key) ? duration(value) : key === "cost" ? usd(value) : number(value);
+    const error = trials.errors[String(trial)], go = (name) => { dialog.close(); history.replaceState(null, "", `#${name}`); show(name); };
+    const dialog = el("dialog", { class: "wide" }, el("h2", {}, `Trial ${trial}`), el("dl", {}, values.map(([title_, value, key]) => [el("dt", {}, title_), el("dd", {}, shownAs(key, value))])),
+      error ? el("pre", {}, error) : null,
+      el("div", { class: "row end" },
+        el("button", { type: "button", onclick: () => { curveOptions.highlight = trial; go("curves"); if (drawn.highlight) drawn.highlight.value = trial; } }, "Its curve"),
+        facts.body === "ray" ? el("button", { type: "button", onclick: () => { logged = trial; go("log"); } }, "Its log") : null,
+        elastune.mayChange && facts.body === "ray" && moment.state === "running" ? el("button", { type: "button", onclick: () => { dialog.close(); elastune.confirm(`Stop trial ${trial}`, [], () => send(`${api}/preview`, { action: "stop-trial", given: { trial: String(trial) } })); } }, "Stop it") : null,
+        el("button", { type: "button", class: "main", onclick: () => dialog.close() }, "Close")));
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+  }
   async function learned() {
     if (!figures) return;
     const waiting = read(`${api}/importance`).catch((error) => ({ shares: {}, why: error.message }));
@@ -138,12 +174,20 @@
     const ranked = [...common].sort((a, b) => (importance.shares[b] || 0) - (importance.shares[a] || 0));
     const places = { importance: el("div", { class: "plot" }), parallel: el("div", { class: "plot" }), contour: el("div", { class: "plot" }), slices: ranked.slice(0, 6).map(() => el("div", { class: "plot" })) };
     fill("learned", el("h2", {}, "Which hyperparameters matter"), el("p", { class: "muted" }, importance.why), Object.keys(importance.shares).length ? places.importance : null, el("h2", {}, "All trials"), places.parallel,
-      el("h2", {}, "One by one"), el("div", { class: "columns" }, places.slices), ranked.length > 1 ? [el("h2", {}, `${ranked[0]} and ${ranked[1]}`), places.contour] : null);
+      el("h2", {}, "One by one"), el("div", { class: "plots" }, places.slices), ranked.length > 1 ? [el("h2", {}, "Two together"), places.contour] : null);
     const value = (row) => row.value;
+    const ordered = [...rows].sort((a, b) => figures.rises ? b.value - a.value : a.value - b.value);
+    const some = (most) => ordered.length <= most ? ordered : [...Array(most).keys()].map((index) => ordered[Math.round(index * (ordered.length - 1) / (most - 1))]);
     if (Object.keys(importance.shares).length) plots.bars(places.importance, importance.shares);
-    plots.parallel(places.parallel, ranked.slice(0, 10), rows.slice(0, 500), value, figures.rises, figures.metric);
-    places.slices.forEach((place, index) => plots.slices(place, ranked[index], rows, value, figures.metric));
-    if (ranked.length > 1) plots.contour(places.contour, ranked, rows, value, figures.rises);
+    plots.parallel(places.parallel, ranked.slice(0, 10), some(500), value, figures.rises, figures.metric);
+    places.slices.forEach((place, index) => plots.slices(place, ranked[index], some(1500), value, figures.rises, figures.metric));
+    if (ranked.length > 1) {
+      const pair = [ranked[0], ranked[1]], redraw = () => plots.contour(places.contour, pair, some(1500), value, figures.rises);
+      const pick = (index) => el("select", { "aria-label": index ? "vertical" : "horizontal", onchange: (event) => { pair[index] = event.target.value; redraw(); } },
+        ranked.map((name) => el("option", { value: name, selected: name === pair[index] }, name)));
+      places.contour.before(el("div", { class: "row controls" }, pick(0), "and", pick(1)));
+      redraw();
+    }
   }
   let log = null, logged = null;
   function logTab(trial) {
@@ -154,7 +198,7 @@
     if (!facts) return;
     if (facts.body !== "ray") { text.textContent = "This run is simulated: its trials print nothing."; return; }
     log = new EventSource(`${api}/log/${encodeURIComponent(trial ?? "last")}`);
-    log.addEventListener("line", (event) => { const atEnd = text.scrollTop + text.clientHeight > text.scrollHeight - 40; text.append(JSON.parse(event.data)); if (atEnd) text.scrollTop = text.scrollHeight; });
+    log.addEventListener("line", (event) => { const atEnd = text.scrollTop + text.clientHeight > text.scrollHeight - 40; text.append(JSON.parse(event.data)); while (text.childNodes.length > 5000) text.firstChild.remove(); if (atEnd) text.scrollTop = text.scrollHeight; });
     log.addEventListener("trouble", (event) => { text.append(JSON.parse(event.data).error); log.close(); });
     log.addEventListener("end", () => log.close());
     log.onerror = () => { if (!text.textContent) text.textContent = "There is no log of this trial."; log.close(); };
@@ -176,8 +220,9 @@
   }
   function pictures() {
     if (!drawn.overview) return;
-    plots.best(drawn.overview.best, [figures], "time", 260);
+    plots.best(drawn.overview.best, [figures], against, 260);
     plots.nodes(drawn.overview.nodes, figures);
+    plots.spent(drawn.overview.spent, figures);
     if (!figures.is_free) plots.money(drawn.overview.money, figures);
   }
   async function load() {
@@ -188,23 +233,40 @@
       figures = await read(`${api}/figures`);
       if (["curves", "slots", "nodes"].includes(present)) TABS[present]();
       if (present === "overview") pictures();
-      if (present === "trials" && !trials) trialsTab();
+      if (present === "overview" && moment) overview();
+      if (present === "trials" && (!trials || wasReading)) trialsTab();
+      wasReading = reading();
       if (present === "learned" && !document.querySelector("#learned .plot")) learned();
     } catch (error) { fill("trouble", elastune.trouble(error)); }
     finally { loading = false; if (again) { again = false; setTimeout(load, 800); } }
   }
   for (const button of document.querySelectorAll("[data-tab]")) button.addEventListener("click", () => { history.replaceState(null, "", `#${button.dataset.tab}`); show(button.dataset.tab); });
-  const stream = new EventSource(`${api}/live`);
-  let seen = -1, state = "";
-  stream.addEventListener("moment", (event) => {
+  let stream = null;
+  let wasReading = false;
+  let seen = -1, state = "", pause = 750, nextFigures = 0;
+  function take(event) {
     moment = JSON.parse(event.data);
     fill("trouble");
     title();
     if (moment.state !== state) { state = moment.state; steer(); }
     if (present === "overview") overview();
-    if (moment.events !== seen) { seen = moment.events; load(); }
-  });
-  stream.addEventListener("trouble", (event) => fill("trouble", elastune.trouble(JSON.parse(event.data).error)));
-  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED) fill("trouble", elastune.trouble("The dashboard does not answer; reload the page.")); };
+    if (moment.events === seen) return;
+    const isDue = !reading() || performance.now() > nextFigures;
+    if (!isDue) return;
+    if (reading()) { pause = Math.min(15000, 2 * pause); nextFigures = performance.now() + pause; }
+    seen = moment.events;
+    load();
+  }
+  // A browser opens at most six connections to a server: tabs that are not looked at hold none.
+  function follow() {
+    if (document.visibilityState === "hidden") { if (stream) stream.close(); stream = null; return; }
+    if (stream) return;
+    stream = new EventSource(`${api}/live`);
+    stream.addEventListener("moment", take);
+    stream.addEventListener("trouble", (event) => fill("trouble", elastune.trouble(JSON.parse(event.data).error)));
+    stream.onerror = () => { if (stream && stream.readyState === EventSource.CLOSED) fill("trouble", elastune.trouble("The dashboard does not answer; reload the page.")); };
+  }
+  document.addEventListener("visibilitychange", follow);
+  follow();
   show(present);
 })();
