@@ -24,7 +24,7 @@ def train(
     done = 0 if state is None else state["done"]
     while True:
         done += 1
-        time.sleep(0.3)
+        time.sleep(config.get("pause", 0.1))
         noise = np.random.default_rng(1000 * done + worker.rank).normal(size=50)
         total = worker.sum(float(noise.sum()))
         weights = weights + config["x"] * (1.0 - weights) + 0.001 * total
