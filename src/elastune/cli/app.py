@@ -16,6 +16,7 @@ from elastune.cli.control import add_command, extend_command, stop_command
 from elastune.cli.dashboard import dashboard_command
 from elastune.cli.data import data_app
 from elastune.cli.logs import logs_command
+from elastune.cli.machines import machines_command
 from elastune.cli.nodes import nodes_command
 from elastune.cli.plan import plan_command
 from elastune.cli.profile import profile_command
@@ -35,7 +36,7 @@ app = typer.Typer(
 for _command in (
     check_command, profile_command, plan_command, simulate_command, run_command, resume_command,
     extend_command, stop_command, add_command, runs_command, status_command, logs_command, nodes_command,
-    dashboard_command, report_command, export_command, replay_command,
+    machines_command, dashboard_command, report_command, export_command, replay_command,
 ):  # fmt: skip
     app.command(_command.__name__.removesuffix("_command"))(_command)
 app.add_typer(data_app, name="data")

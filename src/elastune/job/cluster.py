@@ -39,7 +39,7 @@ LOCAL = "local"
 _MOST_INTERRUPTIONS = 60.0
 _ROUNDING = 1 + 1e-9
 # What a cluster may leave out if every kind has it.
-_KEYS_OF_KINDS = ("slots_per_node", "price_per_hour")
+_KEYS_OF_KINDS = ("slots_per_node", "price_per_hour", "provider")
 # Left out of a job's data at their defaults, so that the journals of jobs without them do not change.
 LATER_KEYS = (
     "options", "price_source", "most_price_per_hour", "most_spend_per_hour", "interruptions_per_hour", "kinds"
@@ -73,10 +73,18 @@ Options = Annotated[dict[str, Any], BeforeValidator(_options)]
 Interruptions = Annotated[float, BeforeValidator(_interruptions)]
 
 
+def _provider(value: object) -> str:
+    """The name of an installed provider. The default does not search the installed packages."""
+    name = word(value)
+    return name if name == LOCAL else one_of(*known_providers())(name)
+
+
 class KindSection(Section):
-    """Keys that are left out are as in `cluster`; `options` are merged over those of the cluster."""
+    """Keys that are left out are as in `cluster`; `options` are merged over those of the cluster, if the
+    provider is the same."""
 
     name: Word = Field(description="how the kind is called in the quote, such as p3.8xlarge")
+    provider: Annotated[str, BeforeValidator(_provider)] | None = None
     slots_per_node: Count | None = None
     price_per_hour: Money | None = None
     max_nodes: Count | None = None
@@ -86,11 +94,17 @@ class KindSection(Section):
     interruptions_per_hour: Interruptions | None = None
     profile: AnyProfile | None = None
 
-    def overrides(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What changes in a cluster with these options."""
+    def overrides(self, cluster: ClusterSection) -> dict[str, Any]:
+        """What changes in the cluster."""
         names = ("slots_per_node", "price_per_hour", "max_nodes", "queue", "init", "interruptions_per_hour")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return {**given, "options": {**options, **self.options}, "kinds": ()}
+        if self.provider is None or self.provider == cluster.provider:
+            return {**given, "options": {**cluster.options, **self.options}, "kinds": ()}
+        if "minimum_charge" not in cluster.model_fields_set:
+            given["minimum_charge"] = billing_rule(self.provider).minimum_charge_s
+        if price_teller(self.provider) is not None:
+            given.setdefault("price_per_hour", None)
+        return {**given, "provider": self.provider, "options": self.options, "kinds": ()}
 
 
 def written_kinds(cluster: object) -> Sequence[object]:
@@ -110,12 +124,6 @@ def first_of_all(cluster: object, key: str) -> object:
     kinds = written_kinds(cluster)
     values = [each.get(key) if isinstance(each, Mapping) else getattr(each, key, None) for each in kinds]
     return values[0] if values and all(value is not None for value in values) else None
-
-
-def _provider(value: object) -> str:
-    """The name of an installed provider. The default does not search the installed packages."""
-    name = word(value)
-    return name if name == LOCAL else one_of(*known_providers())(name)
 
 
 def _kinds(value: object) -> object:
@@ -205,7 +213,7 @@ class ClusterSection(Section):
 
     def of_kind(self, kind: KindSection) -> Self:
         """The cluster with this kind alone."""
-        return self.model_copy(update=kind.overrides(self.options))
+        return self.model_copy(update=kind.overrides(self))
 
     @property
     def silent_keys(self) -> set[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from elastune.providers.local.processes import tagged
+from elastune.providers.local.processes import dying_with_parent, tagged
 from tests.waiting import wait_until
 
 RIG = "ELASTUNE_SLURM_RIG"
@@ -177,6 +177,7 @@ class SlurmRig:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=dying_with_parent(),  # noqa: PLW1509
             )
 
 

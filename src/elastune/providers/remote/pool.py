@@ -27,6 +27,8 @@ from elastune.providers.remote.node import NodeSpec
 _FRESH_S = 0.5
 """A survey reuses a listing of Ray's nodes that is younger than this."""
 _LAST_LINES = 20
+_READ_S = 2.0
+"""For what a command has printed before it ended."""
 _SHUN_S = 60.0
 """A machine whose node did not come up is not tried again for so long, if others are free."""
 _LINGER_S = 8.0
@@ -40,12 +42,24 @@ class PoolNode:
     place: str
     process: subprocess.Popen[bytes]
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+    reader: threading.Thread | None = None
+
+    def listen(self) -> None:
+        self.reader = threading.Thread(target=self.read, name=f"elastune-{self.place}", daemon=True)
+        self.reader.start()
+
+    def last_line(self) -> str:
+        """Once the command has ended."""
+        if self.reader is not None:
+            self.reader.join(_READ_S)
+        return next((line for line in reversed(self.lines) if line.strip()), "no output")
 
     def read(self) -> None:
         """In a thread of its own: what the command prints."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.decode(errors="replace").rstrip())
+        with self.process.stdout as lines:
+            for line in lines:
+                self.lines.append(line.decode(errors="replace").rstrip())
 
 
 class PoolProvider(RayProviderBase):
@@ -203,7 +217,7 @@ class PoolProvider(RayProviderBase):
             start_new_session=True,  # a Ctrl-C in the terminal does not reach it
         )
         started = self._nodes[node] = PoolNode(place, process)
-        threading.Thread(target=started.read, name=f"elastune-{place}", daemon=True).start()
+        started.listen()
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended: `_reap` sees that
             process.stdin.write(self.spec_of(node, place).encode().encode() + b"\n")
@@ -224,7 +238,7 @@ class PoolProvider(RayProviderBase):
             if started.process.poll() is None:
                 continue
             is_up = self._roster.ray_node(node) is not None
-            why = next((line for line in reversed(started.lines) if line.strip()), "no output")
+            why = started.last_line()
             if not is_up:
                 self._boot_logs[node] = "\n".join([f"on {started.place}", *started.lines])
                 self._shunned[started.place] = (self._setting.clock() + _SHUN_S, why)

@@ -1,0 +1,1 @@
+"""The SSH provider: nodes on machines that people own."""
