@@ -41,7 +41,7 @@ def test_every_kind_of_run_has_its_data(dashboard: Served, recorded: Recorded, k
     assert facts["run"] == run
     name, moment = dashboard.first_event(f"/api/runs/{run}/live")
     assert name == "moment"
-    expected = {"failed": "failed", "died": "interrupted", "suspended": "resting"}
+    expected = {"failed": "failed", "died": "interrupted", "suspended": "suspended"}
     if kind in expected:
         assert moment["state"] == expected[kind]
     assert moment["writer"] is None

@@ -102,7 +102,7 @@ class KindSection(Section):
             return {**given, "options": {**cluster.options, **self.options}, "kinds": ()}
         if "minimum_charge" not in cluster.model_fields_set:
             given["minimum_charge"] = billing_rule(self.provider).minimum_charge_s
-        if price_teller(self.provider) is not None:
+        if price_lookup(self.provider) is not None:
             given.setdefault("price_per_hour", None)
         return {**given, "provider": self.provider, "options": self.options, "kinds": ()}
 

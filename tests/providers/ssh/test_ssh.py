@@ -14,7 +14,7 @@ from elastune.model.cluster import ClusterTerms
 from elastune.providers.local.processes import tagged
 from elastune.providers.protocol import Provider, ProviderSetting, Survey
 from elastune.providers.ray_cluster import RayLink
-from elastune.providers.registry import load_provider, price_teller
+from elastune.providers.registry import load_provider, price_lookup
 from elastune.providers.remote.head import own_address
 from elastune.providers.ssh.provider import SshOptions, SshProvider
 from tests.providers.contract import ProviderContract, nodes, status
@@ -176,7 +176,7 @@ def test_a_wrong_option_is_named(options: dict[str, Any], told: str) -> None:
 
 
 def test_own_machines_cost_nothing() -> None:
-    teller = price_teller("ssh")
+    teller = price_lookup("ssh")
     assert teller is not None
     assert teller({"hosts": ["a"]}).usd_per_hour == 0.0
 
