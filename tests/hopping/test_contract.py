@@ -14,7 +14,7 @@ from elastune.hopping.epoch_state import Scheduler
 from elastune.hopping.exact_scheduler import SolverEffort, exact_scheduler
 from elastune.hopping.schedulers import make_scheduler
 from elastune.hopping.simulation import check_schedule, simulate
-from tests.hopping.epochs import ANY, epochs, everything_comes_back, grid, random_changes
+from tests.hopping.epochs import ANY, epochs, everything_comes_back, grid, random_changes, random_epoch
 from tests.thoroughness import examples
 
 Make = Callable[[], Scheduler]
@@ -38,6 +38,11 @@ def test_every_promise_is_kept(make: Make, epoch: Epoch) -> None:
     assert all(unit.partition not in held for unit in schedule.unfinished)
     assert schedule.bound_s <= schedule.makespan_s * (1 + 1e-9)
     assert 0 <= schedule.utilisation <= 1 + 1e-9
+
+
+def test_a_model_that_is_on_the_only_node_has_no_hop_in_the_bound() -> None:
+    schedule = simulate(random_epoch(Random(266), ANY), make_scheduler("list"))
+    assert schedule.bound_s == schedule.makespan_s
 
 
 @each_scheduler

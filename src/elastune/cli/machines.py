@@ -15,7 +15,7 @@ def machines_command(job: JobFile, as_json: AsJson = False) -> None:
     """
     with json_output(as_json):
         from elastune.job.job import load_job  # noqa: PLC0415
-        from elastune.runs.machine_offers import machine_offers  # noqa: PLC0415
+        from elastune.setup.machine_offers import machine_offers  # noqa: PLC0415
 
         found = machine_offers(load_job(job))
     from elastune.views.terminal.machines import render_machines  # noqa: PLC0415

@@ -120,12 +120,13 @@ def _certain_load(state: EpochState) -> Load:
     nodes, counts = np.unique(state.node_rows, return_counts=True)
     # One of the workers of a node waits for the model, but it is not known which.
     is_single = np.isin(state.node_rows, nodes[counts == 1])
-    # A new model is made at its first visit, on one of its nodes, and hops to the others.
+    # A new model is made at its first visit, on one of its nodes, and hops to the others; one that is on the
+    # only node has nowhere to hop.
     is_new = state.is_near().all(axis=0) & visits.any(axis=0)
     hops = np.zeros(len(state.trials))
     for node in nodes:
         hops += np.where(is_new, visits, comes)[state.node_rows == node].any(axis=0)
-    hops = np.maximum(0.0, hops - is_new * (len(nodes) > 1))
+    hops = np.maximum(0.0, hops - is_new)
     return Load(
         seconds=np.where(state.holds[:, None, :], state.train_s[:, :, None] * state.sizes, np.inf),
         todo=todo,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import RenderableType
 
-from elastune.runs.machine_offers import MachineOffer, MachineOffers
+from elastune.setup.machine_offers import MachineOffer, MachineOffers
 from elastune.views.table import Column, Tone, make_table, stacked, terminal_table
 from elastune.views.terminal.policy import format_price
 from elastune.wording import format_duration
