@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.hopper import accuracy, faults, prediction, replicas, rounds, schedules, throughput, visits
+from benchmarks.hopper import (
+    accuracy,
+    faults,
+    memory,
+    paper,
+    prediction,
+    replicas,
+    rounds,
+    schedules,
+    throughput,
+    visits,
+)
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
 
@@ -13,9 +24,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     "schedules": schedules.run,
     "replicas": replicas.run,
     "rounds": rounds.run,
+    "paper": paper.run,
     "prediction": prediction.run,
     "faults": faults.run,
     "visits": visits.run,
+    "memory": memory.run,
     "throughput": throughput.run,
     "accuracy": accuracy.run,
 }

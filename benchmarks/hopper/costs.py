@@ -26,6 +26,18 @@ class Sizes:
         """p <D> + m |S|"""
         return self.workers * self.data_bytes + self.model_bytes * self.trials
 
+    def remote_reads(self) -> float:
+        """k |S| <D> + m |S|: task-parallel, with the data read again in every epoch"""
+        return self.trials * (self.epochs * self.data_bytes + self.model_bytes)
+
+    def model_averaging(self) -> float:
+        """2 k m p |S|"""
+        return 2 * self.epochs * self.model_bytes * self.workers * self.trials
+
+    def parameter_server(self) -> float:
+        """2 k m p |S| ceil(|D| / (b p))"""
+        return 2 * self.data_parallel()
+
     def data_parallel(self) -> float:
         """k m p |S| ceil(|D| / (b p)), where b is what *each* worker takes of a batch."""
         steps = math.ceil(self.rows / self.batch)

@@ -1,5 +1,6 @@
 """Partitions larger than what a worker may hold: memory of every process while models hop over mapped files.
 
+    python -m benchmarks.hopper memory
     python -m benchmarks.hopper.memory [GB] [MB per worker]
 
 Makes random data in a temporary folder, splits them block by block, trains on them in a real run, and samples
@@ -24,7 +25,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.hopper.systems import importable
-from benchmarks.reporting import Cell, Table
+from benchmarks.reporting import Cell, Report, Table, Track, silently
 from elastune.api.running import carry_out_run
 from elastune.api.tuning import prepare_to_run
 from elastune.data.splitting import split_files
@@ -139,6 +140,11 @@ def make_data(folder: Path, size_gb: float) -> int:
         x = np.tile(some, (50, 1))[: min(_FILE_ROWS, rows - start)]
         np.savez(folder / f"{number:05d}.npz", x=x, y=x @ slope)
     return rows
+
+
+def run(track: Track = silently) -> Report:
+    """4 GB in partitions of 1 GB, with 500 MB per worker."""
+    return Report(tables=tuple(measure(4.0, 500.0) for _ in track([0])))
 
 
 def measure(size_gb: float, memory_mb: float) -> Table:

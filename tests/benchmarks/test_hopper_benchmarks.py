@@ -87,6 +87,9 @@ def test_the_formulas_give_the_example_of_table_2() -> None:
     assert sizes.hopping() == pytest.approx(4 * TB, rel=0.01)
     assert sizes.full_replication() == pytest.approx(10 * TB, rel=0.01)
     assert sizes.data_parallel() == pytest.approx(40_000 * TB)
+    assert sizes.remote_reads() == pytest.approx(400 * TB, rel=0.01)
+    assert sizes.model_averaging() == pytest.approx(8 * TB)
+    assert sizes.parameter_server() == pytest.approx(80_000 * TB)
 
 
 def test_the_law_has_no_communication_on_one_worker_and_much_with_small_batches() -> None:

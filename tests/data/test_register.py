@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,27 @@ def test_a_reader_takes_files_of_any_kind(tmp_path: Path) -> None:
     assert (taken.data.tolist(), taken.rows, taken.bytes) == ([3.0, 4.0], 2, 16)
     joined = PartitionCache(register(tmp_path, reader=read, partitions=1)).take(0)
     assert joined.data.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+class Lines:
+    """A stream: it can only be read from its beginning, and knows how long it is."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Iterator[str]:
+        with Path(self.path).open(encoding="utf-8") as file:
+            yield from file
+
+
+def test_a_reader_may_give_a_stream_with_a_declared_length(tmp_path: Path) -> None:
+    (tmp_path / "part-0.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    taken = PartitionCache(register(tmp_path, reader=Lines), limit_bytes=1000).take(0)
+    assert taken.rows == 3
+    assert [*taken.data] == [*taken.data] == ["a\n", "b\n", "c\n"]
 
 
 def test_a_reader_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
