@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import stat
 import subprocess
@@ -18,7 +19,7 @@ from elastune.errors import JobError
 from tests.cli.commands import elastune
 from tests.dashboard.recorded import Recorded
 from tests.dashboard.sites import Served, served
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 CHANGES = ("/api/simulate", "/api/start", "/api/carry-out", "/api/runs/d1ed00/preview")
@@ -174,6 +175,28 @@ def test_the_command_serves_until_it_is_interrupted_and_removes_its_token(
         process.terminate()
         process.stdout.read()
     wait_until(lambda: not kept.exists(), "the token was left")
+
+
+def test_it_ends_without_a_word_while_a_browser_follows_a_run(recorded: Recorded) -> None:
+    command = [sys.executable, "-m", "elastune", "dashboard", "--port", "0", "--no-open"]
+    with subprocess.Popen(
+        [*command, "--runs-folder", str(recorded.root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/\?token=(\S+)", process.stdout.readline())
+        assert found is not None
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=PATIENCE_S)
+        cookie = {"cookie": f"elastune_{found[1]}={found[2]}"}
+        connection.request("GET", f"/api/runs/{recorded.runs['died']}/live", headers=cookie)
+        answer = connection.getresponse()
+        assert answer.readline() == b"event: moment\n"
+        process.terminate()
+        _, errors = process.communicate()
+        connection.close()
+    assert errors == ""
 
 
 def test_a_port_in_use_and_a_file_as_folder_are_explained(tmp_path: Path) -> None:

@@ -30,14 +30,14 @@ def test_a_journal_is_read_piece_by_piece_and_shows_the_same_in_the_end(
     found: FoundRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "_AT_ONCE", 10)
-    now_s = 0.0
+    work_s = 0.0
 
-    def clock() -> float:
-        nonlocal now_s
-        now_s += 1.0
-        return now_s
+    def effort() -> float:
+        nonlocal work_s
+        work_s += 1.0
+        return work_s
 
-    at_once, follower = RunFollower(found).look(), RunFollower(found, clock)
+    at_once, follower = RunFollower(found).look(), RunFollower(found, effort=effort)
     moments = [follower.look(0.5)]
     assert moments[0].events == 10
     assert not moments[0].is_whole

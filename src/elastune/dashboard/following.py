@@ -51,8 +51,15 @@ class RunFollower:
     """Raises `ElastuneError` where a journal cannot be read or replayed. A million rows take a minute to
     replay, so they are read piece by piece; what is shown meanwhile is the run as far as it was read."""
 
-    def __init__(self, found: FoundRun, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        found: FoundRun,
+        clock: Callable[[], float] = time.monotonic,
+        effort: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """`effort`: seconds of work, not of waiting: on a busy machine a look reads no less."""
         self.found = found
+        self._effort = effort
         self._journal = Journal.open(found.journal, read_only=True)
         self.setup = setup_of(found.record, self._journal)
         self.plan: tuple[PlannedStage, ...] = () if self.setup.quote is None else read_plan(found.folder)
@@ -129,12 +136,12 @@ class RunFollower:
         )
 
     def _read(self, for_s: float) -> None:
-        run, until_s = self.found.record.run, self._clock() + for_s
+        run, until_s = self.found.record.run, self._effort() + for_s
         with replaying(self._state, run):
             for entry in self._journal.read(run, after=self._state.events):
                 event = event_of(entry)
                 self._core.handle(event)
                 self._recorder.take(event, commands_of(entry))
-                if not entry.number % _AT_ONCE and self._clock() > until_s:
+                if not entry.number % _AT_ONCE and self._effort() > until_s:
                     break
         self._recorder.rows.fresh()  # the rows themselves are not kept

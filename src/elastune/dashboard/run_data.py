@@ -20,7 +20,7 @@ from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 
 # How long a request reads the journal of a large run before it answers with what there is.
-_PATIENCE_S = 0.5
+_PATIENCE_S = 0.25
 
 
 class RunData:

@@ -21,6 +21,7 @@ from elastune.errors import JobError
 PORT = 8642
 _TRIED_PORTS = 50
 _WATCH_EVERY_S = 2.0
+_STREAMS_END_S = 3
 
 
 def bind(host: str, port: int | None) -> socket.socket:
@@ -57,9 +58,11 @@ def serve(
     listening.listen()  # a browser that is faster than the server waits
     access = Access(host=host, port=listening.getsockname()[1], read_only=read_only)
     kept = keep_token(access)
-    app = make_app(Site(root=root, access=access))
-    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    site = Site(root=root, access=access)
+    config = uvicorn.Config(
+        make_app(site), log_level="error", access_log=False, timeout_graceful_shutdown=_STREAMS_END_S
+    )
+    server = _Server(config, site.ending)
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent, server), daemon=True).start()
     _end_by_signals(server)
@@ -72,6 +75,18 @@ def serve(
         listening.close()
         if kept is not None:
             kept.unlink(missing_ok=True)
+
+
+class _Server(uvicorn.Server):
+    """Ends its streams with it: a stream that is cut off is an error to uvicorn."""
+
+    def __init__(self, config: uvicorn.Config, ending: threading.Event) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending.set()
+        await super().shutdown(sockets)
 
 
 def _end_by_signals(server: uvicorn.Server) -> None:

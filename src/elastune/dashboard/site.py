@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,13 +27,14 @@ _RUN = re.compile(r"[0-9a-f]{6}(\.[0-9]{1,6})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """`folder`: where paths of jobs begin; `root`: the folder of runs."""
+    """`folder`: where paths of jobs begin; `root`: the folder of runs; `ending`: streams end as well."""
 
     root: Path
     access: Access
     folder: Path = field(default_factory=Path.cwd)
     runs: FollowedRuns = field(default_factory=FollowedRuns)
     tickets: steering.Tickets = field(default_factory=steering.Tickets)
+    ending: threading.Event = field(default_factory=threading.Event)
 
     def find(self, run: str) -> FoundRun:
         """By id alone: a path in an address finds nothing."""

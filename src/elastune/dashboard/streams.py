@@ -39,7 +39,7 @@ async def _moments(site: Site, run: str) -> AsyncIterator[str]:
     """A snapshot whenever the journal has grown, and at least every second while the run goes on."""
     last, quiet_s, told = None, 0.0, ""
     data: RunData | None = None
-    while True:
+    while not site.ending.is_set():
         try:
             if data is None:
                 data = await in_thread(site.data, run)
@@ -71,19 +71,19 @@ async def log_stream(site: Site, request: Request) -> Response:
     log = await in_thread(find_log, found, request.path_params["trial"])
     if not is_inside(log.path, found.folder.path):
         raise JobError(f"the log of trial {log.trial} is a link to a file elsewhere; it is not shown")
-    return StreamingResponse(_lines(log), media_type="text/event-stream")
+    return StreamingResponse(_lines(site, log), media_type="text/event-stream")
 
 
 class _BrowserLeftError(Exception):
     """Ends a thread that follows a log."""
 
 
-async def _lines(log: TrialLog) -> AsyncIterator[str]:
+async def _lines(site: Site, log: TrialLog) -> AsyncIterator[str]:
     """A trial may print nothing for hours: the thread that waits for it ends when the browser leaves."""
     left = threading.Event()
 
     def wait(seconds: float) -> None:
-        if left.wait(seconds):
+        if left.wait(seconds) or site.ending.is_set():
             raise _BrowserLeftError
 
     iterator, limiter = log.follow(wait), CapacityLimiter(1)  # not of the threads that answer requests
@@ -93,5 +93,7 @@ async def _lines(log: TrialLog) -> AsyncIterator[str]:
         yield _event("end", {})
     except ElastuneError as error:
         yield _event("trouble", {"error": str(error)})
+    except _BrowserLeftError:
+        pass
     finally:
         left.set()
