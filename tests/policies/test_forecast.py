@@ -7,6 +7,7 @@ import pytest
 from elastune.core import commands as do
 from elastune.core.commands import Ending
 from elastune.journal.writer import MemoryJournal
+from elastune.policies.forecast.policy import ForecastPolicy
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
 from tests.runs.rehearsal import SAMPLES, Rehearsal, job_of, rehearse
@@ -61,6 +62,20 @@ def test_new_trials_come_first_and_wide_gangs_last() -> None:
     assert min(wide) > 0.3 * 1200.0
     assert run.state.best is not None
     assert run.state.best.trial == max(run.state.trials, key=lambda n: run.state.trials[n].config["x"])  # type: ignore[arg-type, return-value]
+
+
+def test_leases_of_the_first_part_do_not_bind_the_second() -> None:
+    """Finding: leases to far rungs, of trials that deserved no more, used up the money of the winner."""
+    setup = prepare(job_of(**{**FORECAST, **BOTH}), samples=SAMPLES)
+    simulation = Simulation(setup, seed=0, journal=MemoryJournal(), record=unnamed(setup))
+    policy = simulation.core.policy
+    assert isinstance(policy, ForecastPolicy)
+    simulation.start()
+    while policy.exploring:
+        assert simulation.step()
+    compared = [lent for number, lent in policy.lent.live.items() if number in policy.lent.ladder.highest]
+    assert compared
+    assert all(lent.since_s >= policy.ahead.switch_s for lent in compared)
 
 
 def test_slots_bought_one_by_one_are_paced() -> None:

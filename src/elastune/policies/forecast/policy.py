@@ -166,11 +166,20 @@ class ForecastPolicy(Policy):
         if self.exploring and state.now_s >= self.ahead.switch_s:
             self.exploring = False
             self.lent.outlook = self._look_ahead(state)
+            self._end_exploring()
         if self.exploring:
             sample, again_s = self._explore(state)
         if not self.exploring:
             sample = max(sample, self._exploit(state))
         return self._advise(state, sample, again_s)
+
+    def _end_exploring(self) -> None:
+        """Leases of the first part bind the second no longer: those to far rungs, of trials that deserve no
+        more, would use up its money. Trials that have not been compared yet train on."""
+        compared = [number for number in self.lent.live if number in self.lent.ladder.highest]
+        for number in compared:
+            del self.lent.live[number]
+            self.idle[number] = None
 
     def _explore(self, state: State) -> tuple[int, float]:
         """Promote trials, then draw new ones; returns how many, and when there is money for more."""
