@@ -93,7 +93,7 @@ def weights_of(store: Path, result: dict[str, Any]) -> Any:
 
 @pytest.mark.slow
 def test_gangs_over_three_hosts_learn_what_they_learn_on_one(hosts: Hosts, tmp_path: Path) -> None:
-    """Also over links with 20 ms and 1 Gbit/s."""
+    """Over links with 20 ms and 1 Gbit/s, where the kernel can slow them."""
     for name in hosts.names:
         hosts.slow(name, "delay", "10ms", "rate", "1gbit")
     run = HostsRun(hosts, tmp_path)

@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -139,11 +140,15 @@ class RemoteNode:
             if not self._finds_head():
                 say(f"failed: the head {self._spec.head} does not answer; its run may have ended")
                 return UNREACHABLE
+            joined = threading.Event()
+            threading.Thread(target=self._guard, args=(joined,), name="elastune-guard", daemon=True).start()
             try:
                 self._start()
             except Exception as error:  # noqa: BLE001  whatever Ray's private parts raise
                 say(f"failed: Ray did not start: {type(error).__name__}: {error}; {self._last_words()}")
                 return FAILED
+            finally:
+                joined.set()
             while True:
                 code = self._hear(_TICK_S)
                 code = self._check() if code is None else code
@@ -154,13 +159,33 @@ class RemoteNode:
 
     def _finds_head(self) -> bool:
         """Ray would try for minutes to reach the head of a run that is over."""
-        host, _, port = self._spec.head.rpartition(":")
         for attempt in range(_KNOCKS):
             if attempt and self._hear(_TICK_S) is not None:
                 return False
-            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _CALL_S):
+            if self._knock():
                 return True
         return False
+
+    def _knock(self) -> bool:
+        host, _, port = self._spec.head.rpartition(":")
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _CALL_S):
+            return True
+        return False
+
+    def _guard(self, joined: threading.Event) -> None:
+        """While Ray starts, which may block for minutes without a head, and hear no signal."""
+        reached = time.monotonic()
+        watched = [self._wake, *([] if self._feed is None else [self._feed])]
+        while not joined.wait(_TICK_S):
+            if self._knock():
+                reached = time.monotonic()
+            is_told = bool(select.select(watched, [], [], 0.0)[0])
+            is_lost = time.monotonic() - reached >= self._spec.lost_head_s
+            if (is_told or is_lost) and not joined.is_set():
+                say("told to end" if is_told else f"failed: the head {self._spec.head} cannot be reached")
+                kill_all(NODE, self._tag)
+                shutil.rmtree(self._folder, ignore_errors=True)
+                os._exit(ENDED if is_told else UNREACHABLE)
 
     def _start(self) -> None:
         spec, token = self._spec, self._folder / "token"
@@ -236,6 +261,8 @@ class RemoteNode:
         from ray._raylet import GcsClient  # noqa: PLC0415 - heavy
 
         asked = time.monotonic()
+        if self._client is None and not self._knock():  # a new client would wait for a head that is gone
+            return
         try:
             if self._client is None:
                 self._client = GcsClient(address=self._spec.head)
