@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from elastune.journal.records import to_text
 from tests.cli.commands import elastune
 
 _BLOCK = re.compile(r"```(?P<language>\w+)(?: (?P<file>[\w.-]+))?\n(?P<text>.*?)```", re.DOTALL)
@@ -41,6 +45,23 @@ class Shown:
         return [*self.printed[:head], "...", *self.printed[len(self.printed) - tail :]]
 
 
+def make_young(runs_folder: Path) -> None:
+    """As if the runs had just begun, in their order: a page says `now`, however long its commands take."""
+    begun: list[tuple[str, Path]] = []
+    for journal in runs_folder.glob("*/journal.sqlite"):
+        with closing(sqlite3.connect(journal)) as open_journal:
+            begun += [
+                (text, journal) for (text,) in open_journal.execute("SELECT created_utc FROM elastune_runs")
+            ]
+    for number, (text, journal) in enumerate(sorted(begun, reverse=True)):
+        moment = to_text(datetime.now(UTC) - timedelta(milliseconds=100 * number))
+        with closing(sqlite3.connect(journal)) as open_journal:
+            open_journal.execute(
+                "UPDATE elastune_runs SET created_utc = ? WHERE created_utc = ?", (moment, text)
+            )
+            open_journal.commit()
+
+
 def run_page(page: Path, folder: Path) -> Iterator[Shown]:
     """Blocks that name a file (```yaml job.yaml) are written, commands run, in the order of the page."""
     ids: dict[str, str] = {}
@@ -51,6 +72,8 @@ def run_page(page: Path, folder: Path) -> Iterator[Shown]:
         if block["language"] != "console":
             continue
         for command in _COMMAND.finditer(text, block.start("text"), block.end("text")):
+            if command["arguments"].startswith("runs"):
+                make_young(folder / "elastune-runs")
             done = elastune(*command["arguments"].split(), cwd=folder)
             printed = as_in_a_page(done.stdout + done.stderr, folder, ids)
             yield Shown(

@@ -26,7 +26,7 @@ from tests.cli.commands import Done
 from tests.cli.commands import elastune as run_here
 from tests.docs.commands import ROOT, check_names, shell_commands
 from tests.docs.snippets import Mark, Page, Snippet, read_page
-from tests.documents import Shown, as_in_a_page
+from tests.documents import Shown, as_in_a_page, make_young
 from tests.waiting import PATIENCE_S
 
 _COMMAND = re.compile(r"^\$ (?P<command>.+)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -181,6 +181,8 @@ class PageRun:
         if words[0] != "elastune":
             check_names(words)
             return None
+        if words[1] == "runs":
+            make_young(self.folder / "elastune-runs")
         if snippet.is_slow or words[1] in _REAL:
             return _as_a_process(["-m", *words], self.folder)
         return run_here(*words[1:], cwd=self.folder)
