@@ -45,8 +45,8 @@ def adopt(step: Step, wishes: Wishes) -> None:
             _empty_surplus(step, pool_state)
         stays = was_steady and not any(node.leaving for node in state.where.values())
         for number in tuple(state.held):
-            wish, old = state.wished.get(number), before.get(number)
-            if not (wish is old or (stays and wish == old)) or not was_steady or _has_all(state, number):
+            new, old = state.wished.get(number), before.get(number)
+            if not (new is old or (stays and new == old)) or not was_steady or _has_all(state, number):
                 settle(step, state.trials[number])
 
 
