@@ -79,7 +79,8 @@ def draw_cells(evidence: Evidence, names: Sequence[str], tables: Sequence[str]) 
         of_deadline = sorted(cell for cell in cells if cell.trainings == trainings)
         slots = [cell.slots for cell in of_deadline]
         for place, (name, (colour, marker)) in enumerate(zip(names, _LINES, strict=False)):
-            aside = 2.0 ** (0.06 * (place - len(_LINES) / 2))  # so that no bar hides another
+            middle = (min(len(names), len(_LINES)) - 1) / 2
+            aside = 2.0 ** (0.06 * (place - middle))  # so that no bar hides another
             look = Look(name, colour, marker)
             estimates = [evidence.regret(name, tables, cell=str(cell)) for cell in of_deadline]
             panel.errorbar(
