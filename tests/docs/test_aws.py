@@ -118,7 +118,7 @@ def test_the_job_of_the_page_is_within_the_rights_of_its_head() -> None:
 def shell_lines() -> list[list[str]]:
     """Every call of the AWS command line on the page."""
     text = "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n", " ")
-    lines = re.findall(r"\baws ([a-z0-9]+ [a-z-]+[^|>)\n]*)", text)
+    lines = re.findall(r"(?<!elastune )\baws ([a-z0-9]+ [a-z-]+[^|>)\n]*)", text)
     return [shlex.split(re.sub(r'"\$\(.*', "x", line), comments=True) for line in lines]
 
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import elastune
+from elastune.cli.aws import aws_app
 from elastune.cli.check import check_command
 from elastune.cli.control import add_command, extend_command, stop_command
 from elastune.cli.dashboard import dashboard_command
@@ -40,6 +41,7 @@ for _command in (
 ):  # fmt: skip
     app.command(_command.__name__.removesuffix("_command"))(_command)
 app.add_typer(data_app, name="data")
+app.add_typer(aws_app, name="aws")
 
 
 def _show_version(wanted: bool) -> None:

@@ -45,6 +45,7 @@ _TICK_S = 1.0
 _CALL_S = 3.0
 _LINGER_S = 3.0
 _KNOCKS = 5
+_WEDGED_S = 30.0
 _PREEMPTION = 2
 """Ray's reason of a drain: DRAIN_NODE_REASON_PREEMPTION."""
 _LAST_LINES = 6
@@ -173,7 +174,8 @@ class RemoteNode:
         return False
 
     def _guard(self, joined: threading.Event) -> None:
-        """While Ray starts, which may block for minutes without a head, and hear no signal."""
+        """While Ray starts: without a head it blocks, measured for 11 minutes and more, and hears no signal.
+        Later, if a call to Ray does not return although lease and head are long gone."""
         reached = time.monotonic()
         watched = [self._wake, *([] if self._feed is None else [self._feed])]
         while not joined.wait(_TICK_S):
@@ -186,6 +188,12 @@ class RemoteNode:
                 kill_all(NODE, self._tag)
                 shutil.rmtree(self._folder, ignore_errors=True)
                 os._exit(ENDED if is_told else UNREACHABLE)
+        while True:  # the main thread checks the same every second, unless Ray holds it
+            time.sleep(_WEDGED_S)
+            now = time.monotonic()
+            if now > max(self._lease.until, self._reached + self._spec.lost_head_s) + _WEDGED_S:
+                kill_all(NODE, self._tag)
+                os._exit(EXPIRED)
 
     def _start(self) -> None:
         spec, token = self._spec, self._folder / "token"
