@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,11 @@ def train(
         trace = f"{socket.gethostname()} {done} {worker.rank} {worker.size}\n"
         with Path(os.environ.get("TRACES", "/tmp"), f"trace-{os.getpid()}").open("a") as file:
             file.write(trace)
-        kept, number = weights.tolist(), done
-        yield (
-            {"score": float(weights.mean())},
-            lambda kept=kept, number=number: {"weights": kept, "done": number},
-        )
+        yield {"score": float(weights.mean())}, partial(_state, weights.tolist(), done)
+
+
+def _state(weights: list[float], done: int) -> State:
+    return {"weights": weights, "done": done}
 
 
 train.__dict__["most_slots"] = 64  # gangs without a check
