@@ -70,10 +70,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-OF_ALL = ("land", "crew", "server")
+OF_ALL = ("land", "crew", "server", "slurm_cluster")
 """What all tests share that use it, and takes seconds to start."""
 WAITING = (
     "tests/clouds",
+    "tests/hosts",
     "tests/runtime/real",
     "tests/exports/test_live.py",
     "tests/exports/test_wandb.py",
@@ -81,6 +82,8 @@ WAITING = (
     "tests/providers/test_local_provider.py",
     "tests/providers/test_draining.py",
     "tests/providers/ec2/test_boot.py",
+    "tests/providers/slurm",
+    "tests/providers/ssh",
     "tests/test_documents.py",
     "tests/test_examples.py",
 )

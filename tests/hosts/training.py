@@ -32,8 +32,11 @@ def train(
         trace = f"{socket.gethostname()} {done} {worker.rank} {worker.size}\n"
         with Path(os.environ.get("TRACES", "/tmp"), f"trace-{os.getpid()}").open("a") as file:
             file.write(trace)
-        state_now = {"weights": weights.tolist(), "done": done}
-        yield {"score": float(weights.mean())}, partial(dict, state_now)
+        yield {"score": float(weights.mean())}, partial(_state, weights.tolist(), done)
+
+
+def _state(weights: list[float], done: int) -> State:
+    return {"weights": weights, "done": done}
 
 
 train.__dict__["most_slots"] = 64  # gangs without a check

@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_the_own_address_is_that_towards_the_head() -> None:
     assert address_towards("127.0.0.7:1234") == "127.0.0.7"
 
 
-def start(head: str, **changes: float) -> subprocess.Popen[bytes]:
+def start(head: str, **changes: Any) -> subprocess.Popen[bytes]:
     spec = NodeSpec(head=head, token="t", node="n", cpus=1, gpus=0, **changes)
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "elastune.providers.remote.node", "-"],

@@ -26,7 +26,7 @@ _runs = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[SshServer]:
+def ssh_server() -> Iterator[SshServer]:
     with running_server() as made:
         yield made
 
@@ -95,16 +95,16 @@ class SshStage:
 
 
 @pytest.fixture
-def stage(server: SshServer) -> Iterator[SshStage]:
-    made = SshStage(server)
+def stage(ssh_server: SshServer) -> Iterator[SshStage]:
+    made = SshStage(ssh_server)
     yield made
     made.close()
 
 
 class TestContract(ProviderContract):
     @pytest.fixture
-    def stage(self, server: SshServer) -> Iterator[SshStage]:
-        made = SshStage(server)
+    def stage(self, ssh_server: SshServer) -> Iterator[SshStage]:
+        made = SshStage(ssh_server)
         yield made
         made.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -95,19 +96,9 @@ def _check(session: Any, options: Ec2Options, storage: str | None) -> Iterator[A
         lambda: _first(ec2.describe_images(ImageIds=[options.image])["Images"], "Name"),
     )
     for subnet in options.subnet:
-        yield _find(
-            f"subnet {subnet}",
-            lambda subnet=subnet: _first(
-                ec2.describe_subnets(SubnetIds=[subnet])["Subnets"], "AvailabilityZone"
-            ),
-        )
+        yield _find(f"subnet {subnet}", partial(_zone_of, ec2, subnet))
     for group in options.security_group:
-        yield _find(
-            f"security group {group}",
-            lambda group=group: _first(
-                ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"], "GroupName"
-            ),
-        )
+        yield _find(f"security group {group}", partial(_group_of, ec2, group))
     if options.token_secret is not None:
         secret = options.token_secret
         yield _find(
@@ -122,6 +113,14 @@ def _check(session: Any, options: Ec2Options, storage: str | None) -> Iterator[A
         )
     yield from _check_profile(session, options)
     yield _check_storage(session, storage)
+
+
+def _zone_of(ec2: Any, subnet: str) -> str:
+    return _first(ec2.describe_subnets(SubnetIds=[subnet])["Subnets"], "AvailabilityZone")
+
+
+def _group_of(ec2: Any, group: str) -> str:
+    return _first(ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"], "GroupName")
 
 
 def _check_profile(session: Any, options: Ec2Options) -> Iterator[AccountFinding]:
