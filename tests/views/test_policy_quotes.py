@@ -35,21 +35,17 @@ def shown(quote: PolicyQuote) -> str:
     return console.export_text()
 
 
-def test_a_job_with_two_limits_and_no_search_is_forecasts() -> None:
+def test_a_job_with_two_limits_and_no_search_is_seers() -> None:
     text = shown(quoted())
-    assert "forecast, because a deadline and a budget were given and no search was declared" in text
-    assert "by simulations on unknown curves" in text
+    assert "SEER, because a deadline and a budget were given and no search was declared" in text
+    assert "round  trials  of slots  slots  nodes" in text
     assert "both limits are hard: the run ends before them" in text
-
-
-def test_seer_shows_its_rounds() -> None:
-    assert "round  trials  of slots  slots  nodes" in shown(quoted(search={"algorithm": "seer"}))
 
 
 def test_brackets_are_shown_where_the_first_round_begins_with_them() -> None:
     head = "bracket  slots/trial  trials  slot minutes  budget"
     assert head in shown(quoted(search={"algorithm": "seer", "letter": True}))
-    assert head not in shown(quoted(search={"algorithm": "seer"}))
+    assert head not in shown(quoted())
 
 
 def test_the_keys_that_programs_rely_on() -> None:

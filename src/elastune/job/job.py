@@ -45,11 +45,8 @@ from elastune.job.profile import AnyProfile, CheckpointSection, LatencySection, 
 from elastune.job.sampling import MODELS, SamplerSection, StartConfigurations, Tuning
 from elastune.job.search import (
     AUTO,
-    AUTOS,
     DECLARED,
     FIRST_AUTO,
-    SECOND_AUTO,
-    THIRD_AUTO,
     AnySearch,
     continuing_misfit,
     search_class,
@@ -178,8 +175,8 @@ class Job(Section):
         except MisfitError as misfit:
             raise InvalidJobError((Complaint(path=misfit.path, text=str(misfit)),)) from None
         auto = AUTO if sections.get("search") is None else sections["search"]
-        is_auto = isinstance(auto, str) and auto in AUTOS
-        chosen = undeclared_search(sections, auto) if is_auto else None
+        is_auto = isinstance(auto, str) and auto in (AUTO, FIRST_AUTO)
+        chosen = undeclared_search(sections) if is_auto else None
         if is_auto:
             first = {"min_round": _FIRST_MIN_ROUND_S} if (auto, chosen) == (FIRST_AUTO, "seer") else {}
             sections.pop("search", None)
@@ -484,10 +481,10 @@ class Job(Section):
         silent |= {"search"} if self._undeclared else set()
         left_out: dict[str, Any] = dict.fromkeys(silent, True)
         data = self.model_dump(mode="json", exclude={**left_out, "cluster": self.cluster.silent_keys})
-        # Without a search in the record, it is that of the first version.
+        # Only SEER has other defaults than in the first version.
         is_first = getattr(self.search, "min_round", None) == _FIRST_MIN_ROUND_S
-        auto = {"seer": None if is_first else SECOND_AUTO, "forecast": THIRD_AUTO}.get(self.search.algorithm)
-        return {**data, "search": auto} if self._undeclared and auto else data
+        is_new = self._undeclared and self.search.algorithm == "seer" and not is_first
+        return {**data, "search": AUTO} if is_new else data
 
     def to_problem(self) -> Problem:
         """The job as the planners need it."""

@@ -78,20 +78,15 @@ AUTO = "auto"
 """As a search: the same as none, chosen by the limits."""
 FIRST_AUTO = "auto-1"
 """In the records of the first versions, which left it out: `min_round` of SEER was a minute then."""
-SECOND_AUTO = "auto-2"
-"""For records with `auto`: it was SEER for two limits."""
-THIRD_AUTO = "auto-3"
-"""In records since then, so that a run keeps its policy if the choice changes again."""
-AUTOS = (AUTO, FIRST_AUTO, SECOND_AUTO, THIRD_AUTO)
 
 
-def undeclared_search(job: Mapping[str, object], auto: str = AUTO) -> str | None:
-    """The algorithm for a job that names none: `forecast` for two limits, HyperSched for a deadline on a
-    fixed cluster (DESIGN section 6). None: the job must name one."""
+def undeclared_search(job: Mapping[str, object]) -> str | None:
+    """The algorithm for a job that names none: SEER for two limits, HyperSched for a deadline on a fixed
+    cluster (DESIGN section 6). None: the job must name one."""
     if job.get("deadline") is None:
         return None
     if job.get("budget") is not None:
-        return "seer" if auto in (FIRST_AUTO, SECOND_AUTO) else "forecast"
+        return "seer"
     cluster = job.get("cluster")
     return "hypersched" if isinstance(cluster, Mapping) and cluster.get("nodes") is not None else None
 

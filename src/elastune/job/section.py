@@ -41,8 +41,7 @@ class SeveralMisfitsError(ValueError):
 
 def with_current_keys(recorded: Mapping[str, object]) -> dict[str, object]:
     """The data of a job that a run recorded, perhaps in an earlier version."""
-    data = {"search": "auto-1"} | {RENAMED.get(key, key): value for key, value in recorded.items()}
-    return data | ({"search": "auto-2"} if data["search"] == "auto" else {})
+    return {"search": "auto-1"} | {RENAMED.get(key, key): value for key, value in recorded.items()}
 
 
 def expected_in(section: type[Section], key: str) -> str | None:
