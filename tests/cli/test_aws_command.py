@@ -43,7 +43,7 @@ def check(folder: Path, aws: dict[str, str], storage: str | None = None, **optio
     job["storage"] = storage or job["storage"]
     path = folder / "job.yaml"
     path.write_text(yaml.safe_dump(job), encoding="utf-8")
-    done = elastune("aws", "check", path, "--json", cwd=folder, **dict[str, Any](aws))
+    done = elastune("aws", "check", path, "--json", cwd=folder, columns=100, **aws)
     found: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == (0 if found["complete"] else 4)
     return found

@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -54,8 +53,8 @@ def test_the_own_address_is_that_towards_the_head() -> None:
     assert address_towards("127.0.0.7:1234") == "127.0.0.7"
 
 
-def start(head: str, **changes: Any) -> subprocess.Popen[bytes]:
-    spec = NodeSpec(head=head, token="t", node="n", cpus=1, gpus=0, **changes)
+def start(head: str, lost_head_s: float = 60.0) -> subprocess.Popen[bytes]:
+    spec = NodeSpec(head=head, token="t", node="n", cpus=1, gpus=0, lost_head_s=lost_head_s)
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "elastune.providers.remote.node", "-"],
         stdin=subprocess.PIPE,

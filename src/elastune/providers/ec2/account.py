@@ -43,7 +43,7 @@ def describe_next(path: str) -> str:
     )
 
 
-class AccountVerdict(enum.StrEnum):
+class FindingState(enum.StrEnum):
     OK = "ok"
     MISSING = "missing"
     UNKNOWN = "unknown"
@@ -52,7 +52,7 @@ class AccountVerdict(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountFinding:
     what: str
-    verdict: AccountVerdict
+    verdict: FindingState
     detail: str = ""
 
     def to_dict(self) -> dict[str, str]:
@@ -65,7 +65,7 @@ class AccountReport:
 
     @property
     def is_complete(self) -> bool:
-        return all(each.verdict is AccountVerdict.OK for each in self.findings)
+        return all(each.verdict is FindingState.OK for each in self.findings)
 
     def to_dict(self) -> dict[str, object]:
         return {"complete": self.is_complete, "findings": [each.to_dict() for each in self.findings]}
@@ -88,7 +88,7 @@ def check_account(options: Mapping[str, Any], storage: str | None) -> AccountRep
 def _check(session: Any, options: Ec2Options, storage: str | None) -> Iterator[AccountFinding]:
     identity = _find("credentials", lambda: session.client("sts").get_caller_identity()["Arn"])
     yield identity
-    if identity.verdict is not AccountVerdict.OK:
+    if identity.verdict is not FindingState.OK:
         return
     ec2 = session.client("ec2")
     yield _find(
@@ -108,7 +108,7 @@ def _check(session: Any, options: Ec2Options, storage: str | None) -> Iterator[A
     else:
         yield AccountFinding(
             what="token",
-            verdict=AccountVerdict.MISSING,
+            verdict=FindingState.MISSING,
             detail="cluster.options.token_secret: Ray would ask for none",
         )
     yield from _check_profile(session, options)
@@ -126,7 +126,7 @@ def _group_of(ec2: Any, group: str) -> str:
 def _check_profile(session: Any, options: Ec2Options) -> Iterator[AccountFinding]:
     if options.instance_profile is None:
         detail = "cluster.options.instance_profile: nodes could not read the token, nor write checkpoints"
-        yield AccountFinding(what="instance profile", verdict=AccountVerdict.MISSING, detail=detail)
+        yield AccountFinding(what="instance profile", verdict=FindingState.MISSING, detail=detail)
         return
     name = options.instance_profile.rpartition("/")[2]
     client = session.client("iam")
@@ -141,7 +141,9 @@ def _check_profile(session: Any, options: Ec2Options) -> Iterator[AccountFinding
 def _check_storage(session: Any, storage: str | None) -> AccountFinding:
     if storage is None or not storage.startswith("s3://"):
         return AccountFinding(
-            what="storage", verdict=AccountVerdict.MISSING, detail="storage of the job; expected s3://bucket/prefix"
+            what="storage",
+            verdict=FindingState.MISSING,
+            detail="storage of the job; expected s3://bucket/prefix",
         )
     bucket = storage.removeprefix("s3://").partition("/")[0]
     return _find(f"bucket {bucket}", lambda: str(session.client("s3").head_bucket(Bucket=bucket) and bucket))
@@ -158,17 +160,17 @@ def _find(what: str, look: Callable[[], str]) -> AccountFinding:
     from botocore import exceptions as boto  # noqa: PLC0415
 
     try:
-        return AccountFinding(what=what, verdict=AccountVerdict.OK, detail=look())
+        return AccountFinding(what=what, verdict=FindingState.OK, detail=look())
     except LookupError as error:
-        return AccountFinding(what=what, verdict=AccountVerdict.MISSING, detail=str(error))
+        return AccountFinding(what=what, verdict=FindingState.MISSING, detail=str(error))
     except boto.ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", "an error"))
         is_missing = any(word in code for word in _MISSING) and not any(word in code for word in _FORBIDDEN)
-        verdict = AccountVerdict.MISSING if is_missing else AccountVerdict.UNKNOWN
+        verdict = FindingState.MISSING if is_missing else FindingState.UNKNOWN
         return AccountFinding(what=what, verdict=verdict, detail=f"AWS answered {code}")
     except (boto.NoCredentialsError, boto.PartialCredentialsError):
-        return AccountFinding(what=what, verdict=AccountVerdict.MISSING, detail="there are no AWS credentials")
+        return AccountFinding(what=what, verdict=FindingState.MISSING, detail="there are no AWS credentials")
     except boto.BotoCoreError as error:
         return AccountFinding(
-            what=what, verdict=AccountVerdict.UNKNOWN, detail=f"boto3 raised {type(error).__name__}"
+            what=what, verdict=FindingState.UNKNOWN, detail=f"boto3 raised {type(error).__name__}"
         )

@@ -204,7 +204,7 @@ class PoolProvider(RayProviderBase):
         return [place for place in self.places if place not in taken and place not in shunned]
 
     def _no_room(self, now_s: float) -> str:
-        text = f"{len(self.places)} machines, {len(self._nodes)} of them taken"
+        text = f"there are {len(self.places)} machines, and {len(self._nodes)} of them were taken"
         failed = [f"{place}: {why}" for place, (until_s, why) in self._shunned.items() if until_s > now_s]
         return "; ".join([text, *failed])
 
