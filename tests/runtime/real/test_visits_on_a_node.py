@@ -26,6 +26,7 @@ from elastune.runtime.ray.messages import (
 )
 from tests.runtime.real.hoppers import HERE, write_data
 from tests.runtime.real.slot_processes import Watched, crew_of, form
+from tests.waiting import wait_until
 
 CONFIG: dict[str, Any] = {"x": 0.5, "ballast": 50_000}
 VISITS = 4
@@ -123,5 +124,6 @@ def test_the_last_visit_leaves_a_checkpoint(crew: Watched, tmp_path_factory: pyt
         news = go(crew, number % 2, order(7, number, model))
         model = news.model
     assert news.row is not None
-    (path,) = tmp_path_factory.getbasetemp().glob("node0/trial-00007/iteration-000001.ckpt")
+    base = tmp_path_factory.getbasetemp()
+    (path,) = wait_until(lambda: list(base.glob("node*/trial-00007/iteration-000001.ckpt")))
     assert decode(Path(path).read_bytes())["digest"] == state_of(crew, news.model)["digest"]
