@@ -114,13 +114,16 @@ def test_what_users_wrote_is_shown_as_text_and_no_script_of_theirs_runs(
     assert page.troubles == []
 
 
-def test_a_folder_that_cannot_be_read_is_named_and_an_unknown_run_is_no_blank_page(page: Tab) -> None:
+def test_a_folder_that_cannot_be_read_is_named(page: Tab) -> None:
     page.open("/")
     page.page.wait_for_selector("#runs details")
     assert "1 folders cannot be read" in page.page.inner_text("#runs details")
-    page.open("/runs/ffffff")
-    assert "This cannot be shown" in page.page.inner_text("main")
-    page.troubles.clear()  # the console notes the answer 404
+
+
+def test_an_unknown_run_is_no_blank_page(browser: Browser, dashboard: Served) -> None:
+    with tab(browser, dashboard) as own:  # its console notes the answer 404, at any time
+        own.open("/runs/ffffff")
+        assert "This cannot be shown" in own.page.inner_text("main")
 
 
 def test_a_quote_is_played_with_saved_and_simulated(browser: Browser, tmp_path: Path) -> None:
