@@ -101,6 +101,7 @@ def stage(ssh_server: SshServer) -> Iterator[SshStage]:
     made.close()
 
 
+@pytest.mark.slow  # minutes of waiting for real connections
 class TestContract(ProviderContract):
     @pytest.fixture
     def stage(self, ssh_server: SshServer) -> Iterator[SshStage]:
@@ -119,6 +120,7 @@ class TestContract(ProviderContract):
         assert not set(nodes(stage.settle(reopened))) & set(left)
 
 
+@pytest.mark.slow
 def test_more_than_there_are_is_refused(stage: SshStage) -> None:
     provider = stage.make(room=9)
     provider.request("a", 6)
@@ -127,6 +129,7 @@ def test_more_than_there_are_is_refused(stage: SshStage) -> None:
     assert "4 machines" in answer.reason
 
 
+@pytest.mark.slow
 def test_a_machine_that_cannot_be_reached_is_told_and_shunned(stage: SshStage) -> None:
     """Nothing listens on the port of the first."""
     hosts = ["127.0.0.11:1", f"127.0.0.12:{stage.server.port}"]
@@ -141,6 +144,7 @@ def test_a_machine_that_cannot_be_reached_is_told_and_shunned(stage: SshStage) -
     assert any("Connection refused" in text for text in provider.boot_logs().values())
 
 
+@pytest.mark.slow
 def test_a_wrong_key_is_told(stage: SshStage, tmp_path: Any) -> None:
     provider = stage.make(key=str(tmp_path / "none"))
     provider.request("a", 1)
@@ -149,6 +153,7 @@ def test_a_wrong_key_is_told(stage: SshStage, tmp_path: Any) -> None:
     assert "Permission denied" in text
 
 
+@pytest.mark.slow
 def test_a_connection_that_breaks_is_a_lost_node(stage: SshStage) -> None:
     provider = stage.make()
     provider.request("a", 2)
