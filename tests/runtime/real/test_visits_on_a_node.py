@@ -125,5 +125,5 @@ def test_the_last_visit_leaves_a_checkpoint(crew: Watched, tmp_path_factory: pyt
         model = news.model
     assert news.row is not None
     base = tmp_path_factory.getbasetemp()
-    (path,) = wait_until(lambda: list(base.glob("node*/trial-00007/iteration-000001.ckpt")))
+    (path,) = wait_until(lambda: list(base.glob("node[0-9]*/trial-00007/iteration-000001.ckpt")))
     assert decode(Path(path).read_bytes())["digest"] == state_of(crew, news.model)["digest"]
