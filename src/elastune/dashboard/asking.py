@@ -1,4 +1,4 @@
-"""Quotes while somebody plays: the same job with other limits, its frontier, other planners, a simulation."""
+"""Quotes for the sliders: the same job with other limits, its frontier, other planners, a simulation."""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ class SlurmProvider(RayProviderBase):
         return min(wanted, self._most_time_s)
 
     def _write_spec(self, head: RemoteHead) -> None:
-        """For the jobs, whoever submitted them."""
+        """For all jobs of the run, also those that an earlier driver submitted."""
         assert head.address is not None
         spec = NodeSpec(
             head=head.address,
