@@ -12,7 +12,8 @@ from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection, KindSection
 from elastune.job.data import DataSection
 from elastune.job.document import read_yaml
-from elastune.job.job import Job, SlotSection, load_job
+from elastune.job.job import Job, load_job
+from elastune.job.keys import SlotSection
 from elastune.job.measurement_files import read_measurements
 from elastune.job.profile import CheckpointSection, ProfileSection
 from elastune.job.sampling import SamplerSection
