@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -42,9 +42,15 @@ def modules() -> dict[str, ast.Module]:
     return {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    """The modules of ours that are imported anywhere below, by name."""
-    for node in ast.walk(tree):
+@functools.cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Of a module, walked once for all tests."""
+    return tuple(ast.walk(tree))
+
+
+def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The modules of ours that are imported by one of these, by name."""
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("elastune."):
             module = (node.module or "").removeprefix("elastune.")
             for alias in node.names:
@@ -53,14 +59,15 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def lazy_imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    """Of nested functions once more."""
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from imports(node)
+            yield from imports(ast.walk(node))
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
     """Also not inside functions or for type checkers. Raises `CycleError`, which names the cycle."""
-    graph = {name: set(imports(tree)) - {name} for name, tree in modules().items()}
+    graph = {name: set(imports(nodes_of(tree))) - {name} for name, tree in modules().items()}
     assert len(list(TopologicalSorter(graph).static_order())) >= len(modules())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.test_house import modules
+from tests.test_house import modules, nodes_of
 
 pytestmark = pytest.mark.xdist_group("source")  # parsed once
 
@@ -24,7 +24,7 @@ BILLING = {
 def texts(tree: ast.Module) -> Iterator[str]:
     return (
         node.value
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
 
@@ -32,7 +32,7 @@ def texts(tree: ast.Module) -> Iterator[str]:
 def names_a_kind_of_billing(tree: ast.Module) -> bool:
     return any(
         isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Billing"
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
     )
 
 
