@@ -27,10 +27,10 @@ from elastune.views.terminal.simulation import render_campaign
 from tests.history.test_hopping_history import LOSSES, PLAIN, RANDOM, SHA, VALIDATED, scenes, simulated
 from tests.runs.checked_run import job_of
 from tests.views.pages import Page
-from tests.views.sketching import drawn, sketched
+from tests.views.sketching import sketched, traced
 from tests.views.test_report_page import folder_of, memoir_of, page_of
 
-__all__ = ["drawn", "sketched"]
+__all__ = ["sketched", "traced"]
 
 runner = CliRunner()
 
@@ -65,7 +65,7 @@ def shown(*parts: object) -> str:
     return console.file.getvalue()
 
 
-def test_a_page_has_the_visits_a_round_alone_and_the_figures(lossy: Campaign, drawn: None) -> None:
+def test_a_page_has_the_visits_a_round_alone_and_the_figures(lossy: Campaign, traced: None) -> None:
     made = elastune.report(folder_of(lossy).path)
     assert list(made.pictures) == ["nodes", "gantt", "round", "curves", "cost"]
     page = Page(made.page.read_text(encoding="utf-8"))

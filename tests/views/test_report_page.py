@@ -25,10 +25,10 @@ from tests.cli.commands import SYNTHETIC
 from tests.cli.test_runs_command import beginning_of
 from tests.runs.checked_run import job_of
 from tests.views.pages import Page
-from tests.views.sketching import SKETCH, drawn, sketched
+from tests.views.sketching import SKETCH, drawn, sketched, traced
 from tests.views.test_run_reports import HYPERBAND
 
-__all__ = ["drawn", "sketched"]
+__all__ = ["drawn", "sketched", "traced"]
 
 EVIL = "<script>alert(1)</script>"
 
@@ -66,7 +66,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 
 @pytest.fixture(scope="module")
 def pictured(harsh: Campaign, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """With real PNG files: what a module shares is made before `sketched` takes effect."""
+    """With real figures: what a module shares is made before `sketched` takes effect."""
     return elastune.report(folder_of(harsh).path, folder=tmp_path_factory.mktemp("pictured"))
 
 
@@ -78,8 +78,12 @@ def test_a_report_is_a_page_and_four_pictures(pictured: Report) -> None:
     assert all(path.exists() for path in pictured.paths)
 
 
-def test_a_page_needs_nothing_but_itself_and_is_well_formed(harsh: Campaign) -> None:
-    page = page_of(harsh)
+@pytest.fixture(scope="module")
+def page(pictured: Report) -> Page:
+    return Page(pictured.page.read_text(encoding="utf-8"))
+
+
+def test_a_page_needs_nothing_but_itself_and_is_well_formed(page: Page) -> None:
     assert page.outside == []
     assert "http:" not in page.html
     assert "https:" not in page.html
@@ -89,8 +93,8 @@ def test_a_page_needs_nothing_but_itself_and_is_well_formed(harsh: Campaign) -> 
     assert len(page.ids) == len(set(page.ids))
 
 
-def test_a_page_tells_what_status_tells(harsh: Campaign) -> None:
-    text = page_of(harsh).text
+def test_a_page_tells_what_status_tells(harsh: Campaign, page: Page) -> None:
+    text = page.text
     standing = harsh.runs[0].standing
     assert standing.best is not None
     for told in (
@@ -130,7 +134,7 @@ def test_the_same_run_gives_the_same_files(
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_nothing_that_a_user_wrote_becomes_a_tag(tmp_path: Path) -> None:
+def test_nothing_that_a_user_wrote_becomes_a_tag(tmp_path: Path, traced: None) -> None:
     def train(config: dict[str, Any], iteration: int) -> float:
         if config[f"x{EVIL}"] > 0.7:
             raise ValueError(f"Traceback {EVIL}\n$\\frac{{1}}{{0}}$ & {EVIL}")
@@ -160,7 +164,9 @@ def test_text_is_escaped_and_markup_is_not() -> None:
 
 
 @pytest.mark.parametrize("events", [1, 6, 250])
-def test_a_run_that_was_cut_off_has_a_report(harsh: Campaign, tmp_path: Path, events: int) -> None:
+def test_a_run_that_was_cut_off_has_a_report(
+    harsh: Campaign, tmp_path: Path, events: int, traced: None
+) -> None:
     beginning_of(folder_of(harsh), events, tmp_path)
     made = elastune.report("last", runs_folder=tmp_path)
     page = Page(made.page.read_text(encoding="utf-8"))
@@ -168,7 +174,7 @@ def test_a_run_that_was_cut_off_has_a_report(harsh: Campaign, tmp_path: Path, ev
     assert page.outside == []
 
 
-def test_a_run_in_which_everything_fails_has_a_report(tmp_path: Path) -> None:
+def test_a_run_in_which_everything_fails_has_a_report(tmp_path: Path, traced: None) -> None:
     def train(config: dict[str, float], iteration: int) -> float:
         raise ValueError("always")
 
@@ -179,7 +185,7 @@ def test_a_run_in_which_everything_fails_has_a_report(tmp_path: Path) -> None:
     assert "ValueError: always" in page.text
 
 
-def test_brackets_and_metrics_to_minimise_are_drawn(tmp_path: Path) -> None:
+def test_brackets_and_metrics_to_minimise_are_drawn(tmp_path: Path, traced: None) -> None:
     def train(config: dict[str, float], iteration: int) -> float:
         return config["x"] + 1e6 * (config["x"] > 0.98) + 1.0 / iteration
 
@@ -269,7 +275,7 @@ def test_time_has_the_unit_that_fits(
     assert time.until_s == pytest.approx(until_s)
 
 
-def test_several_runs_are_compared_by_policy(several: Campaign) -> None:
+def test_several_runs_are_compared_by_policy(several: Campaign, drawn: None) -> None:
     made = elastune.report(folder_of(several).path)
     assert list(made.pictures) == ["comparison", "outcomes"]
     page = Page(made.page.read_text(encoding="utf-8"))
