@@ -18,7 +18,7 @@ EVIDENCE = {
     "a policy": ("policies/registry.py", "make_policy"),
     "a provider": ("providers/registry.py", "load_provider"),
     "a command": ("cli/app.py", "app"),
-    "a job key": ("job/keys.py", "JobKeys"),
+    "a job key": ("job/job_keys.py", "JobKeys"),
     "a report column": ("views/run_tables.py", "stage_table"),
     "the checkpoint cadence": ("model/checkpoint_rule.py", "CheckpointRule"),
     "a billing rule": ("model/billing.py", "charged_s"),

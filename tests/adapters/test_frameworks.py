@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from elastune.adapters.adapting import require
+from elastune.adapters.adapted_trainable import require
 from elastune.checkpoints.encoding import decode
 from elastune.errors import JobError
 from tests.adapters.contract import CASES, Case, marks_of, train

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from elastune.adapters.adapting import options_of, renew
+from elastune.adapters.adapted_trainable import options_of, renew
 
 
 def build(lr: float, momentum: float) -> tuple[Any, Any]:

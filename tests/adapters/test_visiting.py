@@ -171,7 +171,7 @@ def test_a_keras_model_hops_by_cerebros_functions(keras: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_columns_of_other_names_need_a_function(keras: Any) -> None:
-    from elastune.adapters.adapting import pair_of  # noqa: PLC0415
+    from elastune.adapters.adapted_trainable import pair_of  # noqa: PLC0415
 
     with pytest.raises(JobError, match="a partition has the columns a, b; expected x and y"):
         pair_of({"a": 1, "b": 2})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from elastune.api.caller import said, watching
+from elastune.api.foreground import said, watching
 from elastune.cli.meters import Lines, RunMeter, Screen, open_meter
 from elastune.core.state import State
 from elastune.views.live.spectator import LineLog, Opening

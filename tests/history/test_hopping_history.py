@@ -22,7 +22,7 @@ from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import prepare
 from elastune.views.live.progress import promise_of
 from elastune.views.live.snapshot import Snapshot, changes, summary_line
-from elastune.views.live.taking import Subject, take
+from elastune.views.live.snapshot_of_state import Subject, take
 from tests.history.test_history import check_against_the_state, check_shape, terms_of
 from tests.runs.checked_run import job_of
 from tests.thoroughness import most_telling

@@ -13,7 +13,7 @@ from elastune.job.cluster import ClusterSection, KindSection
 from elastune.job.data import DataSection
 from elastune.job.document import read_yaml
 from elastune.job.job import Job, load_job
-from elastune.job.keys import SlotSection
+from elastune.job.job_keys import SlotSection
 from elastune.job.measurement_files import read_measurements
 from elastune.job.profile import CheckpointSection, ProfileSection
 from elastune.job.sampling import SamplerSection

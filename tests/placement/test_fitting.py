@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastune.placement.board import Fitter, units_of
+from elastune.placement.best_fit import Fitter, units_of
 
 
 def holes(*free: int, slots_per_node: int) -> list[int]:

@@ -10,12 +10,12 @@ import pytest
 
 from elastune.model.configuration import Configuration
 from elastune.model.metric import Mode
-from elastune.space.design import space_filling
 from elastune.space.function_space import FunctionSpace, SuggestingTrial
 from elastune.space.given_configurations import StartingSampler
 from elastune.space.model_sampler import ModelSampler
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, QmcSampler, RandomSampler
+from elastune.space.profiling_sample import space_filling
 from elastune.space.sampler import AnySpace, Sampler
 from elastune.space.space import SpaceError
 from tests.space.inside import assert_inside

@@ -18,8 +18,8 @@ from elastune.runs.campaign import Campaign
 from elastune.runs.comparison import compare, mean_of
 from elastune.runs.reading import NodeCount, RunReport, node_counts, planned_money, planned_nodes, remember
 from elastune.views.figures.comparison import best_over_time
+from elastune.views.figures.figure_style import time_axis
 from elastune.views.figures.gantt_layout import lay_out
-from elastune.views.figures.look import time_axis
 from elastune.views.html.markup import Markup, tag
 from tests.cli.commands import SYNTHETIC
 from tests.cli.test_runs_command import beginning_of

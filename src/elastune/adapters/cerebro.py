@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from elastune.adapters.adapting import Adapter, Make, adapt, options_of, renew
+from elastune.adapters.adapted_trainable import Adapter, Make, adapt, options_of, renew
 from elastune.adapters.model_states import has_state, has_weights, is_estimator, restore, state_of
 from elastune.errors import JobError
 from elastune.training.batches import open_table

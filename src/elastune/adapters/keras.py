@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from elastune.adapters.adapting import (
+from elastune.adapters.adapted_trainable import (
     Adapter,
     Make,
     adapt,

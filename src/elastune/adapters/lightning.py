@@ -14,8 +14,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from elastune.adapters import adapting
-from elastune.adapters.adapting import (
+from elastune.adapters import adapted_trainable
+from elastune.adapters.adapted_trainable import (
     Adapter,
     Make,
     adapt,
@@ -126,7 +126,7 @@ def _connect(lightning: Any) -> tuple[Any, Any]:
         """`began`: the optimizers' options as configured; `saved`: a state that is not loaded yet."""
 
         def __init__(self) -> None:
-            self.began: list[adapting.Options] = []
+            self.began: list[adapted_trainable.Options] = []
             self.saved: Any = None
 
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
@@ -134,7 +134,7 @@ def _connect(lightning: Any) -> tuple[Any, Any]:
             present = options_of(trainer.optimizers)
             if self.saved is not None:
                 states, schedules = self.saved["optimizer_states"], self.saved["lr_schedulers"]
-                adapting.renew(states, schedules, self.began, present)
+                adapted_trainable.renew(states, schedules, self.began, present)
             self.saved, self.began = None, present
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:

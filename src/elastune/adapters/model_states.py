@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from elastune.adapters.adapting import plain
+from elastune.adapters.adapted_trainable import plain
 from elastune.adapters.keras import learned_of, variables_of
 from elastune.adapters.sklearn import EstimatorReader, EstimatorWriter
 from elastune.errors import JobError

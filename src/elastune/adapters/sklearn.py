@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from elastune.adapters.adapting import Adapter, Make, adapt, checked_count, piece, pieces, require
+from elastune.adapters.adapted_trainable import Adapter, Make, adapt, checked_count, piece, pieces, require
 from elastune.errors import JobError
 from elastune.training.trainable import State, Trainable
 from elastune.training.worker import Worker

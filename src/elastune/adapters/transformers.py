@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from elastune.adapters.adapting import (
+from elastune.adapters.adapted_trainable import (
     Adapter,
     Make,
     adapt,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from elastune.adapters.adapting import Adapter, Make, adapt, checked_count, piece, pieces, require
+from elastune.adapters.adapted_trainable import Adapter, Make, adapt, checked_count, piece, pieces, require
 from elastune.training.trainable import State, Trainable
 from elastune.training.worker import Worker
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastune.api.caller import Interrupts, said, watching
+from elastune.api.foreground import Interrupts, said, watching
 from elastune.api.running import NewLimits, run_on
 from elastune.api.simulating import RUNS_FOLDER
 from elastune.core.core import Core

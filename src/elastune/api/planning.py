@@ -15,7 +15,7 @@ from elastune.model.limits import Objective
 from elastune.planning.planners.registry import DEFAULT_PLANNER
 from elastune.planning.quote import Quote
 from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
-from elastune.setup.one_call import require_one_iteration
+from elastune.setup.black_box import require_one_iteration
 from elastune.views.notebook import show_as_html, terminal_html
 from elastune.wording import either
 

@@ -16,9 +16,9 @@ from elastune.runs.reading import RunReport, remember
 from elastune.views.figures.cluster import draw_cost, draw_nodes
 from elastune.views.figures.comparison import draw_best_over_time, draw_outcomes
 from elastune.views.figures.curves import draw_curves
+from elastune.views.figures.figure_style import check_matplotlib, to_png, to_svg
 from elastune.views.figures.forecasts import draw_forecasts
 from elastune.views.figures.gantt import draw_gantt, draw_round
-from elastune.views.figures.look import check_matplotlib, to_png, to_svg
 from elastune.views.html.comparison import comparison_page
 from elastune.views.html.markup import Markup, picture
 from elastune.views.html.run import run_page, run_summary

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from elastune.api.arguments import AnyJob, as_job, planned_by, whole, whole_job
-from elastune.api.beside import dashboard_beside, require_dashboard
-from elastune.api.caller import Interrupts, said, watching
 from elastune.api.checking import checked
+from elastune.api.dashboard_process import dashboard_beside, require_dashboard
+from elastune.api.foreground import Interrupts, said, watching
 from elastune.api.profiling import describe_measured, measured
 from elastune.api.running import NewLimits, carry_out_run, run_on
 from elastune.api.simulating import MOST_SEED, RUNS_FOLDER

@@ -27,7 +27,7 @@ def dashboard_command(
     runs_folder: RunsFolder = DEFAULT_FOLDER,
 ) -> None:
     """Show runs in a browser: live, past, compared; ask for quotes, and change running ones."""
-    from elastune.api.beside import require_dashboard  # noqa: PLC0415
+    from elastune.api.dashboard_process import require_dashboard  # noqa: PLC0415
 
     require_dashboard()
     from elastune.dashboard.server import serve  # noqa: PLC0415

@@ -94,8 +94,8 @@ def run_command(  # noqa: PLR0913, PLR0917  every option of a command is a param
     tell(f"reading {job}")
     with json_output(as_json):
         from elastune.api.arguments import planned_by  # noqa: PLC0415
-        from elastune.api.beside import dashboard_beside, require_dashboard  # noqa: PLC0415
         from elastune.api.checking import checked  # noqa: PLC0415
+        from elastune.api.dashboard_process import dashboard_beside, require_dashboard  # noqa: PLC0415
         from elastune.api.running import carry_out_run  # noqa: PLC0415
         from elastune.api.start_up import StartUp  # noqa: PLC0415
         from elastune.api.tuning import prepare_to_run  # noqa: PLC0415
@@ -220,7 +220,7 @@ def carry_out(
 ) -> T:
     """`start` takes `watch` and `nudge`; Ctrl-C suspends it, a second one ends it at once. `again`: what to
     do instead of `resume`, for a run that is not worth resuming."""
-    from elastune.api.caller import Interrupts  # noqa: PLC0415
+    from elastune.api.foreground import Interrupts  # noqa: PLC0415
     from elastune.runs.real import RunInterrupted  # noqa: PLC0415
 
     try:
@@ -294,7 +294,7 @@ def print_finished(finished: FinishedRun, *, as_json: bool) -> None:
 def _show_status(continuation: Continuation) -> None:
     from elastune.views.live.progress import promise_of  # noqa: PLC0415
     from elastune.views.live.snapshot import summary_line  # noqa: PLC0415
-    from elastune.views.live.taking import Subject, take  # noqa: PLC0415
+    from elastune.views.live.snapshot_of_state import Subject, take  # noqa: PLC0415
     from elastune.wording import format_duration  # noqa: PLC0415
 
     state, record, setup = continuation.core.state, continuation.found.record, continuation.prepared.setup

@@ -21,7 +21,7 @@ from elastune.errors import JobError
 from elastune.job.cluster import ClusterSection, KindSection, first_of_all, kinds_in, written_kinds
 from elastune.job.data import DataSection, data_in
 from elastune.job.document import Complaint, InvalidJobError, describe, read_yaml
-from elastune.job.keys import JobKeys, SlotSection
+from elastune.job.job_keys import JobKeys, SlotSection
 from elastune.job.machine import on_this_machine, refuse_budget
 from elastune.job.measurement_files import read_text
 from elastune.job.metric import default_mode

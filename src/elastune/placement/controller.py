@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from elastune.errors import InvariantError
 from elastune.model.ids import Gang, NodeId, Slot, TrialId
-from elastune.placement.board import Fitter, GangTask, PlacementBoard, Seats, Units, fill, seat, units_of
+from elastune.placement.best_fit import Fitter, GangTask, PlacementBoard, Seats, Units, fill, seat, units_of
 from elastune.placement.displacement import displace
 from elastune.placement.eviction import evict
 from elastune.placement.request import Packing, Placement, PlacementRequest, ShrinkTo, describe

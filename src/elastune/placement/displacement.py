@@ -16,7 +16,7 @@ from collections.abc import Collection
 from functools import cache
 
 from elastune.model.ids import TrialId
-from elastune.placement.board import GangTask, PlacementBoard, Seats
+from elastune.placement.best_fit import GangTask, PlacementBoard, Seats
 
 # Free slots of a node and the sizes of the gangs on it that can be displaced, largest first.
 Shape = tuple[int, tuple[int, ...]]

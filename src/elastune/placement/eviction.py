@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastune.model.ids import TrialId
-from elastune.placement.board import GangTask
+from elastune.placement.best_fit import GangTask
 
 UNREACHABLE = np.iinfo(np.int64).max // 2
 # Above this (states times choices of all nodes) Algorithm 3 is used instead. Measured: 6 to 10 ns each.

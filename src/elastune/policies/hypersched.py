@@ -38,9 +38,9 @@ from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.model.quantities import Count, Eta, Flag, Iterations
 from elastune.policies.costs import RoundCosts, nodes_at_hand, steady_nodes
-from elastune.policies.entrance import Entrance, EntranceRule
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
 from elastune.policies.gang_sizes import Cooldown, GangSizes, Timings, best_first
+from elastune.policies.hypersched_entry import Entrance, EntranceRule
 from elastune.policies.registry import PolicySetup
 from elastune.policies.rungs import HalvingOptions, SeenRung, rung_levels
 from elastune.policies.runners_up import RunnersUp

@@ -25,7 +25,7 @@ from elastune.policies.profile import ProfilingOptions, doubling
 from elastune.runs.code_bundle import CodeShipment
 from elastune.runs.prepared_run import PreparedRun, prepare_run, spends_money
 from elastune.setup.run_setup import MEASURING, with_price
-from elastune.space.design import draw, space_filling
+from elastune.space.profiling_sample import draw, space_filling
 from elastune.space.sampler import Sampler
 
 # Libraries whose versions change the speed of a training.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import optuna
 
-from elastune.adapters.adapting import Adapter, adapt
+from elastune.adapters.adapted_trainable import Adapter, adapt
 from elastune.adapters.optuna.trials import TrainingTrial
 from elastune.adapters.suspended import RandomState, SuspendedCall
 from elastune.errors import JobError

@@ -16,7 +16,7 @@ from optuna import pruners, samplers
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from elastune.adapters.adapting import this_machine
+from elastune.adapters.adapted_trainable import this_machine
 from elastune.adapters.optuna.objective_space import ObjectiveSpace
 from elastune.adapters.optuna.objectives import METRIC, name_of, trainable
 from elastune.adapters.optuna.outcomes import frozen_trials

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from elastune.adapters.adapting import Adapter
+from elastune.adapters.adapted_trainable import Adapter
 from elastune.adapters.ray_tune import session as sessions
 from elastune.adapters.suspended import RandomState
 from elastune.errors import JobError

@@ -17,7 +17,7 @@ from numbers import Number
 from pathlib import Path
 from typing import Any, ClassVar
 
-from elastune.adapters.adapting import adapt, require
+from elastune.adapters.adapted_trainable import adapt, require
 from elastune.adapters.ray_tune import session as sessions
 from elastune.adapters.ray_tune.ray_trial import RayTrial, Stop
 from elastune.adapters.ray_tune.spaces import ConfigLayout

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, ClassVar
 
-from elastune.adapters.adapting import this_machine
+from elastune.adapters.adapted_trainable import this_machine
 from elastune.adapters.ray_tune.results import Analysis, ResultGrid, read_grid
 from elastune.adapters.ray_tune.searches import TunerSettings, translate
 from elastune.adapters.ray_tune.trainables import adapted

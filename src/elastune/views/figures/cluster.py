@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from elastune.history.status import StageStatus
 from elastune.model.billing import bills_nodes
 from elastune.runs.reading import RunReport, node_counts, planned_money, planned_nodes
-from elastune.views.figures.look import (
+from elastune.views.figures.figure_style import (
     ACTIVITY_COLOURS,
     BLUE,
     INK,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from elastune.runs.comparison import ComparedRun, Party, RunComparison, mean_of
-from elastune.views.figures.look import (
+from elastune.views.figures.figure_style import (
     LIMIT,
     PALETTE,
     TimeAxis,

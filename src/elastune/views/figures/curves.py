@@ -10,7 +10,7 @@ from elastune.history.recorder import History
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.runs.reading import RunReport
-from elastune.views.figures.look import (
+from elastune.views.figures.figure_style import (
     BLUE,
     MUTED,
     VERMILION,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from elastune.history.forecasts import checked_forecasts
 from elastune.runs.reading import RunReport
-from elastune.views.figures.look import BLUE, MUTED, VERMILION, drawing, new_figure, time_axis
+from elastune.views.figures.figure_style import BLUE, MUTED, VERMILION, drawing, new_figure, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

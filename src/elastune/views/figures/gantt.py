@@ -15,8 +15,7 @@ from elastune.history.hopping import RoundFigures
 from elastune.history.nodes import NodeLife
 from elastune.model.ids import TrialId
 from elastune.runs.reading import RunReport
-from elastune.views.figures.gantt_layout import Box, Layout, lay_out
-from elastune.views.figures.look import (
+from elastune.views.figures.figure_style import (
     HELD,
     INK,
     LIMIT,
@@ -29,6 +28,7 @@ from elastune.views.figures.look import (
     new_figure,
     time_axis,
 )  # fmt: skip
+from elastune.views.figures.gantt_layout import Box, Layout, lay_out
 from elastune.wording import plural
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from elastune.hopping.partitions import TrainingMode
 from elastune.model.speeds import Influence
 from elastune.planning.quote import BracketQuote, Forecast, Quote, StageQuote
 from elastune.runs.profiling import Profiled
-from elastune.views.figures.look import check_matplotlib
+from elastune.views.figures.figure_style import check_matplotlib
 from elastune.views.html.markup import Markup, html_table, page, section, tag
 from elastune.views.terminal.plan import quoted_stage_tables
 from elastune.wording import format_confidence, format_duration, format_usd, plural, time_and_money

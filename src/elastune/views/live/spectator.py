@@ -24,7 +24,7 @@ from elastune.journal.records import Entry, RunId, RunRecord
 from elastune.setup.run_setup import RunSetup
 from elastune.views.live.progress import promise_of
 from elastune.views.live.snapshot import BEST, LogEntry, Snapshot, changes, format_clock, summary_line
-from elastune.views.live.taking import Subject, take
+from elastune.views.live.snapshot_of_state import Subject, take
 from elastune.wording import format_duration
 
 _REMEMBERED = 64

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.model.configuration import Configuration
-from elastune.space.design import draw, space_filling
 from elastune.space.parsing import parse_space
 from elastune.space.plain_samplers import GridSampler, RandomSampler
+from elastune.space.profiling_sample import draw, space_filling
 from tests.thoroughness import examples
 
 SPACE = parse_space(

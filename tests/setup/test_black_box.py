@@ -11,7 +11,7 @@ import pytest
 import elastune
 from elastune.errors import JobError
 from elastune.job.job import Job
-from elastune.setup.one_call import line_of_call
+from elastune.setup.black_box import line_of_call
 
 FOREST = """
 raise RuntimeError("a plan imports this file")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from elastune.api.beside import dashboard_beside
+from elastune.api.dashboard_process import dashboard_beside
 from tests.waiting import wait_until
 
 
@@ -48,7 +48,7 @@ def test_it_serves_while_the_run_goes_on_and_no_longer(
 
 def test_it_ends_when_the_run_is_killed(tmp_path: Path) -> None:
     code = (
-        "from pathlib import Path\nfrom elastune.api.beside import dashboard_beside\n"
+        "from pathlib import Path\nfrom elastune.api.dashboard_process import dashboard_beside\n"
         "with dashboard_beside(Path('runs')): input()"
     )
     with subprocess.Popen(
