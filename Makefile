@@ -55,7 +55,7 @@ test: $(VENV)/.installed
 	@$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: $(VENV)/.installed
-	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n 4 --dist loadgroup -m "not slow"
 
 # The frameworks of the adapters, most of which the default suite leaves out: a minute of installing.
 $(VENV)/.installed-all: $(VENV)/.installed

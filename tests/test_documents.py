@@ -59,6 +59,7 @@ def test_the_page_about_policies_shows_what_happens(tmp_path: Path) -> None:
         assert each.shown == each.fitted(), each.command
 
 
+@pytest.mark.slow  # its commands are those of cli/test_simulate_command.py
 def test_the_page_about_simulating_shows_what_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

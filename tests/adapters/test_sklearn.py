@@ -15,6 +15,7 @@ from elastune.adapters.sklearn import sklearn_trainable
 from elastune.checkpoints.encoding import decode
 from elastune.errors import JobError
 from tests.adapters.contract import train
+from tests.thoroughness import most_telling
 
 DIGITS = load_digits()
 X, Y = DIGITS.data[:600] / 16, DIGITS.target[:600]
@@ -55,12 +56,12 @@ def goes_on_as_if_nothing_had_happened(user: Any, *, pickles: bool = False) -> N
     assert pickles or same == end
 
 
-@pytest.mark.parametrize("build", CLASSIFIERS, ids=name_of)
+@most_telling("build", *CLASSIFIERS, quick=5, ids=name_of)
 def test_estimators_that_predict_go_on_as_if_nothing_had_happened(build: Callable[[], Any]) -> None:
     goes_on_as_if_nothing_had_happened(sklearn_trainable(lambda config: (build(), TRAIN, TEST)))
 
 
-@pytest.mark.parametrize("build", OTHERS, ids=name_of)
+@most_telling("build", *OTHERS, quick=2, ids=name_of)
 def test_estimators_that_describe_go_on_as_if_nothing_had_happened(build: Callable[[], Any]) -> None:
     user = sklearn_trainable(
         lambda config: (build(), X[:400], X[400:]),

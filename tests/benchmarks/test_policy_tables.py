@@ -49,6 +49,7 @@ from elastune.journal.writer import MemoryJournal
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import prepare
 from elastune.space.given_configurations import TableSampler
+from tests.thoroughness import most_telling
 
 LAW = Law(name="made up", speedup={1: 1.0, 2: 1.8, 4: 3.2})
 TAKING_PART = [each for each in CONTESTANTS if why_not(each) is None and not each.is_slow]
@@ -73,7 +74,7 @@ def table_of(curves: CurveSet) -> CurveTable:
     return CurveTable.of(read_npz(CurveFile(path=str(curves.path)), curves.metric), source=curves.name)
 
 
-@pytest.mark.parametrize("cell", ["0.7x8", "1x4+boots"])
+@most_telling("cell", "1x4+boots", "0.7x8", quick=1)
 @pytest.mark.parametrize("contestant", TAKING_PART, ids=lambda each: each.name)
 def test_no_contestant_spends_more_or_finds_more_than_there_is(
     contestant: AnyContestant, cell: str, curves: CurveSet
@@ -133,7 +134,7 @@ class Witness(Policy):
             assert row.at_s >= self.earliest_s[trial, row.iteration] - 1e-6, f"trial {trial}: {row}"
 
 
-@pytest.mark.parametrize("cell", ["0.7x8", "1x8+boots"])
+@most_telling("cell", "1x8+boots", "0.7x8", quick=1)
 @pytest.mark.parametrize("contestant", OWN, ids=lambda each: each.name)
 def test_no_policy_sees_a_value_before_its_iteration_has_ended(
     contestant: Contestant, cell: str, tmp_path: Path

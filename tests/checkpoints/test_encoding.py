@@ -32,7 +32,7 @@ STATE = {
 
 
 @given(state=states)
-@examples(120, explore=300)
+@examples(50, explore=300)
 def test_a_state_comes_back_with_its_types_and_bits(state: Any) -> None:
     assert same(decode(encode(state)), state)
 

@@ -9,6 +9,7 @@ from elastune.core.trials import Phase
 from elastune.history.result import Estimate
 from elastune.setup.run_setup import prepare
 from tests.runs.checked_run import SAMPLES, CheckedRun, checked_run, job_of, run_quickly
+from tests.thoroughness import most_telling
 
 MANY = {"algorithm": "random", "trials": 40, "max_iterations": 4}
 
@@ -108,7 +109,7 @@ def test_a_stage_that_fails_with_one_cause_ends_the_run_whatever_the_policy(sear
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: str(search["algorithm"]))
-@pytest.mark.parametrize("seed", range(4))
+@most_telling("seed", *range(4), quick=1)
 def test_a_few_configurations_that_crash_do_not_end_a_run(search: object, seed: int) -> None:
     state = run_quickly(prepare(job_of(too_large, search=search, **LIMITS), samples=SAMPLES), seed=seed)
     assert state.ended is not Ending.FAILED

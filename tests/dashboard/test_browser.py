@@ -216,6 +216,7 @@ def asked(page: Tab, button: str, **fields: str) -> None:
     inner.wait_for_selector("dialog", state="detached")
 
 
+@pytest.mark.slow  # the same requests to a real run in runtime/real/test_control.py, its pages above
 def test_a_real_run_is_watched_extended_and_stopped_from_the_page(browser: Browser, tmp_path: Path) -> None:
     before = processes_of_runs()  # earlier tests of this process keep a server to fork from
     driver = Driver(tmp_path, search=ASHA, budget=5)

@@ -14,7 +14,11 @@ PAGES = [read_page(path) for path in all_pages()]
 
 
 SHOWN_ELSEWHERE = tuple(
-    f"docs/how-to/{name}.md" for name in ("deadline", "deadline-and-budget", "policies", "simulate")
+    f"docs/{name}.md"
+    for name in (
+        *("aws", "promises"),
+        *("how-to/deadline", "how-to/deadline-and-budget", "how-to/policies", "how-to/simulate"),
+    )
 )
 """With the same commands as other pages, for other jobs that take long."""
 

@@ -163,6 +163,7 @@ def core_of(writer: WriterProcess) -> int:
     raise AssertionError("no service")
 
 
+@pytest.mark.slow  # loggers that break in runtime/real/test_home.py
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
 def test_a_service_that_dies_ends_the_logging_and_nothing_else(odd: LoadedRun, tmp_path: Path) -> None:
     results = read_results(odd.found)
@@ -184,6 +185,7 @@ def test_a_service_that_dies_ends_the_logging_and_nothing_else(odd: LoadedRun, t
     assert "it has not answered" not in thread.complaint.text
 
 
+@pytest.mark.slow  # loggers that break in runtime/real/test_home.py
 def test_a_writer_in_a_process_of_its_own_writes_and_is_missed_when_it_dies(tmp_path: Path) -> None:
     writer = WriterProcess(partial(CsvWriter, tmp_path), where="there")
     writer.update(RunNews(trials=(), rows=(RowEntry(0, 1, 0.5, {"score": 1.0}, 1),)))

@@ -62,7 +62,7 @@ def hopping(simulation: Simulation) -> HoppingFigures:
 
 
 @most_telling("data", VALIDATED, PLAIN, quick=1)
-@most_telling("search", HYPERBAND, SHA, RANDOM, ASHA, quick=2)
+@most_telling("search", HYPERBAND, SHA, RANDOM, ASHA, quick=1)
 @pytest.mark.parametrize("faults", [NO_FAULTS, LOSSES, Faults(crash=0.02, driver_per_hour=60.0)])
 def test_it_agrees_with_the_books_of_the_core(search: object, data: object, faults: Faults) -> None:
     simulation = simulated(search, data, seed=3, faults=faults)

@@ -14,7 +14,7 @@ from elastune.hopping.schedulers import make_scheduler
 from elastune.hopping.simulation import simulate
 from tests.hopping.brute_force import shortest_s
 from tests.hopping.epochs import TINY, Kind, epochs, grid
-from tests.thoroughness import examples
+from tests.thoroughness import examples, most_telling
 
 FRESH = Kind(max_trials=3, max_partitions=2, max_workers=3, hops=False, begun=False)
 
@@ -56,7 +56,7 @@ def test_list_is_optimal_where_all_units_take_equally_long(trials: int, workers:
     assert schedule.gap == 0.0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@most_telling("seed", *range(6), quick=2)
 def test_list_is_within_a_percent_where_trials_and_workers_differ(seed: int) -> None:
     random = Random(seed)
     speeds = [random.choice((12.1, 5.6, 11.3, 18.7)) for _ in range(8)]

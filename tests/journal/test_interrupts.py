@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-import pytest
-
 from elastune.journal.records import LineHash, hash_entries
 from elastune.journal.writer import AnyJournal, Writer
 from tests.journal.examples import RUN, append, entries, record
+from tests.thoroughness import most_telling
 
 WATCHED = {Writer.append.__code__, Writer.commit.__code__, LineHash.add.__code__}
 
@@ -40,7 +39,7 @@ def interrupted_at(step: int) -> Iterator[None]:
         sys.settrace(before)
 
 
-@pytest.mark.parametrize("step", range(1, 40))
+@most_telling("step", *sorted(range(1, 40), key=lambda step: step % 3), quick=13)
 def test_an_interrupt_leaves_whole_events_and_their_hash(journal: AnyJournal, step: int) -> None:
     writer = journal.start(record(), batch=None)
     append(writer, 1, 3)

@@ -95,8 +95,8 @@ def test_limits_that_can_be_kept_one_by_one_but_not_together() -> None:
     [
         {"deadline_s": 300.0},
         {"budget_usd": 1.0},
-        {"deadline_s": 700.0, "budget_usd": 8.0},
         {"deadline_s": 100.0, "budget_usd": 1.0},
+        pytest.param({"deadline_s": 700.0, "budget_usd": 8.0}, marks=pytest.mark.slow),
     ],
 )
 def test_what_would_fit_fits(limits: dict[str, float], planner: str) -> None:

@@ -14,21 +14,21 @@ from elastune.runs.trial_replay import read_visit_orders
 from elastune.runtime.simulated.cloud import Faults
 from elastune.setup.run_setup import prepare
 from tests.runs.checked_run import checked_run, job_of
+from tests.thoroughness import most_telling
 
 HOPPING = {"execution": "hopper", "data": {"partitions": 8}}
 SHA = {"algorithm": "sha", "trials": 16, "max_iterations": 9}
 FIXED = {"cluster__nodes": 4, "cluster__max_nodes": None}
 
 
-@pytest.mark.parametrize(
+@most_telling(
     "data",
-    [
-        {"partitions": 8},
-        {"partitions": 8, "partitions_per_worker": 2},
-        {"partitions": 8, "make": "x.py:f", "validation": 0.25},
-        {"partitions": 8, "overlap": True},
-        {"partitions": 6, "make": "x.py:f", "validation": 0.25, "overlap": True},
-    ],
+    {"partitions": 8, "partitions_per_worker": 2},
+    {"partitions": 6, "make": "x.py:f", "validation": 0.25, "overlap": True},
+    {"partitions": 8},
+    {"partitions": 8, "make": "x.py:f", "validation": 0.25},
+    {"partitions": 8, "overlap": True},
+    quick=2,
 )
 def test_a_run_ends_when_its_plan_says_it_will(data: dict[str, object]) -> None:
     job = job_of(execution="hopper", data=data, search=SHA, deadline=3000.0)

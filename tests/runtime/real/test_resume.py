@@ -45,6 +45,7 @@ def test_a_driver_that_is_killed_at_any_command_goes_on_to_the_same_end(seed: in
     _check(survive(seed, tmp_path), tmp_path / "runs")
 
 
+@pytest.mark.slow  # Ctrl-C in cli/test_live_run.py, a resumed run in exports/test_live.py
 def test_ctrl_c_saves_everything_and_the_run_goes_on_with_other_limits(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     folder = driver.wait_for_checkpoint()
