@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from elastune.model.configuration import Configuration, Scalar
+from elastune.model.configuration import Configuration
 from elastune.model.metric import Mode
 from elastune.space.plain_samplers import RandomSampler
-from elastune.space.sampler import AnySpace, SpaceSampler, completed
-from elastune.space.space import Distribution, Draw, Space
+from elastune.space.sampler import AnySpace, LearningSampler, completed
+from elastune.space.space import Draw, Space
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -71,10 +71,8 @@ class Evidence:
         return [trial for _, _, trial in sorted(rest)]
 
 
-class ModelSampler(SpaceSampler):
+class ModelSampler(LearningSampler):
     """Draws at random until `startup` trials have a value, then by the model."""
-
-    learns = True
 
     def __init__(
         self, space: AnySpace, *, seed: int, mode: Mode, model: Model = "tpe", startup: int = STARTUP
@@ -94,17 +92,7 @@ class ModelSampler(SpaceSampler):
         self._evidence = Evidence()
         self._pending: dict[int, FrozenTrial] = {}
         self._known: dict[tuple[int, float], FrozenTrial] = {}
-        self._given: dict[int, tuple[dict[str, Scalar], dict[str, Distribution]]] = {}
         self._hyperparameters = len(space.domains) if isinstance(space, Space) else 0
-
-    def ask(self, trial: int) -> Configuration:
-        return self._remembered(trial, self._space.configure(self.draw(trial)))
-
-    def complete(self, trial: int, given: Configuration) -> Configuration:
-        return self._remembered(trial, completed(self._space, given, self.draw(trial)))
-
-    def fork(self, trial: int, parent: Configuration) -> Configuration:
-        return self._remembered(trial, super().fork(trial, parent))
 
     def tell(self, trial: int, iteration: int, value: float) -> None:
         """Reports of trials whose configuration was never asked for are ignored."""
@@ -164,19 +152,10 @@ class ModelSampler(SpaceSampler):
         return self._known[key]
 
     def _remembered(self, trial: int, configuration: Configuration) -> Configuration:
-        values: dict[str, Scalar] = {}
-        distributions: dict[str, Distribution] = {}
-
-        flat = self._space.flat(configuration)
-
-        def remember(name: str, distribution: Distribution) -> Scalar:
-            values[name], distributions[name] = flat[name], distribution
-            return flat[name]
-
-        self._space.configure(remember)
         if trial in self._given:
             self._known = {key: each for key, each in self._known.items() if key[0] != trial}
-        self._given[trial] = values, distributions
+        super()._remembered(trial, configuration)
+        values, distributions = self._given[trial]
         if trial not in self._evidence.seen:
             self._pending[trial] = self._optuna.shown_trial(trial, values, distributions)
         self._hyperparameters = max(self._hyperparameters, len(values))

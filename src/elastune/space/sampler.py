@@ -227,3 +227,35 @@ class ShareSampler(SpaceSampler):
             return value_at(shares[places.setdefault(name, len(places))])
 
         return draw
+
+
+class LearningSampler(SpaceSampler):
+    """Remembers the values and the domains of every configuration that it has given, for its model."""
+
+    learns = True
+
+    def __init__(self, space: AnySpace, *, seed: int) -> None:
+        super().__init__(space, seed=seed)
+        self._given: dict[int, tuple[dict[str, Scalar], dict[str, Distribution]]] = {}
+
+    def ask(self, trial: int) -> Configuration:
+        return self._remembered(trial, self._space.configure(self.draw(trial)))
+
+    def complete(self, trial: int, given: Configuration) -> Configuration:
+        return self._remembered(trial, super().complete(trial, given))
+
+    def fork(self, trial: int, parent: Configuration) -> Configuration:
+        return self._remembered(trial, super().fork(trial, parent))
+
+    def _remembered(self, trial: int, configuration: Configuration) -> Configuration:
+        values: dict[str, Scalar] = {}
+        distributions: dict[str, Distribution] = {}
+        flat = self._space.flat(configuration)
+
+        def remember(name: str, distribution: Distribution) -> Scalar:
+            values[name], distributions[name] = flat[name], distribution
+            return flat[name]
+
+        self._space.configure(remember)
+        self._given[trial] = values, distributions
+        return configuration

@@ -12,9 +12,9 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from elastune.model.configuration import Configuration, Scalar
+from elastune.model.configuration import Scalar
 from elastune.model.metric import Mode
-from elastune.space.sampler import AnySpace, SpaceSampler, completed
+from elastune.space.sampler import AnySpace, LearningSampler
 from elastune.space.space import Distribution, Draw
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ class OwnSampler:
     before: tuple[FrozenTrial, ...] = ()
 
 
-class StudySampler(SpaceSampler):
-    learns = True
-
+class StudySampler(LearningSampler):
     def __init__(self, space: AnySpace, own: OwnSampler, *, seed: int, mode: Mode) -> None:
         super().__init__(space, seed=seed)
         from elastune.space import optuna_models  # noqa: PLC0415  Optuna's samplers take long to import
@@ -41,17 +39,7 @@ class StudySampler(SpaceSampler):
         self._sampler = copy.deepcopy(own.sampler)  # a run must not depend on the one before
         self._before = own.before
         self._mode = mode
-        self._given: dict[int, tuple[dict[str, Scalar], dict[str, Distribution]]] = {}
         self._values: dict[int, dict[int, float]] = {}
-
-    def ask(self, trial: int) -> Configuration:
-        return self._remembered(trial, self._space.configure(self.draw(trial)))
-
-    def complete(self, trial: int, given: Configuration) -> Configuration:
-        return self._remembered(trial, completed(self._space, given, self.draw(trial)))
-
-    def fork(self, trial: int, parent: Configuration) -> Configuration:
-        return self._remembered(trial, super().fork(trial, parent))
 
     def tell(self, trial: int, iteration: int, value: float) -> None:
         """Reports of trials whose configuration was never asked for are ignored."""
@@ -76,16 +64,3 @@ class StudySampler(SpaceSampler):
             for trial, given in sorted(self._given.items())
         ]
         return (*self._before, *shown)
-
-    def _remembered(self, trial: int, configuration: Configuration) -> Configuration:
-        values: dict[str, Scalar] = {}
-        distributions: dict[str, Distribution] = {}
-        flat = self._space.flat(configuration)
-
-        def remember(name: str, distribution: Distribution) -> Scalar:
-            values[name], distributions[name] = flat[name], distribution
-            return flat[name]
-
-        self._space.configure(remember)
-        self._given[trial] = values, distributions
-        return configuration
