@@ -28,6 +28,7 @@ from ray._private.parameter import RayParams
 
 from elastune.model.ids import NodeId
 from elastune.providers.local.processes import NODE, SESSION, FleetFolder, dying_with_parent
+from elastune.providers.ray_start import patience
 
 _LEAST_STORE_BYTES = 256 * 2**20
 _STORE_PART = 0.25
@@ -91,7 +92,7 @@ class RayHead:
             no_monitor=True,
             _system_config=dict(_SYSTEM if host is None else _SHARED_SYSTEM),
         )
-        with _captured_raylet() as captured:
+        with patience(), _captured_raylet() as captured:
             # Ray itself makes its children end with us.
             self._node = _QuietNode(parameters, head=True, shutdown_at_exit=False, spawn_reaper=True)
         ((self._command, agent),) = captured
@@ -172,7 +173,7 @@ class JoinedRay:
             include_log_monitor=False,
             include_dashboard=False,
         )
-        with _captured_raylet() as captured:
+        with patience(), _captured_raylet() as captured:
             self._node = _QuietNode(parameters, head=False, shutdown_at_exit=False, spawn_reaper=True)
         ((_, agent),) = captured
         self._raylet = self._node.all_processes["raylet"][0].process

@@ -80,7 +80,7 @@ join_cluster() {
   echo "$id" >"$STATE/instance"
   use_token
   ulimit -n 65536 # as Ray recommends
-  "$PYTHON" -m ray.scripts.scripts start --address="$HEAD" --node-ip-address="$ip" --num-cpus="$CPUS" \
+  "$PYTHON" -m elastune.providers.ray_start --address="$HEAD" --node-ip-address="$ip" --num-cpus="$CPUS" \
     --num-gpus="$GPUS" --labels="$LABEL=$id" --disable-usage-stats || return 1
   "$PYTHON" -c "$FIND_NODE" "$HEAD" "$LABEL" "$id" >"$STATE/ray-node"
 }
