@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.distribution import Distributor, spread, tell_groups
+from tests.thinning import covered_elsewhere
 
 if TYPE_CHECKING:
     from tests.clouds.land import Land
@@ -97,8 +98,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that share something which takes long to make run in one process: `--dist loadgroup`."""
+    """Tests that share something which takes long to make run in one process: `--dist loadgroup`. Tests whose
+    branches others take as well are slow."""
+    elsewhere = covered_elsewhere()
     for item in items:
+        if item.nodeid in elsewhere:
+            item.add_marker(pytest.mark.slow)
         group = _group_of(item)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
