@@ -94,7 +94,7 @@ class Copy:
         lines = kept.splitlines()
         lines[mutant.line - 1] = mutant.text
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", ""]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", ""]
         try:
             command = [sys.executable, "-m", "pytest", *options, *tests]
             done = subprocess.run(

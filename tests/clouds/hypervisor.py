@@ -47,7 +47,7 @@ echo "$@" >>{notes}
 """
 # The image's Python. Ray nodes of one computer need folders of their own, or they get in each other's way.
 _PYTHON = """#!/bin/bash
-if [[ $1 == -m && $3 == start ]]; then set -- "$@" --temp-dir="$ELASTUNE_STATE/ray"; fi
+if [[ $2 == *.ray_start ]]; then set -- "$@" --temp-dir="$ELASTUNE_STATE/ray"; fi
 exec {python} "$@"
 """
 

@@ -17,29 +17,44 @@ from ray._private import services
 PATIENCE_S = 120.0
 _LOOK_S = 0.05
 
-_look_once = services.get_node
 
+class Registration:
+    """Waits for a node to register, unless its raylet has ended: then Ray's half minute is long enough."""
 
-def look_patiently(gcs_address: str, node_id: str) -> Any:
-    """Ray's description of a node; a RuntimeError if it has not registered in time."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return _look_once(gcs_address, node_id)
-        except RuntimeError:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(_LOOK_S)
+    def __init__(self) -> None:
+        self._look = services.get_node
+        self._start = services.start_ray_process
+        self._raylets: list[Any] = []
+
+    def start(self, command: list[str], process_type: str, *rest: Any, **options: Any) -> Any:
+        """As Ray starts a process, which is remembered."""
+        started = self._start(command, process_type, *rest, **options)
+        if process_type == "raylet":
+            self._raylets.append(started.process)
+        return started
+
+    def look(self, gcs_address: str, node_id: str) -> Any:
+        """Ray's description of a node; a RuntimeError if it has not registered in time."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._look(gcs_address, node_id)
+            except RuntimeError:
+                if time.monotonic() >= until or any(each.poll() is not None for each in self._raylets):
+                    raise
+                time.sleep(_LOOK_S)
 
 
 @contextmanager
 def patience() -> Iterator[None]:
     """A node that Ray starts meanwhile, in this process, may take as long as that to register."""
-    services.get_node = look_patiently
+    before = services.get_node, services.start_ray_process
+    registration = Registration()
+    services.get_node, services.start_ray_process = registration.look, registration.start
     try:
         yield
     finally:
-        services.get_node = _look_once
+        services.get_node, services.start_ray_process = before
 
 
 if __name__ == "__main__":
