@@ -96,6 +96,9 @@ class Stage:
             down_s=down_s,
         )
 
+    def expiries(self) -> set[float]:
+        return {float(box.tags[-1][1][ec2.EXPIRY]) - EPOCH for box in self.boxes}
+
     def work(self, seconds: float = 0.0) -> None:
         """Whatever is due within that time, when it is due."""
         until_s = self.now_s + seconds
@@ -254,15 +257,12 @@ class TestLaunches:
 
 
 class TestLeases:
-    def expiries(self, stage: Stage) -> set[float]:
-        return {float(box.tags[-1][1][ec2.EXPIRY]) - EPOCH for box in stage.boxes}
-
     def test_a_living_driver_puts_the_expiry_off(self) -> None:
         stage = Stage()
         stage.broker.request("1", 2)
         stage.work(3600.0)
         assert len(stage.ec2.alive(EPOCH + 3600.0)) == 2
-        assert all(3600.0 < expiry <= 3600.0 + LEASE_S for expiry in self.expiries(stage))
+        assert all(3600.0 < expiry <= 3600.0 + LEASE_S for expiry in stage.expiries())
 
     def test_without_one_all_end_by_themselves(self) -> None:
         stage = Stage()
@@ -275,7 +275,7 @@ class TestLeases:
         stage.until_s = 250.0
         stage.broker.request("1", 1)
         stage.work(100.0)
-        assert self.expiries(stage) == {250.0}
+        assert stage.expiries() == {250.0}
 
     def test_before_more_are_launched_the_others_are_cut_short(self) -> None:
         stage = Stage()
@@ -286,7 +286,7 @@ class TestLeases:
         stage.ec2.log.clear()
         stage.work()
         assert stage.ec2.log == ["put_off", "launch"]
-        assert self.expiries(stage) == {300.0}
+        assert stage.expiries() == {300.0}
 
     def test_nothing_is_launched_while_the_others_cannot_be_cut_short(self) -> None:
         stage = Stage()
@@ -415,6 +415,19 @@ class TestTakingOver:
         stage.work(SETTLE_S + 40.0)
         assert len(stage.boxes) == 2
         assert sorted(stage.nodes()) == sorted(stage.ec2.boxes)
+
+    def test_the_lease_of_a_find_is_extended_once_the_run_has_heard_of_it(self) -> None:
+        """A listing that lagged behind let the new driver believe that the node was lost."""
+        stage = Stage(Misfortune(lag_s=20.0))
+        stage.broker.request("1", 1)
+        stage.work()
+        stage.now_s += 5.0
+        stage.broker = stage.hire(down_s=5.0)
+        stage.work(16.0)
+        assert stage.nodes() == list(stage.ec2.boxes)
+        assert stage.expiries() == {LEASE_S}
+        stage.work(LEASE_S)
+        assert min(stage.expiries()) > LEASE_S
 
     def test_a_part_that_is_known_is_no_reason_to_presume_another(self) -> None:
         """Asked for two, the first offering had one, and the driver died: the rest was never launched."""

@@ -211,6 +211,7 @@ class Broker:
         """List now. Raises `CloudError`."""
         now = self._clocks.wall()
         new = self.fleet.take_in(self._cloud.instances(self._purpose.run), now)
+        self.leases.meet(new)
         for id_ in new:
             order = self._orders.get(self.fleet[id_].machine.token)
             if order is not None:

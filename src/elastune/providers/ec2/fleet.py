@@ -236,6 +236,8 @@ _RENEW_BELOW_S = LEASE_S * 2 / 3
 _LOOK_S = 50.0
 _RETRY_LEASE_S = 5.0
 _CLOSE_S = 1.0
+_HEARD_S = 30.0
+"""By then a run has looked at what a listing shows, even if it was planning."""
 
 
 class Leases:
@@ -252,6 +254,14 @@ class Leases:
         self.trouble: str | None = None
         self.broken: str | None = None
         """Why no lease can ever be extended."""
+        self._met: dict[str, float] = {}
+        """Instances that a listing showed first while the run went on, and when."""
+
+    def meet(self, new: Collection[str]) -> None:
+        """A listing shows these for the first time. If the run goes on, it may believe that they are lost and
+        that others may spend their money: until it has heard of them no lease is extended."""
+        if self.expiry() is not None:
+            self._met |= dict.fromkeys(new, self._clocks.wall())
 
     def expiry(self) -> float | None:
         """The new expiry for all instances, by the wall clock."""
@@ -264,12 +274,13 @@ class Leases:
         Returns false if an instance may live longer than the budget lasts: then nothing may be launched.
         """
         now, expiry, leased = self._clocks.wall(), self.expiry(), self._fleet.leased()
-        self.due, self.trouble = now + _LOOK_S, None
+        self.due, self.trouble = now + (_HEARD_S if self._met else _LOOK_S), None
         if expiry is None or not leased:
             return True
         soonest = min(self._fleet[id_].expires for id_ in leased)
         latest = max(self._fleet[id_].expires_most for id_ in leased)
-        if self._fleet.to_end():  # they may go on costing money: extend no lease
+        self._met = {id_: met for id_, met in self._met.items() if now - met < _HEARD_S}
+        if self._fleet.to_end() or self._met:  # they may cost money that the run does not count
             expiry = min(expiry, soonest)
         is_long = latest > expiry + _CLOSE_S
         is_short = soonest < now + _RENEW_BELOW_S and expiry > soonest + _CLOSE_S
