@@ -16,8 +16,8 @@ from elastune.runtime.ray.slot_io import Reporter, Saver
 from elastune.runtime.simulated.gang import SimulatedGang
 from elastune.runtime.simulated.latency import GangPace
 from tests.runtime.workshop import lease, profile
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 30.0
 NAN = float("nan")
 
 

@@ -56,6 +56,7 @@ def lend(step: Step, trial: Trial, wish: Wish, then: TrialId | None = None) -> N
     if wish.final:
         trial.final_goal = wish.until_iteration
     trial.revoked = trial.stays = False
+    state.pool_state(trial.pool).staying.pop(trial.number, None)
     if trial.activity is Activity.WAITING:
         turn_to(step, trial, Activity.TRAINING)
     if trial.phase is Phase.RESIZING:
@@ -106,6 +107,7 @@ def revoke(step: Step, trial: Trial, *, resizing: bool = False) -> None:
 def keep(step: Step, trial: Trial) -> None:
     """Save the state of a waiting gang, which then waits for what the policy decides."""
     trial.stays = True
+    step.state.pool_state(trial.pool).staying[trial.number] = None
     turn_to(step, trial, Activity.SAVING)
     step.emit(Pause(trial=trial.number, generation=trial.generation, stay=True))
 
@@ -134,6 +136,7 @@ def dissolve(step: Step, trial: Trial) -> None:
     lease, visit = trial.lease, trial.visit
     trial.gang, trial.activity, trial.lease = (), None, None
     trial.revoked = trial.stays = False
+    pool_state.staying.pop(trial.number, None)
     trial.shares, trial.visit = (), None
     if trial.saved < trial.iteration:
         del trial.values[trial.saved :]

@@ -48,6 +48,9 @@ class SpeedTally:
         self.count += count
         self.seconds += seconds
 
+    def plus(self, seconds: float, count: float) -> SpeedTally:
+        return SpeedTally(self.count + count, self.seconds + seconds)
+
 
 Guess = Callable[[Sequence[TrialId]], Sequence[TrialSpeed]]
 """What is known of the speed of trials before they have trained."""
@@ -70,11 +73,12 @@ class ObservedSpeed:
         self, profile: Profile, running: Iterable[TrainingSpell] = (), guess: Guess | None = None
     ) -> SpeedObservation:
         """What follows for a profile, with the `running` spells of gangs that still train."""
-        every = ObservedSpeed({key: replace(tally) for key, tally in self.training.items()})
+        every = dict(self.training)
         for spell in running:
-            every.trained(spell)
+            known = every.get((spell.trial, spell.slots), SpeedTally())
+            every[spell.trial, spell.slots] = known.plus(spell.seconds, spell.iterations)
         average = TrialSpeed(1.0, profile.spread)
-        return _explain(every.training, profile, guess or (lambda some: [average] * len(some)), self)
+        return _explain(every, profile, guess or (lambda some: [average] * len(some)), self)
 
 
 def _explain(
@@ -114,8 +118,8 @@ def _explain(
         by_size = np.bincount(of_size, left) / (np.bincount(of_size, weight) + _DOUBT_PER_SIZE**-2)
     unknown = variance / (1 + variance * seen)
     speeds = {
-        TrialId(int(trial)): TrialSpeed(math.exp(mean + left_s2 / 2), math.sqrt(math.expm1(left_s2)))
-        for trial, mean, left_s2 in zip(trials, own, unknown, strict=True)
+        TrialId(trial): TrialSpeed(math.exp(mean + left_s2 / 2), math.sqrt(math.expm1(left_s2)))
+        for trial, mean, left_s2 in zip(trials.tolist(), own.tolist(), unknown.tolist(), strict=True)
     }
     factors: dict[int | None, float] = {None: math.exp(common)}
     factors |= {int(size): math.exp(common + more) for size, more in zip(sizes, by_size, strict=True)}

@@ -136,9 +136,7 @@ def _may_start_one(state: State, pool_state: PoolState) -> bool:
 
 def _kept(state: State, pool_state: PoolState) -> list[Trial]:
     """The trials of a pool that wait in their gangs, saved."""
-    trials, number = state.trials, pool_state.pool.number
-    staying = [trial for held in state.held if (trial := trials[held]).stays]
-    return [trial for trial in staying if trial.is_kept and trial.pool == number]
+    return [trial for trial in map(state.trials.__getitem__, pool_state.staying) if trial.is_kept]
 
 
 def _make_room(step: Step, pool_state: PoolState, wish: Wish) -> Gang | None:

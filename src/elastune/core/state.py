@@ -38,6 +38,8 @@ class PoolState:
     occupants: dict[NodeId, dict[TrialId, None]] = field(default_factory=dict)
     """Trials on each node that is up."""
     gangs: int = 0
+    staying: dict[TrialId, None] = field(default_factory=dict)
+    """Trials whose gangs save and then wait."""
     queue: deque[TrialId] = field(default_factory=deque)
     """Trials that wait for slots, best first."""
     targets: dict[TrialId, Gang] | None = None
@@ -156,9 +158,9 @@ class State:
     def _guess(self, trials: Sequence[TrialId]) -> Sequence[TrialSpeed]:
         return self.terms.profile.guess_speeds([self.trials[number].config for number in trials])
 
-    def speeds(self, trials: Iterable[Trial]) -> tuple[TrialSpeed, ...]:
+    def speeds(self, trials: Iterable[Trial], observed: SpeedObservation) -> tuple[TrialSpeed, ...]:
         """What is known of each trial: what its own iterations took, else what its configuration tells."""
-        wanted, seen = list(trials), self.observation().speeds
+        wanted, seen = list(trials), observed.speeds
         unseen = [trial for trial in wanted if trial.number not in seen]
         learned = [
             ConfigSpeed(settings_of(self.trials[number].config), speed.factor)

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from elastune.core.observed_speed import SpeedObservation
 from elastune.core.policy import ScheduledStage, TrackProgress
 from elastune.core.state import State
 from elastune.core.trials import Activity, Trial
@@ -168,7 +169,7 @@ class Bracket:
         """Pause its trials; other brackets get its nodes."""
         self.step = BracketStep.WAITING
 
-    def start_state(self, state: State) -> StartState:
+    def start_state(self, state: State, observed: SpeedObservation) -> StartState:
         """The present state for the planner. Not called at the barrier, where no work is left."""
         working = [trial for trial in self._trials(state) if not _is_through(trial, self.goal)]
         left = tuple(self.goal - trial.iteration for trial in working)
@@ -179,7 +180,7 @@ class Bracket:
         pool = state.pool(self.pool)
         ages = tuple(state.now_s - node.born_s for node in pool.nodes.values() if not node.leaving)
         slots_now = sizes.pop() if len(sizes) == 1 else 0
-        speeds = state.speeds(working)
+        speeds = state.speeds(working, observed)
         return StartState(
             stage=self.stage,
             work_left=left,

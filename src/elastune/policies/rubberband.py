@@ -26,7 +26,9 @@ from elastune.core.events import (
     AnyEvent,
     BarrierPassed,
     ConfigAdded,
+    GangStarted,
     NodesRefused,
+    Progressed,
     Resumed,
     RunExtended,
     TimerFired,
@@ -34,6 +36,7 @@ from elastune.core.events import (
     TrialStopAsked,
 )
 from elastune.core.limits import DEADLINE_CALL
+from elastune.core.observed_speed import SpeedObservation
 from elastune.core.policy import Policy, Progress, Upcoming, Vetoed
 from elastune.core.state import State
 from elastune.core.wishes import Advice, Wish, Wishes
@@ -63,6 +66,8 @@ _SURPRISE_SDS = 3.0
 _HARDLY = 0.01
 # Trials whose speeds differ by less than this (root mean square) are planned as the quote has planned them.
 _ALIKE = 0.05
+# Most events. They only matter here if nodes are missing.
+_FREQUENT = (Progressed, GangStarted)
 
 
 class Reason(NamedTuple):
@@ -92,7 +97,7 @@ class RubberBand(Policy):
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         before = [bracket.step for bracket in self.brackets]
-        advice = self._apply(event, state)
+        advice = None if isinstance(event, _FREQUENT) else self._apply(event, state)
         if reason := self._reason_to_plan(event, state):
             advice = self._plan_again(state, reason, advice)
         barriers = tuple((b.pool, b.stage) for b in self.brackets if b.advance(state))
@@ -167,7 +172,8 @@ class RubberBand(Policy):
         return kept
 
     def _reason_to_plan(self, event: AnyEvent | Vetoed, state: State) -> Reason | None:
-        if opportunity := self._opportunity(event, state):
+        is_frequent = isinstance(event, _FREQUENT) and not self.extended
+        if not is_frequent and (opportunity := self._opportunity(event, state)):
             return Reason(opportunity)
         for bracket in self.brackets:
             if not bracket.is_under_way:
@@ -211,7 +217,8 @@ class RubberBand(Policy):
     def _are_others(self, state: State) -> bool:
         """Whether the quote knew the speed of configurations, and those drawn have another one."""
         known = [start.speeds for start in self.problem.starts]
-        drawn = [bracket.start_state(state).speeds for bracket in self.brackets if not bracket.is_done]
+        observed = state.observation()
+        drawn = [b.start_state(state, observed).speeds for b in self.brackets if not b.is_done]
         return any(known) and known != drawn
 
     def _may_ask_again(self, event: AnyEvent | Vetoed) -> bool:
@@ -225,7 +232,7 @@ class RubberBand(Policy):
         change = observation.slowdown / self.slowdown - 1.0
         if abs(change) > max(_SURPRISE, _SURPRISE_SDS * observation.luck):
             return Reason(f"iterations take {_more_or_less(change)} time than planned")
-        speeds = bracket.start_state(state).speeds
+        speeds = bracket.start_state(state, observation).speeds
         if _differ(speeds):
             change = fmean(speed.factor for speed in speeds) - 1.0
             compared = f"take {_more_or_less(change)} time than the average"
@@ -274,9 +281,11 @@ class RubberBand(Policy):
         """For all brackets or, if there are too few nodes, for the first ones; the others wait."""
         ready = [b for b in self.brackets if b.is_under_way or b.step is BracketStep.WAITING]
         text, conceded = f"{reason.text}, and no other plan is left", None
+        observation = state.observation()
         for count in range(len(ready), 0, -1):
             running = ready[:count]
-            quote, conceded = find_plan(self.planner, self._problem(running, state), state, self.promised_usd)
+            problem = self._problem(running, state, observation)
+            quote, conceded = find_plan(self.planner, problem, state, self.promised_usd)
             if quote is None:
                 continue
             left_s = state.time_left_s
@@ -292,18 +301,17 @@ class RubberBand(Policy):
             break
         self.extended = False
         self.planned_for = self._situation(state)
-        self.slowdown = state.observation().slowdown
+        self.slowdown = observation.slowdown
         notes = (("replan", text),) if text else ()
         return replace(advice or Advice(), notes=notes, concede=conceded)
 
-    def _problem(self, running: list[Bracket], state: State) -> Problem:
-        observation = state.observation()
+    def _problem(self, running: list[Bracket], state: State, observation: SpeedObservation) -> Problem:
         cluster = observation.cluster(self.problem.cluster)
         most = cluster.max_nodes if self.cap is None else min(self.cap, cluster.max_nodes)
         return replace(
             self.problem,
             specs=tuple(bracket.spec for bracket in running),
-            starts=tuple(bracket.start_state(state) for bracket in running),
+            starts=tuple(bracket.start_state(state, observation) for bracket in running),
             limits=limits_left(state),
             profile=observation.profile(self.problem.profile),
             cluster=replace(cluster, max_nodes=most),

@@ -25,6 +25,9 @@ from elastune.runtime.ray.node_connections import Inbox, NodeConnection, Outcome
 
 # Three times what a poll takes at most.
 _SILENCE_S = 90.0
+_FIRST_SILENCE_S = 600.0
+"""Before its first message: Ray starts the agent, which on a busy machine takes minutes. The core gives up
+nodes that do not come up; this is for those that were up when the driver began anew."""
 
 
 class Dispatch(NamedTuple):
@@ -127,11 +130,12 @@ class NodeFleet:
         for connection in tuple(self._connections.values()):
             if connection.heard is None:
                 continue
+            patience_s = _FIRST_SILENCE_S if connection.offset is None else _SILENCE_S
             if were_stopped:
                 connection.heard = now
-            elif now - connection.heard > _SILENCE_S:
+            elif now - connection.heard > patience_s:
                 self.stop(connection.node)
-                yield Dispatch(connection.node, 0.0, None, f"no message for {_SILENCE_S:.0f} s")
+                yield Dispatch(connection.node, 0.0, None, f"no message for {patience_s:.0f} s")
 
 
 def _first_line(error: Exception) -> str:

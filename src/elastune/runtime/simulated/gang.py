@@ -284,7 +284,7 @@ class SimulatedGang:
         if not rule.is_due(past, value, at_s):
             return
         began_s = max(at_s, past.began_s + rule.save_s)
-        at_once = rule.is_regular(past, began_s) or rule.is_awaited(value)
         self.past = rule.begin_and_end(past, value, began_s, rule.save_s)
+        at_once = self.past.regular_s == began_s or rule.is_awaited(value)
         self.saves.append((began_s + rule.save_s, iteration, at_once))
         self.marks.append((iteration, self.past))
