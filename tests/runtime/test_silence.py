@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from elastune.model.ids import NodeId
+from elastune.runtime.ray import fleet
 from elastune.runtime.ray.fleet import NodeFleet
 from elastune.runtime.ray.node_connections import SlotShare
 
@@ -37,7 +38,8 @@ class Connection:
 def silent_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[Connection, int], bool]:
     """Whether the node is given up within so many seconds, in each of which the driver looks."""
     now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    # Not of the module `time` itself: servers in other threads read the clock, too.
+    monkeypatch.setattr(fleet, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def wait(connection: Connection, seconds: int) -> bool:
         nodes = NodeFleet(SlotShare(slots=1, cpus=1.0, gpus=0.0))
