@@ -216,21 +216,25 @@ def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
     answer = by(moments[low]) if low < len(moments) else None
     if answer is None or not limits.keep(answer.outcome):
         return None
-    proven = _is_proven_soonest(options, cases, moments[low], answer)
+    proven = _is_proven_soonest(options, cases, moments[:low], limits)
     return replace(answer, optimal=proven, lower_bound=answer.outcome.mean_jct_s if proven else None)
 
 
 def _is_proven_soonest(
-    options: Sequence[BracketOptions], cases: Sequence[Case], moment: float, answer: Answer
+    options: Sequence[BracketOptions], cases: Sequence[Case], earlier: Sequence[float], limits: Limits
 ) -> bool:
-    """Options are complete for the whole cluster, so if nodes do not bind nothing better exists."""
+    """Whether all brackets can end at no earlier moment, or only for more money, on any number of nodes.
+
+    Options are complete for the whole cluster, and only for some shares of it.
+    """
     workload = cases[0].evaluator.workload
     complete = all(option.complete for option in options) and workload.is_deterministic
-    freely = choose(options, functools.partial(_ends_by, moment), math.inf)
-    unbound = freely is not None and all(
-        point.plan == solution.plan for point, solution in zip(freely, answer.brackets, strict=True)
-    )
-    return complete and unbound and not workload.cluster.fixed
+    if not complete or workload.cluster.fixed:
+        return False
+    if not earlier:
+        return True
+    points = choose(options, functools.partial(_ends_by, earlier[-1]), math.inf)
+    return points is None or not limits.keep_budget(_answer(cases, points).outcome)
 
 
 def trade_offs(planner: Planner, cases: Sequence[Case]) -> list[Answer]:
