@@ -144,6 +144,16 @@ def test_a_fixed_cluster_is_paid_for_until_the_last_bracket_ends() -> None:
     assert not quote.optimal
 
 
+@pytest.mark.parametrize("minimum_charge_s", [0.0, 200.0, 5000.0])
+def test_a_fixed_cluster_costs_the_same_however_brackets_share_it(minimum_charge_s: float) -> None:
+    """Nodes whose bracket ended within their minimum charge were charged twice, unused ones too little."""
+    cluster = replace(CALM.cluster, max_nodes=12, fixed=True, queue=Constant(5.0))
+    cluster = replace(cluster, minimum_charge_s=minimum_charge_s)
+    quote = make_quote(replace(CALM, cluster=cluster))
+    seconds = max(minimum_charge_s, quote.jct_seconds - 5.0)
+    assert quote.cost == pytest.approx(12 * 10.0 / 3600 * seconds)
+
+
 def test_the_frontier_stays_within_the_cluster() -> None:
     crowded = replace(CALM, cluster=replace(CALM.cluster, max_nodes=9), limits=Limits())
     frontier = make_quote(crowded, QuoteRequest(frontier=True)).frontier
