@@ -27,5 +27,6 @@ if __name__ == "__main__":
         "digits": promises.digits,
         "sleeping": promises.sleeping,
         "differing": promises.differing,
+        "differing-fixed": promises.differing_fixed,
     }
     run_named(experiments, RESULTS / "runtime", names)

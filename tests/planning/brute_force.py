@@ -43,10 +43,11 @@ def choices(evaluator: Evaluator, stage: int) -> list[StagePlan]:
         at_once = use.gangs == workload.stages[stage].trials
         times = evaluator.makespan_s(stage, use).tobytes(), evaluator.busy_slot_s(stage, use).tobytes()
         different[use.nodes, at_once and use.slots_per_trial, *times] = use
+    most = workload.cluster.max_nodes
     return [
         StagePlan(allocation=use, nodes_held=held)
         for use in different.values()
-        for held in range(use.nodes, workload.cluster.max_nodes + 1)
+        for held in range(most if workload.cluster.fixed else use.nodes, most + 1)
     ]
 
 

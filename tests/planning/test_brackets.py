@@ -10,7 +10,8 @@ from elastune.model.cluster import ClusterTerms
 from elastune.model.distributions import Constant, LogNormal
 from elastune.model.limits import Limits, Objective
 from elastune.model.profile import Profile, Speedup
-from elastune.model.stages import hyperband
+from elastune.model.stages import Spec, Stage, hyperband
+from elastune.planning import brackets
 from elastune.planning.infeasible import NoPlanError
 from elastune.planning.problem import Problem
 from elastune.planning.quoting import QuoteRequest, make_quote
@@ -79,6 +80,26 @@ def test_a_shared_cluster_that_is_too_small_is_split_and_optimality_is_not_claim
     assert quote.cost >= roomy.cost
 
 
+def test_what_is_tried_on_few_shares_of_a_cluster_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all shares these brackets end sooner."""
+    small = replace(
+        CALM,
+        specs=tuple(
+            Spec(name=str(trials), stages=(Stage(trials=trials, iterations=iterations),))
+            for trials, iterations in ((3, 2), (2, 5))
+        ),
+        profile=Profile(iteration=Constant(20.0), speedup=Speedup.of({2: 1.8, 3: 2.4})),
+        cluster=ClusterTerms(slots_per_node=2, max_nodes=6, price_per_hour=10.0, minimum_charge_s=0.0),
+        limits=Limits(),
+    )
+    soonest = make_quote(small, QuoteRequest(objective=Objective.TIME))
+    monkeypatch.setattr(brackets, "MAX_SHARES", 2)
+    quote = make_quote(small, QuoteRequest(objective=Objective.TIME))
+    assert quote.jct_seconds > soonest.jct_seconds
+    assert not quote.optimal
+    assert quote.lower_bound is None
+
+
 def test_the_split_also_keeps_a_budget() -> None:
     cluster = replace(CALM.cluster, max_nodes=5)
     quote = make_quote(replace(CALM, limits=Limits(budget_usd=40.0), cluster=cluster))
@@ -121,6 +142,16 @@ def test_a_fixed_cluster_is_paid_for_until_the_last_bracket_ends() -> None:
     assert quote.cost == pytest.approx(16 * held_s * 10.0 / 3600)
     assert quote.lower_bound is None
     assert not quote.optimal
+
+
+@pytest.mark.parametrize("minimum_charge_s", [0.0, 200.0, 5000.0])
+def test_a_fixed_cluster_costs_the_same_however_brackets_share_it(minimum_charge_s: float) -> None:
+    """Nodes whose bracket ended within their minimum charge were charged twice, unused ones too little."""
+    cluster = replace(CALM.cluster, max_nodes=12, fixed=True, queue=Constant(5.0))
+    cluster = replace(cluster, minimum_charge_s=minimum_charge_s)
+    quote = make_quote(replace(CALM, cluster=cluster))
+    seconds = max(minimum_charge_s, quote.jct_seconds - 5.0)
+    assert quote.cost == pytest.approx(12 * 10.0 / 3600 * seconds)
 
 
 def test_the_frontier_stays_within_the_cluster() -> None:

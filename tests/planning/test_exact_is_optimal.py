@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from elastune.model.stages import Stage
 from elastune.planning.planners.exact import exact_plans, plan_exact
 from elastune.planning.prediction.plan import Workload
 from tests.planning.brute_force import MOST_PLANS, frontier_of, make_case, number_of_plans, try_all
+from tests.planning.campaign import misses, random_workload
 from tests.thoroughness import examples
 from tests.workloads import certain_workloads
 
@@ -213,8 +215,33 @@ def test_nodes_are_kept_so_that_fewer_young_ones_have_to_go_later() -> None:
     assert held(workload, 140.0) == [3, 5, 2]
 
 
-def test_more_nodes_at_hand_than_allowed_are_released() -> None:
-    for billing in Billing:
-        cluster = ClusterTerms(slots_per_node=1, max_nodes=2, price_per_hour=36.0, billing=billing)
-        workload = replace(calm_workload((4, 2), (1, 2), cluster=cluster), node_ages_s=(500.0,) * 5)
-        assert max(held(workload, 5000.0)) <= 2
+def test_gangs_on_fewer_nodes_are_kept_on_fewer_nodes() -> None:
+    """After a first stage on two nodes, gangs can stay only on two. Such a plan is cheaper up to the second
+    stage than one that is on one node throughout, and dearer in the end."""
+    cluster = ClusterTerms(slots_per_node=2, max_nodes=2, price_per_hour=3600.0, minimum_charge_s=0.0)
+    workload = calm_workload((4, 4), (2, 1), (2, 20), cluster=cluster, iteration_s=10.0)
+    profile = replace(workload.profile, startup=Constant(30.0), speedup=Speedup.of({}))
+    workload = replace(workload, profile=profile)
+    solution = plan_exact(make_case(workload, deadline_s=340.0))
+    tried = [one for one in try_all(make_case(workload).evaluator) if one.jct_s <= 340.0]
+    assert solution is not None
+    assert min(one.cost_usd for one in tried) == near(380.0)
+    assert solution.outcome.mean_cost_usd == near(380.0)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("billing", Billing)
+def test_more_nodes_at_hand_than_allowed_are_released(billing: Billing, fixed: bool) -> None:
+    """By function, with `nodes`, a stage that uses fewer than all of them had no plan."""
+    terms = ClusterTerms(slots_per_node=1, max_nodes=2, price_per_hour=36.0, billing=billing, fixed=fixed)
+    workload = replace(calm_workload((4, 2), (1, 2), cluster=terms), node_ages_s=(500.0,) * 5)
+    assert max(held(workload, 5000.0)) <= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_short_campaign_misses_nothing(seed: int) -> None:
+    """`python -m tests.planning.campaign` has thousands of these jobs."""
+    rng = random.Random(seed)
+    jobs = (random_workload(rng) for _ in range(60))
+    few = [job for job in jobs if 0 < number_of_plans(job) <= 300][:12]
+    assert [miss for job in few for miss in misses(job, rng)] == []

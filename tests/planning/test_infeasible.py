@@ -48,7 +48,8 @@ def fits(problem: Problem, remedy: Remedy, planner: str = "exact") -> bool:
         cluster = replace(cluster, max_nodes=remedy.max_nodes, fixed=False)
     return (
         make_quote(
-            replace(problem, limits=limits, cluster=cluster), QuoteRequest(planner=planner, samples=SAMPLES)
+            replace(problem, limits=limits, cluster=cluster),
+            QuoteRequest(planner=remedy.planner or planner, samples=SAMPLES),
         )
         is not None
     )
@@ -75,14 +76,14 @@ def test_a_deadline_that_more_nodes_could_meet() -> None:
 def test_a_budget_below_the_cheapest_plan() -> None:
     error = refusal(limited(budget_usd=1.0))
     assert error.diagnosis.binding is Limit.BUDGET
-    assert "no plan is that cheap, however long it takes" in str(error)
+    assert "no plan found is that cheap, however long it takes" in str(error)
 
 
 def test_limits_that_can_be_kept_one_by_one_but_not_together() -> None:
     slow = make_quote(limited(deadline_s=3000.0), QuoteRequest(samples=SAMPLES))
     error = refusal(limited(deadline_s=700.0, budget_usd=slow.cost_quantile))
     assert error.diagnosis.binding is Limit.BUDGET
-    assert "no plan that keeps the deadline is that cheap" in str(error)
+    assert "no plan found that keeps the deadline is that cheap" in str(error)
     moved = [(r.deadline_s is not None, r.budget_usd is not None) for r in error.diagnosis.remedies]
     assert moved == [(True, False), (False, True)]
 
@@ -121,9 +122,20 @@ def test_a_fixed_cluster_that_is_too_small_is_told_so() -> None:
     problem = replace(limited(deadline_s=700.0), cluster=replace(JOB.cluster, max_nodes=1, fixed=True))
     error = refusal(problem)
     assert error.diagnosis.binding is Limit.MAX_NODES
-    assert "nodes binds: no plan on 1 node is that fast" in str(error)
+    assert "nodes binds: no plan found on 1 node is that fast" in str(error)
     assert "instead of nodes" in str(error)
     assert all(fits(problem, remedy) for remedy in error.diagnosis.remedies)
+
+
+def test_where_another_planner_finds_none_that_of_exact_is_named() -> None:
+    """`static` said that no plan was that cheap."""
+    cheapest = make_quote(limited(deadline_s=1500.0), QuoteRequest(samples=SAMPLES))
+    error = refusal(limited(deadline_s=1500.0, budget_usd=cheapest.cost_quantile), "static")
+    assert error.diagnosis.binding is Limit.BUDGET
+    remedy = error.diagnosis.remedies[0]
+    assert remedy.planner == "exact"
+    assert remedy.forecast.cost == pytest.approx(cheapest.cost)
+    assert "would fit: planner: exact (mean" in str(error)
 
 
 def test_the_planner_that_was_asked_is_named() -> None:

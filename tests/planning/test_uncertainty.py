@@ -112,6 +112,24 @@ def test_two_limits_hold_together_and_not_only_each_by_itself() -> None:
     assert not limits.keep(outcome)
 
 
+def test_gangs_that_are_slower_on_average_may_be_the_ones_that_keep_the_deadline() -> None:
+    """One gang of two on one node takes a tenth longer on average than two of one, and has the smaller 95 %
+    quantile. Bounds that leave it out exceed the cheapest plan by half."""
+    workload = Workload(
+        stages=(Stage(trials=3, iterations=1),),
+        profile=Profile(
+            iteration=LogNormal(30.0, 28.4), speedup=Speedup.of({2: 1.5, 4: 1.92}), startup=Constant(5.0)
+        ),
+        cluster=ClusterTerms(slots_per_node=2, max_nodes=4, price_per_hour=36.0),
+    )
+    tried = try_all(make_case(workload).evaluator)
+    case = make_case(workload, deadline_s=131.0)
+    cheapest = min((one for one in tried if case.limits.keep(one.outcome)), key=lambda one: one.cost_usd)
+    assert lower_bound(case, cheapest.outcome) <= cheapest.cost_usd
+    dearer = max((one for one in tried if case.limits.keep(one.outcome)), key=lambda one: one.cost_usd)
+    assert lower_bound(case, dearer.outcome) <= cheapest.cost_usd
+
+
 @pytest.mark.slow
 def test_the_lower_bound_holds_against_every_plan_of_a_larger_case() -> None:
     cases = [

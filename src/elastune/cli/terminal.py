@@ -264,12 +264,13 @@ def _error_data(error: ElastuneError) -> dict[str, object]:
 
 
 def _remedy_data(remedy: Remedy) -> dict[str, object]:
-    limits = {
+    changes = {
+        "planner": remedy.planner,
         "deadline_seconds": remedy.deadline_s,
         "budget": remedy.budget_usd,
         "max_nodes": remedy.max_nodes,
     }
-    return {name: limit for name, limit in limits.items() if limit is not None}
+    return {name: change for name, change in changes.items() if change is not None}
 
 
 def read_config(config: str) -> dict[str, object]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elastune.model.billing import bills_nodes, ingress_usd, node_rate
+from elastune.model.billing import bills_nodes, charged_each_s, ingress_usd, node_rate
+from elastune.model.distributions import Array
 from elastune.model.limits import Limits, Objective, Outcome
 from elastune.planning.planners.registry import Planner
 from elastune.planning.prediction.plan import Plan
@@ -135,9 +136,7 @@ def _together(cases: Sequence[Case], brackets: Sequence[tuple[Plan, Outcome]]) -
     cost_usd = functools.reduce(np.add, (outcome.cost_usd for outcome in outcomes))
     cluster = cases[0].evaluator.workload.cluster
     if _is_held_to_the_end(cases):
-        # A fixed cluster is held to the end, also nodes that a bracket no longer uses or none ever used.
-        used_s = functools.reduce(np.add, (plan.peak_nodes * outcome.jct_s for plan, outcome in brackets))
-        cost_usd = cost_usd + node_rate(cluster) * (cases[0].max_nodes * jct_s - used_s)
+        cost_usd = cost_usd + _held_on_usd(cases, brackets, jct_s)
     if cluster.fixed:
         unused = cases[0].max_nodes - sum(plan.peak_nodes for plan, _ in brackets)
         cost_usd = cost_usd + ingress_usd(cluster, unused)
@@ -147,6 +146,24 @@ def _together(cases: Sequence[Case], brackets: Sequence[tuple[Plan, Outcome]]) -
         stage_mean_s=tuple(seconds for outcome in outcomes for seconds in outcome.stage_mean_s),
         stage_mean_usd=tuple(usd for outcome in outcomes for usd in outcome.stage_mean_usd),
     )
+
+
+def _held_on_usd(cases: Sequence[Case], brackets: Sequence[tuple[Plan, Outcome]], jct_s: Array) -> Array:
+    """What the nodes of a fixed cluster cost after their bracket has ended, and those that none ever used.
+
+    No more than the rest of the minimum charge, if that was paid already.
+    """
+    cluster = cases[0].evaluator.workload.cluster
+    node_s, unused = np.zeros_like(jct_s), cases[0].max_nodes
+    for case, (plan, outcome) in zip(cases, brackets, strict=True):
+        ages = case.evaluator.workload.node_ages_s[: plan.peak_nodes]
+        new = (plan.peak_nodes - len(ages), -case.evaluator.draws.queue_s(0))
+        for nodes, age_s in (new, *((1, np.array([age])) for age in ages)):
+            charged = charged_each_s(cluster, age_s + outcome.jct_s)
+            node_s = node_s + nodes * (charged_each_s(cluster, age_s + jct_s) - charged)
+        unused -= plan.peak_nodes
+    born_s = cases[0].evaluator.draws.queue_s(0)
+    return np.asarray(node_rate(cluster) * (node_s + unused * charged_each_s(cluster, jct_s - born_s)))
 
 
 def _is_held_to_the_end(cases: Sequence[Case]) -> bool:
@@ -216,21 +233,25 @@ def _solve_for_time(planner: Planner, cases: Sequence[Case], limits: Limits) -> 
     answer = by(moments[low]) if low < len(moments) else None
     if answer is None or not limits.keep(answer.outcome):
         return None
-    proven = _is_proven_soonest(options, cases, moments[low], answer)
+    proven = _is_proven_soonest(options, cases, moments[:low], limits)
     return replace(answer, optimal=proven, lower_bound=answer.outcome.mean_jct_s if proven else None)
 
 
 def _is_proven_soonest(
-    options: Sequence[BracketOptions], cases: Sequence[Case], moment: float, answer: Answer
+    options: Sequence[BracketOptions], cases: Sequence[Case], earlier: Sequence[float], limits: Limits
 ) -> bool:
-    """Options are complete for the whole cluster, so if nodes do not bind nothing better exists."""
+    """Whether all brackets can end at no earlier moment, or only for more money, on any number of nodes.
+
+    Options are complete for the whole cluster, and only for some shares of it.
+    """
     workload = cases[0].evaluator.workload
     complete = all(option.complete for option in options) and workload.is_deterministic
-    freely = choose(options, functools.partial(_ends_by, moment), math.inf)
-    unbound = freely is not None and all(
-        point.plan == solution.plan for point, solution in zip(freely, answer.brackets, strict=True)
-    )
-    return complete and unbound and not workload.cluster.fixed
+    if not complete or workload.cluster.fixed:
+        return False
+    if not earlier:
+        return True
+    points = choose(options, functools.partial(_ends_by, earlier[-1]), math.inf)
+    return points is None or not limits.keep_budget(_answer(cases, points).outcome)
 
 
 def trade_offs(planner: Planner, cases: Sequence[Case]) -> list[Answer]:

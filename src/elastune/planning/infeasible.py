@@ -1,6 +1,7 @@
 """Why no plan keeps the limits: the fastest plan, the cheapest, changes that help, and all of it in words.
 
-Every suggested change was tried: with it, the same planner finds a plan.
+Every suggested change was tried: with it, the same planner finds a plan. No planner proves that there is none
+(`exact` may miss one where latencies are random), so the words are of plans found.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from elastune.errors import InfeasibleError
 from elastune.model.limits import Limit, Limits, Objective, describe_limits
 from elastune.planning.brackets import Answer
+from elastune.planning.planners.registry import DEFAULT_PLANNER
 from elastune.planning.quote import Forecast, forecast
 from elastune.wording import (
     format_confidence,
@@ -28,6 +30,7 @@ _LOOSER = (1.0, 1.02, 1.1, 1.5)
 class Remedy:
     """A change of the job that makes it feasible, and the forecast. None: unchanged."""
 
+    planner: str | None = None
     deadline_s: float | None = None
     budget_usd: float | None = None
     max_nodes: int | None = None
@@ -65,6 +68,8 @@ class Situation:
     hops: bool
     least_nodes: int  # with fewer nodes not even the smallest gangs fit
     solve: Callable[[Limits, Objective, int | None], Answer | None]
+    by_exact: Callable[[], Answer | None]
+    """What the default planner says within the limits, if another one was asked."""
 
     def here(self, limits: Limits, objective: Objective) -> Answer | None:
         return self.solve(limits, objective, self.max_nodes)
@@ -99,6 +104,8 @@ def _binding(situation: Situation, *, possible: bool) -> Limit:
 
 def _remedies(situation: Situation, fastest: Answer | None) -> Iterator[Remedy]:
     limits, confidence = situation.limits, situation.limits.confidence
+    if (found := forecast(situation.by_exact(), confidence)) is not None:
+        yield Remedy(planner=DEFAULT_PLANNER, forecast=found)
     single: list[Remedy] = []
     if limits.deadline_s is not None:
         answer = situation.here(limits.without_deadline(), Objective.TIME)
@@ -162,13 +169,13 @@ def _describe_binding(diagnosis: Diagnosis) -> str:
         case Limit.MAX_NODES if diagnosis.fastest is None:
             return f"{key} binds: {nodes} cannot hold the smallest gangs of all trials that run side by side."
         case Limit.MAX_NODES:
-            return f"{key} binds: no plan on {nodes} is that fast."
+            return f"{key} binds: no plan found on {nodes} is that fast."
         case Limit.DEADLINE:
-            return "The deadline binds: no number of nodes makes the job that fast."
+            return "The deadline binds: no plan found is that fast, on any number of nodes."
         case Limit.BUDGET if diagnosis.limits.deadline_s is None:
-            return "The budget binds: no plan is that cheap, however long it takes."
+            return "The budget binds: no plan found is that cheap, however long it takes."
         case Limit.BUDGET:
-            return "The budget binds: no plan that keeps the deadline is that cheap."
+            return "The budget binds: no plan found that keeps the deadline is that cheap."
 
 
 def _promise(fit: Forecast, confidence: float) -> str:
@@ -182,6 +189,8 @@ def _mean(fit: Forecast) -> str:
 
 def _offer(remedy: Remedy, diagnosis: Diagnosis) -> str:
     changes = []
+    if remedy.planner is not None:
+        changes.append(f"planner: {remedy.planner}")
     if remedy.deadline_s is not None:
         changes.append(f"deadline: {write_duration(remedy.deadline_s)}")
     if remedy.budget_usd is not None:

@@ -81,6 +81,10 @@ class _Quoting:
     def ask(self, name: str) -> Answer | None:
         return self._solve(PLANNERS[name], self.problem.limits, self.objective)
 
+    def ask_exact(self) -> Answer | None:
+        """The answer of the default planner, if the request is for another one."""
+        return None if self.request.planner == DEFAULT_PLANNER else self.ask(DEFAULT_PLANNER)
+
     def _solve(self, planner: Planner, limits: Limits, objective: Objective) -> Answer | None:
         """Keep back the cost of nodes that outlive a dead driver, by node: plans may not spend it."""
         answer = solve(planner, self.cases, limits, objective)
@@ -204,6 +208,7 @@ class _Quoting:
             hops=self.problem.hopping is not None,
             least_nodes=self._least_nodes(),
             solve=self._unbounded().solve_with,
+            by_exact=self._unbounded().ask_exact,
         )
         diagnosis = diagnose(situation)
         text, kept_usd = describe_infeasible(diagnosis, self.request.planner), self._kept_usd()

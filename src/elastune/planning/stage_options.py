@@ -7,8 +7,8 @@ simulated, so node counts are thinned out to a grid, and hopeless gang sizes are
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -43,8 +43,6 @@ class Grid(NamedTuple):
 _GRID = Grid(every=16, ratio=1.12)
 # For lower bounds, which get lower by a step of the grid.
 _FINE_GRID = Grid(every=64, ratio=1.02)
-# Lower bounds of two divisions that are nearer than this on average may cross on some samples.
-_DOUBT = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,13 +110,6 @@ class StageRuns:
     @property
     def trials(self) -> int:
         return self.workload.stages[self.stage].trials
-
-    def totals(self, slots: int, *, kept: bool = False) -> tuple[float, float]:
-        """Of gangs of that size, on average: seconds of the longest trial, busy slot-seconds of all."""
-        any_number = Allocation(nodes=1, gangs=1, slots_per_trial=slots)
-        longest = self.evaluator.longest_trial_s(self.stage, slots, kept=kept)
-        busy = self.evaluator.busy_slot_s(self.stage, any_number, kept=kept)
-        return float(longest.mean()), float(busy.mean())
 
     def least(self, use: Allocation) -> tuple[float, float]:
         """Of a use, on average: seconds if all goes well, barrier included; busy slot-seconds."""
@@ -206,51 +197,44 @@ def _useful(
     )
 
 
-def _unbeaten(rows: list[tuple[int, float, float, float, Allocation]]) -> list[Allocation]:
-    """Rows (nodes, most seconds, money, least seconds): those that no other one certainly beats."""
-    kept: list[Allocation] = []
-    fastest: dict[float, float] = {}  # by money, of the rows before, which need no more nodes
-    for _, most, usd, least, use in sorted(rows, key=lambda row: row[:4]):
-        if all(least < seconds for cost, seconds in fastest.items() if cost <= usd):
-            kept.append(use)
-            fastest[usd] = min(most, fastest.get(usd, most))
-    return kept
-
-
 def lower_options(runs: StageRuns, sizes: range) -> tuple[StageOption, ...]:
-    """Options no slower or dearer than any division: for every step of the grid, the room of its last count.
+    """Options no slower or dearer than any division on any sample: for every step of the grid, the room of
+    its last count.
 
-    A queue ends no sooner than its mean load or its longest trial, and gangs start at no cost.
+    A queue ends no sooner than its mean load or its longest trial, and gangs start at no cost. Billed by
+    instance, an option has the gang size that is fastest on each sample: which one is faster on average says
+    nothing of quantiles.
     """
-    workload, stage, trials = runs.workload, runs.stage, runs.trials
+    workload, trials = runs.workload, runs.trials
     if workload.hopping is not None:
         return stage_options(runs, sizes).useful
     counts = _FINE_GRID.counts(workload.cluster.max_nodes)
-    kept = stage > 0 or bool(workload.slots_now)
-    rows = []
+    by_size = not bills_nodes(workload.cluster)
+    found: dict[tuple[int, int], StageOption] = {}
     for size in sizes:
         room = room_of(size, workload.cluster.slots_per_node)
-        longest, busy = runs.totals(size, kept=kept)
-        usd = 0.0 if bills_nodes(workload.cluster) else busy
         for count, following in itertools.pairwise([*counts, counts[-1] + 1]):
             gangs = min(trials, room.gangs_on(following - 1))
-            nodes = max(count, room.nodes_per_gang)
-            if gangs and nodes < following:
-                use = Allocation(nodes=nodes, gangs=gangs, slots_per_trial=size)
-                least = max(longest, busy / use.slots)
-                rows.append((nodes, least * (1 + _DOUBT), usd, least, use))
+            if gangs:
+                use = Allocation(nodes=count, gangs=gangs, slots_per_trial=size)
+                key, option = (size if by_size else 0, count), _lower_option(runs, use)
+                found[key] = _faster_of_both(found[key], option) if key in found else option
             if gangs == trials:
                 break
-    return _undominated(_lower_option(runs, use, kept=kept) for use in _unbeaten(rows))
+    return tuple(_falling(found))
 
 
-def _lower_option(runs: StageRuns, use: Allocation, *, kept: bool) -> StageOption:
+def _lower_option(runs: StageRuns, use: Allocation) -> StageOption:
+    kept = runs.stage > 0 or bool(runs.workload.slots_now)
     found = []
     for evaluator in (runs.evaluator, runs.evaluator.slowest):
         longest = evaluator.longest_trial_s(runs.stage, use.slots_per_trial, kept=kept)
         busy = evaluator.busy_slot_s(runs.stage, use, kept=kept)
         seconds = np.maximum(longest, busy / use.slots) + evaluator.draws.sync_s(runs.stage)
         found += [seconds, slot_rate(runs.workload.cluster) * busy]
+        if evaluator.slowest is evaluator:
+            found += found
+            break
     return StageOption(
         allocation=use,
         seconds=found[0],
@@ -259,6 +243,32 @@ def _lower_option(runs: StageRuns, use: Allocation, *, kept: bool) -> StageOptio
         worst_seconds=found[2],
         worst_function_usd=found[3],
     )
+
+
+def _faster_of_both(one: StageOption, other: StageOption) -> StageOption:
+    """On every sample."""
+    seconds = np.minimum(one.seconds, other.seconds)
+    worst = seconds
+    if one.worst_seconds is not one.seconds or other.worst_seconds is not other.seconds:
+        worst = np.minimum(one.worst_seconds, other.worst_seconds)
+    return replace(one, seconds=seconds, mean_s=float(seconds.mean()), worst_seconds=worst)
+
+
+def _falling(found: Mapping[tuple[int, int], StageOption]) -> Iterator[StageOption]:
+    """Options by size and nodes: none slower on any sample than one of the same size on fewer nodes, and
+    without those that are no faster."""
+    for _, of_size in itertools.groupby(sorted(found), key=lambda key: key[0]):
+        best: StageOption | None = None
+        for key in of_size:
+            option = found[key] if best is None else _faster_of_both(found[key], best)
+            if best is None or _is_ever_faster(option, best):
+                yield option
+                best = option
+
+
+def _is_ever_faster(one: StageOption, other: StageOption) -> bool:
+    faster = bool((one.seconds < other.seconds).any())
+    return faster or bool((one.worst_seconds < other.worst_seconds).any())
 
 
 def _undominated(options: Iterable[_Way]) -> tuple[_Way, ...]:

@@ -77,7 +77,7 @@ WARM_STARTS = (1, 2, 3)
 def plan_greedy(case: Case) -> Solution | None:
     """The best plan on the way down from the warm starts; never worse than static."""
     static = best_static(case)
-    sizes = _halves(case.max_nodes)
+    sizes = _sizes(case)
     if case.objective is Objective.COST:
         # The start may break the budget: the plan may get cheap enough on the way down.
         start = best_static(replace(case, limits=replace(case.limits, budget_usd=None)))
@@ -96,12 +96,15 @@ def plan_greedy(case: Case) -> Solution | None:
 def greedy_plans(case: Case) -> PlanSet:
     """Every plan on the ways down from the largest cluster and its halves, which end when cost grows."""
     free = replace(case, limits=Limits(), objective=Objective.COST)
-    descents = tuple(step.plan for nodes in _halves(case.max_nodes) for step in _descend(free, nodes))
+    descents = tuple(step.plan for nodes in _sizes(case) for step in _descend(free, nodes))
     return PlanSet(static_plans(case).plans + descents)
 
 
-def _halves(nodes: int) -> list[int]:
-    return [nodes >> halvings for halvings in range(nodes.bit_length())]
+def _sizes(case: Case) -> list[int]:
+    """The largest cluster and its halves; a fixed cluster has one size."""
+    nodes = case.max_nodes
+    halvings = 1 if case.evaluator.workload.cluster.fixed else nodes.bit_length()
+    return [nodes >> halved for halved in range(halvings)]
 
 
 def _descend(case: Case, nodes: int) -> list[Solution]:

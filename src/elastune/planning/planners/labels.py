@@ -5,7 +5,8 @@ and cost are dropped; what is left after the last stage is the whole cost-time f
 are columns, extended and pruned together.
 
 **Gangs.** If all trials have a gang of the same size, the next stage can go on with them and save their
-start-up. So a label also has the size of its gangs, and is dropped only for one of the same size.
+start-up, on enough nodes. So a label also has the size of its gangs, and is dropped only for one whose gangs
+have the same size and can stay on the same nodes: those of a label with more nodes may need more.
 
 **Young nodes.** A node released before its minimum charge is paid costs the rest. It is charged in full at
 launch and its first seconds are then free, so a label also carries, oldest first, how many nodes of which
@@ -30,6 +31,7 @@ import numpy as np
 
 from elastune.model.billing import charged_each_s, unused_each_s, unused_s
 from elastune.model.distributions import Array
+from elastune.placement.staying import nodes_to_stay
 from elastune.planning.planners.network import (
     COST_ONLY,
     TIME_ONLY,
@@ -144,11 +146,12 @@ def _find(network: Network, bounds: Bounds, epsilon: float) -> Frontier | None:
         last = i + 1 == len(network.stages)
         # The coarsest rounding also ignores the value of free seconds; nothing is proven then.
         value = labels.cost if last or epsilon >= COARSEST else labels.value(network.node_usd_per_s)
-        held, gang = (np.zeros_like(each) if last else each for each in (labels.held, labels.gang))
+        held = np.zeros_like(labels.held) if last else labels.held
+        reuse = np.zeros_like(labels.gang) if last else _reuse(labels, network.stages[i + 1])
         if len(labels) > MAX_EXTENDED and epsilon < COARSEST:
             return None
         columns = (labels.time, labels.cost, value, held)
-        labels = labels.take(_undominated(columns, gang, network.waiting_usd_per_node, epsilon))
+        labels = labels.take(_undominated(columns, reuse, network.waiting_usd_per_node, epsilon))
         if len(labels) > MAX_LABELS and epsilon < COARSEST:
             return None
         trail.append((labels.parent, labels.choice, labels.held))
@@ -232,9 +235,10 @@ def _transitions(
     target = steps.held[choice]
     if not network.bills_nodes:
         # Idle nodes are free and never released: to hold fewer than before is the same as to stay.
-        sensible = np.flatnonzero((labels.held[chosen] <= target) | (steps.used[choice] == target))
-        chosen, choice, target = chosen[sensible], choice[sensible], target[sensible]
-        target = np.minimum(np.maximum(labels.held[chosen], target), network.max_nodes)
+        held = np.minimum(labels.held[chosen], network.max_nodes)
+        sensible = np.flatnonzero((held <= target) | (steps.used[choice] == target))
+        chosen, choice = chosen[sensible], choice[sensible]
+        target = np.maximum(held, target)[sensible]
     yield chosen, target, choice
     if network.bills_nodes:
         for holding, kind in itertools.product(_holds(labels), steps.kinds):
@@ -308,20 +312,27 @@ def _rounded(usd: Array, epsilon: float) -> Array:
     return steps
 
 
+def _reuse(labels: _Labels, steps: StageSteps) -> IntArray:
+    """What the next stage needs to keep the gangs: their size, and the nodes on which all of them can stay,
+    which are more after a stage on more nodes. 0: there are none."""
+    nodes = np.asarray(nodes_to_stay(steps.trials, labels.held), dtype=np.int64)
+    return np.where(labels.gang > 0, labels.gang * (1 + nodes.max(initial=0)) + nodes, 0)
+
+
 def _undominated(
-    labels: tuple[Array, Array, Array, IntArray], gang: IntArray, waiting_usd_per_node: float, epsilon: float
+    labels: tuple[Array, Array, Array, IntArray], reuse: IntArray, waiting_usd_per_node: float, epsilon: float
 ) -> IntArray:
-    """Indices of the labels (time, cost, value, held) that no other one with the same gangs replaces.
+    """Indices of the labels (time, cost, value, held) that no other one with the same reuse replaces.
 
     Labels with gangs can do all that those without can.
     """
     kept = []
-    for size in np.unique(gang):
-        some = np.flatnonzero(gang == size) if size else np.arange(gang.size)
+    for same in np.unique(reuse):
+        some = np.flatnonzero(reuse == same) if same else np.arange(reuse.size)
         time, cost, value, held = labels
         part = (time[some], cost[some], value[some], held[some])
         survivors = some[_undominated_alike(part, waiting_usd_per_node, epsilon)]
-        kept.append(survivors[gang[survivors] == size])
+        kept.append(survivors[reuse[survivors] == same])
     return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
 
 

@@ -189,7 +189,7 @@ def _how_good(quote: Quote) -> str:
 def _against_static(quote: Quote) -> str:
     static = quote.static
     if static is None:
-        return "no cluster of fixed size keeps the limits"
+        return "no cluster of fixed size was found that keeps the limits"
     nodes = plural(static.peak_nodes, "node")
     one = len(quote.brackets) == 1
     where = f"{nodes} throughout" if one else f"a fixed cluster per bracket, {nodes} in all"
