@@ -80,17 +80,24 @@ class Recipe:
             given = {"worker": worker, "state": state}
 
             def call(amount: Mapping[str, Any]) -> Any:
-                own = {**copy.deepcopy(dict(config)), **amount}
+                own = _owned(config, amount)
                 return self.user(own, *(given[name] for name in self.arguments[1:]))
 
             if self.is_call:
                 return CallTraining(call, results, self.fidelity)
             return FunctionTraining(lambda: call({}), state, results)
         instance = self.user()
-        instance.setup(copy.deepcopy(dict(config)), worker)
+        instance.setup(_owned(config, {}), worker)
         if state is not None:
             instance.load(state)
         return ClassTraining(instance, results, saves=self.saves)
+
+
+def _owned(config: Mapping[str, Any], amount: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a training, which may change it. A check watches what is read of it, so its kind of dict stays."""
+    own = copy.deepcopy(config if isinstance(config, dict) else dict(config))
+    own.update(amount)
+    return own
 
 
 def open_recipe(
