@@ -252,6 +252,11 @@ def unseeded(config: Mapping[str, Any], worker: Worker, state: State | None) -> 
         yield {"accuracy": source.random()}, lambda: {"done": done}
 
 
+def yields_its_state(config: Mapping[str, Any], worker: Worker, state: State | None) -> Any:
+    while True:
+        yield {"accuracy": 0.5}, {"lr": config["lr"], "done": state}
+
+
 def once(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
     if state is None:
         yield {"accuracy": 0.5}, lambda: {"done": 1}

@@ -80,6 +80,14 @@ def test_a_gang_that_learns_at_another_rate_is_noted(pair: Crew, tmp_path: Path)
     assert "weights or gradients of two workers differ" in findings[1].text
 
 
+def test_a_loss_that_is_not_weighted_by_the_samples_is_told(pair: Crew, tmp_path: Path) -> None:
+    findings = judge(pair, "OwnBackward", tmp_path)[1]
+    assert findings[-1].status is CheckStatus.WARNING
+    assert "gives the share of each worker the same weight" in findings[-1].text
+    assert findings[-1].remedy == "call worker.backward(loss) instead"
+    assert findings[-1].place is not None
+
+
 def test_a_metric_that_each_worker_has_of_its_share_is_told(pair: Crew, tmp_path: Path) -> None:
     sharing, findings = judge(pair, "MetricOfItsShare", tmp_path)
     assert sharing is Sharing.SHOWN

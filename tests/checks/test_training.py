@@ -266,6 +266,12 @@ def test_code_that_insists_on_a_gpu_is_shown_the_device_of_its_worker(tmp_path: 
     assert "use worker.device" in finding.remedy
 
 
+def test_a_state_where_a_function_should_be_is_shown_at_its_line(tmp_path: Path) -> None:
+    finding = look_at("yields_its_state", tmp_path)[1]["training"]
+    assert "expected `yield metrics, save`, where save is a function" in finding.text
+    assert line_of(finding).startswith("yield {")
+
+
 def test_what_a_function_saves_and_does_not_read_is_named(tmp_path: Path) -> None:
     finding = look_at("forgets_momentum", tmp_path)[1]["save and load"]
     assert finding.status is WARNING

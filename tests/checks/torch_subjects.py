@@ -177,6 +177,13 @@ def average_of_a_function(config: Mapping[str, Any], worker: Worker, state: Stat
         )
 
 
+class OwnBackward(GangOfLoader):
+    """Two of the three changed lines."""
+
+    def learn(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
+        functional.cross_entropy(scores, labels).backward()
+
+
 class WrapsOneOfTwo(GangOfLoader):
     """A second model learns too, and each worker has its own."""
 

@@ -39,11 +39,10 @@ def judge_gang(
     if reason is not None:
         return Sharing.NOT_SHOWN, [_not_shared(reason, user)]
     shown = fine(GANGS, "two workers train one model, each on its part of the data")
-    return Sharing.SHOWN, [
-        shown,
-        *_learns_otherwise(seen.gang, solo),
-        *_reports_its_share(seen.gang, user, metric),
-    ]
+    told = [*_learns_otherwise(seen.gang, solo), *_reports_its_share(seen.gang, user, metric)]
+    if "batches" in solo.calls and "backward" not in solo.calls:
+        told.append(_weights_shares_equally(user))
+    return Sharing.SHOWN, [shown, *told]
 
 
 def _not_tried(solo: SoloSeen, user: object, *, is_wanted: bool) -> CheckFinding:
@@ -125,6 +124,17 @@ def _learns_otherwise(gang: GangSeen, solo: SoloSeen) -> list[CheckFinding]:
         "worker.loader worker.backward(loss) takes the mean of the batch, in worker.batches the sum"
     )
     return [note(GANGS, text, remedy=remedy)]
+
+
+def _weights_shares_equally(user: object) -> CheckFinding:
+    """The mean over the workers of their means is the mean over the samples only if shares are equal."""
+    return warning(
+        GANGS,
+        "loss.backward() gives the share of each worker the same weight, also where a batch cannot be "
+        "divided equally: a trial would learn something else on three slots than on one",
+        find_place(user, calls_outside_worker("backward")),
+        "call worker.backward(loss) instead",
+    )
 
 
 def _reports_its_share(gang: GangSeen, user: object, metric: str) -> list[CheckFinding]:

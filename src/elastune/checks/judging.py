@@ -72,7 +72,8 @@ def _fault(fault: UserFault, user: object, metric: str) -> CheckFinding:
         place = fault.place or saving_place(user)
         return failed(SAVING, f"{fault.stage} raised {fault.error}", place, HOW_TO_SAVE)
     remedy = _how_to_take_config(fault, user) or _how_to_use_the_device(fault)
-    return failed(TRAINING, f"{fault.stage} raised {fault.error}", fault.place, remedy)
+    place = fault.place or (results_of_step(user) if "yielded" in fault.error else None)
+    return failed(TRAINING, f"{fault.stage} raised {fault.error}", place, remedy)
 
 
 def _how_to_report(metric: str, reported: Sequence[str], place: CodePlace | None, user: object) -> str:

@@ -23,8 +23,11 @@ Memory = Mapping[str, int]
 
 
 def remembered(training: Any) -> Memory:
-    """Of all that is known by a name: models, objects with a state, arrays, numbers, random generators."""
+    """Of all that is known by a name: models, objects with a state, arrays, numbers, random generators.
+    An adapter knows itself what it saves."""
     found: dict[str, int] = {}
+    if not is_of_user(type(getattr(training, "_instance", None))):
+        return found
     for name, value in named_by(training).items():
         if not _is_module(value):
             found[name] = _print_of(value, _DEPTH)
