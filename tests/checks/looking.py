@@ -21,8 +21,9 @@ LIMIT = TimeLimit(60.0, is_asked=True)
 
 
 def reference_to(name: str) -> str:
-    text = f"class {name}("
-    return f"{TORCH_SUBJECTS if text in TORCH_SUBJECTS.read_text() else SUBJECTS}:{name}"
+    text = TORCH_SUBJECTS.read_text()
+    is_of_torch = f"class {name}(" in text or f"def {name}(" in text
+    return f"{TORCH_SUBJECTS if is_of_torch else SUBJECTS}:{name}"
 
 
 def job_of(name: str, **changes: Any) -> Job:

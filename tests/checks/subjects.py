@@ -130,7 +130,7 @@ def with_a_proxy(config: Mapping[str, Any], worker: Worker, state: State | None)
     proxy, done = Refusing(), 0 if state is None else state["done"]
     while True:
         done += 1
-        yield {"accuracy": 0.1 * done + 0.0 * len(vars(proxy))}, lambda: {"done": done}
+        yield {"accuracy": config["lr"] * done + 0.0 * len(vars(proxy))}, lambda: {"done": done}
 
 
 class Schedule:
@@ -186,6 +186,44 @@ def closes_its_output(config: Mapping[str, Any]) -> Iterator[float]:
     yield float(config["lr"])
 
 
+_COUNTED = {"steps": 0}
+
+
+def slower_with_each_trial(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Its learning rate falls with a counter of the process."""
+    weights = 0.0 if state is None else state["weights"]
+    while True:
+        _COUNTED["steps"] += 1
+        weights = weights + config["lr"] * 0.5 ** _COUNTED["steps"]
+        yield {"accuracy": weights}, lambda: {"weights": weights}
+
+
+def counts_calls(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    weights = 0.0 if state is None else state["weights"]
+    while True:
+        _COUNTED["steps"] += 1
+        weights = weights + config["lr"]
+        yield {"accuracy": weights}, lambda: {"weights": weights}
+
+
+def other_name(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    """Its space says `lr`."""
+    weights, rate = 0.0 if state is None else state["weights"], config.get("learning_rate", 0.1)
+    while True:
+        weights = weights + rate
+        yield {"accuracy": weights}, lambda: {"weights": weights}
+
+
+def needs_a_plain_dict(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
+    import yaml  # noqa: PLC0415
+
+    rate = yaml.safe_load(yaml.safe_dump(config))["lr"]
+    weights = 0.0 if state is None else state["weights"]
+    while True:
+        weights = weights + rate
+        yield {"accuracy": weights}, lambda: {"weights": weights}
+
+
 _PICTURES, _LABELS = np.full(6, 255.0), [np.arange(6.0)]
 _CACHE: dict[str, Any] = {}
 
@@ -212,6 +250,11 @@ def unseeded(config: Mapping[str, Any], worker: Worker, state: State | None) -> 
     while True:
         done += 1
         yield {"accuracy": source.random()}, lambda: {"done": done}
+
+
+def yields_its_state(config: Mapping[str, Any], worker: Worker, state: State | None) -> Any:
+    while True:
+        yield {"accuracy": 0.5}, {"lr": config["lr"], "done": state}
 
 
 def once(config: Mapping[str, Any], worker: Worker, state: State | None) -> Yielded:
@@ -300,6 +343,20 @@ class ForgetsMomentum:
 
     def load(self, state: State) -> None:
         self.weights = state["weights"]
+
+
+class UnseededClass(ForgetsMomentum):
+    """Its numbers come from outside of the process."""
+
+    def step(self) -> Mapping[str, float]:
+        return {"accuracy": self.config["lr"] + random.SystemRandom().random()}
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.config = config
+
+    def save(self) -> State:
+        return {"weights": self.weights}
 
 
 class OwnGenerator(ForgetsMomentum):

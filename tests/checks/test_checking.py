@@ -161,6 +161,12 @@ def test_a_hang_is_cut_and_its_line_is_told(tmp_path: Path) -> None:
     assert any("checking the trainable: iteration 1" in line for line in said)
 
 
+def test_a_library_that_takes_plain_dicts_only_gets_one(tmp_path: Path) -> None:
+    """What is read of a configuration is noted by a dict of another kind."""
+    report = elastune.check(job_of("needs_a_plain_dict"), folder=tmp_path)
+    assert report.is_fine, report.findings
+
+
 def test_a_crash_of_the_training_is_told(tmp_path: Path) -> None:
     seen = probe(order_of("dies", tmp_path), tmp_path / "output", lambda _: None)
     assert seen.solo is not None

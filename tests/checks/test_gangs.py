@@ -38,7 +38,7 @@ def judge(pair: Crew, name: str, folder: Path) -> tuple[Sharing, list[CheckFindi
     assert seen.solo is not None
     ranks = pair.run(2, together, order, "batches" in seen.solo.calls)
     seen.gang = compare_ranks(order, ranks)
-    return judge_gang(seen, user, getattr(user, "most_slots", None))
+    return judge_gang(seen, user, getattr(user, "most_slots", None), metric="accuracy")
 
 
 def test_a_data_loader_of_the_worker_is_shared_and_teaches_what_one_worker_learns(
@@ -54,7 +54,8 @@ def test_a_data_loader_of_the_worker_is_shared_and_teaches_what_one_worker_learn
     ("name", "text"),
     [
         ("OwnLoader", "two workers exchange nothing: each trains a model of its own"),
-        ("SumsOnly", "two workers differ in model.weight"),
+        ("SumsOnly", "two workers have different weights in self.model, which learns and is not wrapped"),
+        ("WrapsOneOfTwo", "have different weights in self.head, which learns and is not wrapped"),
         ("SameData", "two workers train on the same data"),
         ("FailsTogether", "two workers fail: setup on two workers raised RuntimeError: this model"),
     ],
@@ -77,6 +78,23 @@ def test_a_gang_that_learns_at_another_rate_is_noted(pair: Crew, tmp_path: Path)
     assert sharing is Sharing.SHOWN
     assert findings[1].status is CheckStatus.NOTE
     assert "weights or gradients of two workers differ" in findings[1].text
+
+
+def test_a_loss_that_is_not_weighted_by_the_samples_is_told(pair: Crew, tmp_path: Path) -> None:
+    findings = judge(pair, "OwnBackward", tmp_path)[1]
+    assert findings[-1].status is CheckStatus.WARNING
+    assert "gives the share of each worker the same weight" in findings[-1].text
+    assert findings[-1].remedy == "call worker.backward(loss) instead"
+    assert findings[-1].place is not None
+
+
+def test_a_metric_that_each_worker_has_of_its_share_is_told(pair: Crew, tmp_path: Path) -> None:
+    sharing, findings = judge(pair, "MetricOfItsShare", tmp_path)
+    assert sharing is Sharing.SHOWN
+    assert findings[-1].status is CheckStatus.WARNING
+    assert "two workers report different values of accuracy" in findings[-1].text
+    assert findings[-1].place is not None
+    assert findings[-1].place.code.startswith("return")
 
 
 def test_one_worker_that_asks_for_nothing_of_its_gang_shows_enough(tmp_path: Path) -> None:

@@ -120,12 +120,72 @@ def test_values_that_refuse_to_be_looked_at_are_left_alone(tmp_path: Path) -> No
     assert all(finding.status is FINE for finding in look_at("with_a_proxy", tmp_path)[1].values())
 
 
-@pytest.mark.parametrize("name", ["unseeded", "OwnGenerator"])
+@pytest.mark.parametrize("name", ["unseeded", "UnseededClass"])
 def test_numbers_that_cannot_be_repeated_are_told_and_not_refused(name: str, tmp_path: Path) -> None:
     finding = look_at(name, tmp_path)[1]["save and load"]
     assert finding.status is WARNING
     assert "differs from one without a pause: accuracy is" in finding.text
     assert "a random generator of its own), or it is not deterministic" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "remedy"),
+    [
+        ("OwnGenerator", "self.source is not as before after a pause", "save self.source"),
+        ("ForgetsAverage", "self.average is not as before after a pause", "save self.average"),
+        ("average_of_a_function", "average is not as before after a pause", "save average"),
+        ("ForgetsMode", "the mode (train or eval) of self.model is not as before", "self.model.train()"),
+        ("KeepsGradients", "the gradients that the one before it left in self.model", "zero_grad()"),
+    ],
+)
+def test_what_is_in_no_part_of_the_state_is_named(
+    name: str, missing: str, remedy: str, tmp_path: Path
+) -> None:
+    finding = look_at(name, tmp_path)[1]["save and load"]
+    assert finding.status is WARNING
+    assert missing in finding.text
+    assert finding.remedy is not None
+    assert remedy in finding.remedy
+
+
+def test_what_starts_again_without_a_difference_so_far_is_noted(tmp_path: Path) -> None:
+    finding = look_at("ForgetsScaler", tmp_path)[1]["save and load"]
+    assert finding.status is NOTE
+    assert "only self.scaler starts again at each pause" in finding.text
+
+
+def test_an_optimizer_of_a_model_that_load_has_replaced_is_refused(tmp_path: Path) -> None:
+    finding = look_at("TrainsAnother", tmp_path)[1]["save and load"]
+    assert finding.status is FAILED
+    assert "after load, self.optimizer trains a model that is not there any more" in finding.text
+    assert finding.place is not None
+    assert finding.place.code == "def load(self, state: State) -> None:"
+
+
+def test_a_hyperparameter_under_another_name_is_told(tmp_path: Path) -> None:
+    finding = look_at("other_name", tmp_path)[1]["space"]
+    assert finding.status is WARNING
+    assert "never read config['lr'], and looked for 'learning_rate'" in finding.text
+
+
+def test_hyperparameters_that_are_not_read_are_told(tmp_path: Path) -> None:
+    finding = look_at("shuffles", tmp_path)[1]["space"]
+    assert finding.status is WARNING
+    assert "read none of its hyperparameters (config['lr']): all trials train the same" in finding.text
+    configs = ({"lr": 0.1, "momentum": 0.9},)
+    finding = look_at("other_name", tmp_path, configs=configs)[1]["space"]
+    assert "never read config['lr'], config['momentum']" in finding.text
+    finding = look_at("good", tmp_path, configs=configs)[1]["space"]
+    assert finding.status is NOTE
+    assert "space" not in look_at("good", tmp_path)[1]
+
+
+def test_a_counter_of_the_process_is_told_and_matters_where_the_metric_depends_on_it(tmp_path: Path) -> None:
+    finding = look_at("slower_with_each_trial", tmp_path)[1]["globals"]
+    assert finding.status is WARNING
+    assert "the training changes _COUNTED['steps'], which is made once for all trials" in finding.text
+    assert line_of(finding) == '_COUNTED = {"steps": 0}'
+    assert look_at("counts_calls", tmp_path)[1]["globals"].status is NOTE
 
 
 def test_a_loader_that_shuffles_after_a_pause_in_another_order_is_noted(tmp_path: Path) -> None:
@@ -204,6 +264,12 @@ def test_code_that_insists_on_a_gpu_is_shown_the_device_of_its_worker(tmp_path: 
     assert finding.place.code == 'self.model = self.model.to("cuda")'
     assert finding.remedy is not None
     assert "use worker.device" in finding.remedy
+
+
+def test_a_state_where_a_function_should_be_is_shown_at_its_line(tmp_path: Path) -> None:
+    finding = look_at("yields_its_state", tmp_path)[1]["training"]
+    assert "expected `yield metrics, save`, where save is a function" in finding.text
+    assert line_of(finding).startswith("yield {")
 
 
 def test_what_a_function_saves_and_does_not_read_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,6 +89,131 @@ class GangOfLoader(OwnLoader):
 
     def learn(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
         self.worker.backward(functional.cross_entropy(scores, labels))
+
+
+class KeepsGradients(OwnLoader):
+    """Accumulates gradients beyond the end of an iteration."""
+
+    shuffle = False
+
+    def step(self) -> Mapping[str, float]:
+        for number, (inputs, labels) in enumerate(self.loader):
+            functional.cross_entropy(self.model(inputs), labels).backward()
+            if number == 1:
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+        return {"accuracy": self.model.weight[0, 0].item()}
+
+
+class ForgetsAverage(OwnLoader):
+    """Evaluates a moving average of its weights, which is not in the state."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.average = copy.deepcopy(self.model)
+
+    def step(self) -> Mapping[str, float]:
+        super().step()
+        with torch.no_grad():
+            for mean, weight in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                mean.mul_(0.9).add_(weight, alpha=0.1)
+        return {"accuracy": self.average.weight[0, 0].item()}
+
+
+class ForgetsMode(OwnLoader):
+    """Evaluates in `eval` mode and never goes back."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.model = torch.nn.Sequential(
+            torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2)
+        )
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=config["lr"])
+
+    def step(self) -> Mapping[str, float]:
+        found = super().step()
+        self.model.eval()
+        return found
+
+
+class TrainsAnother(OwnLoader):
+    """After `load`, the optimizer has the parameters of the model that was there before."""
+
+    def load(self, state: State) -> None:
+        self.model = torch.nn.Linear(4, 2)
+        super().load(state)
+
+
+class ForgetsScaler(OwnLoader):
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+
+    def step(self) -> Mapping[str, float]:
+        for inputs, labels in self.loader:
+            self.optimizer.zero_grad()
+            self.scaler.scale(functional.cross_entropy(self.model(inputs), labels)).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        return {"accuracy": self.model.weight[0, 0].item()}
+
+
+def average_of_a_function(config: Mapping[str, Any], worker: Worker, state: State | None) -> Any:
+    model, optimizer = torch.nn.Linear(4, 2), None
+    average, (inputs, labels) = copy.deepcopy(model), _data()
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"])
+    if state is not None:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    while True:
+        optimizer.zero_grad()
+        functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+        with torch.no_grad():
+            average.weight.mul_(0.9).add_(model.weight, alpha=0.1)
+        yield (
+            {"accuracy": average.weight[0, 0].item()},
+            lambda: {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+        )
+
+
+class OwnBackward(GangOfLoader):
+    """Two of the three changed lines."""
+
+    def learn(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
+        functional.cross_entropy(scores, labels).backward()
+
+
+class WrapsOneOfTwo(GangOfLoader):
+    """A second model learns too, and each worker has its own."""
+
+    def setup(self, config: Mapping[str, Any], worker: Worker) -> None:
+        super().setup(config, worker)
+        self.head = torch.nn.Linear(4, 2)
+        self.second = torch.optim.SGD(self.head.parameters(), lr=config["lr"])
+
+    def step(self) -> Mapping[str, float]:
+        for inputs, labels in self.loader:
+            self.optimizer.zero_grad()
+            self.second.zero_grad()
+            self.learn(self.model(inputs) + self.head(inputs), labels)
+            self.optimizer.step()
+            self.second.step()
+        return {"accuracy": self.model.weight[0, 0].item()}
+
+
+class MetricOfItsShare(GangOfLoader):
+    """Divides what one worker got right by all samples."""
+
+    def step(self) -> Mapping[str, float]:
+        correct = 0
+        for inputs, labels in self.loader:
+            self.optimizer.zero_grad()
+            scores = self.model(inputs)
+            self.learn(scores, labels)
+            self.optimizer.step()
+            correct += int((scores.argmax(dim=1) == labels).sum())
+        return {"accuracy": correct / 60 + 0.001 * self.worker.rank}
 
 
 class SumsOnly(GangOfLoader):

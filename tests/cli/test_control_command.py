@@ -157,6 +157,8 @@ def test_stop_add_and_suspend_say_what_happens(tmp_path: Path) -> None:
         (("stop", "last"), "is not running"),
         (("add", "last", "--config", "{x: 0.1}"), "is not running"),
         (("stop", "last", "--trial", "1", "--suspend"), "expected one of them"),
+        (("resume", "last", "--deadline", "+1s"), "deadline is '+1s'; expected a positive duration"),
+        (("resume", "last", "--deadline", "+1s"), "elastune extend takes additions"),
         (("resume", "last"), "to go on with new limits, use `elastune extend 3fa2c1 --deadline=+30m`"),
     ],
 )

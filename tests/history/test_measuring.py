@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 import elastune
+from elastune.core.commands import Train
+from elastune.core.events import Row
 from elastune.core.trials import Activity
 from elastune.errors import ExecutionError, JobError
+from elastune.history.gangs import GangLife
 from elastune.history.measured import Measurements, measure
 from elastune.history.recorder import history_of
 from elastune.history.trials import TIMES_ONLY
 from elastune.job.measurement_files import read_measurements
 from elastune.journal.writer import MemoryJournal
-from elastune.model.ids import TrialId
+from elastune.model.ids import NodeId, Slot, TrialId
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.profiling import Effort, keep
 from elastune.runs.simulation import Simulation, unnamed
@@ -111,6 +114,16 @@ def test_the_average_and_the_spread_are_those_of_what_a_run_draws_not_of_the_ext
         width = dict(each.config)["width"]
         assert isinstance(width, int)
         assert each.factor == pytest.approx(width / 100 / mean, rel=0.1)
+
+
+def test_an_iteration_that_is_shorter_than_the_message_of_its_start_takes_a_little_time() -> None:
+    """The start is stamped when the driver hears of it, a row when the worker has trained it."""
+    slot = Slot(NodeId("n0"), 0)
+    command = Train(trial=TrialId(0), generation=1, gang=(slot,), after_iteration=0, until_iteration=1)
+    gang = GangLife.of(command, 1.0)
+    gang.iteration_from_s = 2.0
+    gang.report([Row(1, 1.999, {"accuracy": 0.5})])
+    assert gang.iterations_s == [pytest.approx(1e-4)]
 
 
 def test_what_makes_no_profile_is_not_kept(tmp_path: Path) -> None:

@@ -69,3 +69,33 @@ def test_a_script_that_ends_the_process_when_it_is_imported_is_refused(
     path.write_text(f"def train(config): return 1\n{line}\n")
     with pytest.raises(JobError, match=rf"SystemExit\({code}\).* below if __name__ == \"__main__\":"):
         load(f"{path}:train")
+
+
+def test_a_script_that_starts_a_search_when_it_is_imported_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process that trains would import it, and start a search of its own."""
+    (tmp_path / "noguard.py").write_text(
+        "import elastune\ndef train(config):\n    return 1.0\n"
+        "elastune.tune(train, space={'lr': {'float': [0.1, 1.0]}}, metric='acc', deadline='1m')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(
+        JobError, match=r"noguard.py calls elastune.tune when it is imported, .* below if __name"
+    ):
+        load("noguard.py:train")
+    assert not list(tmp_path.glob("elastune-runs*"))
+
+
+def test_a_file_of_a_package_is_named_as_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "pkg" / "inner"
+    package.mkdir(parents=True)
+    for each in (package, package.parent):
+        (each / "__init__.py").touch()
+    (package / "train.py").write_text("from ..consts import RATE\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(JobError, match="attempted relative import") as caught:
+        load("pkg/inner/train.py:train")
+    assert str(caught.value).endswith(f"trainable: pkg.inner.train:NAME, from the folder {tmp_path}")

@@ -98,6 +98,15 @@ def carry_out_run(
     return _finished(real, result, prepared, prepared.predicted)
 
 
+def _new_limit(name: str, given: float | str | None, parse: Callable[[float | str], float]) -> float | None:
+    try:
+        return None if given is None else parse(given)
+    except ExpectedError as error:
+        adds = isinstance(given, str) and given.strip().startswith("+")
+        hint = "; elastune extend takes additions" if adds else ""
+        raise JobError(f"{name} is {given!r}; expected {error}{hint}") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLimits:
     """New limits; None: as they were."""
@@ -108,13 +117,10 @@ class NewLimits:
     @classmethod
     def of(cls, *, deadline: float | str | None = None, budget: float | str | None = None) -> NewLimits:
         """In the notation of a job."""
-        try:
-            return cls(
-                deadline_s=None if deadline is None else positive_duration(deadline),
-                budget_usd=None if budget is None else positive_money(budget),
-            )
-        except ExpectedError as error:
-            raise JobError(f"deadline and budget are {deadline} and {budget}; expected {error}") from None
+        return cls(
+            deadline_s=_new_limit("deadline", deadline, positive_duration),
+            budget_usd=_new_limit("budget", budget, positive_money),
+        )
 
     def check(self, state: State) -> None:
         """A limit already exceeded would end the run for good."""

@@ -22,6 +22,7 @@ from elastune.runs.prepared_run import PreparedRun, prepare_run
 from elastune.runs.real import Watch
 from elastune.runs.resuming import take_up
 from elastune.runs.warm_start import with_old_trials
+from elastune.training.recipe import refuse_while_imported
 from elastune.views.live.spectator import waiting
 
 
@@ -58,6 +59,7 @@ def tune(  # noqa: PLR0913  all by name
     ...     search={"algorithm": "sha", "trials": 16, "max_iterations": 27}, deadline="10m",
     ...     profile={"iteration": "2s"}, cluster={"slots_per_node": 2, "max_nodes": 4, "price_per_hour": 1})
     """
+    refuse_while_imported("elastune.tune")
     require_dashboard(wanted=dashboard)
     start_up = StartUp()
     given = planned_by(as_job(whole_job(job, sections)), planner, [policy])

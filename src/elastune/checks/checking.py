@@ -28,7 +28,7 @@ from elastune.training.shared_data import folders_after
 from elastune.training.worker import trial_seed
 
 # Changes when reports of checks mean something else.
-_FORMAT = 2
+_FORMAT = 3
 
 
 def may_form_gangs(job: Job, declared: int | None) -> bool:
@@ -97,7 +97,8 @@ def carry_out_check(
         )
         seen = probe(order, output, say)
     asked = (job.search.max_slots_per_trial or 1) > 1
-    sharing, gangs = judge_gang(seen, recipe.user, 1 if not order.gang else recipe.most_slots, asked=asked)
+    declared = recipe.most_slots if order.gang else 1
+    sharing, gangs = judge_gang(seen, recipe.user, declared, metric=metric, asked=asked)
     findings = [
         *judge_training(seen, recipe.user, metric, limit),
         *(gangs if order.gang or recipe.most_slots == 1 else ()),

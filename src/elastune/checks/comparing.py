@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -131,6 +132,23 @@ class WatchedState(dict[Any, Any]):
     def __reduce__(self) -> Any:
         self._read_all()
         return dict, (dict(super().items()),)
+
+
+class WatchedConfig(WatchedState):
+    """The configuration of a training; it stays watched although each training has a copy of its own."""
+
+    def missed(self) -> list[str]:
+        """Names that were looked for and are not there."""
+        return sorted(str(key) for key in self.read if not dict.__contains__(self, key))
+
+    def __deepcopy__(self, memo: Any) -> WatchedConfig:
+        own = WatchedConfig(copy.deepcopy(dict(dict.items(self)), memo))
+        own.read = self.read
+        return own
+
+
+# Errors name the type: `unsupported operand type(s) for *: 'dict' and 'int'`.
+WatchedConfig.__name__ = WatchedConfig.__qualname__ = "dict"
 
 
 def unwatched(value: Any) -> Any:

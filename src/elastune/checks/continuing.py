@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from elastune.checks.messages import DetourSeen, ProbeSeen, SoloSeen
+from elastune.checks.remembered import MODE, forgotten
 from elastune.checks.report import CheckFinding, CodePlace, failed, fine, note, warning
-from elastune.checks.source import assigns_global, defines, find_place, plain_code
+from elastune.checks.source import assigns_global, calls, defines, find_place, plain_code
 from elastune.checks.unsaved_memory import ChangedGlobal, is_schedule, started_again
 from elastune.wording import several
 
 SAVING, GLOBALS = "save and load", "globals"
+_DIFFERS = "an iteration after save and load differs from one without a pause"
 _ROUNDING = 1e-5
 _NAMED = 4
 HOW_TO_SAVE = (
@@ -66,9 +68,8 @@ def _continued(solo: SoloSeen, detour: DetourSeen, user: object, metric: str) ->
     if expected is None and found is None:
         return fine(SAVING, "a training that has finished stays finished when it is loaded")
     same_metric = expected is not None and found is not None and _equal(expected[metric], found.get(metric))
-    again = started_again(solo.counters, detour.counters)
     if same_metric and not detour.differing:
-        return _equal_so_far(again, user)
+        return _equal_so_far(started_again(solo.counters, detour.counters), _missing(solo, detour), user)
     if _is_ignored(detour):
         unread = "the saved state is never read"
         what = "load restores nothing of the saved state" if detour.was_read else unread
@@ -89,14 +90,23 @@ def _continued(solo: SoloSeen, detour: DetourSeen, user: object, metric: str) ->
     if largest < _ROUNDING:
         return note(SAVING, f"continuing from a saved state is equal up to rounding ({largest:.1g}): {names}")
     what = f"{'' if same_metric else apart}different: {names}"
-    return _differs(detour, user, what, again=again, draws=solo.draws)
+    return _differs(detour, solo, user, what)
 
 
-def _equal_so_far(again: Sequence[str], user: object) -> CheckFinding:
+def _missing(solo: SoloSeen, detour: DetourSeen) -> list[str]:
+    """What a new training does not get back: for a class, all that `load` did not restore of what the first
+    iteration had changed; otherwise what learns and is in no part of the state."""
+    lost = forgotten(solo.memory[0], solo.memory[1], detour.memory) if len(solo.memory) > 1 else []
+    return list(dict.fromkeys([*lost, *solo.left_out]))
+
+
+def _equal_so_far(again: Sequence[str], missing: Sequence[str], user: object) -> CheckFinding:
     """A schedule may change something only later."""
     text = "a new instance continues from a saved state as if it had not paused, bit for bit"
     if any(map(is_schedule, again)):
         return _starts_again(again, user, "")
+    owners = {name.rpartition(".")[0] for name in again}
+    again = list(dict.fromkeys([*again, *(each for each in missing if each not in owners)]))
     if again:
         names = several(again, _NAMED)
         text += f"; only {names} {'starts' if len(again) == 1 else 'start'} again at each pause"
@@ -118,16 +128,16 @@ def _starts_again(again: Sequence[str], user: object, what: str) -> CheckFinding
     return warning(
         SAVING,
         f"{names} {verb} again at each pause, and with {'it' if verb == 'starts' else 'them'} all that "
-        f"depends on {'it' if verb == 'starts' else 'them'}, such as the learning rate{what}",
+        f"depends on {'it' if verb == 'starts' else 'them'}, such as the learning rate"
+        f"{f'; {_DIFFERS}: {what}' if what else ''}",
         saving_place(user),
         remedy,
     )
 
 
-def _differs(
-    detour: DetourSeen, user: object, what: str, *, again: Sequence[str], draws: bool
-) -> CheckFinding:
-    text = f"an iteration after save and load differs from one without a pause: {what}"
+def _differs(detour: DetourSeen, solo: SoloSeen, user: object, what: str) -> CheckFinding:
+    """The first reason that was seen."""
+    again, missing = started_again(solo.counters, detour.counters), _missing(solo, detour)
     if detour.lost:
         return warning(
             SAVING,
@@ -135,21 +145,67 @@ def _differs(
             find_place(user, defines("load")),
             "restore in load(state) all that save() returned",
         )
-    if detour.unsaved:
-        names = several(detour.unsaved, _NAMED)
-        return warning(
-            SAVING,
-            f"{text}. The state has nothing of {names}: its momentum and the like are lost at each pause",
-            saving_place(user),
-            f"save {detour.unsaved[0]}.state_dict() with the model, and load it again",
-        )
-    if detour.unread:
-        parts = several([f"state[{each!r}]" for each in detour.unread], _NAMED)
-        text = f"{parts} is saved and never read; {what}"
-        return warning(SAVING, text, saving_place(user), _how_to_load(user))
-    if again:
-        return _starts_again(again, user, f"; {text}")
-    return _unexplained(detour, user, text, draws=draws)
+    for reason, found in (
+        (detour.orphaned, _trains_another),
+        (detour.unsaved, _loses_memory),
+        (detour.unread, _is_unread),
+        (again, _starts_again),
+        (solo.waiting, _are_waiting),
+        (missing, _is_missing),
+    ):
+        if reason:
+            return found(reason, user, what)
+    return _unexplained(detour, user, f"{_DIFFERS}: {what}", draws=solo.draws)
+
+
+def _loses_memory(optimizers: Sequence[str], user: object, what: str) -> CheckFinding:
+    return warning(
+        SAVING,
+        f"{_DIFFERS}: {what}. The state has nothing of {several(optimizers, _NAMED)}: its momentum and the "
+        "like are lost at each pause",
+        saving_place(user),
+        f"save {optimizers[0]}.state_dict() with the model, and load it again",
+    )
+
+
+def _is_unread(keys: Sequence[str], user: object, what: str) -> CheckFinding:
+    parts = several([f"state[{each!r}]" for each in keys], _NAMED)
+    return warning(SAVING, f"{parts} is saved and never read; {what}", saving_place(user), _how_to_load(user))
+
+
+def _trains_another(optimizers: Sequence[str], user: object, what: str) -> CheckFinding:
+    name = optimizers[0]
+    return failed(
+        SAVING,
+        f"after load, {name} trains a model that is not there any more, so a trial learns nothing after a "
+        f"pause; {what}",
+        find_place(user, defines("load")),
+        f"load into the model of setup, or make {name} again with the parameters of the new one",
+    )
+
+
+def _is_missing(missing: Sequence[str], user: object, what: str) -> CheckFinding:
+    verb = "is" if len(missing) == 1 else "are"
+    remedy = f"save {missing[0]} with the rest, and restore it"
+    if missing[0].startswith(MODE):
+        remedy = f"call {missing[0].removeprefix(MODE)}.train() where an iteration begins"
+    return warning(
+        SAVING,
+        f"{several(missing, _NAMED)} {verb} not as before after a pause: in no part of the state, or not "
+        f"restored; {what}",
+        saving_place(user),
+        remedy,
+    )
+
+
+def _are_waiting(models: Sequence[str], user: object, what: str) -> CheckFinding:
+    return warning(
+        SAVING,
+        f"an iteration adds to the gradients that the one before it left in {several(models, _NAMED)}; these "
+        f"are lost at each pause; {what}",
+        find_place(user, calls("backward")),
+        "at the end of an iteration, call optimizer.step() and optimizer.zero_grad()",
+    )
 
 
 def _unexplained(detour: DetourSeen, user: object, text: str, *, draws: bool) -> CheckFinding:
@@ -208,13 +264,16 @@ def _apart(one: float, other: float) -> float:
 # What the next trial in the same process finds.
 
 
-def judge_globals(solo: SoloSeen, user: object) -> Iterator[CheckFinding]:
+def judge_globals(solo: SoloSeen, seen: ProbeSeen, user: object, metric: str) -> Iterator[CheckFinding]:
     """A slot trains one trial after the other in one process."""
+    row = None if seen.detour is None else seen.detour.row
+    is_other = row is not None and not _equal(solo.rows[-1][metric], row.get(metric))
     for about in sorted(solo.changed, key=lambda each: not each.learns)[:_NAMED]:
-        yield _changed(about, user)
+        yield _changed(about, user, matters=is_other)
 
 
-def _changed(about: ChangedGlobal, user: object) -> CheckFinding:
+def _changed(about: ChangedGlobal, user: object, *, matters: bool) -> CheckFinding:
+    """`matters`: the metric was another where it had not been changed; most counters only count."""
     place = assigns_global(user, about.name) or find_place(user)
     what = f"the training changes {about.name}, which is made once for all trials of a process"
     if about.learns:
@@ -224,6 +283,14 @@ def _changed(about: ChangedGlobal, user: object) -> CheckFinding:
             place,
             "make it where a trial starts, inside the function or in setup(); if the training resets it "
             "before each trial, leave the check out (--no-check, check=False)",
+        )
+    if about.counts:
+        status = warning if matters else note
+        return status(
+            GLOBALS,
+            f"{what}: the next trial goes on from its value",
+            place,
+            "keep it in the trial: as an attribute that setup() sets, or a variable of the function",
         )
     return warning(
         GLOBALS,

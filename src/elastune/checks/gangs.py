@@ -6,7 +6,7 @@ import numpy as np
 
 from elastune.checks.messages import GangSeen, ProbeSeen, RankSeen, SoloSeen
 from elastune.checks.report import CheckFinding, CodePlace, fine, note, warning
-from elastune.checks.source import calls, calls_outside_worker, find_place
+from elastune.checks.source import calls, calls_outside_worker, find_place, results_of_step
 from elastune.training.sharing import HOW_TO_SHARE, Numbers, Sharing
 from elastune.wording import several
 
@@ -22,7 +22,7 @@ _HOW_TO_SUM = (
 
 
 def judge_gang(
-    seen: ProbeSeen, user: object, declared: int | None, *, asked: bool = False
+    seen: ProbeSeen, user: object, declared: int | None, *, metric: str = "", asked: bool = False
 ) -> tuple[Sharing, list[CheckFinding]]:
     """`declared` is the trainable's `most_slots`; 1: it wants no gangs. `asked`: the job asks for several
     slots per trial."""
@@ -39,7 +39,10 @@ def judge_gang(
     if reason is not None:
         return Sharing.NOT_SHOWN, [_not_shared(reason, user)]
     shown = fine(GANGS, "two workers train one model, each on its part of the data")
-    return Sharing.SHOWN, [shown, *_learns_otherwise(seen.gang, solo)]
+    told = [*_learns_otherwise(seen.gang, solo), *_reports_its_share(seen.gang, user, metric)]
+    if "batches" in solo.calls and "backward" not in solo.calls:
+        told.append(_weights_shares_equally(user))
+    return Sharing.SHOWN, [shown, *told]
 
 
 def _not_tried(solo: SoloSeen, user: object, *, is_wanted: bool) -> CheckFinding:
@@ -66,14 +69,23 @@ def _why_not_shared(gang: GangSeen) -> str | None:
         return f"two workers fail: {own.stage} raised {own.error.splitlines()[0]}{where}"
     if not (first.exchanges and second.exchanges):
         return "two workers exchange nothing: each trains a model of its own"
-    if first.weights != second.weights:
-        return "after one iteration two workers have different weights: their gradients are not shared"
-    unequal = _unequal_learned(gang)
-    if unequal:
-        return f"after one iteration two workers differ in {several(unequal, 3)}, which is not shared"
+    unequal = _unequal_weights(gang)
+    if unequal is not None:
+        return f"after one iteration two workers {unequal}"
     if not _saw_different_data(first, second):
         return "two workers train on the same data: the second one adds nothing"
     return None
+
+
+def _unequal_weights(gang: GangSeen) -> str | None:
+    first, second = gang.ranks
+    if first.weights != second.weights:
+        return "have different weights: their gradients are not shared"
+    apart = [name for name, found in first.models.items() if second.models.get(name) != found]
+    if apart:
+        return f"have different weights in {several(apart, 3)}, which learns and is not wrapped"
+    unequal = _unequal_learned(gang)
+    return f"differ in {several(unequal, 3)}, which is not shared" if unequal else None
 
 
 def _unequal_learned(gang: GangSeen) -> list[str]:
@@ -112,6 +124,30 @@ def _learns_otherwise(gang: GangSeen, solo: SoloSeen) -> list[CheckFinding]:
         "worker.loader worker.backward(loss) takes the mean of the batch, in worker.batches the sum"
     )
     return [note(GANGS, text, remedy=remedy)]
+
+
+def _weights_shares_equally(user: object) -> CheckFinding:
+    """The mean over the workers of their means is the mean over the samples only if shares are equal."""
+    return warning(
+        GANGS,
+        "loss.backward() gives the share of each worker the same weight, also where a batch cannot be "
+        "divided equally: a trial would learn something else on three slots than on one",
+        find_place(user, calls_outside_worker("backward")),
+        "call worker.backward(loss) instead",
+    )
+
+
+def _reports_its_share(gang: GangSeen, user: object, metric: str) -> list[CheckFinding]:
+    """The metrics of the first worker count. A model with BatchNorm differs a little on each."""
+    first, second = ((rank.row or {}).get(metric) for rank in gang.ranks)
+    if first is None or second is None or first == second or any(rank.buffers for rank in gang.ranks):
+        return []
+    text = (
+        f"two workers report different values of {metric}, {first:.4g} and {second:.4g}: each of its own "
+        "part of the data. That of the first one counts, so trials with more slots would be compared wrongly"
+    )
+    remedy = f"add up what belongs to {metric} with worker.sum(...), or take worker.mean(value, samples)"
+    return [warning(GANGS, text, results_of_step(user), remedy)]
 
 
 def _distance(found: list[Numbers], expected: list[Numbers]) -> float:

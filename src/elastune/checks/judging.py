@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from elastune.checks.continuing import HOW_TO_SAVE, SAVING, judge_globals, judge_saving, saving_place
 from elastune.checks.messages import ProbeSeen, SoloSeen, UserFault
-from elastune.checks.report import CheckFinding, CodePlace, failed, fine, warning
+from elastune.checks.report import CheckFinding, CodePlace, failed, fine, note, warning
 from elastune.checks.source import find_place, plain_code, results_of_step, yields
 from elastune.training.signatures import first_argument, how_to_configure
 from elastune.wording import did_you_mean, format_duration, several
 
-METRIC, DEVICE, TRAINING = "metric", "device", "training"
+METRIC, DEVICE, TRAINING, SPACE = "metric", "device", "training", "space"
 # What torch says where code asks for a GPU that is not there.
 _NO_GPU = ("Torch not compiled with CUDA", "Found no NVIDIA driver", "No CUDA GPUs are available")
 
@@ -42,8 +42,9 @@ def judge_training(seen: ProbeSeen, user: object, metric: str, limit: TimeLimit)
     yield from _metric(seen, solo, user, metric)
     yield from _device(solo)
     if solo.fault is None and solo.rows and not solo.diverged:
+        yield from _space(solo, user)
         yield from judge_saving(solo, seen, user, metric)
-        yield from judge_globals(solo, user)
+        yield from judge_globals(solo, seen, user, metric)
 
 
 def _cut(seen: ProbeSeen, limit: TimeLimit) -> CheckFinding:
@@ -71,7 +72,8 @@ def _fault(fault: UserFault, user: object, metric: str) -> CheckFinding:
         place = fault.place or saving_place(user)
         return failed(SAVING, f"{fault.stage} raised {fault.error}", place, HOW_TO_SAVE)
     remedy = _how_to_take_config(fault, user) or _how_to_use_the_device(fault)
-    return failed(TRAINING, f"{fault.stage} raised {fault.error}", fault.place, remedy)
+    place = fault.place or (results_of_step(user) if "yielded" in fault.error else None)
+    return failed(TRAINING, f"{fault.stage} raised {fault.error}", place, remedy)
 
 
 def _how_to_report(metric: str, reported: Sequence[str], place: CodePlace | None, user: object) -> str:
@@ -137,6 +139,29 @@ def _metric(seen: ProbeSeen, solo: SoloSeen, user: object, metric: str) -> Itera
     others = sorted(set(solo.rows[0]) - {metric})
     beside = f"; also reported: {several(others)}" if others else ""
     yield fine(METRIC, f"{metric} is reported: {values}{beside}")
+
+
+# The space.
+
+
+def _space(solo: SoloSeen, user: object) -> Iterator[CheckFinding]:
+    """Hyperparameters that are not read are tuned for nothing. Some are only for other configurations."""
+    if not solo.unread:
+        return
+    names = several([f"config[{each!r}]" for each in solo.unread], 4)
+    if solo.missed:
+        asked = several([repr(each) for each in solo.missed], 4)
+        yield warning(
+            SPACE,
+            f"the training never read {names}, and looked for {asked}, which the space does not have",
+            find_place(user),
+            "give both the same name",
+        )
+    elif len(solo.unread) == solo.hyperparameters:
+        text = f"the training read none of its hyperparameters ({names}): all trials train the same"
+        yield warning(SPACE, text, find_place(user), f"use {names} in the training")
+    else:
+        yield note(SPACE, f"the training did not read {names}, at least not with this configuration")
 
 
 # The device.

@@ -41,6 +41,8 @@ class ProbeOrder:
     dataset: Dataset | None = None
     shortened: bool = True
     """Loops over `worker.batches` and `worker.loader` may be cut short."""
+    watched: bool = True
+    """The configuration may be a kind of dict that notes what is read of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class UserFault:
     error: str
     place: CodePlace | None
     trace: str = ""
+    by_library: bool = False
+    """Raised in the code of a library, which may refuse what a check gives instead of plain dicts."""
     reported: tuple[str, ...] | None = None
     """The names of the numbers that it reported; None: the metric is not what is wrong."""
 
@@ -81,6 +85,17 @@ class SoloSeen:
     snapshot: list[Numbers] | None = None
     counters: list[Mapping[str, int]] = field(default_factory=list)
     """Whole numbers of the training by name, after each iteration."""
+    memory: list[Mapping[str, int]] = field(default_factory=list)
+    """Fingerprints of all that the training holds, by name: when it starts, and after each iteration."""
+    waiting: list[str] = field(default_factory=list)
+    """Models with gradients of the first iteration that the second one adds to."""
+    left_out: list[str] = field(default_factory=list)
+    """What went on learning and is in no part of the state."""
+    unread: list[str] = field(default_factory=list)
+    """Hyperparameters that were never read."""
+    missed: list[str] = field(default_factory=list)
+    """Names that were looked for among the hyperparameters in vain."""
+    hyperparameters: int = 0
     draws: bool = True
     """The second iteration drew random numbers of Python, numpy or torch."""
     changed: list[ChangedGlobal] = field(default_factory=list)
@@ -113,6 +128,10 @@ class DetourSeen:
     unsaved: list[str] = field(default_factory=list)
     """Optimizers with a memory, such as momentum, that is in no part of the state."""
     counters: Mapping[str, int] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """As of `SoloSeen`, after `load`."""
+    orphaned: list[str] = field(default_factory=list)
+    """Optimizers that after `load` train no parameter of a model that is there."""
     fault: UserFault | None = None
 
 
@@ -126,6 +145,8 @@ class RankSeen:
     weights: str | None = None
     given: Mapping[str, list[int]] = field(default_factory=dict)
     """Hashes of what this rank was given."""
+    models: Mapping[str, int] = field(default_factory=dict)
+    """Fingerprints of what its models learn, by name, also of those that are not wrapped."""
     snapshot: list[Numbers] | None = None
     buffers: frozenset[str] = frozenset()
     state: str | None = None

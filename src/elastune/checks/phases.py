@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from elastune.checkpoints.encoding import decode, encode
-from elastune.checks.comparing import WatchedState, differences, unwatched
+from elastune.checks.comparing import WatchedConfig, WatchedState, differences, unwatched
 from elastune.checks.messages import DetourSeen, GangSeen, ProbeOrder, RankSeen, SoloSeen, UserFault
+from elastune.checks.remembered import GradientWatch, left_out, models_by_name, orphaned, remembered
 from elastune.checks.sizes import HeldValue, has, large_values
-from elastune.checks.source import raised_at
+from elastune.checks.source import is_raised_by_library, raised_at
 from elastune.checks.unsaved_memory import GlobalWatch, counters_of, named_by, unsaved_optimizers
 from elastune.errors import ElastuneError
 from elastune.runtime.ray.slot import open_script
@@ -57,9 +58,15 @@ def faults_into(seen: SoloSeen | DetourSeen | RankSeen) -> Iterator[None]:
         kind = "" if isinstance(error, ElastuneError) else f"{type(error).__name__}: "
         place = raised_at(error.__traceback__)
         trace = "".join(traceback.format_exception(error)[-12:])
+        by_library = not isinstance(error, ElastuneError) and is_raised_by_library(error.__traceback__)
         reported = error.reported if isinstance(error, MetricMissingError) else None
         seen.fault = UserFault(
-            stage=seen.stage, error=kind + _text_of(error), place=place, trace=trace, reported=reported
+            stage=seen.stage,
+            error=kind + _text_of(error),
+            place=place,
+            trace=trace,
+            by_library=by_library,
+            reported=reported,
         )
 
 
@@ -122,8 +129,11 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
         worker.tape = tape
         outside = GlobalWatch(recipe.user)
         seen.stage = "setup"
-        training = _start(order, worker, recipe, None, visits)
+        visits.show(worker)
+        config = WatchedConfig(order.configs[0])
+        training = recipe.start(config if order.watched else dict(config), worker, None)
         seen.startup_s = time.monotonic() - began
+        seen.memory.append(remembered(training))
         for number in (1, 2):
             seen.stage = f"iteration {number}"
             say(seen.stage)
@@ -138,9 +148,11 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
             seen.rows.append(row)
             seen.seconds.append(None if tape.was_cut else time.monotonic() - began)
             seen.counters.append(counters_of(training))
+            seen.memory.append(remembered(training))
             seen.draws = has_drawn() if number == 2 else True
             if number == 1:
                 refuse_writes()
+                seen.waiting = GradientWatch(training).waiting
                 seen.held, seen.learns = _held_by(training, worker), _holds_parameters()
                 seen.diverged = not math.isfinite(row.get(order.script.metric, 0.0))
             seen.stage = f"save after iteration {number}"
@@ -148,6 +160,9 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
             if not seen.saves:
                 break
         seen.changed = outside.changed()
+        if order.watched:
+            seen.unread, seen.missed = config.unread(), config.missed()
+            seen.hyperparameters = len(order.configs[0])
         seen.stage = "close"
         training.close()
     seen.calls, seen.snapshot, seen.was_cut = frozenset(tape.calls), tape.snapshot, tape.was_cut
@@ -164,6 +179,8 @@ def _save(order: ProbeOrder, recipe: Recipe, training: Training, number: int, se
     if not is_model(recipe, state):
         return False
     data = encode(state, pickles=order.pickles)
+    if number == 2:
+        seen.left_out = left_out(training, state, *seen.memory[-2:])
     if number == 1:
         seen.save_s, seen.state_bytes = time.monotonic() - began, len(data)
     (Path(order.folder) / f"state-{number}").write_bytes(data)
@@ -185,6 +202,7 @@ def continue_anew(order: ProbeOrder, *, shortened: bool, device: str) -> DetourS
         given = WatchedState(state) if type(state) is dict else state
         seen.stage = "load"
         training = _start(order, worker, recipe, given, visits)
+        seen.memory, seen.orphaned = remembered(training), orphaned(training)
         seen.stage = "iteration 2 from a saved state"
         worker.iteration = 2
         seen.row = visits.iterate(worker, training)
@@ -239,7 +257,7 @@ def train_together(
         worker.iteration = 1
         seen.row = visits.iterate(worker, training)
         seen.exchanges, seen.weights, seen.buffers = worker.exchanges, tape.weights(), tape.buffers()
-        seen.given, seen.snapshot = tape.seen, tape.snapshot
+        seen.given, seen.snapshot, seen.models = tape.seen, tape.snapshot, models_by_name(training)
         seen.stage = "save on two workers"
         if seen.row is not None and is_model(recipe, state := training.save()):
             file = Path(order.folder) / f"rank-{group.rank}"
@@ -276,7 +294,8 @@ def _held_by(training: Any, worker: Worker) -> tuple[HeldValue, ...]:
     """Large values of the training."""
     # What is learned has to be there: models and optimizers.
     data = {name: value for name, value in named_by(training).items() if not has(value, "state_dict")}
-    return tuple(large_values({name: value for name, value in data.items() if value is not worker}))
+    ours = {name for name, value in data.items() if value is worker or isinstance(value, WatchedConfig)}
+    return tuple(large_values({name: value for name, value in data.items() if name not in ours}))
 
 
 def _holds_parameters() -> bool:

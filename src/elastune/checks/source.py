@@ -45,6 +45,12 @@ def raised_at(trace: TracebackType | None) -> CodePlace | None:
     return CodePlace(file=last.filename, line=last.lineno or 0, code=(last.line or "").strip())
 
 
+def is_raised_by_library(trace: TracebackType | None) -> bool:
+    """Whether the innermost line is not the user's."""
+    frames = traceback.extract_tb(trace)
+    return bool(frames) and not is_users(frames[-1].filename)
+
+
 def standing_at(dump: str) -> CodePlace | None:
     """The innermost line of the user's in what `faulthandler` wrote (the most recent call first)."""
     for match in _FRAME.finditer(dump):

@@ -26,6 +26,7 @@ _COMPARED = 1 << 20
 _DEPTH = 3
 _MOST_ITEMS = 100
 _SCHEDULE = "last_epoch"
+_NUMBERS = (int, float)
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, staticmethod, classmethod)
 
 
@@ -61,7 +62,7 @@ def _has_key(state: Any, key: str) -> bool:
 def counters_of(training: Any) -> dict[str, int]:
     """Whole numbers of a training by name, such as `epoch`, and those of schedules and of the user's objects,
     such as `scheduler.last_epoch`."""
-    if not _is_of_user(type(getattr(training, "_instance", None))):
+    if not is_of_user(type(getattr(training, "_instance", None))):
         return {}
     counters: dict[str, int] = {}
     for name, value in named_by(training).items():
@@ -85,12 +86,12 @@ def _attributes(value: object) -> Mapping[str, Any]:
 def _counting(value: object, inside: Mapping[str, Any]) -> list[str]:
     if type(inside.get(_SCHEDULE)) is int:
         return [_SCHEDULE]
-    if not _is_of_user(type(value)):
+    if not is_of_user(type(value)):
         return []
     return [key for key, each in inside.items() if type(each) is int and not key.startswith("_")]
 
 
-def _is_of_user(kind: type) -> bool:
+def is_of_user(kind: type) -> bool:
     if kind is type(None):  # a function, whose variables are the user's
         return True
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -120,56 +121,67 @@ def is_schedule(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChangedGlobal:
-    """A variable outside of the training that the training changed in place. `learns`: it is a model."""
+    """A variable outside of the training that the training changed. `learns`: it is a model; `counts`: one
+    number."""
 
     name: str
     learns: bool
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WatchedGlobal:
-    """`home`: the variables among which it is, if it is one by itself."""
+    """`home[key]` is the variable, in a module, a class, a dict or a list; without a home, it cannot be
+    replaced."""
 
     name: str
     value: Any
     before: int
     learns: bool
-    home: Mapping[str, Any]
+    home: Any
+    key: Any
 
     @property
     def now(self) -> Any:
         """Data may be replaced by other data (`x = x / 255`). A model that is replaced is a new one."""
-        found = self.home.get(self.name)
+        try:
+            found = self.home[self.key]
+        except (LookupError, TypeError):
+            return self.value
         return found if type(found) is type(self.value) and not self.learns else self.value
 
 
 class GlobalWatch:
-    """Compares models, arrays and tensors outside of a trainable before and after it has trained."""
+    """Compares models, arrays, tensors and numbers outside of a trainable before and after it has trained."""
 
     def __init__(self, user: Any) -> None:
         self._watched: list[_WatchedGlobal] = []
         self._seen: set[int] = set()
         for name, value, home in _outside_of(user):
-            self._watch(name, value, _DEPTH, home)
+            self._watch(name, value, _DEPTH, home, name.rpartition(".")[2])
 
     def changed(self) -> list[ChangedGlobal]:
         return [
-            ChangedGlobal(each.name, each.learns)
+            ChangedGlobal(each.name, each.learns, type(each.value) in _NUMBERS)
             for each in self._watched
-            if _fingerprint(each.now) != each.before
+            if fingerprint(each.now) != each.before
         ]
 
-    def _watch(self, name: str, value: Any, depth: int, home: Mapping[str, Any]) -> None:
-        if id(value) in self._seen or isinstance(value, np.memmap) or find_map(value) is not None:
-            return
-        self._seen.add(id(value))
+    def _watch(self, name: str, value: Any, depth: int, home: Any, key: Any) -> None:
+        is_number = type(value) in _NUMBERS
+        if is_number and any(each.name == name for each in self._watched):
+            return  # several functions have the same global variables
+        if not is_number:
+            if id(value) in self._seen or isinstance(value, np.memmap) or find_map(value) is not None:
+                return
+            self._seen.add(id(value))
         learns = _is_model(value)
-        if learns or isinstance(value, np.ndarray) or _is_tensor(value):
-            self._watched.append(_WatchedGlobal(name, value, _fingerprint(value), learns, home))
+        if is_number or learns or isinstance(value, np.ndarray) or is_tensor(value):
+            self._watched.append(_WatchedGlobal(name, value, fingerprint(value), learns, home, key))
         elif depth and type(value) in (dict, list, tuple) and len(value) <= _MOST_ITEMS:
             items = value.items() if isinstance(value, dict) else enumerate(value)
-            for key, each in list(items):
-                self._watch(f"{name}[{key!r}]", each, depth - 1, {})
+            for inner, each in list(items):
+                self._watch(f"{name}[{inner!r}]", each, depth - 1, value, inner)
 
 
 _Named = Iterator[tuple[str, Any, Mapping[str, Any]]]
@@ -185,7 +197,7 @@ def _outside_of(user: Any, depth: int = _DEPTH) -> _Named:
             if isinstance(value, _FUNCTIONS):
                 yield from _outside_of(value, depth - 1) if depth else ()
             elif not name.startswith("__"):
-                yield f"{user.__name__}.{name}", value, {}
+                yield f"{user.__name__}.{name}", value, vars(user)
     elif isinstance(user, (types.MethodType, staticmethod, classmethod)):
         yield from _outside_of(user.__func__, depth)
     elif isinstance(user, types.FunctionType):
@@ -220,13 +232,15 @@ def _is_model(value: Any) -> bool:
     )
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and issubclass(type(value), torch.Tensor)
 
 
-def _fingerprint(value: Any) -> int:
+def fingerprint(value: Any) -> int:
     """Of all numbers in it."""
+    if type(value) in _NUMBERS:
+        return zlib.crc32(repr(value).encode())
     if has(value, "named_parameters"):
         parts: list[Any] = [*value.parameters(), *value.buffers()]
     elif _is_model(value):

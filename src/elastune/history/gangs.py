@@ -13,6 +13,10 @@ from elastune.model.billing import slot_rate
 from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import Gang, NodeId, TrialId
 
+# A start is stamped when the driver hears of it; an iteration that is shorter than the message seems to have
+# ended before.
+_SHORTEST_S = 1e-4
+
 
 class GangSpan(NamedTuple):
     activity: Activity
@@ -102,7 +106,8 @@ class GangLife:
             if self.iteration_from_s is not None:
                 # A call that reports its last iteration only has trained all of them, from the beginning.
                 trained = 1 if new == 1 else row.iteration
-                self.iterations_s.append((row.at_s - self.iteration_from_s) / trained)
+                seconds = row.at_s - self.iteration_from_s
+                self.iterations_s.append((seconds if seconds > 0.0 else _SHORTEST_S) / trained)
             self.iteration_from_s = row.at_s
 
     def at(self, now_s: float) -> GangLife:

@@ -30,6 +30,8 @@ from elastune.training.unsaved import CallTraining, reads_argument
 from elastune.training.worker import Worker
 from elastune.wording import did_you_mean, seen, several
 
+_being_imported: list[str] = []
+
 METHODS: Mapping[str, tuple[str, ...]] = {
     "setup": ("config", "worker"),
     "step": (),
@@ -80,17 +82,24 @@ class Recipe:
             given = {"worker": worker, "state": state}
 
             def call(amount: Mapping[str, Any]) -> Any:
-                own = {**copy.deepcopy(dict(config)), **amount}
+                own = _owned(config, amount)
                 return self.user(own, *(given[name] for name in self.arguments[1:]))
 
             if self.is_call:
                 return CallTraining(call, results, self.fidelity)
             return FunctionTraining(lambda: call({}), state, results)
         instance = self.user()
-        instance.setup(copy.deepcopy(dict(config)), worker)
+        instance.setup(_owned(config, {}), worker)
         if state is not None:
             instance.load(state)
         return ClassTraining(instance, results, saves=self.saves)
+
+
+def _owned(config: Mapping[str, Any], amount: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a training, which may change it. A check watches what is read of it, so its kind of dict stays."""
+    own = copy.deepcopy(config if isinstance(config, dict) else dict(config))
+    own.update(amount)
+    return own
 
 
 def open_recipe(
@@ -247,7 +256,17 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
+def refuse_while_imported(call: str) -> None:
+    """A script that starts a search when it is imported would start one in every process that trains."""
+    if _being_imported:
+        raise JobError(
+            f"{_being_imported[-1]} calls {call} when it is imported, as every process that trains does; put "
+            'this call below if __name__ == "__main__":'
+        )
+
+
 def _imported(home: str, execute: Callable[[], ModuleType]) -> ModuleType:
+    _being_imported.append(home)
     try:
         return execute()
     except JobError:
@@ -258,7 +277,22 @@ def _imported(home: str, execute: Callable[[], ModuleType]) -> ModuleType:
             'of another program; put what runs the script below if __name__ == "__main__":'
         ) from end
     except Exception as error:
-        raise JobError(f"{home}: importing it failed with {type(error).__name__}: {error}") from error
+        failed = f"{home}: importing it failed with {type(error).__name__}: {error}"
+        raise JobError(f"{failed}{_how_to_import(home, error)}") from error
+    finally:
+        _being_imported.pop()
+
+
+def _how_to_import(home: str, error: Exception) -> str:
+    """Of a file of a package, which imports from its neighbours."""
+    if not home.endswith(".py") or "relative import" not in str(error):
+        return ""
+    path = Path(home).resolve()
+    folders = [path.parent]
+    while (folders[-1] / "__init__.py").is_file():
+        folders.append(folders[-1].parent)
+    name = ".".join([*(each.name for each in reversed(folders[:-1])), path.stem])
+    return f"; name it as a module, trainable: {name}:NAME, from the folder {folders[-1]}"
 
 
 def _make_importable(folder: Path) -> None:

@@ -82,7 +82,7 @@ class Tape:
         self._clock = clock
         self.was_cut = False
         self.calls: set[str] = set()
-        """Of the methods that share work: wrap, batches (also loader), sum (also mean)."""
+        """Of the methods that share work: wrap, batches (also loader), backward, sum (also mean)."""
         self.seen: dict[str, list[int]] = {"rows": [], "inputs": [], "values": []}
         """Hashes of what this rank was given: rows of batches, inputs of wrapped models, values to sum."""
         self.snapshot: list[Numbers] | None = None

@@ -199,6 +199,8 @@ class Worker:
             )
         for each in self._open:
             each.went_backward = True
+        if self.tape is not None:
+            self.tape.calls.add("backward")
         # DDP takes the mean over the ranks.
         (loss.sum() * (self.size * self._part(current, loss, weight))).backward()
 
