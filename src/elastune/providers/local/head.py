@@ -1,4 +1,4 @@
-"""Ray's head and the raylets of the nodes: the only module that uses Ray's private process API.
+"""Ray's head and the raylets of the nodes. Only this module and `ray_start` use Ray's private process API.
 
 The head is the global control store and a raylet without slots, to which the driver connects. Ray composes
 that raylet's command line; the command of a node is the head's with other names and resources. Started by
