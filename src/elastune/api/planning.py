@@ -96,12 +96,12 @@ def _planned(given: Job, request: QuoteRequest) -> Quote:
 
         problem = with_known_speeds(problem, tuning_of(given, SetupPurpose.QUOTE), given.seed)
     planned = replace(make_quote(problem, request), why=str(choose(given)), stop_when=stop_when)
-    if is_settled:
+    if is_settled and planned.speeds is None:
         return planned
-    from elastune.runs.quoting import with_risk  # noqa: PLC0415  loads all that a run needs
+    from elastune.runs.quoting import with_simulations  # noqa: PLC0415  loads all that a run needs
     from elastune.setup.run_setup import SetupPurpose, prepare  # noqa: PLC0415
 
-    return with_risk(planned, prepare(given, purpose=SetupPurpose.QUOTE, planned=planned))
+    return with_simulations(planned, prepare(given, purpose=SetupPurpose.QUOTE, planned=planned))
 
 
 def _best_kind(given: Job, quote_kind: Callable[[Job], AnyQuote]) -> AnyQuote:

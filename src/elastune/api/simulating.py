@@ -29,8 +29,8 @@ from elastune.runs.campaign import (
     simulate_all,
 )  # fmt: skip
 from elastune.runs.campaign_status import CampaignStatus, gather, started_together
-from elastune.runs.policy_quote import predict
 from elastune.runs.prepared_run import prepare_best_kind
+from elastune.runs.quoting import predict, with_expectation
 from elastune.runs.reopening import ReopenedRun, reopen
 from elastune.runs.run_files import RunIntent, write_intent, write_result
 from elastune.runs.run_list import RunList, read_list
@@ -150,7 +150,7 @@ def _line_up(
     twice = [name for name in policies if policies.count(name) > 1]
     if twice:
         raise JobError(f"policy {twice[0]!r} is named twice; name each policy once")
-    setups = [prepare_best_kind(job, policy) for policy in policies]
+    setups = [with_expectation(prepare_best_kind(job, policy)) for policy in policies]
     for setup in setups:
         check(setup, first)
     return [Contestant(setup=setup, predicted=predict(setup)) for setup in setups], numbers

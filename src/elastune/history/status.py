@@ -96,6 +96,7 @@ class RunStatus:
     warnings: tuple[str, ...] = ()  # problems to show even if the run is complete
     hopping: HoppingFigures | None = None  # None: no model hopped, or the journal was not read for it
     prices: NodePrices | None = None  # None: all nodes cost the job's price
+    planned: Estimate | None = None  # the means of the plan as it was quoted; None: there is no plan
     is_free: bool = False  # nothing costs anything
     startup_s: float = 0.0  # what the command took before; its deadline counts it, `limits` and times do not
 
@@ -199,6 +200,7 @@ def status_of(
         conceded=tuple(sorted(limit.value for limit in state.conceded)),
         predicted=predicted,
         promised=promise_of(quote),
+        planned=None if quote is None else Estimate(jct_seconds=quote.jct_seconds, cost=quote.cost),
         actual=Estimate(jct_seconds=at_s, cost=state.ledger.accrued_usd(state.now_s)),
         ending=state.ended,
         cause=cause_of(state),

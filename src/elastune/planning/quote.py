@@ -59,6 +59,18 @@ class SpeedRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplannedMeans:
+    """Means over simulated runs, which plan again at each barrier."""
+
+    simulations: int
+    jct_seconds: float
+    cost: float
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRisk:
     """Time and cost are means over the simulations (`rehearsals`), with their range."""
 
@@ -201,6 +213,8 @@ class Quote:
     """None: nodes are not interrupted."""
     speeds: SpeedRange | None = None
     """None: all configurations are equally fast, or there is only one stage."""
+    replanned: ReplannedMeans | None = None
+    """None: the run keeps to its plan, unless something happens, or it was not simulated."""
     kinds: tuple[KindQuote, ...] = ()
     """All kinds of nodes, if the job has a choice."""
 
@@ -263,6 +277,8 @@ class Quote:
             data["risk"] = self.risk.to_dict()
         if self.speeds is not None:
             data["speeds"] = self.speeds.to_dict()
+        if self.replanned is not None:
+            data["replanned"] = self.replanned.to_dict()
         if self.kinds:
             data["kinds"] = [kind.to_dict() for kind in self.kinds]
         if self.frontier is not None:

@@ -65,7 +65,7 @@ _SURPRISE = 0.1
 _SURPRISE_SDS = 3.0
 _HARDLY = 0.01
 # Trials whose speeds differ by less than this (root mean square) are planned as the quote has planned them.
-_ALIKE = 0.05
+ALIKE = 0.05
 # Most events. They only matter here if nodes are missing.
 _FREQUENT = (Progressed, GangStarted)
 
@@ -330,7 +330,7 @@ class RubberBand(Policy):
 
 def _differ(speeds: Sequence[TrialSpeed]) -> bool:
     squares = [(speed.factor - 1.0) ** 2 for speed in speeds]
-    return bool(squares) and math.sqrt(fmean(squares)) > _ALIKE
+    return bool(squares) and math.sqrt(fmean(squares)) > ALIKE
 
 
 def _more_or_less(change: float) -> str:

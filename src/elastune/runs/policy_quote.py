@@ -43,13 +43,6 @@ class PolicySimulations:
     peak_nodes: int
 
 
-def predict(setup: RunSetup) -> Estimate:
-    """Expected time and cost of a run: from its plan or, without one, from policy simulations."""
-    if setup.quote is not None:
-        return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
-    return simulate_policy(setup).estimate
-
-
 def simulate_policy(setup: RunSetup) -> PolicySimulations:
     """Without faults, on learning curves that rank the trials at random. Raises `InfeasibleError` if the
     limits leave no time for a single iteration.

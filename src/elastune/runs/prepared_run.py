@@ -24,9 +24,10 @@ from elastune.planning.quote import KindQuote, Quote
 from elastune.providers.registry import is_elsewhere
 from elastune.runs.callbacks import check_callbacks
 from elastune.runs.code_bundle import CodeShipment, ship
+from elastune.runs.expected_run import expected_of
 from elastune.runs.listeners import check_loggers
 from elastune.runs.policy_quote import PolicyQuote
-from elastune.runs.quoting import quote_of, quote_warnings, with_risk
+from elastune.runs.quoting import quote_of, quote_warnings, with_simulations
 from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, prepare, require_end, with_price
 from elastune.wording import format_duration, format_usd
 
@@ -132,7 +133,8 @@ class PreparedRun:
 
     @property
     def predicted(self) -> Estimate:
-        return Estimate(jct_seconds=self.quote.jct_seconds, cost=self.quote.cost)
+        quote = self.quote
+        return expected_of(quote) if isinstance(quote, Quote) else quote.predicted
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -173,7 +175,7 @@ def prepare_run(job: Job, *, policy: str | None, seed: int, address: str | None)
     shipment = ship(setup.job, setup.tuning.metric)
     suited = suit(job, shipment)
     setup = setup if suited is job else prepare(suited, policy, purpose=SetupPurpose.RUN)
-    quote = with_risk(quote_setup(setup), setup)
+    quote = with_simulations(quote_setup(setup), setup)
     return PreparedRun(setup=setup, shipment=shipment, quote=quote, seed=seed, address=address)
 
 
@@ -259,5 +261,5 @@ def prepare_best_kind(job: Job, policy: str | None = None) -> RunSetup:
     if not job.cluster.kinds:
         return prepare(job, policy)
     return choose_kind(
-        job, lambda each: prepare(each, policy), lambda setup: with_risk(quote_setup(setup), setup)
+        job, lambda each: prepare(each, policy), lambda setup: with_simulations(quote_setup(setup), setup)
     ).prepared

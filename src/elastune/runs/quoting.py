@@ -14,6 +14,7 @@ from elastune.core.commands import AnyCommand, Ending
 from elastune.core.events import AnyEvent, NodeNoticed
 from elastune.core.state import State
 from elastune.curves.source import UnknownSource
+from elastune.history.result import Estimate
 from elastune.job.job import Job
 from elastune.job.machine import describe_crowding
 from elastune.job.policy_choice import ENOUGH_TRIALS
@@ -22,6 +23,7 @@ from elastune.journal.writer import MemoryJournal
 from elastune.planning.quote import Quote, SpotRisk
 from elastune.policies.seer import SeerOptions
 from elastune.providers.simulated_faults import NodeFaults
+from elastune.runs.expected_run import expected_of, replanned_means
 from elastune.runs.policy_quote import PolicyQuote, UnrecordedDriver, simulate_policy
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.runtime.simulated.cloud import Faults
@@ -59,10 +61,29 @@ class _CountingDriver(UnrecordedDriver):
         return super().__call__(event)
 
 
-def with_risk(quote: AnyQuote, setup: RunSetup) -> AnyQuote:
-    """The quote with its spot risk, if interruptions are expected."""
+def with_simulations(quote: AnyQuote, setup: RunSetup) -> AnyQuote:
+    """The quote with what simulations tell: its spot risk, if interruptions are expected, or the means of a
+    run that plans again."""
     per_hour = 0.0 if setup.policy == MEASURING else interruptions_per_hour(setup.job)
-    return replace(quote, risk=spot_risk_of(setup, per_hour)) if per_hour else quote
+    if per_hour:
+        return replace(quote, risk=spot_risk_of(setup, per_hour))
+    if isinstance(quote, Quote):
+        return replace(quote, replanned=replanned_means(quote, setup))
+    return quote
+
+
+def with_expectation(setup: RunSetup) -> RunSetup:
+    """The setup whose quote has the means of a run that plans again."""
+    quote = setup.quote
+    if quote is None or quote.replanned is not None:
+        return setup
+    return replace(setup, quote=replace(quote, replanned=replanned_means(quote, setup)))
+
+
+def predict(setup: RunSetup) -> Estimate:
+    """Expected time and cost of a run: from its plan or, without one, from policy simulations."""
+    quote = with_expectation(setup).quote
+    return simulate_policy(setup).estimate if quote is None else expected_of(quote)
 
 
 def spot_risk_of(setup: RunSetup, per_hour: float) -> SpotRisk:
@@ -124,7 +145,7 @@ def _outcome(setup: RunSetup, state: State, interruptions: int) -> _Outcome:
 def quote_policy(job: Job, policy: str | None = None) -> PolicyQuote:
     """Raises `InfeasibleError` if the policy cannot keep the limits."""
     setup = prepare(job, policy, purpose=SetupPurpose.QUOTE)
-    return with_risk(quote_of(setup), setup)
+    return with_simulations(quote_of(setup), setup)
 
 
 def quote_of(setup: RunSetup) -> PolicyQuote:

@@ -28,9 +28,11 @@ from elastune.journal.records import Entry, JournalHead, RunRecord, RuntimeKind,
 from elastune.journal.run_folders import FoundRun, RunFolder
 from elastune.journal.store import Journal
 from elastune.providers.ray_cluster import FinalCheck
+from elastune.runs.expected_run import expected_of
 from elastune.runs.run_files import (
     RunIntent,
     open_store,
+    read_expected,
     read_final_check,
     read_intent,
     read_predicted,
@@ -238,6 +240,7 @@ def _only_metric(entries: Iterable[Entry]) -> str:
 
 
 def predicted_for(setup: RunSetup, folder: RunFolder) -> Estimate | None:
-    if setup.quote is not None:
-        return Estimate(jct_seconds=setup.quote.jct_seconds, cost=setup.quote.cost)
-    return read_predicted(folder, setup.policy)
+    kept = read_predicted(folder, setup.policy)
+    if kept is not None or setup.quote is None:
+        return kept
+    return read_expected(folder) or expected_of(setup.quote)

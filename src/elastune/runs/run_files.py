@@ -176,7 +176,17 @@ def _digest(data: dict[str, object]) -> RunDigest | None:
 
 
 def read_predicted(folder: RunFolder, policy: str) -> Estimate | None:
-    match _read(folder.report / _PREDICTED).get(policy):
+    return _estimate(_read(folder.report / _PREDICTED).get(policy))
+
+
+def read_expected(folder: RunFolder) -> Estimate | None:
+    """What the plan of a run expects; the means of the runs simulated for it, if there were any."""
+    plan = _read(folder.plan)
+    return _estimate(plan.get("replanned", plan))
+
+
+def _estimate(data: object) -> Estimate | None:
+    match data:
         case {"jct_seconds": int() | float() as jct_seconds, "cost": int() | float() as cost}:
             return Estimate(jct_seconds=jct_seconds, cost=cost)
         case _:

@@ -95,8 +95,10 @@ class Simulation:
         record: RunRecord,
         faults: Faults = NO_FAULTS,
         trainable: CurveSource | None = None,
+        drawn_with: int | None = None,
     ) -> None:
-        """`trainable` replaces the job's own, for a policy simulation, whose sampler does not learn."""
+        """`trainable` replaces the job's own, for a policy simulation, whose sampler does not learn.
+        `drawn_with`: the seed of the configurations; without it, `seed`."""
         self.setup = setup
         self.seed = seed
         self.journal = journal
@@ -105,7 +107,9 @@ class Simulation:
         self.body = SimulatedRuntime(
             setup.terms,
             trainable=trainable or setup.tuning.trainable,
-            sampler=setup.tuning.make_sampler(seed, learns=trainable is None),
+            sampler=setup.tuning.make_sampler(
+                seed if drawn_with is None else drawn_with, learns=trainable is None
+            ),
             seed=seed,
             checkpoint_every_s=setup.job.checkpoint_every,
             faults=faults,

@@ -124,7 +124,7 @@ def stage_table(standing: RunStatus) -> Table:
 
         yield Column(measure.name, actual, measure.show, actual(standing), min_width=7)
         if is_planned:
-            total = getattr(standing.predicted, measure.key, None)
+            total = getattr(standing.planned, measure.key, None)
             yield Column("planned", planned(planned_key), measure.show, total, min_width=7)
 
     def planned(key: str) -> Callable[[StageStatus], Value]:

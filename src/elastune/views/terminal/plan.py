@@ -19,6 +19,7 @@ from elastune.planning.quote import (
     Forecast,
     FrontierPoint,
     Quote,
+    ReplannedMeans,
     SpeedRange,
     SpotRisk,
     StageQuote,
@@ -32,7 +33,14 @@ from elastune.views.terminal.policy import (
     kind_table,
     render_policy_quote,
 )
-from elastune.wording import format_confidence, format_duration, format_percent, format_usd, plural
+from elastune.wording import (
+    format_confidence,
+    format_duration,
+    format_percent,
+    format_usd,
+    plural,
+    time_and_money,
+)
 
 MOST_FRONTIER_ROWS = 20
 
@@ -120,6 +128,8 @@ def _totals(quote: Quote) -> Iterator[tuple[str, str | Text]]:
     yield "finish", finish
     if not quote.problem.cluster.is_free:
         yield from _costs(quote, level)
+    if quote.replanned is not None:
+        yield "expected", _describe_replanned(quote.replanned)
     if quote.speeds is not None:
         yield "speed", _describe_speeds(quote.speeds, level)
     if quote.risk is not None:
@@ -154,6 +164,12 @@ def _spot(quote: Quote, risk: SpotRisk, level: str) -> Iterator[tuple[str, str |
     if limited and risk.share_kept < limits.confidence:
         text = f"with interruptions the limits are kept less often than {level}: the plan above has none"
         yield "warning", Text(text, "bold yellow")
+
+
+def _describe_replanned(means: ReplannedMeans) -> str:
+    taken = time_and_money(means.jct_seconds, means.cost)
+    runs = plural(means.simulations, "simulated run")
+    return f"{taken}: the mean of {runs}, which plan the rest again at each barrier"
 
 
 def _describe_speeds(speeds: SpeedRange, level: str) -> str:

@@ -1,0 +1,72 @@
+"""What a run is expected to take where configurations differ in speed and the rest is planned again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from statistics import fmean
+
+import pytest
+
+import elastune
+from elastune.job.job import Job
+from elastune.runs.expected_run import MOST_TRIALS, expected_of, replanned_means
+from elastune.runs.quoting import with_expectation
+from elastune.setup.run_setup import prepare
+from tests.runs.checked_run import SAMPLES, CheckedRun, job_of
+
+WIDTHS = {"width": {"float": [0.5, 2.0]}}
+
+
+def shuffled(salt: int) -> Callable[[Mapping[str, float], int], float]:
+    """Scores that have nothing to do with the speed."""
+
+    def learning(config: Mapping[str, float], iteration: int) -> float:
+        return (config["width"] * 7919.0 * (salt + 1)) % 1.0
+
+    return learning
+
+
+def differing(salt: int = 0, **changes: object) -> Job:
+    """An iteration takes `width` times the average, as the profile has measured."""
+    speeds = [{"config": {"width": 0.5 + 0.1 * i}, "factor": (0.5 + 0.1 * i) / 1.25} for i in range(16)]
+    job = {
+        "space": WIDTHS,
+        "profile__speeds": speeds,
+        "deadline": 400.0,
+        "cluster__minimum_charge": 0.0,
+        **changes,
+    }
+    return job_of(shuffled(salt), **job)
+
+
+def test_runs_take_and_cost_what_is_expected_of_them() -> None:
+    expected = expected_of(elastune.plan(differing(), samples=SAMPLES))
+    runs = [CheckedRun(prepare(differing(salt), samples=SAMPLES), seed=0) for salt in range(24)]
+    for run in runs:
+        run.run()
+    assert expected.jct_seconds == pytest.approx(fmean(run.seconds for run in runs), rel=0.05)
+    assert expected.cost == pytest.approx(fmean(run.usd for run in runs), rel=0.05)
+
+
+def test_the_same_job_is_expected_to_take_the_same() -> None:
+    first, second = (with_expectation(prepare(differing(), samples=SAMPLES)).quote for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.replanned is not None
+    assert first.replanned == second.replanned
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        job_of(deadline=400.0),
+        job_of(deadline=400.0, profile__spread=0.02),
+        differing(search__trials=MOST_TRIALS + 1, deadline="1d"),
+    ],
+)
+def test_a_run_that_keeps_to_its_plan_or_is_very_large_is_expected_to_take_the_plans_means(job: Job) -> None:
+    setup = prepare(job, samples=SAMPLES)
+    assert setup.quote is not None
+    assert replanned_means(setup.quote, setup) is None
+    assert expected_of(setup.quote).jct_seconds == setup.quote.jct_seconds
+    assert expected_of(setup.quote).cost == setup.quote.cost
