@@ -16,7 +16,7 @@ from elastune.job.job import Job
 from elastune.journal.writer import MemoryJournal
 from elastune.model.metric import Mode
 from elastune.policies.forecast.policy import ForecastPolicy
-from elastune.runs.policy_quote import UnrecordedDriver
+from elastune.runs.quotes.policy_quote import UnrecordedDriver
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup, SetupPurpose, prepare
 

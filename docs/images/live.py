@@ -18,7 +18,7 @@ import elastune
 from elastune.journal.codec import event_of
 from elastune.journal.records import Entry, RunId
 from elastune.journal.store import Journal
-from elastune.runs.policy_quote import predict
+from elastune.runs.quotes.policy_quote import predict
 from elastune.runs.reopening import setup_of
 from elastune.views.live.panel import LivePanel
 from elastune.views.live.spectator import Opening, View

@@ -13,7 +13,7 @@ from elastune.core.state import State
 from elastune.journal.codec import event_of
 from elastune.journal.records import Entry, RunId
 from elastune.journal.store import Journal
-from elastune.runs.quoting import predict
+from elastune.runs.quotes.quoting import predict
 from elastune.runs.reopening import setup_of
 from elastune.views.live.panel import LivePanel
 from elastune.views.live.snapshot import Snapshot

@@ -9,7 +9,7 @@ from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose
 from elastune.job.section import with_current_keys
-from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.quotes.policy_quote import PolicyQuote
 
 BASE: dict[str, object] = {
     "profile": {"iteration": "10s"},

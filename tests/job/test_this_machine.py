@@ -15,9 +15,9 @@ from elastune.job.machine import count_cores, count_gpus, describe_crowding, on_
 from elastune.job.policy_choice import choose
 from elastune.job.search import SEARCHES
 from elastune.planning.quote import Quote
-from elastune.runs.policy_quote import PolicyQuote
 from elastune.runs.prepared_run import narrowed
-from elastune.runs.quoting import quote_warnings
+from elastune.runs.quotes.policy_quote import PolicyQuote
+from elastune.runs.quotes.quoting import quote_warnings
 from elastune.views.terminal.plan import render_any_quote
 
 JOB: dict[str, object] = {"trainable": "synthetic:hypersched", "profile": {"iteration": "300ms"}}

@@ -17,7 +17,7 @@ from elastune.journal.records import RunId, RunRecord, RuntimeKind
 from elastune.journal.store import Journal
 from elastune.journal.writer import MemoryJournal
 from elastune.runs.campaign import CampaignInterrupted, CampaignProgress, Contestant, RunNaming, simulate_all
-from elastune.runs.quoting import predict
+from elastune.runs.quotes.quoting import predict
 from elastune.runs.simulation import Beat, Simulation
 from elastune.runtime.simulated.cloud import NO_FAULTS
 from elastune.setup.run_setup import RunSetup, prepare

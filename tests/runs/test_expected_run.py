@@ -9,8 +9,8 @@ import pytest
 
 import elastune
 from elastune.job.job import Job
-from elastune.runs.expected_run import MOST_TRIALS, expected_of, replanned_means
-from elastune.runs.quoting import with_expectation
+from elastune.runs.quotes.expected_run import MOST_TRIALS, expected_of, replanned_means
+from elastune.runs.quotes.quoting import with_expectation
 from elastune.setup.run_setup import prepare
 from tests.runs.checked_run import SAMPLES, CheckedRun, job_of
 

@@ -13,9 +13,9 @@ import elastune
 from elastune.errors import InfeasibleError, JobError
 from elastune.job.job import Job
 from elastune.planning.quote import Quote
-from elastune.runs.policy_quote import PolicyQuote
 from elastune.runs.prepared_run import prepare_best_kind, prepare_run
-from elastune.runs.quoting import spot_risk_of
+from elastune.runs.quotes.policy_quote import PolicyQuote
+from elastune.runs.quotes.spot_risk import spot_risk_of
 from elastune.views.terminal.plan import render_quote
 from elastune.views.terminal.policy import render_policy_quote
 from tests.job.example_jobs import job_data

@@ -14,7 +14,7 @@ import elastune
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.providers.registry import known_providers
-from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.quotes.policy_quote import PolicyQuote
 from elastune.setup.run_setup import SetupPurpose, interruptions_per_hour, prepare, with_price
 from elastune.views.terminal.plan import render_quote
 from elastune.views.terminal.policy import render_policy_quote

@@ -12,7 +12,7 @@ from elastune.curves.source import UnknownSource
 from elastune.errors import JobError
 from elastune.job.job import Job, load_job
 from elastune.model.metric import Mode
-from elastune.runs.quoting import predict
+from elastune.runs.quotes.quoting import predict
 from elastune.setup.run_setup import SetupPurpose, prepare
 from tests.cli.commands import elastune
 from tests.runs.checked_run import SAMPLES, job_of

@@ -21,7 +21,7 @@ from elastune.journal.codec import audit, event_of, replay
 from elastune.journal.records import Entry, RunId, RunRecord, RuntimeKind
 from elastune.journal.store import Journal
 from elastune.journal.writer import AnyJournal, MemoryJournal
-from elastune.runs.quoting import predict
+from elastune.runs.quotes.quoting import predict
 from elastune.runs.simulation import Simulation, belief_of
 from elastune.runtime.simulated.cloud import NO_FAULTS, Faults
 from elastune.setup.run_setup import RunSetup, prepare

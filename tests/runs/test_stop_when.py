@@ -16,8 +16,8 @@ from elastune.core import events as ev
 from elastune.core.commands import Ending
 from elastune.errors import JobError
 from elastune.job.job import Job
-from elastune.runs.policy_quote import PolicyQuote
-from elastune.runs.quoting import predict, quote_policy
+from elastune.runs.quotes.policy_quote import PolicyQuote
+from elastune.runs.quotes.quoting import predict, quote_policy
 from elastune.runs.run_list import RunState
 from elastune.setup.run_setup import SetupPurpose, prepare
 from elastune.views.terminal.plan import render_quote

@@ -12,8 +12,8 @@ from rich.console import Console
 import elastune
 from elastune.errors import InfeasibleError, JobError
 from elastune.job.job import Job
-from elastune.runs.policy_quote import PolicyQuote, simulate_policy
-from elastune.runs.quoting import quote_policy
+from elastune.runs.quotes.policy_quote import PolicyQuote, simulate_policy
+from elastune.runs.quotes.quoting import quote_policy
 from elastune.setup.run_setup import SetupPurpose, prepare
 from elastune.views.terminal.policy import render_policy_quote
 

@@ -20,7 +20,7 @@ from elastune.views.notebook import show_as_html, terminal_html
 from elastune.wording import either
 
 if TYPE_CHECKING:
-    from elastune.runs.policy_quote import PolicyQuote
+    from elastune.runs.quotes.policy_quote import PolicyQuote
 
 
 AnyQuote = TypeVar("AnyQuote", "Quote", "PolicyQuote")
@@ -98,7 +98,7 @@ def _planned(given: Job, request: QuoteRequest) -> Quote:
     planned = replace(make_quote(problem, request), why=str(choose(given)), stop_when=stop_when)
     if is_settled and planned.speeds is None:
         return planned
-    from elastune.runs.quoting import with_simulations  # noqa: PLC0415  loads all that a run needs
+    from elastune.runs.quotes.quoting import with_simulations  # noqa: PLC0415  loads all that a run needs
     from elastune.setup.run_setup import SetupPurpose, prepare  # noqa: PLC0415
 
     return with_simulations(planned, prepare(given, purpose=SetupPurpose.QUOTE, planned=planned))
@@ -131,7 +131,7 @@ def quote(job: AnyJob, **options: Any) -> Quote | PolicyQuote:
             f"{either(asked)} is for declared searches ({either(DECLARED)}); {name} decides while it runs "
             "and has no plans to choose from"
         )
-    from elastune.runs.quoting import quote_policy  # noqa: PLC0415  loads all that a run needs
+    from elastune.runs.quotes.quoting import quote_policy  # noqa: PLC0415  loads all that a run needs
 
     return _shown(_best_kind(given, quote_policy))
 

@@ -30,7 +30,7 @@ from elastune.runs.campaign import (
 )  # fmt: skip
 from elastune.runs.campaign_status import CampaignStatus, gather, started_together
 from elastune.runs.prepared_run import prepare_best_kind
-from elastune.runs.quoting import predict, with_expectation
+from elastune.runs.quotes.quoting import predict, with_expectation
 from elastune.runs.reopening import ReopenedRun, reopen
 from elastune.runs.run_files import RunIntent, write_intent, write_result
 from elastune.runs.run_list import RunList, read_list

@@ -27,7 +27,7 @@ from elastune.errors import JobError
 if TYPE_CHECKING:
     from elastune.job.job import Job
     from elastune.planning.quote import Quote
-    from elastune.runs.policy_quote import PolicyQuote
+    from elastune.runs.quotes.policy_quote import PolicyQuote
 
 
 class ObjectiveName(enum.StrEnum):
@@ -155,7 +155,7 @@ def _measure(job: Job, *, address: str | None, runs_folder: Path, as_json: bool)
 
 def _warn(job: Job, quote: Quote | PolicyQuote, address: str | None) -> None:
     from elastune.job.trainable import is_code  # noqa: PLC0415
-    from elastune.runs.quoting import quote_warnings  # noqa: PLC0415
+    from elastune.runs.quotes.quoting import quote_warnings  # noqa: PLC0415
 
     if is_code(job.trainable):  # others are not for this machine
         for warning in quote_warnings(job, quote, address=address):

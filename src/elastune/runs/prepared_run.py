@@ -24,10 +24,10 @@ from elastune.planning.quote import KindQuote, Quote
 from elastune.providers.registry import is_elsewhere
 from elastune.runs.callbacks import check_callbacks
 from elastune.runs.code_bundle import CodeShipment, ship
-from elastune.runs.expected_run import expected_of
 from elastune.runs.listeners import check_loggers
-from elastune.runs.policy_quote import PolicyQuote
-from elastune.runs.quoting import quote_of, quote_warnings, with_simulations
+from elastune.runs.quotes.expected_run import expected_of
+from elastune.runs.quotes.policy_quote import PolicyQuote
+from elastune.runs.quotes.quoting import quote_of, quote_warnings, with_simulations
 from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, prepare, require_end, with_price
 from elastune.wording import format_duration, format_usd
 

@@ -28,7 +28,7 @@ from elastune.journal.records import Entry, JournalHead, RunRecord, RuntimeKind,
 from elastune.journal.run_folders import FoundRun, RunFolder
 from elastune.journal.store import Journal
 from elastune.providers.ray_cluster import FinalCheck
-from elastune.runs.expected_run import expected_of
+from elastune.runs.quotes.expected_run import expected_of
 from elastune.runs.run_files import (
     RunIntent,
     open_store,

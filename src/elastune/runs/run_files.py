@@ -26,7 +26,7 @@ from elastune.job.outputs import callbacks_in, storage_in
 from elastune.journal.run_folders import RunFolder
 from elastune.planning.quote import Quote
 from elastune.providers.ray_cluster import FinalCheck
-from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.quotes.policy_quote import PolicyQuote
 
 _PREDICTED = "predicted.json"
 _RESULT = "result.json"

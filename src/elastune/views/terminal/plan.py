@@ -24,7 +24,7 @@ from elastune.planning.quote import (
     SpotRisk,
     StageQuote,
 )
-from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.quotes.policy_quote import PolicyQuote
 from elastune.views.table import Column, Table, Tone, fact_table, make_table, stacked, terminal_table
 from elastune.views.terminal.policy import (
     describe_minimum_charge,

@@ -13,7 +13,7 @@ from elastune.model.cluster import ClusterTerms
 from elastune.model.limits import describe_limits
 from elastune.planning.quote import KindQuote, SpotRisk, price_source
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
-from elastune.runs.policy_quote import PolicyQuote
+from elastune.runs.quotes.policy_quote import PolicyQuote
 from elastune.views.table import Cell, Column, Table, TableRow, Tone, make_table, stacked, terminal_table
 from elastune.wording import format_duration, format_percent, format_usd, plural
 

@@ -1,64 +1,27 @@
-"""Quotes from simulations: the price of a search that decides during the run, and the spot risk of any run.
-
-The spot risk comes from simulations in which nodes are reclaimed.
-"""
+"""Quotes with what simulations tell: the price of a search that decides during the run, the spot risk of any
+run, and the means of a run that plans again. And what to warn of."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeVar
 
-from elastune.core.commands import AnyCommand, Ending
-from elastune.core.events import AnyEvent, NodeNoticed
-from elastune.core.state import State
-from elastune.curves.source import UnknownSource
 from elastune.history.result import Estimate
 from elastune.job.job import Job
 from elastune.job.machine import describe_crowding
 from elastune.job.policy_choice import ENOUGH_TRIALS
 from elastune.job.search_options import DeclaredSearch, SeerSearch
-from elastune.journal.writer import MemoryJournal
-from elastune.planning.quote import Quote, SpotRisk
+from elastune.planning.quote import Quote
 from elastune.policies.seer import SeerOptions
-from elastune.providers.simulated_faults import NodeFaults
-from elastune.runs.expected_run import expected_of, replanned_means
-from elastune.runs.policy_quote import PolicyQuote, UnrecordedDriver, simulate_policy
-from elastune.runs.simulation import Simulation, unnamed
-from elastune.runtime.simulated.cloud import Faults
+from elastune.runs.quotes.expected_run import expected_of, replanned_means
+from elastune.runs.quotes.policy_quote import PolicyQuote, simulate_policy
+from elastune.runs.quotes.spot_risk import spot_risk_of
 from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, interruptions_per_hour, prepare
 from elastune.wording import either, format_duration, format_usd, plural
 
-# Enough to distinguish 19 in 20 from less.
-_MOST_SIMULATIONS = 20
-_FEWEST_SIMULATIONS = 3
-_SIMULATED_EVENTS = 40_000
-# EC2's notice; other providers give at most as much.
-_NOTICE_S = 120.0
-# Sums of floats are not exact.
-_ROUNDING = 1e-9
-# Every interruption makes a new plan, for which few samples are enough here.
-_SAMPLES = 64
-
 AnyQuote = TypeVar("AnyQuote", bound=Quote | PolicyQuote)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    seconds: float
-    usd: float
-    interruptions: int
-    iterations: int
-    kept: bool
-
-
-class _CountingDriver(UnrecordedDriver):
-    interruptions = 0
-
-    def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]:
-        self.interruptions += isinstance(event, NodeNoticed)
-        return super().__call__(event)
 
 
 def with_simulations(quote: AnyQuote, setup: RunSetup) -> AnyQuote:
@@ -84,62 +47,6 @@ def predict(setup: RunSetup) -> Estimate:
     """Expected time and cost of a run: from its plan or, without one, from policy simulations."""
     quote = with_expectation(setup).quote
     return simulate_policy(setup).estimate if quote is None else expected_of(quote)
-
-
-def spot_risk_of(setup: RunSetup, per_hour: float) -> SpotRisk:
-    """From simulations on curves that rank the trials at random, each with its own seed."""
-    setup = replace(setup, terms=replace(setup.terms, target=None), samples=min(setup.samples, _SAMPLES))
-    outcomes: list[_Outcome] = []
-    events = 0
-    while len(outcomes) < _MOST_SIMULATIONS and (
-        len(outcomes) < _FEWEST_SIMULATIONS or events < _SIMULATED_EVENTS
-    ):
-        outcome, count = _simulate(setup, setup.job.seed + len(outcomes), per_hour)
-        outcomes.append(outcome)
-        events += count
-    seconds, usd = [each.seconds for each in outcomes], [each.usd for each in outcomes]
-    return SpotRisk(
-        interruptions_per_hour=per_hour,
-        rehearsals=len(outcomes),
-        kept=sum(each.kept for each in outcomes),
-        interruptions=sum(each.interruptions for each in outcomes) / len(outcomes),
-        jct_seconds=sum(seconds) / len(seconds),
-        jct_seconds_range=(min(seconds), max(seconds)),
-        cost=sum(usd) / len(usd),
-        cost_range=(min(usd), max(usd)),
-        iterations=sum(each.iterations for each in outcomes) / len(outcomes),
-    )
-
-
-def _simulate(setup: RunSetup, seed: int, per_hour: float) -> tuple[_Outcome, int]:
-    """The outcome of one simulation with interruptions, and its number of events."""
-    simulation = Simulation(
-        setup,
-        seed=seed,
-        journal=MemoryJournal(keeps_lines=False),
-        record=unnamed(setup),
-        faults=Faults(nodes=NodeFaults(noticed_per_hour=per_hour, notice_s=_NOTICE_S)),
-        trainable=UnknownSource(setup.terms.metric),
-    )
-    simulation.driver = driver = _CountingDriver(simulation.core, simulation.writer)
-    simulation.run()
-    return _outcome(setup, driver.core.state, driver.interruptions), driver.core.state.events
-
-
-def _outcome(setup: RunSetup, state: State, interruptions: int) -> _Outcome:
-    """A plan cut off at a limit has not kept it; a policy that uses all the time it has, did keep it."""
-    seconds, usd = state.ended_s or 0.0, state.ledger.accrued_usd(state.now_s)
-    deadline, budget = setup.job.deadline, setup.job.budget
-    in_time = deadline is None or seconds <= deadline * (1 + _ROUNDING)
-    in_budget = budget is None or usd <= budget * (1 + _ROUNDING)
-    whole = state.ended is Ending.COMPLETE if setup.quote is not None else state.ended is not Ending.FAILED
-    return _Outcome(
-        seconds=seconds,
-        usd=usd,
-        interruptions=interruptions,
-        iterations=state.iterations,
-        kept=in_time and in_budget and whole,
-    )
 
 
 def quote_policy(job: Job, policy: str | None = None) -> PolicyQuote:

@@ -18,7 +18,7 @@ from elastune.history.result import Estimate
 from elastune.journal.writer import MemoryJournal
 from elastune.planning.quote import Quote, ReplannedMeans
 from elastune.policies.rubberband import ALIKE
-from elastune.runs.policy_quote import UnrecordedDriver
+from elastune.runs.quotes.policy_quote import UnrecordedDriver
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup
 
