@@ -66,7 +66,8 @@ class PoolNodes:
     @property
     def coming(self) -> int:
         """The same with those requested."""
-        return self.staying + self.outstanding
+        staying = len(self.nodes) - self.leaving
+        return staying + self.outstanding if self.requested else staying
 
     @property
     def is_complete(self) -> bool:

@@ -120,6 +120,13 @@ class Bracket:
             waiting_is_billed=not bills_nodes(state.terms.cluster),
         )
 
+    def is_due(self, state: State) -> bool:
+        """Whether a report of a trial may change anything: a step can be taken, or nodes are missing."""
+        if self.step is not BracketStep.TRAINING:
+            return self.step is BracketStep.SCALING
+        pool = state.pool(self.pool)
+        return pool.coming < min(self.nodes_held, pool.wanted) or self._is_at_barrier(state)
+
     def advance(self, state: State) -> bool:
         """Take the next step if it is due; True: call the barrier of the present stage."""
         if self.step is BracketStep.SCALING and self.entered and self._has_its_nodes(state):

@@ -96,6 +96,9 @@ class RubberBand(Policy):
         return Advice(wishes=self._wishes(state), sample=trials)
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
+        is_report = isinstance(event, _FREQUENT) and not self.extended
+        if is_report and not any(bracket.is_due(state) for bracket in self.brackets):
+            return None
         before = [bracket.step for bracket in self.brackets]
         advice = None if isinstance(event, _FREQUENT) else self._apply(event, state)
         if reason := self._reason_to_plan(event, state):
