@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,51 @@ def test_what_was_half_written_is_gone_on_with(odd: LoadedRun, uri: str) -> None
         assert [each.step for each in history] == [
             row.iteration for row in results.rows if row.trial == trial
         ]
+
+
+class _KilledError(BaseException):
+    """The writer's process ends here."""
+
+
+def _kill_before_request(client: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that write."""
+    requests = itertools.count(1)
+    for name in ("create_run", "log_batch", "log_metric", "set_tag", "set_terminated"):
+
+        def request(*args: Any, send: Any = getattr(client, name), **options: Any) -> Any:
+            if next(requests) == number:
+                raise _KilledError
+            return send(*args, **options)
+
+        monkeypatch.setattr(client, name, request)
+
+
+def test_a_writer_that_is_killed_before_any_request_leaves_nothing_that_the_next_does_not_mend(
+    odd: LoadedRun, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = read_results(odd.found)
+    one = replace(results, trials=results.trials[:1], rows=tuple(r for r in results.rows if r.trial == 0))
+    for number in itertools.count(1):
+        experiment = f"killed before request {number}"
+        writer = MlflowWriter(one.head, uri=uri, experiment=experiment)
+        with monkeypatch.context() as patch:
+            _kill_before_request(writer.client, number, patch)
+            try:
+                writer.update(one.as_news())
+            except _KilledError:
+                killed = True
+            else:
+                killed = False
+        MlflowWriter(one.head, uri=uri, experiment=experiment).update(one.as_news())
+        parent, children = runs_of(uri, experiment)
+        assert (parent.info.status, children[0].info.status) == ("FINISHED", "FINISHED"), number
+        assert parent.data.tags["elastune.status"] == "complete", number
+        assert set(children[0].data.params) == {"x", "name", "a_b_", "net.hidden"}, number
+        history = client_of(uri).get_metric_history(children[0].info.run_id, "score")
+        assert [each.step for each in history] == [row.iteration for row in one.rows], number
+        if not killed:
+            break
+    assert number > 6
 
 
 def test_a_simulated_run_has_no_checkpoint_to_store(odd: LoadedRun, uri: str) -> None:

@@ -75,6 +75,7 @@ class MlflowWriter:
         for line in news.trials:
             if line.trial not in self._trials:
                 self._trials[line.trial] = self._begin(line)
+            self._set_params(self._trials[line.trial], line)
         rows: dict[int, list[RowEntry]] = defaultdict(list)
         for row in news.rows:
             rows[row.trial].append(row)
@@ -132,8 +133,6 @@ class MlflowWriter:
                 return
 
     def _begin(self, line: TrialEntry) -> _Trial:
-        from mlflow.entities import Param  # noqa: PLC0415
-
         tags = {**self._tags, _PARENT: self.parent, TRIAL: str(line.trial)}
         run = self._client.create_run(
             self._experiment,
@@ -141,12 +140,19 @@ class MlflowWriter:
             tags=tags,
             run_name=f"trial-{line.trial:05d}",
         )
-        params = [
-            Param(_key(name), str(value)[:_MOST_CHARACTERS]) for name, value in flattened(line.config).items()
-        ]
-        for start in range(0, len(params), _MOST_PARAMS):
-            self._client.log_batch(run.info.run_id, params=params[start : start + _MOST_PARAMS])
         return _Trial(run, self._client)
+
+    def _set_params(self, trial: _Trial, line: TrialEntry) -> None:
+        """Those that are missing: a writer may have been killed after it began the trial."""
+        from mlflow.entities import Param  # noqa: PLC0415
+
+        if trial.has_all_params:
+            return
+        values = {_key(name): str(value)[:_MOST_CHARACTERS] for name, value in flattened(line.config).items()}
+        params = [Param(name, value) for name, value in values.items() if name not in trial.params]
+        for start in range(0, len(params), _MOST_PARAMS):
+            self._client.log_batch(trial.run_id, params=params[start : start + _MOST_PARAMS])
+        trial.has_all_params = True
 
     def _log(self, trial: _Trial, rows: Sequence[RowEntry]) -> None:
         """A row is logged as a whole: after a crash its step has all metrics or none."""
@@ -182,11 +188,11 @@ class MlflowWriter:
         changed = [RunTag(key, value) for key, value in tags.items() if trial.tags.get(key) != value]
         if not changed:
             return
-        self._client.log_batch(trial.run_id, tags=changed)
-        trial.tags |= tags
-        if line.is_over:
+        if line.is_over:  # before the tags, which say that nothing is left to be written
             status = "FAILED" if line.status == "failed" else "FINISHED"
             self._client.set_terminated(trial.run_id, status=status, end_time=self._ms(line.ended_s))
+        self._client.log_batch(trial.run_id, tags=changed)
+        trial.tags |= tags
 
     def _end(self, ending: str, best: TrialEntry | None) -> None:
         self._client.set_tag(self.parent, STATUS, ending)
@@ -208,6 +214,8 @@ class _Trial:
     def __init__(self, run: Any, client: MlflowClient) -> None:
         self.run_id = str(run.info.run_id)
         self.tags: dict[str, str] = dict(run.data.tags)
+        self.params = frozenset(run.data.params)
+        self.has_all_params = False  # until it was looked at
         if self.tags.get(STATUS) in OVER:
             self.logged = int(self.tags[ITERATIONS])
             return
