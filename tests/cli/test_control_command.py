@@ -175,8 +175,7 @@ def test_a_driver_that_ends_instead_of_answering_is_told(tmp_path: Path) -> None
     run = Recorded(tmp_path / "elastune-runs").until(40.0)
 
     def end() -> None:
-        while not list((run.folder.path / "control").glob("*.request.json")):
-            pass
+        wait_until(lambda: list((run.folder.path / "control").glob("*.request.json")), "no request")
         run.simulation.writer.close()
 
     thread = threading.Thread(target=end)

@@ -15,6 +15,7 @@ from elastune.hopping.simulation import simulate
 from tests.hopping.brute_force import shortest_s
 from tests.hopping.epochs import TINY, Kind, epochs, grid
 from tests.thoroughness import examples, most_telling
+from tests.waiting import PATIENCE_S
 
 FRESH = Kind(max_trials=3, max_partitions=2, max_workers=3, hops=False, begun=False)
 
@@ -28,7 +29,7 @@ def test_nothing_is_shorter_than_the_bound(epoch: Epoch) -> None:
 @examples(25, explore=60)
 @given(epoch=epochs(TINY))
 def test_exact_is_as_short_as_possible_and_proves_it(epoch: Epoch) -> None:
-    solved = solve(epoch, SolverEffort(limit_s=10.0))
+    solved = solve(epoch, SolverEffort(limit_s=PATIENCE_S))
     assert solved.schedule is not None
     assert solved.optimal
     assert solved.schedule.makespan_s == pytest.approx(shortest_s(epoch))
@@ -38,7 +39,7 @@ def test_exact_is_as_short_as_possible_and_proves_it(epoch: Epoch) -> None:
 @examples(15, explore=30)
 @given(epoch=epochs(FRESH))
 def test_exact_finds_the_same_without_a_first_schedule(epoch: Epoch) -> None:
-    cold = solve(epoch, SolverEffort(limit_s=10.0, warm=False))
+    cold = solve(epoch, SolverEffort(limit_s=PATIENCE_S, warm=False))
     assert cold.schedule is not None
     assert cold.schedule.makespan_s == pytest.approx(shortest_s(epoch))
 
