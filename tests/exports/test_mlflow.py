@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,14 +126,14 @@ class _KilledError(BaseException):
 def _kill_before_request(client: Any, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those that write."""
     requests = itertools.count(1)
+
+    def request(send: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if next(requests) == number:
+            raise _KilledError
+        return send(*args, **options)
+
     for name in ("create_run", "log_batch", "log_metric", "set_tag", "set_terminated"):
-
-        def request(*args: Any, send: Any = getattr(client, name), **options: Any) -> Any:
-            if next(requests) == number:
-                raise _KilledError
-            return send(*args, **options)
-
-        monkeypatch.setattr(client, name, request)
+        monkeypatch.setattr(client, name, functools.partial(request, getattr(client, name)))
 
 
 def test_a_writer_that_is_killed_before_any_request_leaves_nothing_that_the_next_does_not_mend(
