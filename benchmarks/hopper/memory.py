@@ -103,6 +103,7 @@ class MemoryWatch:
 def _kind_of(command: str) -> str:
     for word, name in (
         ("fork_server", "slot"),
+        ("warm_process", "slot"),
         ("ElastuneAgent", "agent"),
         ("raylet/raylet", "raylet"),
         ("gcs_server", "control store"),

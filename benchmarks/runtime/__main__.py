@@ -8,7 +8,7 @@ import sys
 
 from benchmarks.reporting import RESULTS, Experiment
 from benchmarks.running import run_named
-from benchmarks.runtime import evenness, fidelity, promises, reports, resizing, trials
+from benchmarks.runtime import boots, evenness, fidelity, promises, reports, resizing, trials
 
 REPEATS = 3
 
@@ -23,6 +23,7 @@ if __name__ == "__main__":
         "resizing": functools.partial(resizing.run, **beside),
         "reports": functools.partial(reports.run, **beside),
         "evenness": functools.partial(evenness.run, **beside),
+        "boots": functools.partial(boots.run, repeats=options.repeats),
         "fidelity": fidelity.run,
         "digits": promises.digits,
         "sleeping": promises.sleeping,

@@ -105,7 +105,7 @@ def _by_kind(driver: int, mark: str) -> dict[str, float]:
         pss = int(kilobytes) * 1024 / 1e6
         if int(entry.name) == driver:
             sums["driver"] += pss
-        elif "fork_server" in command or "ElastuneAgent" in command:
+        elif any(each in command for each in ("fork_server", "warm_process", "ElastuneAgent")):
             sums["slots"] += pss
     return sums
 

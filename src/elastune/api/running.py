@@ -29,7 +29,16 @@ from elastune.providers.registry import known_providers, load_provider
 from elastune.runs.callbacks import open_callbacks
 from elastune.runs.control.channel import ControlFolder
 from elastune.runs.prepared_run import PreparedRun
-from elastune.runs.real import FinishedRun, NodeLease, Nudge, RealRun, RunResources, StartedUp, Watch
+from elastune.runs.real import (
+    FinishedRun,
+    NodeLease,
+    Nudge,
+    RealRun,
+    RunResources,
+    StartedUp,
+    Watch,
+    open_warm_process,
+)
 from elastune.runs.resuming import Continuation
 from elastune.runs.run_files import (
     read_final_check,
@@ -39,6 +48,7 @@ from elastune.runs.run_files import (
     write_real_result,
 )
 from elastune.runtime.ray.fleet import RunClock
+from elastune.runtime.ray.messages import WarmAddress
 from elastune.views.live.spectator import Opening, announcer_of, introduce, waiting
 from elastune.wording import format_duration, format_usd
 
@@ -77,6 +87,7 @@ def carry_out_run(
         journal = Journal.open(kept.journal)
         writer = journal.start(record)
         stack.callback(writer.close)
+        warm = _warm_up(stack, prepared)
         provider = open_provider(prepared, record, clock, lease)
         with waiting(announcer_of(watch), _opening(prepared), first_s=0.0):
             _open(stack, provider, kept, announcer_of(watch))
@@ -84,7 +95,9 @@ def carry_out_run(
         # A deadline that the plan has given up is not set again.
         keeps_deadline = setup.terms.limits.deadline_s is not None
         began = StartedUp() if start_up is None else start_up.end(keeps_deadline=keeps_deadline)
-        resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
+        resources = RunResources(
+            provider=provider, shipment=prepared.shipment, clock=clock, lease=lease, warm=warm
+        )
         real = RealRun(
             setup,
             resources,
@@ -164,12 +177,15 @@ def run_on(
                 "still suspended"
             )
         ControlFolder(found.folder).drop_stops()
+        warm = _warm_up(stack, prepared)
         provider = open_provider(prepared, found.record, clock, lease, down_s=continuation.down_s)
         write_final_check(found.folder, None)
         with waiting(announcer_of(watch), _opening(prepared), first_s=0.0):
             _open(stack, provider, found.folder, announcer_of(watch))
         clock.restart(core.state.now_s)
-        resources = RunResources(provider=provider, shipment=prepared.shipment, clock=clock, lease=lease)
+        resources = RunResources(
+            provider=provider, shipment=prepared.shipment, clock=clock, lease=lease, warm=warm
+        )
         real = RealRun(
             prepared.setup,
             resources,
@@ -190,6 +206,17 @@ def run_on(
 
         result = _drive(real, first, continuation.predicted, watch, nudge)
     return _finished(real, result, prepared, continuation.predicted)
+
+
+def _warm_up(stack: ExitStack, prepared: PreparedRun) -> WarmAddress | None:
+    """While Ray starts, another process imports what the nodes of this machine need."""
+    warm = None
+    if is_here(prepared.setup.job, prepared.address):
+        warm = open_warm_process(prepared.setup, prepared.shipment)
+    if warm is None:
+        return None
+    stack.callback(warm.close)
+    return warm.address
 
 
 def _opening(prepared: PreparedRun) -> str:

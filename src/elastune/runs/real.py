@@ -38,8 +38,9 @@ from elastune.runs.retention import Retention
 from elastune.runs.run_files import open_store, refuse_unshared
 from elastune.runs.simulation import Beat, Driver, belief_of
 from elastune.runtime.ray.fleet import ProviderNodes, RunClock
-from elastune.runtime.ray.messages import WorkerSpec
+from elastune.runtime.ray.messages import WarmAddress, WorkerSpec
 from elastune.runtime.ray.runtime import RayRuntime
+from elastune.runtime.ray.warm_process import WarmProcess
 from elastune.setup.data import open_data
 from elastune.setup.run_setup import RunSetup
 from elastune.temporary_folder import TemporaryFolder
@@ -102,6 +103,8 @@ class RunResources:
     shipment: CodeShipment
     clock: RunClock
     lease: NodeLease = field(default_factory=NodeLease)
+    warm: WarmAddress | None = None
+    """Of the warm process, where nodes are on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,7 @@ class RealRun:
                 _worker_spec(setup, means.shipment, self.store, folder),
                 shared=folders_after(self._shared.path),
                 bundle=bundle,
+                warm=means.warm,
             ),
             seed=record.seed,
             clock=means.clock,
@@ -317,6 +321,18 @@ class RealRun:
         return ended_s is not None and self.body.now_s > ended_s + _LATE_NODES_S
 
 
+def open_warm_process(setup: RunSetup, shipment: CodeShipment) -> WarmProcess | None:
+    """For nodes on this machine. It imports what their slots need; None: each node does so by itself."""
+    try:
+        return WarmProcess(shipment.paths, _preload(setup, shipment), _threads(setup.job))
+    except OSError:
+        return None
+
+
+def _threads(job: Job) -> int:
+    return job.slot.cpus or 1
+
+
 def _worker_spec(setup: RunSetup, shipment: CodeShipment, store: Store, folder: RunFolder) -> WorkerSpec:
     job = setup.job
     return WorkerSpec(
@@ -324,7 +340,7 @@ def _worker_spec(setup: RunSetup, shipment: CodeShipment, store: Store, folder: 
         store=store,
         checkpoints=setup.terms.checkpoint_rule(job.checkpoint_every),
         pickles=job.pickles,
-        threads=job.slot.cpus or 1,
+        threads=_threads(job),
         logs=str(folder.logs.absolute()),
         gpus_per_slot=job.slot.gpus or 0,
         preload=_preload(setup, shipment),

@@ -99,6 +99,12 @@ def our_processes() -> dict[int, str]:
     return found
 
 
+def slot_processes() -> list[int]:
+    """With the processes that they were forked from, which have the same command line and are older."""
+    names = ("elastune.runtime.ray.fork_server", "elastune.runtime.ray.warm_process")
+    return sorted(pid for pid, line in our_processes().items() if any(name in line for name in names))
+
+
 def kill(pids: list[int]) -> None:
     for pid in pids:
         try:

@@ -13,11 +13,21 @@ from elastune.checkpoints.store import Store
 from elastune.data.dataset import Dataset
 from elastune.model.checkpoint_rule import CheckpointRule
 from elastune.model.metric import Mode
-from elastune.runtime.ray.messages import CodeReference, Form, GangId, GangTerms, News, SlotReady, WorkerSpec
+from elastune.runtime.ray.messages import (
+    CodeReference,
+    Form,
+    GangId,
+    GangTerms,
+    News,
+    SlotReady,
+    WarmAddress,
+    WorkerSpec,
+)
 from elastune.runtime.ray.slot_processes import SlotProcesses
 from tests.waiting import PATIENCE_S
 
 TRAINABLES = Path(__file__).parent / "trainables.py"
+PATHS = (str(TRAINABLES.parents[3]),)
 
 T = TypeVar("T")
 
@@ -58,6 +68,7 @@ def crew_of(
     shared: tuple[str, ...] = (),
     dataset: Dataset | None = None,
     home: Path = TRAINABLES,
+    warm: WarmAddress | None = None,
 ) -> Iterator[Watched]:
     reference = f"{home}:{name}"
     worker_spec = WorkerSpec(
@@ -70,9 +81,10 @@ def crew_of(
         host="127.0.0.1",
         gpus_per_slot=gpus,
         preload=preload,
-        paths=(str(TRAINABLES.parents[3]),),
+        paths=PATHS,
         shared=shared,
         dataset=dataset,
+        warm=warm,
     )
     watched = Watched(worker_spec, slots)
     try:

@@ -36,7 +36,7 @@ from elastune.runtime.ray.agent import MACHINE
 from elastune.runtime.ray.fleet import RunClock
 from elastune.training.shared_file import find_map
 from tests.aws import served_aws
-from tests.runtime.real.runs import Watch, assert_undisturbed, job_of, kill, our_processes
+from tests.runtime.real.runs import Watch, assert_undisturbed, job_of, kill, slot_processes
 from tests.waiting import wait_until
 
 pytest.importorskip("ray")
@@ -292,9 +292,7 @@ class _KillWorker(Watch):
         return state.iterations >= 3
 
     def act(self) -> None:
-        kill(
-            [max(pid for pid, line in our_processes().items() if "ray.fork_server" in line)]
-        )  # a slot process: younger than the fork server that forked it
+        kill([slot_processes()[-1]])
 
 
 def test_a_slot_of_a_node_that_is_lost_costs_time_and_nothing_else(

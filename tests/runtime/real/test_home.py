@@ -15,7 +15,7 @@ from elastune.core.commands import Ending
 from elastune.core.state import State
 from elastune.runs.real import FinishedRun
 from tests.exports.test_live import check_tensorboard
-from tests.runtime.real.runs import Watch, job_of, kill, our_processes, wait_until_gone
+from tests.runtime.real.runs import Watch, job_of, kill, our_processes, slot_processes, wait_until_gone
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.filterwarnings(
@@ -48,11 +48,6 @@ def run_at_home(
     return carry_out_run(prepare_to_run(job, address=address), folder=folder, watch=watch)
 
 
-def slots() -> list[int]:
-    """Fork servers come before their slots, which have the same command line."""
-    return sorted(pid for pid, line in our_processes().items() if "elastune.runtime.ray.fork_server" in line)
-
-
 def free_cpus() -> float:
     import ray  # noqa: PLC0415
 
@@ -61,7 +56,7 @@ def free_cpus() -> float:
 
 def assert_all_is_given_back() -> None:
     wait_until(lambda: free_cpus() >= CPUS, "the CPUs were not given back")
-    wait_until(lambda: not slots(), "the slot processes live on")
+    wait_until(lambda: not slot_processes(), "the slot processes live on")
 
 
 class LookAndKill(Watch):
@@ -71,8 +66,8 @@ class LookAndKill(Watch):
         return state.iterations > 2
 
     def act(self) -> None:
-        self.free, self.slots = free_cpus(), len(slots())
-        kill([slots()[-1]])
+        self.free, self.slots = free_cpus(), len(slot_processes())
+        kill([slot_processes()[-1]])
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +111,7 @@ def test_without_its_fork_server_the_node_is_lost_and_comes_again(address: str, 
             return state.iterations > 2
 
         def act(self) -> None:
-            kill([slots()[0]])
+            kill([slot_processes()[0]])
 
     finished = run_at_home(address, tmp_path, Murder())
     assert finished.result.ending is Ending.COMPLETE
@@ -176,7 +171,7 @@ def test_it_waits_until_somebody_else_gives_the_cpus_back(
     thread = threading.Thread(target=lambda: done.append(run_at_home(address, tmp_path)))
     thread.start()
     wait_until(lambda: "of this Ray node, which others use" in caplog.text, "it does not say that it waits")
-    assert not slots(), "it trains on CPUs that are somebody else's"
+    assert not slot_processes(), "it trains on CPUs that are somebody else's"
     ray.kill(holder)
     thread.join(PATIENCE_S)
     assert done

@@ -28,7 +28,7 @@ from tests.runtime.real.hoppers import (
     watch_journal,
     write_data,
 )
-from tests.runtime.real.runs import Watch, kill, our_processes, run, wait_until_gone
+from tests.runtime.real.runs import Watch, kill, our_processes, run, slot_processes, wait_until_gone
 from tests.runtime.real.test_hopping import HEAVY, check
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -51,7 +51,7 @@ class _KillSlot(Watch):
         return state.iterations >= 5 and len(state.held) == 2
 
     def act(self) -> None:
-        kill([max(pid for pid, line in our_processes().items() if "ray.fork_server" in line)])
+        kill([slot_processes()[-1]])
 
 
 class _KillNode(_KillSlot):

@@ -20,7 +20,7 @@ from elastune.errors import ExecutionError
 from elastune.providers.local.supervisor import HANGING_BOOTS
 from elastune.runs.profiling import Effort
 from tests.runtime.real.drivers import Driver
-from tests.runtime.real.runs import Watch, job_of, kill, our_processes, run, wait_until_gone
+from tests.runtime.real.runs import Watch, job_of, kill, our_processes, run, slot_processes, wait_until_gone
 from tests.runtime.real.slot_processes import TRAINABLES
 from tests.runtime.real.test_real_run import LONG
 from tests.waiting import PATIENCE_S, wait_until
@@ -67,7 +67,7 @@ class _KillFollower(Watch):
         return state.iterations >= 2
 
     def act(self) -> None:
-        kill([max(pid for pid, line in our_processes().items() if "ray.fork_server" in line)])
+        kill([slot_processes()[-1]])
 
 
 def test_a_gang_on_two_nodes_survives_the_death_of_a_worker(tmp_path: Path) -> None:
@@ -139,12 +139,15 @@ def test_a_function_of_a_script_is_tuned(tmp_path: Path) -> None:
     assert done.stdout.strip() == "complete 5", done.stderr
 
 
+_WARM_AND_SERVER = 2
+
 MOMENTS: dict[str, Callable[[Driver], object]] = {
     "folder": lambda driver: list(driver.runs.glob("*")),
     "journal": lambda driver: list(driver.runs.glob("*/journal.sqlite")),
     "head": lambda driver: any("gcs_server" in line for line in our_processes().values()),
     "node": lambda driver: sum("raylet/raylet" in line for line in our_processes().values()) > 1,
-    "slots": lambda driver: any("ray.fork_server" in line for line in our_processes().values()),
+    "warm process": lambda driver: slot_processes(),
+    "slots": lambda driver: len(slot_processes()) > _WARM_AND_SERVER,
     "checkpoint": lambda driver: list(driver.runs.glob("*/checkpoints/*/*.ckpt")),
 }
 

@@ -26,6 +26,7 @@ from tests.runtime.real.runs import (
     kill,
     our_processes,
     run,
+    slot_processes,
     wait_until_gone,
 )
 from tests.waiting import SLOW_BOOT_S
@@ -127,8 +128,7 @@ class _KillWorker(Watch):
         return any(trial.is_kept for trial in state.trials.values())
 
     def act(self) -> None:
-        servers = [pid for pid, line in our_processes().items() if "fork_server" in line]
-        kill([max(servers)])
+        kill([slot_processes()[-1]])
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
-"""A process per node that imports the heavy libraries once and forks the slot processes of the node.
+"""A process per node that has imported the heavy libraries and forks the slot processes of the node.
 
-It has one thread, so that forking is safe, and one socket, the fork channel: a fork request comes with the
-child's own socket; the exit of a child is reported with its status. When the channel closes, the process
-exits; its children exit as well, because their sockets close. `ForkServer` is the side that starts it.
+It imports them itself or, on the driver's machine, is forked from a `warm_process`, which has done so. It has
+one thread, so that forking is safe, and one socket, the fork channel: a fork request comes with the child's
+own socket; the exit of a child is reported with its status. When the channel closes, the process exits; its
+children exit as well, because their sockets close. `ForkServer` is the side that starts it.
 """
 
 from __future__ import annotations
@@ -17,21 +18,35 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
+from typing import NamedTuple, NoReturn
 
 from elastune.runtime.ray.code_bundle import CodeFolder
 from elastune.runtime.ray.messages import Sealed, WorkerSpec
 
-_PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1
 _COMMAND = (sys.executable, "-u", "-m", "elastune.runtime.ray.fork_server")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
+def thread_limits(threads: int) -> dict[str, str]:
+    return dict.fromkeys(_THREADS, str(threads))
+
+
+class Surroundings(NamedTuple):
+    """What a fork server of the warm process takes over from its node; the output comes as file handles."""
+
+    host: str
+    niceness: int
+    folder: str
+    environment: Mapping[str, str]
+
+
 class ForkServer:
-    """The process and its fork channel, as its parent has them.
+    """The process and its fork channel, as its node has them.
 
     `host` is the address of this machine; `output`: a file for what is printed outside of trials, None: this
     process's own output; `place`: where the slots work, if this is not the driver's machine.
@@ -40,23 +55,74 @@ class ForkServer:
     def __init__(
         self, sealed: Sealed, host: str, niceness: int, output: str | None, place: CodeFolder | None
     ) -> None:
+        self._sealed, self._host, self._niceness, self._output, self._place = (
+            sealed,
+            host,
+            niceness,
+            output,
+            place,
+        )
+        self.pid: int | None = None
+        """Known from its first message on."""
+        self._process: subprocess.Popen[bytes] | None = None
+        channel = None if output or place is not None else self._ask_warm_process()
+        self.channel = channel or self._start()
+        self._send_spec()
+
+    def start_alone(self) -> bool:
+        """In place of one that the warm process did not fork; False: it cannot be that."""
+        if self._process is not None or self.pid is not None:
+            return False
+        self.channel.close()
+        self.channel = self._start()
+        self._send_spec()
+        return True
+
+    def _ask_warm_process(self) -> Connection | None:
+        """The channel of a new fork server, which waits while the process imports; None: there is none."""
+        address = self._sealed.warm
+        if address is None or address.interpreter != sys.executable:
+            return None
+        asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            asking.connect(f"\0{address.name}")
+            socket.send_fds(asking, [b"!"], [1, 2])
+        except OSError:
+            asking.close()
+            return None
+        channel = Connection(asking.detach())
+        surroundings = Surroundings(
+            host=self._host,
+            niceness=os.nice(0) + self._niceness,
+            folder=os.getcwd(),  # noqa: PTH109  as a word
+            environment={**os.environ, **thread_limits(self._sealed.threads)},
+        )
+        with contextlib.suppress(OSError):  # it has ended; the channel will say so
+            channel.send_bytes(pickle.dumps(surroundings))
+        return channel
+
+    def _start(self) -> Connection:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        output, place = self._output, self._place
         with open(output, "ab") if output else contextlib.nullcontext() as file:  # noqa: PTH123
             self._process = subprocess.Popen(  # noqa: S603  our own module
-                [*_COMMAND, str(theirs.fileno()), host, str(niceness)],
+                [*_COMMAND, str(theirs.fileno()), self._host, str(self._niceness)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env={**os.environ, **dict.fromkeys(_THREADS, str(sealed.threads))},
+                env={**os.environ, **thread_limits(self._sealed.threads)},
                 cwd=None if place is None else place.home,  # which is first on its path as well
                 start_new_session=True,
             )
         theirs.close()
         self.pid = self._process.pid
-        self.channel = Connection(ours.detach())
-        self.channel.send_bytes(sealed.worker_spec)
-        self.channel.send_bytes(pickle.dumps(place))
+        return Connection(ours.detach())
+
+    def _send_spec(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended; the channel will say so
+            self.channel.send_bytes(self._sealed.worker_spec)
+            self.channel.send_bytes(pickle.dumps(self._place))
 
     def fork(self, slot: int) -> tuple[Connection, bool]:
         """Our end of the new child's channel, and whether the process took the request."""
@@ -65,15 +131,17 @@ class ForkServer:
         with theirs:
             try:
                 self.channel.send(slot)
-                send_handle(self.channel, theirs.fileno(), self.pid)
+                send_handle(self.channel, theirs.fileno(), self.pid or 0)
             except OSError:
                 return channel, False
         return channel, True
 
     def close(self) -> None:
+        """It exits when its channel closes. If it is no child of ours, its id may be another's meanwhile."""
         self.channel.close()
-        self._process.kill()
-        self._process.wait()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 def kill(pid: int) -> None:
@@ -105,13 +173,18 @@ def main(arguments: Sequence[str]) -> None:
     number, host, niceness = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(int(niceness))
-    channel = Connection(int(number))
-    worker_spec: WorkerSpec = pickle.loads(channel.recv_bytes())  # noqa: S301  from our parent
+    serve(Connection(int(number)), host, is_warm=False)
+
+
+def serve(channel: Connection, host: str, *, is_warm: bool = True) -> NoReturn:
+    """Until the channel closes. `is_warm`: everything is imported."""
+    worker_spec: WorkerSpec = pickle.loads(channel.recv_bytes())  # noqa: S301  from our node
     place: CodeFolder | None = pickle.loads(channel.recv_bytes())  # noqa: S301
     worker_spec = replace(
         worker_spec if place is None else place.relocate(worker_spec), host=worker_spec.host or host
     )
-    prepare(worker_spec.paths, worker_spec.preload)
+    if not is_warm:
+        prepare(worker_spec.paths, worker_spec.preload)
     channel.send(("ready", os.getpid(), 0))
     ends, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -159,7 +232,7 @@ def _fork(channel: Connection, slot: int, handle: int, worker_spec: WorkerSpec) 
         os.close(channel.fileno())
         # Linux ends us with the fork server, also while a library of the user holds the interpreter's lock.
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         from elastune.runtime.ray import slot as slots  # noqa: PLC0415  imported before the fork
 
         slots.main(Connection(handle), slot, worker_spec)

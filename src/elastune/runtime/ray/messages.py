@@ -71,6 +71,14 @@ class CodeBundle:
     shared: tuple[SharedParcel, ...] = ()
 
 
+class WarmAddress(NamedTuple):
+    """Where the nodes of the driver's machine find its warm process."""
+
+    name: str
+    """Of its socket, which has no file."""
+    interpreter: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpec:
     script: CodeReference
@@ -97,11 +105,19 @@ class WorkerSpec:
     """Folders of shared data (see `elastune.training.shared_data`); the slots write into the first."""
     bundle: CodeBundle | None = None
     """For nodes on other machines; None: there are none. It is sent beside the rest."""
+    warm: WarmAddress | None = None
+    """None: each node imports everything itself."""
 
     def seal(self) -> Sealed:
         light = pickle.dumps(replace(self, bundle=None))
-        hops = self.dataset is not None
-        return Sealed(worker_spec=light, threads=self.threads, logs=self.logs, bundle=self.bundle, hops=hops)
+        return Sealed(
+            worker_spec=light,
+            threads=self.threads,
+            logs=self.logs,
+            bundle=self.bundle,
+            hops=self.dataset is not None,
+            warm=self.warm,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +130,7 @@ class Sealed:
     bundle: CodeBundle | None = None
     hops: bool = False
     """Models move between nodes."""
+    warm: WarmAddress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,8 @@ class SlotProcesses:
     @property
     def pids(self) -> tuple[int, ...]:
         with self._lock:
-            return (self._fork_server.pid, *(process.pid for process in self._slots if process.pid))
+            pids = [self._fork_server.pid, *(process.pid for process in self._slots)]
+            return tuple(pid for pid in pids if pid is not None)
 
     def order(self, slot: int, order: msg.Order) -> None:
         with self._lock:
@@ -292,11 +293,14 @@ class SlotProcesses:
         try:
             word, first, second = self._fork_server.channel.recv()
         except (EOFError, OSError):
+            if self._fork_server.start_alone():
+                return
             self._fail("the fork server of the slot processes ended")
             self._closed = True
             return
         match word:
             case "ready":
+                self._fork_server.pid = first
                 for process in self._slots:
                     self._start(process)
             case "forked":
