@@ -105,7 +105,9 @@ def _plan(job: Job, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
 
 
 def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, as_json: bool) -> Job:
-    """A job without a profile is planned with the one that an earlier run measured, else measured now."""
+    """A job without a profile is planned with the one that an earlier run measured, else checked and measured
+    now, as a run would."""
+    from elastune.api.checking import as_checked, checked  # noqa: PLC0415
     from elastune.api.profiling import describe_measured, find_profile, with_measurements  # noqa: PLC0415
     from elastune.job.job import load_job  # noqa: PLC0415
     from elastune.job.trainable import is_code  # noqa: PLC0415
@@ -114,9 +116,12 @@ def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, 
     if job.is_measured or not is_code(job.trainable):
         return job
     with contextlib.redirect_stdout(sys.stderr):  # what the trainable prints when it is imported
+        job = as_checked(job, address=address, folder=runs_folder)
         kept = find_profile(job, job.unopened_tuning().metric, runs_folder, address)
         if kept is None:
             _ask_to_measure(job, path, address=address, yes=yes, as_json=as_json)
+            say = partial(typer.echo, err=True)
+            job, _ = checked(job, wanted=True, address=address, folder=runs_folder, say=say)
             kept = _measure(job, address=address, runs_folder=runs_folder, as_json=as_json)
         else:
             typer.echo(describe_measured(kept), err=True)
