@@ -106,7 +106,14 @@ class PoolProvider(RayProviderBase):
         head = self._head
         address, token = ("", "") if head is None else (head.address or "", head.token)
         return NodeSpec(
-            head=address, token=token, node=node, cpus=self._node_cpus, gpus=self._node_gpus, lease_s=LEASE_S
+            head=address,
+            token=token,
+            node=node,
+            run=self._setting.run,
+            job=self._setting.job,
+            cpus=self._node_cpus,
+            gpus=self._node_gpus,
+            lease_s=LEASE_S,
         )
 
     # Open and close.

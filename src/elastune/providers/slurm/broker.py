@@ -317,13 +317,14 @@ class JobBroker:
 
     def _status(self, order: JobOrder) -> RequestStatus:
         withdrawn = [record for record in self._of(order.token) if record.is_withdrawn]
-        refused = order.refused + len(withdrawn)
+        # A controller that forgot the start of a job lists it once more, without its task.
+        refused = min(order.refused + len(withdrawn), order.asked - len(order.granted))
         why = [*order.reasons, *(record.given_up or "cancelled while it waited" for record in withdrawn)]
         return RequestStatus(
             token=order.token,
             asked=order.asked,
             granted=tuple(order.granted),
-            refused=min(refused, order.asked - len(order.granted)) if refused else 0,
+            refused=refused,
             reason="; ".join(dict.fromkeys(why)) if refused else "",
         )
 

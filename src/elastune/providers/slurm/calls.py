@@ -22,7 +22,7 @@ PREFIX = "elastune-"
 _MARK = "elastune"
 _CALL_S = 60.0
 _FIELDS = "ArrayJobID", "ArrayTaskID", "JobID", "Name", "State", "TimeUsed", "TimeLeft", "SubmitTime"
-_MORE = "Reason", "Partition", "NodeList", "UserName", "Comment"
+_MORE = "StartTime", "EndTime", "Reason", "Partition", "NodeList", "UserName", "Comment"
 _MOST_AT_ONCE = 200
 
 
@@ -183,6 +183,17 @@ def parse_time(text: str) -> float | None:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
+def seconds_left(found: Mapping[str, str]) -> float | None:
+    """Until a running job is ended; None: no limit. While it is pre-empted with a grace time, only its end is
+    changed: `TimeLeft` is not (seen with Slurm 22.05). All three times are of the controller's clock."""
+    left_s, used_s = parse_time(found["TimeLeft"]), parse_time(found["TimeUsed"])
+    start, end = found["StartTime"], found["EndTime"]
+    if found["State"] != "RUNNING" or used_s is None or not (start.isdigit() and end.isdigit()):
+        return left_s
+    by_end_s = max(0.0, float(end) - float(start) - used_s)
+    return by_end_s if left_s is None else min(left_s, by_end_s)
+
+
 def parse_job(line: str) -> SlurmJob | None:
     """A line of squeue; None: no job of ours."""
     values = line.rstrip("\n").split("|", len(_FIELDS) + len(_MORE) - 1)
@@ -200,7 +211,7 @@ def parse_job(line: str) -> SlurmJob | None:
         phase=_PHASES.get(found["State"], JobPhase.ENDED),
         state=found["State"],
         used_s=parse_time(found["TimeUsed"]) or 0.0,
-        left_s=parse_time(found["TimeLeft"]),
+        left_s=seconds_left(found),
         submitted=float(submitted) if submitted.isdigit() else time.time(),
         reason="" if found["Reason"] == "None" else found["Reason"],
         partition=found["Partition"],
@@ -236,6 +247,14 @@ class SlurmCommands:
             "squeue", "--me", "--array", "--states=all", "--noheader", *named, f"--Format={shape}"
         )
         return tuple(job for line in said.splitlines() if (job := parse_job(line)) is not None)
+
+    def left_s(self, job: str) -> float | None:
+        """For how long a job may still run; None: it does not run, or has no end."""
+        names = "State", "TimeUsed", "TimeLeft", "StartTime", "EndTime"
+        shape = ",".join(f"{name}:|" for name in names)
+        said = self._call("squeue", "--noheader", f"--jobs={job}", f"--Format={shape}")
+        found = dict(zip(names, (value.strip() for value in said.split("|")), strict=False))
+        return seconds_left(found) if found.get("State") == "RUNNING" else None
 
     def cancel(self, jobs: Collection[str]) -> None:
         wanted = sorted(jobs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shlex
 import shutil
 import sys
 import time
@@ -95,7 +94,6 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
             self._write_spec(self._head)
         arguments = job_arguments(options, cpus=self._node_cpus, gpus=self._node_gpus)
         python = options.python or sys.executable
-        command = f"{shlex.quote(python)} -u -m elastune.providers.remote.node"
         return JobBroker(
             self._calls,
             JobPurpose(
@@ -103,7 +101,7 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
                 job=setting.job,
                 max_nodes=setting.terms.max_nodes,
                 usd_per_hour=setting.terms.price_per_hour,
-                script=job_script(command, str(self._spec_file), options.setup),
+                script=job_script(python, str(self._spec_file), options.setup),
                 arguments=arguments,
                 output=str(self._folder / "%A_%a.log"),
                 notice_s=options.notice,
