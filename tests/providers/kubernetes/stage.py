@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastune.model.cluster import ClusterTerms
-from elastune.providers.kubernetes.api import Access, KubernetesApi
+from elastune.providers.kubernetes.api import ClusterAccess, KubernetesApi
 from elastune.providers.kubernetes.calls import RayClusterCalls
 from elastune.providers.kubernetes.provider import KubernetesProvider
 from elastune.providers.protocol import Provider, ProviderSetting, Survey
@@ -20,7 +20,7 @@ _runs = itertools.count()
 
 
 def api_at(address: str) -> KubernetesApi:
-    return KubernetesApi(Access(server=address, namespace=NAMESPACE, token=lambda: TOKEN))
+    return KubernetesApi(ClusterAccess(server=address, namespace=NAMESPACE, token=lambda: TOKEN))
 
 
 class PodsJoin(RayLink):

@@ -16,7 +16,12 @@ from elastune.api.nodes import Supervision
 from elastune.core.events import NodeLost, NodeNoticed
 from elastune.errors import ExecutionError, JobError
 from elastune.providers.kubernetes import broker as broking
-from elastune.providers.kubernetes.api import BusyError, KubernetesApi, RefusedError, find_access
+from elastune.providers.kubernetes.api import (
+    KubernetesApi,
+    KubernetesBusyError,
+    KubernetesRefusedError,
+    find_access,
+)
 from elastune.providers.kubernetes.calls import RayClusterCalls
 from elastune.providers.kubernetes.inventory import KubernetesInventory
 from elastune.providers.kubernetes.keeper import keep
@@ -232,22 +237,22 @@ def test_a_kubeconfig_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             found = RayClusterCalls(KubernetesApi(find_access()), CLUSTER, GROUP).group()
             assert (found.name, found.replicas) == (GROUP, 0)
         write_kubeconfig(tmp_path / "config", address, {"token": "wrong"})
-        with pytest.raises(RefusedError, match="Unauthorized"):
+        with pytest.raises(KubernetesRefusedError, match="Unauthorized"):
             RayClusterCalls(KubernetesApi(find_access()), CLUSTER, GROUP).pods()
         command["args"] = ["-c", "print('log in first')"]
         write_kubeconfig(tmp_path / "config", address, {"exec": command})
-        with pytest.raises(RefusedError, match="printed no token"):
+        with pytest.raises(KubernetesRefusedError, match="printed no token"):
             KubernetesApi(find_access()).get("/")
 
 
 def test_without_a_cluster_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(RefusedError, match="no pod with a service account, and there is no"):
+    with pytest.raises(KubernetesRefusedError, match="no pod with a service account, and there is no"):
         find_access()
     (tmp_path / "none").write_text("contexts: []\ncurrent-context: x\n")
-    with pytest.raises(RefusedError, match="cannot be used"):
+    with pytest.raises(KubernetesRefusedError, match="cannot be used"):
         find_access()
     broken = base64.b64encode(b"no certificate").decode()
     write_kubeconfig(tmp_path / "none", "https://127.0.0.1:1", {"client-certificate-data": broken})
-    with pytest.raises(BusyError, match="does not answer"):
+    with pytest.raises(KubernetesBusyError, match="does not answer"):
         KubernetesApi(find_access()).get("/")

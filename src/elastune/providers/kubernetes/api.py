@@ -32,20 +32,20 @@ class KubernetesError(Exception):
     """The API server refused, or did not answer."""
 
 
-class BusyError(KubernetesError):
+class KubernetesBusyError(KubernetesError):
     """No answer: the call may have been executed. Look, then try again."""
 
 
-class ConflictError(KubernetesError):
+class KubernetesConflictError(KubernetesError):
     """Somebody else has changed the object since it was read."""
 
 
-class RefusedError(KubernetesError):
+class KubernetesRefusedError(KubernetesError):
     """It would be refused again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ClusterAccess:
     """Where the API server is. `token` is called for every request, because tokens are replaced."""
 
     server: str
@@ -55,7 +55,7 @@ class Access:
 
 
 class KubernetesApi:
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         self._access = access
         self.namespace = access.namespace
 
@@ -83,7 +83,7 @@ class KubernetesApi:
             with error:
                 raise _error_of(error, path) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise BusyError(f"{access.server} does not answer: {error}") from None
+            raise KubernetesBusyError(f"{access.server} does not answer: {error}") from None
 
 
 def _error_of(error: urllib.error.HTTPError, path: str) -> KubernetesError:
@@ -93,16 +93,20 @@ def _error_of(error: urllib.error.HTTPError, path: str) -> KubernetesError:
         said = error.reason
     text = f"{said} (HTTP {error.code}, {path})"
     if error.code == _CONFLICT:
-        return ConflictError(text)
-    return BusyError(text) if error.code >= 500 or error.code in _BUSY else RefusedError(text)
+        return KubernetesConflictError(text)
+    return (
+        KubernetesBusyError(text)
+        if error.code >= 500 or error.code in _BUSY
+        else KubernetesRefusedError(text)
+    )
 
 
-def find_access(context: str | None = None, namespace: str | None = None) -> Access:
-    """Raises `RefusedError` if no cluster is set up here."""
+def find_access(context: str | None = None, namespace: str | None = None) -> ClusterAccess:
+    """Raises `KubernetesRefusedError` if no cluster is set up here."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if host and context is None and (_ACCOUNT / "token").exists():
         own = (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
-        return Access(
+        return ClusterAccess(
             server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
             namespace=namespace or own,
             token=lambda: (_ACCOUNT / "token").read_text(encoding="utf-8").strip(),
@@ -110,18 +114,18 @@ def find_access(context: str | None = None, namespace: str | None = None) -> Acc
         )
     path = Path(os.environ.get("KUBECONFIG", "").partition(os.pathsep)[0] or "~/.kube/config").expanduser()
     if not path.exists():
-        raise RefusedError(f"this is no pod with a service account, and there is no {path}")
+        raise KubernetesRefusedError(f"this is no pod with a service account, and there is no {path}")
     try:
         return _from_kubeconfig(yaml.safe_load(path.read_text(encoding="utf-8")), path, context, namespace)
     except (KeyError, TypeError, StopIteration, OSError, ssl.SSLError, yaml.YAMLError) as error:
-        raise RefusedError(f"{path} cannot be used: {type(error).__name__}: {error}") from None
+        raise KubernetesRefusedError(f"{path} cannot be used: {type(error).__name__}: {error}") from None
 
 
-def _from_kubeconfig(config: Any, path: Path, context: str | None, namespace: str | None) -> Access:
+def _from_kubeconfig(config: Any, path: Path, context: str | None, namespace: str | None) -> ClusterAccess:
     chosen = _named(config["contexts"], context or config["current-context"])["context"]
     cluster = _named(config["clusters"], chosen["cluster"])["cluster"]
     user = _named(config.get("users") or [], chosen["user"])["user"] if chosen.get("user") else {}
-    return Access(
+    return ClusterAccess(
         server=cluster["server"].rstrip("/"),
         namespace=namespace or chosen.get("namespace") or "default",
         token=_token_of(user, path.parent),
@@ -156,7 +160,7 @@ def _credential(plugin: Mapping[str, Any]) -> str:
         )
         return str(json.loads(done.stdout)["status"]["token"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-        raise RefusedError(f"{plugin['command']} printed no token: {error}") from None
+        raise KubernetesRefusedError(f"{plugin['command']} printed no token: {error}") from None
 
 
 def _tls_of(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> ssl.SSLContext:

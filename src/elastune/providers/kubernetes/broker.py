@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from elastune.model.ids import NodeId
-from elastune.providers.kubernetes.api import ConflictError, KubernetesError, RefusedError
-from elastune.providers.kubernetes.calls import Group, GroupCalls, Pod, PodPhase, RunShare, Want
+from elastune.providers.kubernetes.api import KubernetesConflictError, KubernetesError, KubernetesRefusedError
+from elastune.providers.kubernetes.calls import GroupCalls, Pod, PodPhase, RunShare, Want, WorkerGroup
 from elastune.providers.kubernetes.sweeping import is_alive
 from elastune.providers.protocol import Machine, RequestStatus, Survey, check_request
 
@@ -121,7 +121,7 @@ class GroupBroker:
         self._spare_since_s: float | None = None
         self._last_since_s = -math.inf
         self._closing = False
-        self._group: Group | None = None
+        self._group: WorkerGroup | None = None
         self._pods: tuple[Pod, ...] = ()
         self.trouble: str | None = None
         self.broken: str | None = None
@@ -222,11 +222,11 @@ class GroupBroker:
             if new != self._group:
                 self._calls.change(self._group, new)
                 self._group = new
-        except ConflictError:
+        except KubernetesConflictError:
             return self._clock() + 0.05
         except KubernetesError as error:
             self.trouble = str(error)
-            if isinstance(error, RefusedError):
+            if isinstance(error, KubernetesRefusedError):
                 self.broken = str(error)
                 for order in self._orders.values():
                     order.refuse(order.open, self.broken)
@@ -261,7 +261,7 @@ class GroupBroker:
 
     # Private.
 
-    def _share(self, group: Group) -> RunShare:
+    def _share(self, group: WorkerGroup) -> RunShare:
         usual = RunShare(job=self._purpose.job, usd=self._purpose.usd_per_hour)
         return group.shares.get(self._purpose.run, usual)
 
@@ -311,7 +311,7 @@ class GroupBroker:
             if record.ended_s is None and (record.released_s is None or now_s - record.released_s >= RETRY_S)
         ]
 
-    def _next(self, group: Group) -> Group:
+    def _next(self, group: WorkerGroup) -> WorkerGroup:
         """The group as it should be."""
         there = {pod.name for pod in self._pods}
         group = replace(group, named=tuple(name for name in group.named if name in there))
@@ -325,7 +325,7 @@ class GroupBroker:
         is_needed = share.replicas or self._orders or self.alive()
         return group.with_share(self._purpose.run, None if is_over or not is_needed else share)
 
-    def _without_ended(self, group: Group, share: RunShare) -> tuple[Group, RunShare]:
+    def _without_ended(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
         """Released pods are deleted by name; KubeRay replaces those that ended by themselves."""
         there = {pod.name for pod in self._pods}
         share = replace(share, booked=tuple(name for name in share.booked if name in there))
@@ -340,7 +340,7 @@ class GroupBroker:
             share = replace(share.want(token, 1), booked=(*share.booked, name))
         return group, share
 
-    def _without_hopeless(self, group: Group, share: RunShare) -> tuple[Group, RunShare]:
+    def _without_hopeless(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
         """Requests whose pods wait for too long, and what was refused of others."""
         now_s = self._clock()
         waiting = [pod for pod in self._unclaimed() if pod.phase is PodPhase.WAITING]
@@ -357,7 +357,7 @@ class GroupBroker:
             share = share.want(order.token, dropped)
         return group, share
 
-    def _drop(self, group: Group, most: int) -> tuple[Group, int]:
+    def _drop(self, group: WorkerGroup, most: int) -> tuple[WorkerGroup, int]:
         """Up to so many replicas less, with the names of pods that no run has claimed; without a name only
         those for which there is no pod."""
         free = [pod for pod in self._unclaimed() if pod.name not in group.named]
@@ -367,7 +367,7 @@ class GroupBroker:
         count = min(max(0, most), len(named) + max(0, group.replicas - len(alive)))
         return (group.less(count, named), count) if count else (group, 0)
 
-    def _with_requests(self, group: Group, share: RunShare) -> tuple[Group, RunShare]:
+    def _with_requests(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
         if self._lease_s() is None or self._closing:
             return group, share
         for order in self._orders.values():
@@ -383,7 +383,7 @@ class GroupBroker:
                 order.since_s = self._clock()
         return group, share
 
-    def _without_spares(self, group: Group, share: RunShare) -> tuple[Group, RunShare]:
+    def _without_spares(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
         now_s = self._clock()
         if not share.spare:
             self._spare_since_s = None

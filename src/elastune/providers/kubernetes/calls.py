@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Protocol, Self
 from urllib.parse import quote
 
-from elastune.providers.kubernetes.api import KubernetesApi, RefusedError
+from elastune.providers.kubernetes.api import KubernetesApi, KubernetesRefusedError
 
 MARK = "elastune.io"
 RUN, REQUEST = f"{MARK}/run", f"{MARK}/request"
@@ -102,7 +102,7 @@ class RunShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class WorkerGroup:
     """A worker group as it was read. `index`: its position among the groups; `named`: pods to delete."""
 
     cluster: str
@@ -123,11 +123,11 @@ class Group:
         """Replicas that no run has asked for."""
         return self.replicas - sum(share.replicas for share in self.shares.values())
 
-    def with_share(self, run: str, share: RunShare | None) -> Group:
+    def with_share(self, run: str, share: RunShare | None) -> WorkerGroup:
         others = {name: each for name, each in self.shares.items() if name != run}
         return replace(self, shares=others if share is None else {**others, run: share})
 
-    def less(self, count: int, pods: Collection[str] = ()) -> Group:
+    def less(self, count: int, pods: Collection[str] = ()) -> WorkerGroup:
         """So many fewer replicas, and these pods are to be deleted."""
         named = tuple(dict.fromkeys([*self.named, *pods]))
         return replace(self, replicas=max(self.least, self.replicas - count), named=named)
@@ -136,13 +136,13 @@ class Group:
 class GroupCalls(Protocol):
     """Raises `KubernetesError`."""
 
-    def group(self) -> Group: ...
+    def group(self) -> WorkerGroup: ...
 
     def pods(self) -> tuple[Pod, ...]:
         """Of the group, oldest first."""
 
-    def change(self, old: Group, new: Group) -> None:
-        """Only if nobody has changed it since; else `ConflictError`."""
+    def change(self, old: WorkerGroup, new: WorkerGroup) -> None:
+        """Only if nobody has changed it since; else `KubernetesConflictError`."""
 
     def claim(self, pod: Pod, run: str, request: str) -> None:
         """As `change`."""
@@ -156,16 +156,18 @@ class RayClusterCalls:
         self._cluster, self._group = cluster, group
         self._path = f"{_CLUSTERS.format(api.namespace)}/{quote(cluster)}"
 
-    def group(self) -> Group:
+    def group(self) -> WorkerGroup:
         found = [each for each in read_groups(self._api.get(self._path)) if each.name == self._group]
         if not found:
-            raise RefusedError(f"the RayCluster {self._cluster!r} has no worker group {self._group!r}")
+            raise KubernetesRefusedError(
+                f"the RayCluster {self._cluster!r} has no worker group {self._group!r}"
+            )
         return found[0]
 
     def pods(self) -> tuple[Pod, ...]:
         return list_pods(self._api, f"ray.io/cluster={self._cluster},ray.io/group={self._group}")
 
-    def change(self, old: Group, new: Group) -> None:
+    def change(self, old: WorkerGroup, new: WorkerGroup) -> None:
         group = f"/spec/workerGroupSpecs/{old.index}"
         operations = [
             _operation("replace", "/metadata/resourceVersion", old.version),
@@ -193,7 +195,7 @@ class RayClusterCalls:
         )
 
 
-def all_groups(api: KubernetesApi) -> list[tuple[Group, tuple[Pod, ...]]]:
+def all_groups(api: KubernetesApi) -> list[tuple[WorkerGroup, tuple[Pod, ...]]]:
     """Those of the namespace in which a run has something, with their pods."""
     listed = api.get(_CLUSTERS.format(api.namespace))
     pods = list_pods(api, "ray.io/group")
@@ -217,12 +219,12 @@ def _operation(verb: str, path: str, value: object) -> dict[str, Any]:
     return {"op": verb, "path": path, "value": value}
 
 
-def read_groups(item: Mapping[str, Any]) -> tuple[Group, ...]:
+def read_groups(item: Mapping[str, Any]) -> tuple[WorkerGroup, ...]:
     """The worker groups of a RayCluster."""
     metadata, spec = item["metadata"], item["spec"]
     annotations = metadata.get("annotations")
     return tuple(
-        Group(
+        WorkerGroup(
             cluster=metadata["name"],
             name=each["groupName"],
             index=index,

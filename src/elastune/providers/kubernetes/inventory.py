@@ -5,8 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from elastune.providers.kubernetes.api import KubernetesApi, KubernetesError, RefusedError, find_access
-from elastune.providers.kubernetes.calls import Group, Pod, PodPhase, RayClusterCalls, all_groups
+from elastune.providers.kubernetes.api import (
+    KubernetesApi,
+    KubernetesError,
+    KubernetesRefusedError,
+    find_access,
+)
+from elastune.providers.kubernetes.calls import Pod, PodPhase, RayClusterCalls, WorkerGroup, all_groups
 from elastune.providers.kubernetes.sweeping import drop_pods, waiting_for
 from elastune.providers.protocol import LiveInstance, UnseenError
 
@@ -25,7 +30,7 @@ class KubernetesInventory:
                 if pod.phase is not PodPhase.ENDED
             ]
         except KubernetesError as error:
-            raise UnseenError(str(error), is_absent=isinstance(error, RefusedError)) from error
+            raise UnseenError(str(error), is_absent=isinstance(error, KubernetesRefusedError)) from error
         return tuple(sorted(found, key=lambda each: (each.since, each.node)))
 
     def end(self, nodes: Collection[str]) -> None:
@@ -42,7 +47,7 @@ class KubernetesInventory:
         return self._api
 
 
-def _live_instance(group: Group, pod: Pod, waits_for: str | None) -> LiveInstance:
+def _live_instance(group: WorkerGroup, pod: Pod, waits_for: str | None) -> LiveInstance:
     """A pod that no run has claimed yet counts for one that waits for it."""
     run = pod.run or waits_for
     share = None if run is None else group.shares.get(run)

@@ -10,7 +10,12 @@ from collections.abc import Mapping
 
 from elastune.errors import ExecutionError
 from elastune.model.ids import NodeId
-from elastune.providers.kubernetes.api import KubernetesApi, KubernetesError, RefusedError, find_access
+from elastune.providers.kubernetes.api import (
+    KubernetesApi,
+    KubernetesError,
+    KubernetesRefusedError,
+    find_access,
+)
 from elastune.providers.kubernetes.broker import LEASE_S, GroupBroker, GroupPurpose
 from elastune.providers.kubernetes.calls import GroupCalls, RayClusterCalls
 from elastune.providers.kubernetes.keeper import start_keeper
@@ -48,7 +53,7 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
 
     service = "Kubernetes"
     service_error = KubernetesError
-    refusal = RefusedError
+    refusal = KubernetesRefusedError
 
     def __init__(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from elastune.providers.kubernetes.api import ConflictError
-from elastune.providers.kubernetes.calls import Group, GroupCalls, Pod, PodPhase
+from elastune.providers.kubernetes.api import KubernetesConflictError
+from elastune.providers.kubernetes.calls import GroupCalls, Pod, PodPhase, WorkerGroup
 
 _TRIES = 8
 
@@ -20,7 +20,7 @@ def drop_pods(calls: GroupCalls, names: Collection[str], now: float) -> None:
     """These pods, whatever they are doing; and the shares of runs whose lease was over at `now`, so that
     KubeRay makes no more for them."""
 
-    def change(group: Group, pods: tuple[Pod, ...]) -> Group:
+    def change(group: WorkerGroup, pods: tuple[Pod, ...]) -> WorkerGroup:
         for run, share in group.shares.items():
             if share.expires is None or share.expires <= now:
                 group = _without_run(group, pods, run)
@@ -35,7 +35,7 @@ def drop_pods(calls: GroupCalls, names: Collection[str], now: float) -> None:
     _change(calls, change)
 
 
-def waiting_for(group: Group, pods: Collection[Pod]) -> dict[str, str]:
+def waiting_for(group: WorkerGroup, pods: Collection[Pod]) -> dict[str, str]:
     """Pods that no run has claimed yet, and the runs that wait for them."""
     free = [pod.name for pod in pods if pod.run is None and pod.phase is not PodPhase.ENDED]
     owners = [
@@ -50,7 +50,7 @@ def is_alive(pod: Pod) -> bool:
     return pod.phase is not PodPhase.ENDED and pod.ends is None
 
 
-def _without_run(group: Group, pods: Collection[Pod], run: str) -> Group:
+def _without_run(group: WorkerGroup, pods: Collection[Pod], run: str) -> WorkerGroup:
     share = group.shares.get(run)
     if share is None:
         return group
@@ -60,7 +60,7 @@ def _without_run(group: Group, pods: Collection[Pod], run: str) -> Group:
     return group.less(max(share.replicas, 0), names).with_share(run, None)
 
 
-def _change(calls: GroupCalls, how: Callable[[Group, tuple[Pod, ...]], Group]) -> None:
+def _change(calls: GroupCalls, how: Callable[[WorkerGroup, tuple[Pod, ...]], WorkerGroup]) -> None:
     for tries in range(_TRIES):
         old, pods = calls.group(), calls.pods()
         there = {pod.name for pod in pods}
@@ -68,7 +68,7 @@ def _change(calls: GroupCalls, how: Callable[[Group, tuple[Pod, ...]], Group]) -
         try:
             if new != old:
                 calls.change(old, new)
-        except ConflictError:
+        except KubernetesConflictError:
             if tries == _TRIES - 1:
                 raise
         else:
