@@ -39,7 +39,7 @@ class ClusterRun:
 
     def job(self, cluster: Mapping[str, Any], store: str) -> dict[str, Any]:
         search = {"algorithm": "sha", "trials": 4, "min_iterations": 3, "max_iterations": 12, "eta": 2}
-        return {
+        made: dict[str, Any] = {
             "name": "hosts",
             "trainable": TRAINING,
             "metric": "score",
@@ -60,6 +60,7 @@ class ClusterRun:
                 **cluster,
             },
         }
+        return {key: value for key, value in made.items() if value is not None}
 
     def write(self) -> tuple[str, ...]:
         """The job; returns the command that runs it."""
