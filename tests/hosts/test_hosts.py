@@ -35,7 +35,7 @@ class HostsRun(ClusterRun):
 
     def __init__(self, hosts: Hosts, folder: Path, pause: float = 0.1, **changes: Any) -> None:
         self.hosts = hosts
-        setup = [f"export TRACES={folder / 'traces'}"]
+        setup = [f"export TRACES={folder / 'traces'} PYTHONPATH={':'.join(filter(None, sys.path))}"]
         self.options: dict[str, Any] = {**hosts.options, "setup": setup, "lost_head_after": "15s"}
         super().__init__(folder, {"provider": "ssh", "options": self.options}, pause, **changes)
 

@@ -1,10 +1,10 @@
 """The network between the hosts of the rig: a switch in user space that delays, slows and loses what passes.
 
 `python -m tests.hosts.wire SPACE...` makes a device `eth0` in each of these network namespaces, and joins
-them. It reads orders from its standard input, a line each: `delay SECONDS`, `rate BITS`, `loss SHARE`, `cut SPACE`,
-`mend SPACE`. A frame waits for those before it that leave the same host, and then for the delay. Kernels
-without `netem` can do none of this. Frames are as large as the kernels like them (up to 64 KB), so Python
-keeps up with a gigabit.
+them. It reads orders from its standard input, a line each: `delay SECONDS`, `rate BITS`, `loss SHARE`,
+`cut SPACE`, `mend SPACE`. A frame waits for those before it that leave the same host, and then for the delay.
+Kernels without `netem` can do none of this. Frames are as large as the kernels like them (up to 64 KB), so
+Python keeps up with a gigabit.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ A node is one task of a job array: a request is one call, which submits all of i
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import re
@@ -132,6 +133,9 @@ class SlurmCalls(Protocol):
 
     def most_time_s(self, partitions: Sequence[str]) -> float | None:
         """The longest time limit that one of these partitions allows; None: any."""
+
+    def grace_s(self, partitions: Sequence[str], qos: str | None) -> float | None:
+        """The shortest time between the pre-emption of a job there and its end; None: there is none."""
 
     def some_host(self, partitions: Sequence[str]) -> str | None:
         """The address of a compute node."""
@@ -276,6 +280,19 @@ class SlurmCommands:
         times = [parse_time(row[2]) for row in chosen]
         limits = [each for each in times if each is not None]
         return max(limits) if limits and len(limits) == len(times) else None
+
+    def grace_s(self, partitions: Sequence[str], qos: str | None) -> float | None:
+        graces = [0.0]
+        rows = self._call("scontrol", "--oneliner", "show", "partition").splitlines()
+        for row in (dict(word.partition("=")[::2] for word in line.split()) for line in rows):
+            is_chosen = row.get("PartitionName") in partitions if partitions else row.get("Default") == "YES"
+            if is_chosen and row.get("PreemptMode", "OFF") != "OFF":
+                graces.append(float(row.get("GraceTime", "0")))
+        if qos is not None:
+            with contextlib.suppress(SlurmError):  # a site without accounts
+                named = ("--noheader", "--parsable2", "show", "qos", qos, "format=GraceTime")
+                graces.append(parse_time(self._call("sacctmgr", *named)) or 0.0)
+        return min((each for each in graces if each), default=None)
 
     def some_host(self, partitions: Sequence[str]) -> str | None:
         named = [f"--partition={','.join(partitions)}"] if partitions else []

@@ -60,12 +60,15 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
         self._calls = calls or SlurmCommands()
         self._head: RemoteHead | None = None
         self._most_time_s: float | None = None
+        self._grace_s: float | None = None
         self._logs: dict[NodeId, str] = {}
         base = Path(self._options.folder or "~/.elastune/slurm").expanduser()
         self._folder = base / setting.run
 
     def connect(self) -> None:
-        self._most_time_s = self._calls.most_time_s(self._options.partition)
+        options = self._options
+        self._most_time_s = self._calls.most_time_s(options.partition)
+        self._grace_s = self._calls.grace_s(options.partition, options.qos)
         if self._ray_link is None:
             self._start_head()
 
@@ -107,6 +110,7 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
                 notice_s=options.notice,
                 expected_queue_s=setting.terms.queue.mean,
                 patience_s=options.patience,
+                grace_s=self._grace_s,
             ),
             clock=setting.clock,
             wall=time.time,

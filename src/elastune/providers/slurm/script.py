@@ -10,18 +10,12 @@ from elastune.providers.slurm.options import SlurmOptions
 NO_FOLDER, NO_SETUP = 72, 73
 """Exit codes of the script: it cannot read the run's file; a command of `setup` failed."""
 
-# Slurm tells only the steps of a job that it is pre-empted, not its script (seen with 22.05). So a step that
-# does nothing else passes SIGTERM on to the node, which then asks how many seconds are left.
-_BELL = "trap 'kill -TERM '$0 TERM; while :; do sleep 86400 & wait; done"
-
 _SCRIPT = """#!/bin/bash
 # A node of a run of Elastune. It ends itself when its run is over, or does not answer any more.
 fail() {{ echo "elastune: failed: $1"; exit "$2"; }}
 {setup}
 [ -r {spec} ] ||
   fail "$(hostname) cannot read "{spec}": the run is over, or it does not see this folder" {no_folder}
-srun --overlap --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=0 --cpu-bind=none --quiet \\
-  bash -c {bell} $$ </dev/null >/dev/null 2>&1 &
 exec {python} -u -m elastune.providers.remote.node \\
   {spec} "node=${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}" \\
   preempted={python}" -m elastune.providers.slurm.grace"
@@ -36,7 +30,6 @@ def job_script(python: str, spec: str, setup: Sequence[str] = ()) -> str:
         spec=shlex.quote(spec),
         no_folder=NO_FOLDER,
         python=shlex.quote(python),
-        bell=shlex.quote(_BELL),
     )
 
 
