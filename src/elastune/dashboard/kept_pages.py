@@ -15,7 +15,7 @@ from pathlib import Path
 from elastune import __version__
 from elastune.dashboard.run_figures import Json
 from elastune.journal.records import JournalHead
-from elastune.journal.run_index import user_home
+from elastune.user_home import user_home
 
 # Smaller journals are replayed in less than a second.
 LARGE_EVENTS = 2_000
