@@ -10,6 +10,7 @@ import pytest
 import elastune
 from elastune.core.commands import Train
 from elastune.core.events import Row
+from elastune.core.rows import Rows
 from elastune.core.trials import Activity
 from elastune.errors import ExecutionError, JobError
 from elastune.history.gangs import GangLife
@@ -122,7 +123,7 @@ def test_an_iteration_that_is_shorter_than_the_message_of_its_start_takes_a_litt
     command = Train(trial=TrialId(0), generation=1, gang=(slot,), after_iteration=0, until_iteration=1)
     gang = GangLife.of(command, 1.0)
     gang.iteration_from_s = 2.0
-    gang.report([Row(1, 1.999, {"accuracy": 0.5})])
+    gang.report(Rows([Row(1, 1.999, {"accuracy": 0.5})], "accuracy"))
     assert gang.iterations_s == [pytest.approx(1e-4)]
 
 

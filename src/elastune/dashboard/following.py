@@ -6,19 +6,22 @@ does no work for those who watch.
 
 from __future__ import annotations
 
+import bisect
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from elastune.core.commands import EndRun
 from elastune.core.state import State
+from elastune.history.notes import notes_in
 from elastune.history.recorder import History, Recorder, commands_of
 from elastune.history.trial_tables import trial_line
 from elastune.history.trials import HistoryTerms, TrialEntry
 from elastune.job.job import Job
 from elastune.journal.codec import event_of
+from elastune.journal.records import Entry, RunId
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.runs.reading import PlannedStage, read_plan
@@ -64,8 +67,9 @@ class RunFollower:
         self.setup = setup_of(found.record, self._journal)
         self.plan: tuple[PlannedStage, ...] = () if self.setup.quote is None else read_plan(found.folder)
         self._core = self.setup.make_core(found.record.seed)
-        self._recorder = Recorder(HistoryTerms.of(self.setup.terms), for_tables=True)
+        self._recorder = Recorder(HistoryTerms.of(self.setup.terms), for_tables=True, lists_rows=False)
         self._clock = clock
+        self._noted = _NotedEntries()
         self._view: View | None = None
         self._lock = threading.Lock()
         self._total = 0
@@ -130,7 +134,7 @@ class RunFollower:
             record=self.found.record,
             setup=self.setup,
             predicted=predicted_for(self.setup, self.found.folder),
-            journal=self._journal,
+            journal=self._noted,
             policy=self._core.policy,
             events=self._state.events,
         )
@@ -142,6 +146,21 @@ class RunFollower:
                 event = event_of(entry)
                 self._core.handle(event)
                 self._recorder.take(event, commands_of(entry))
+                self._noted.add(entry)
                 if not entry.number % _AT_ONCE and self._effort() > until_s:
                     break
-        self._recorder.rows.fresh()  # the rows themselves are not kept
+
+
+class _NotedEntries:
+    """The entries with notes, which are few: a view reads them like a journal, which is not read twice."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    def add(self, entry: Entry) -> None:
+        if next(notes_in(entry), None) is not None:
+            self._entries.append(entry)
+
+    def read(self, _run: RunId, *, after: int = 0) -> Iterator[Entry]:
+        first = bisect.bisect_right(self._entries, after, key=lambda entry: entry.number)
+        return iter(self._entries[first:])
