@@ -10,7 +10,6 @@ import pytest
 import elastune
 from elastune.core.commands import Train
 from elastune.core.events import Row
-from elastune.core.rows import Rows
 from elastune.core.trials import Activity
 from elastune.errors import ExecutionError, JobError
 from elastune.history.gangs import GangLife
@@ -20,6 +19,7 @@ from elastune.history.trials import TIMES_ONLY
 from elastune.job.measurement_files import read_measurements
 from elastune.journal.writer import MemoryJournal
 from elastune.model.ids import NodeId, Slot, TrialId
+from elastune.model.rows import Rows
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.profiling import Effort, keep
 from elastune.runs.simulation import Simulation, unnamed

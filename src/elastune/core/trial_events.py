@@ -8,12 +8,12 @@ from typing import TypeGuard
 from elastune.core import events as ev
 from elastune.core import gangs, hopping, scheduling
 from elastune.core.commands import Best, Fork, Sample
-from elastune.core.rows import Rows
 from elastune.core.state import State, Step
 from elastune.core.trials import Activity, Phase, Trial
 from elastune.errors import InvariantError
 from elastune.model.continuing import Continuing
 from elastune.model.ids import TrialId
+from elastune.model.rows import Rows
 from elastune.wording import plural
 
 DIVERGED = "the training has diverged"

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from elastune.core.commands import Train
 from elastune.core.events import VisitEnded
-from elastune.core.rows import Rows
 from elastune.core.trials import Activity
 from elastune.model.billing import slot_rate
 from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import Gang, NodeId, TrialId
+from elastune.model.rows import Rows
 
 # A start is stamped when the driver hears of it; an iteration that is shorter than the message seems to have
 # ended before.

@@ -15,7 +15,6 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.core.commands import CancelTimer, Ending, SetTimer
 from elastune.core.events import AnyEvent
-from elastune.core.rows import Rows
 from elastune.history.gangs import GangBook, GangLife
 from elastune.history.nodes import NodeBook, NodeLife, Refusal
 from elastune.history.notes import RunNote, note_on, notes_of
@@ -23,6 +22,7 @@ from elastune.history.trials import BestStep, HistoryTerms, RowBook, TrialBook, 
 from elastune.journal.codec import Message, decode, event_of, mentions
 from elastune.journal.records import Entry
 from elastune.model.ids import NodeId, TrialId
+from elastune.model.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,11 @@ from typing import NamedTuple, overload
 
 from elastune.core.commands import Fork
 from elastune.core.events import Config, Progressed, TrialCrashed, TrialsSampled
-from elastune.core.rows import Rows
 from elastune.core.terms import RunTerms
 from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
+from elastune.model.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ its rows."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
-
-from elastune.core.events import Row
 
 
 class Rows:
@@ -16,7 +14,7 @@ class Rows:
 
     __slots__ = ("finite", "iterations", "times_s", "values")
 
-    def __init__(self, rows: Sequence[Row], metric: str) -> None:
+    def __init__(self, rows: Sequence[tuple[int, float, Mapping[str, float]]], metric: str) -> None:
         self.iterations = [row[0] for row in rows]
         self.times_s = [row[1] for row in rows]
         self.values: list[float | None] = [row[2].get(metric) for row in rows]

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
-from elastune.dashboard.following import RunFollower
 from elastune.history.gangs import GangLife
 from elastune.history.nodes import NodeLife
 from elastune.history.recorder import History
@@ -20,6 +19,7 @@ from elastune.model.metric import Mode
 from elastune.runs.reading import node_counts, planned_money, planned_nodes
 from elastune.views.figures.gantt_layout import lay_out
 from elastune.views.live.snapshot import Snapshot
+from elastune.views.page.follower import RunFollower
 
 T = TypeVar("T")
 Json = dict[str, object]

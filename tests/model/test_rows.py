@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.core.events import Row
-from elastune.core.rows import Rows
+from elastune.model.rows import Rows
 
 VALUES = st.one_of(
     st.none(), st.integers(), st.floats(), st.just(math.nan), st.just(math.inf), st.just(10**400)
