@@ -40,6 +40,7 @@ def _place(name: str) -> int:
 
 def _heading(name: str) -> str:
     words = {"best_reported": "best seen", "best": "best saved", "started_s": "started", "ended_s": "ended"}
+    words |= {"seconds": "time", "slot_seconds": "slot time"}
     return name.removeprefix(CONFIG) if name.startswith(CONFIG) else words.get(name, name.replace("_", " "))
 
 
