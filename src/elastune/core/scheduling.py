@@ -36,9 +36,10 @@ def adopt(step: Step, wishes: Wishes) -> None:
     for pool_state in state.pools.values():
         pool_state.queue, pool_state.targets, pool_state.changed = deque(), None, True
     hopping.leave_out(step)
+    hops, trials = state.terms.data is not None, state.trials  # some hundred wishes, on many events
     for wish in wishes.trials:
-        trial = state.trial(wish.trial)
-        if state.terms.data is None and trial.activity is None and limits.is_open(state, trial, wish):
+        trial = trials[wish.trial] if wish.trial in trials else state.trial(wish.trial)
+        if trial.activity is None and not hops and limits.is_open(state, trial, wish):
             state.pool_state(wish.pool).queue.append(wish.trial)
     if wishes.steady:
         for pool_state in state.pools.values() if wishes.pack and state.terms.data is None else ():
@@ -46,13 +47,10 @@ def adopt(step: Step, wishes: Wishes) -> None:
         stays = was_steady and not any(node.leaving for node in state.where.values())
         for number in tuple(state.held):
             new, old = state.wished.get(number), before.get(number)
-            if not (new is old or (stays and new == old)) or not was_steady or _has_all(state, number):
+            changed = new is not old and not (stays and new == old)
+            # Where models hop, other trials may want workers of one that trains on all of them.
+            if changed or not was_steady or (hops and trials[number].visit is None):
                 settle(step, state.trials[number])
-
-
-def _has_all(state: State, trial: TrialId) -> bool:
-    """Whether models hop and the trial trains on all workers: other trials may want to hop now."""
-    return state.terms.data is not None and state.trials[trial].visit is None
 
 
 def settle(step: Step, trial: Trial) -> None:
