@@ -77,8 +77,9 @@ class Worker:
         """Whether the workers of this gang share anything: gradients (`wrap`), sums or means."""
         self.tape: Tape | None = None
         """In a check: what is recorded."""
-        self.data: Any = None
-        """Where data are partitioned: the partition to train or evaluate on now."""
+        self._data: Any = None
+        self.has_read_data = False
+        """Whether the training has asked for the present partition."""
         self.rows: int | None = None
         """Of that partition."""
         self.partition: int | None = None
@@ -92,6 +93,16 @@ class Worker:
 
     def __repr__(self) -> str:
         return f"<worker {self.rank} of {self.size} on {self.device}>"
+
+    @property
+    def data(self) -> Any:
+        """Where data are partitioned: the partition to train or evaluate on now."""
+        self.has_read_data = True
+        return self._data
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        self._data, self.has_read_data = data, False
 
     @property
     def iteration(self) -> int:

@@ -127,3 +127,19 @@ def test_the_last_visit_leaves_a_checkpoint(crew: Watched, tmp_path_factory: pyt
     base = tmp_path_factory.getbasetemp()
     (path,) = wait_until(lambda: list(base.glob("node[0-9]*/trial-00007/iteration-000001.ckpt")))
     assert decode(Path(path).read_bytes())["digest"] == state_of(crew, news.model)["digest"]
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_visit_without_the_metric_breaks_its_trial_whether_it_is_the_first_or_not(
+    crew: Watched, done: int
+) -> None:
+    """Otherwise trials would be compared by means over different partitions."""
+    config = {**CONFIG, "silent_on": 1}
+    model = go(crew, 0, order(8 + done, 0, None, config)).model if done else None
+    visit = VisitOrder(partition=1, done=done, of=VISITS, evaluates=False)
+    ordered = replace(order(8 + done, 1, model, config), visit=visit)
+    crew.processes.order(0, ordered)
+    broken = crew.wait_for(Broken, lambda news: news.gang == ordered.gang)
+    assert broken.fault
+    assert "step of Walker reported no 'score' for a partition, only mean" in broken.error
+    crew.wait_for(SlotReady)
