@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from elastune.runtime.ray.messages import (
     GangId,
     HeldModel,
     Model,
+    ModelSource,
     SlotReady,
     Visited,
     VisitOrder,
@@ -42,8 +42,9 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 def order(trial: int, number: int, model: Model | None, config: dict[str, Any] = CONFIG) -> Form:
     if model is not None and isinstance(model.data, HeldModel):
-        # As from the driver: with an agent, which only processes of Ray can unpickle.
-        model = replace(model, data=replace(model.data, source=threading.Lock()))
+        # As from the driver.
+        source = ModelSource(host="127.0.0.1", port=1, token=b"", agent="nobody")
+        model = replace(model, data=replace(model.data, source=source))
     visit = VisitOrder(partition=number, done=number, of=VISITS, evaluates=False)
     base = form(trial, generation=number + 1)
     return replace(base, config=config, share=(0, 1, 2, 3), visit=visit, model=model)

@@ -418,8 +418,6 @@ class RayRuntime:
         """No order is needed to free the slot."""
         trial, slot, model = gang.lease.trial, gang.lease.gang[0], news.model
         del self.gangs[trial]
-        if isinstance(model.data, msg.HeldModel):
-            model = replace(model, data=replace(model.data, source=self.fleet.agent_of(slot.node)))
         rows = () if news.row is None else self._rows(trial, (news.row,), offset)
         return self._event(
             ev.VisitEnded,
