@@ -51,7 +51,7 @@ _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     NodesReady: (("hosts", ()),),
     NodeFound: (("usd_per_hour", None),),
     GangLost: (("model_lost", False),),
-    VisitEnded: (("left_out", ()),),
+    VisitEnded: (("left_out", ()), ("unused", "")),
     GangStarted: (("repeated", 0), ("changed", "")),
     RunStarted: (("startup_s", 0.0), ("deadline_s", None)),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
