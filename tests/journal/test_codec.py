@@ -16,7 +16,6 @@ from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import ExecutionError
 from elastune.journal.codec import TYPES, decode, encode, encode_any, has_rows, mentions, select, time_of
-from elastune.journal.lines import WRITERS
 from elastune.model.ids import Gang, NodeId, Slot, TrialId
 
 texts = st.text(max_size=12)

@@ -31,7 +31,7 @@ def count(state: State, trial: Trial, event: ev.Progressed) -> str | None:
                 f"trial {trial.number} reports iteration {row.iteration} after {len(values)}"
             )
         value = row.metrics.get(metric)
-        if not (value - value == 0.0 if type(value) is float else _is_number(value)):
+        if not _is_number(value):
             error = _describe_value(metric, value, row.iteration, sorted(row.metrics))
             break
         new = row.iteration - len(values)  # a call reports its last iteration only, which stands for all
@@ -55,6 +55,8 @@ def save(state: State, trial: Trial, iteration: int) -> None:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
+    if type(value) is float:  # nearly always, and a call takes twice as long
+        return value - value == 0.0
     try:
         return isinstance(value, int | float) and math.isfinite(value)
     except OverflowError:

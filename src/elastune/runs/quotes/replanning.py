@@ -14,4 +14,4 @@ def is_simulated(quote: Quote) -> bool:
     speeds = quote.speeds
     if speeds is None or speeds.trials > MOST_TRIALS:
         return False
-    return speeds.known or speeds.spread > ALIKE / 2.0
+    return speeds.known > 0 or speeds.spread > ALIKE / 2.0

@@ -180,7 +180,7 @@ class SimulatedGang:
     def report(self, now_s: float, upto: int) -> tuple[tuple[Row, ...], tuple[int, ...]]:
         """Rows not reported yet, and the checkpoints that became durable."""
         first, ends, metrics, saves = self.first, self.ends, self.metrics, self.saves
-        new = range(self.reported + 1, upto + 1)
+        new: Sequence[int] = range(self.reported + 1, upto + 1)
         if self.calls:
             new = [iteration for iteration in new if iteration in self.reports]
         rows = tuple([Row(i, ends[i - first], metrics[i - first]) for i in new])

@@ -59,7 +59,8 @@ class GangPace:
         if not self._noisy:
             return [self.expected_s] * count
         drawn = self._profile.iteration.draw(self._random, (count,)) * self.factor * self._own_factor
-        return drawn.tolist()
+        seconds: list[float] = drawn.tolist()
+        return seconds
 
     @property
     def expected_s(self) -> float:
