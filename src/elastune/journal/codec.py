@@ -37,6 +37,7 @@ from elastune.core.events import (
     VisitEnded,
 )
 from elastune.errors import ExecutionError
+from elastune.journal.lines import WRITERS, NotPlain
 from elastune.journal.records import Entry
 from elastune.model.ids import Slot
 
@@ -90,6 +91,17 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def encode(message: Message) -> str:
+    write = WRITERS.get(type(message))
+    if write is not None:
+        try:
+            return write(message)
+        except (NotPlain, TypeError):
+            pass
+    return encode_any(message)
+
+
+def encode_any(message: Message) -> str:
+    """The line of any message; `encode` gives the same."""
     cls = type(message)
     read = _READ.get(cls)
     names = _FIELDS[cls]
