@@ -30,6 +30,7 @@ class LentSlots:
     until: int
     since_s: float
     seconds: float  # expected
+    is_spare: bool = False  # of slots that would idle otherwise; no node is kept for it
 
 
 class TrialLeases:
@@ -89,9 +90,18 @@ class TrialLeases:
         return lent + sampling * room_of(self.outlook.least_slots, state)
 
     def nodes_needed(self, sampling: int, state: State) -> int:
-        cluster = state.terms.cluster
-        nodes = math.ceil(self.slots_lent(sampling, state) / cluster.slots_per_node - _ROUNDING)
-        return min(nodes, cluster.max_nodes)
+        return _nodes_of(self.slots_lent(sampling, state), state)
+
+    def nodes_earned(self, state: State) -> int:
+        """Without those that only hold spare slots: these would keep each other alive."""
+        return _nodes_of(sum([each.room for each in self.live.values() if not each.is_spare]), state)
+
+    def work_to_come(self, state: State) -> float:
+        """What the leases still need, as iterations on the fewest slots."""
+        slot_s = 0.0
+        for lent in self.live.values():
+            slot_s += lent.slots * max(0.0, lent.since_s + lent.seconds - state.now_s)
+        return slot_s / (self.outlook.least_slots * self.outlook.iteration_s)
 
     def usd_to_come(self, state: State) -> float:
         """What the leases will still cost."""
@@ -101,6 +111,11 @@ class TrialLeases:
             if left_s > 0.0:
                 usd += lent.slots * left_s * slot_usd_s
         return usd
+
+
+def _nodes_of(slots: float, state: State) -> int:
+    cluster = state.terms.cluster
+    return min(math.ceil(slots / cluster.slots_per_node - _ROUNDING), cluster.max_nodes)
 
 
 def room_of(slots: int, state: State) -> float:
