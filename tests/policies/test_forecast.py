@@ -113,8 +113,8 @@ def test_it_says_what_it_believes() -> None:
 
 
 def test_no_node_is_kept_for_spare_slots() -> None:
-    """Finding: a few trials on the slots that a gang had left over kept a node, and each other, until the money
-    was spent; the winner of `examples/seer.yaml` trained 2,500 to 3,000 iterations instead of 3,800."""
+    """Finding: a few trials on the slots that a gang had left over kept a node, and each other, until the
+    money was spent; the winner of `examples/seer.yaml` trained 2,500 to 3,000 iterations instead of 3,800."""
     setup = prepare(job_of(**{**FORECAST, **BOTH, "cluster__slots_per_node": 4}), samples=SAMPLES)
     simulation = Simulation(setup, seed=0, journal=MemoryJournal(), record=unnamed(setup))
     state, policy = simulation.core.state, simulation.core.policy

@@ -35,7 +35,8 @@ from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
-from elastune.policies.forecast.leases import TrialLeases, beliefs, room_of, scores_of
+from elastune.policies.forecast.beliefs import beliefs, intentions
+from elastune.policies.forecast.leases import TrialLeases, room_of, scores_of
 from elastune.policies.forecast.model import Ladder, iterations_of_best, shares_of
 from elastune.policies.forecast.outlook import USUAL, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
@@ -384,6 +385,9 @@ class ForecastPolicy(Policy):
         if self.leases is None or state.ended is not None:
             return Progress()
         return Progress(upcoming=tuple(beliefs(self.leases, state, exploring=self.exploring)))
+
+    def intentions(self, state: State) -> tuple[str, ...]:
+        return tuple(intentions(self._look_ahead(state), state, trials=self.trials_left))
 
 
 def _is_at(trial: Trial, goal: int) -> bool:
