@@ -34,7 +34,7 @@ class Shape:
     exploring_share: float = 0.5
     """In the first part, of the trials compared, the best deserves this part in iterations of the first
     rung."""
-    sharpness: float = 1.5
+    sharpness: float = 2.5
     """How steeply shares fall with the rank; 1 leaves too little for the best where money is short."""
     least_efficiency: float = 0.7
     """A gang of the winner is no wider than with this part of the efficiency of the smallest."""

@@ -6,7 +6,7 @@ Nothing waits at barriers. Each trial is ranked at the highest of the rungs 1, 2
 - At first (`outlook`: 25 % of the time, 60 % of the money) the M trials compared so far deserve
   M / 2(j + 1) times the first rung, on the fewest slots. Free slots go to a trial that deserves its next
   rung, the furthest first, else to a new one.
-- Then a trial deserves (j + 1)^-1.5 of what the best does, in all what the money left pays for, and none
+- Then a trial deserves (j + 1)^-2.5 of what the best does, in all what the money left pays for, and none
   more than a winner can reach by the deadline. It trains on if it deserves half as much again as it has
   (later: more than it has), on the fewest slots with which it would still reach what the best does.
 - Slots that are paid for anyway never idle: next comes the best of the others, then a new trial, then more
