@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from elastune.core.state import State
 from elastune.history.result import Estimate
 from elastune.job.job import Job
 from elastune.planning.quote import Quote
@@ -64,4 +65,5 @@ def quote_of(setup: RunSetup) -> PolicyQuote:
         stop_when=None if setup.terms.target is None else str(setup.terms.target),
         iterations=simulated.iterations,
         cluster=setup.terms.cluster,
+        intentions=setup.make_policy(setup.job.seed).intentions(State(setup.terms)),
     )

@@ -116,6 +116,8 @@ def render_policy_quote(quote: PolicyQuote) -> RenderableType:
             first = first if outline.extra_trials else ""
             parts.append(Text(f"money left over goes into {first}trials that are next in line", "dim"))
         parts += [Text(warning, "yellow") for warning in _warnings(outline)]
+    if quote.intentions:
+        parts.append(Text("\n".join(quote.intentions)))
     parts.append(_totals(quote))
     if quote.kinds:
         parts.append(terminal_table(kind_table(quote.kinds)))
