@@ -47,4 +47,4 @@ def test_only_the_journal_knows_the_text_of_its_lines() -> None:
         for name, tree in modules().items()
         if any(mark in text for text in texts(tree) for mark in marks)
     }
-    assert found == {"journal.codec"}
+    assert found == {"journal.codec", "journal.lines"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import subprocess
 import sys
@@ -17,24 +18,29 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
+RUN = secrets.token_hex(8)
+"""Other tests have nodes on this machine at the same time."""
+NAME = f"n1-{RUN}"
+
+
 @pytest.fixture
 def node() -> Iterator[subprocess.Popen[bytes]]:
     """It joins a head that says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
-        with start_node(address, node="n1-listed", run="ab12", job="a job") as process:
+        with start_node(address, node=NAME, run=RUN, job="a job") as process:
             yield process
             process.kill()
 
 
-def listed(run: str = "ab12") -> list[str]:
+def listed(run: str = RUN) -> list[str]:
     return [each.node for each in present_nodes() if each.run == run]
 
 
 def test_a_node_is_listed_with_its_run_and_its_lease(node: subprocess.Popen[bytes]) -> None:
     wait_until(listed)
-    (found,) = [each for each in present_nodes() if each.run == "ab12"]
-    assert (found.node, found.job) == ("n1-listed", "a job")
+    (found,) = [each for each in present_nodes() if each.run == RUN]
+    assert (found.node, found.job) == (NAME, "a job")
     assert found.left_s is not None
     assert 0.0 < found.left_s <= 300.0
     assert 0.0 <= found.age_s < 900.0
@@ -42,7 +48,7 @@ def test_a_node_is_listed_with_its_run_and_its_lease(node: subprocess.Popen[byte
 
 def test_a_node_that_is_ended_is_not_listed_any_more(node: subprocess.Popen[bytes]) -> None:
     wait_until(listed)
-    end_nodes(["n1-listed", "never-was"])
+    end_nodes([NAME, "never-was"])
     assert node.wait() == 0
     assert listed() == []
 
@@ -54,7 +60,7 @@ def test_what_a_killed_node_leaves_is_listed_and_ended(node: subprocess.Popen[by
     left = subprocess.Popen(["sleep", "600"], env={NODE: tag}, start_new_session=True)
     node.kill()
     node.wait()
-    (found,) = [each for each in present_nodes() if each.run == "ab12"]
+    (found,) = [each for each in present_nodes() if each.run == RUN]
     assert found.left_s is None
     end_nodes([found.node])
     left.wait()
