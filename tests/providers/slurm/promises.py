@@ -1,7 +1,8 @@
 """What a run on a real Slurm was predicted to take, and what it took.
 
-`python -m tests.providers.slurm.promises` runs the same job several times, whose iterations sleep for a second
-and which does not say how long nodes boot. The first run shows that, and the quotes of the others know it.
+`python -m tests.providers.slurm.promises` runs the same job several times. Its iterations sleep for a second,
+and it does not say how long nodes boot: the first run shows that, and the quotes of the others know it, also
+those of later calls with the same `--folder`.
 """
 
 from __future__ import annotations
@@ -38,32 +39,31 @@ class TimedRun(ClusterRun):
         return made
 
 
-def measure(rig: SlurmRig, folder: Path, number: int) -> str:
-    own = folder / str(number)
-    own.mkdir()
-    run = TimedRun(own)
+def measure(rig: SlurmRig, folder: Path) -> str:
+    run = TimedRun(Path(tempfile.mkdtemp(dir=folder)))
     run.cluster["options"]["folder"] = str(folder / "jobs")  # the same options, so the same boots
     run.start()
     result = run.result()
     assert rig.jobs() == []
-    words = [f"run {number}: {result['ending']}"]
+    words = [str(result["ending"])]
     for name, unit in (("jct_seconds", "s"), ("cost", "$")):
         predicted, actual = result["predicted"][name], result["actual"][name]
-        words.append(
-            f"{unit} {predicted:.4g} predicted, {actual:.4g} actual, {actual / predicted - 1.0:+.1%}"
-        )
+        off = actual / predicted - 1.0
+        words.append(f"{unit} {predicted:.4g} predicted, {actual:.4g} actual, {off:+.1%}")
     return "; ".join(words)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--folder", type=Path)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, running_slurm() as rig:
+    with tempfile.TemporaryDirectory() as own, running_slurm() as rig:
+        folder = chosen.folder or Path(own)
         os.environ.update(rig.environment)
-        os.environ["ELASTUNE_HOME"] = f"{folder}/home"
-        for number in range(chosen.runs):
-            sys.stdout.write(f"{measure(rig, Path(folder), number)}\n")
+        os.environ["ELASTUNE_HOME"] = str(folder / "home")
+        for _ in range(chosen.runs):
+            sys.stdout.write(f"{measure(rig, folder)}\n")
             sys.stdout.flush()
 
 
