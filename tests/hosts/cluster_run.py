@@ -29,7 +29,7 @@ E = TypeVar("E", bound=AnyEvent)
 class ClusterRun:
     """`cluster` and `changes` are sections of the job. Every worker leaves its marks in `traces`."""
 
-    def __init__(self, folder: Path, cluster: Mapping[str, Any], pause: float = 0.1, **changes: Any) -> None:
+    def __init__(self, folder: Path, cluster: dict[str, Any], pause: float = 0.1, **changes: Any) -> None:
         self.folder = folder
         self.traces = folder / "traces"
         self.traces.mkdir()

@@ -273,7 +273,8 @@ def serving(stand_in: StandIn) -> Iterator[str]:
             self.send_response(code)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            with contextlib.suppress(BrokenPipeError):  # it waited for too long
+                self.wfile.write(data)
 
         do_GET = do_PATCH = answer  # noqa: N815
 

@@ -139,10 +139,8 @@ class GroupBroker:
             still = sum(self.records[node].ended_s is None for node in order.granted)
             order.refuse(order.open - max(0, known.wanted - still), "refused, lost or released before")
             return
-        held = len(self._machines()) + sum(each.open for each in self._orders.values()) - order.open
-        order.refuse(
-            order.open - max(0, self._purpose.max_nodes - held), f"at most {self._purpose.max_nodes} nodes"
-        )
+        room = max(0, self._purpose.max_nodes - self._held() + order.open)
+        order.refuse(order.open - room, f"at most {self._purpose.max_nodes} nodes")
         if self.broken is not None:
             order.refuse(order.open, self.broken)
 
@@ -264,6 +262,22 @@ class GroupBroker:
     def _share(self, group: WorkerGroup) -> RunShare:
         usual = RunShare(job=self._purpose.job, usd=self._purpose.usd_per_hour)
         return group.shares.get(self._purpose.run, usual)
+
+    def _held(self) -> int:
+        """Nodes of the run that are there or may come, also for requests of an earlier driver."""
+        wants = {} if self._group is None else self._share(self._group).wants
+        others = [order for order in self._orders.values() if order.token not in wants]
+        alive = [record for record in self.records.values() if not record.is_over]
+        ending = sum(
+            record.is_over and not record.is_booked and record.machine.token in wants
+            for record in self.records.values()
+        )
+        return (
+            sum(want.wanted for want in wants.values())
+            - ending
+            + sum(order.open for order in others)
+            + sum(record.machine.token not in wants for record in alive)
+        )
 
     def _granted(self, token: str) -> list[NodeId]:
         return [NodeId(name) for name, each in self.records.items() if each.machine.token == token]

@@ -8,6 +8,7 @@ it and ends when it closes. So nodes end with their driver, and a new driver of 
 from __future__ import annotations
 
 import contextlib
+import logging
 import subprocess
 import threading
 import time
@@ -24,6 +25,8 @@ from elastune.providers.ray_cluster import FinalCheck, RayLink, RayProviderBase
 from elastune.providers.remote.brokered import BootResult, failed_in_a_row
 from elastune.providers.remote.head import LEASE_S, RemoteHead
 from elastune.providers.remote.node import NodeSpec
+
+_log = logging.getLogger("elastune")
 
 _FRESH_S = 0.5
 """A survey reuses a listing of Ray's nodes that is younger than this."""
@@ -254,6 +257,7 @@ class PoolProvider(RayProviderBase):
             why = started.last_line()
             if not is_up:
                 self._boots.append(self._boot_result(node, has_failed=True))
+                _log.warning("%s on %s did not come up: %s", node, started.place, why)
                 self._boot_logs[node] = "\n".join([f"on {started.place}", *started.lines])
                 self._shunned[started.place] = (self._setting.clock() + _SHUN_S, why)
             self._stop([node])
