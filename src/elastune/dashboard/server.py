@@ -15,13 +15,13 @@ import uvicorn
 
 from elastune.dashboard.app import make_app
 from elastune.dashboard.guard import Access, keep_token
+from elastune.dashboard.protocol import configuration
 from elastune.dashboard.site import Site
 from elastune.errors import JobError
 
 PORT = 8642
 _TRIED_PORTS = 50
 _WATCH_EVERY_S = 2.0
-_STREAMS_END_S = 3
 
 
 def bind(host: str, port: int | None) -> socket.socket:
@@ -59,10 +59,7 @@ def serve(
     access = Access(host=host, port=listening.getsockname()[1], read_only=read_only)
     kept = keep_token(access)
     site = Site(root=root, access=access)
-    config = uvicorn.Config(
-        make_app(site), log_level="error", access_log=False, timeout_graceful_shutdown=_STREAMS_END_S
-    )
-    server = _Server(config, site.ending)
+    server = _Server(configuration(make_app(site)), site.ending)
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent, server), daemon=True).start()
     _end_by_signals(server)

@@ -1,0 +1,116 @@
+"""The list of runs for many browsers and large folders: only what has changed is read again.
+
+A folder may have ten thousand runs, of which each takes milliseconds to read. A request reads for a moment
+and says how many are left; the next one goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from elastune.errors import ElastuneError
+from elastune.journal.run_folders import BrokenFolder, RunFolder, indexed_folders, run_folders
+from elastune.runs.run_list import RunLine, read_lines
+from elastune.views.page.figures import Json, finite
+
+_PATIENCE_S = 0.7
+_LOCKS = "journal.sqlite-*.lock"
+_Stamp = tuple[tuple[int, int], ...]
+_Read = tuple[RunLine, ...] | BrokenFolder
+
+
+class RunListing:
+    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+        self._known: dict[Path, tuple[_Stamp | None, _Read]] = {}
+        self._version = 0
+        self._answer: Json = {}
+        self._fresh_until_s = float("-inf")
+        self._lock = threading.Lock()
+
+    def answer(self, seen: str) -> Json:
+        """`seen` is the version that the browser has."""
+        with self._lock:
+            now_s = self._clock()
+            if now_s > self._fresh_until_s:
+                self._answer = self._read()
+                after_s = self._clock()
+                self._fresh_until_s = after_s + (after_s - now_s)  # half of the time is left to others
+            answer = self._answer
+        if seen == str(answer["version"]) and not answer["unread"]:
+            return {"version": answer["version"], "unread": 0}
+        return answer
+
+    def _read(self) -> Json:
+        until_s, unread, found = self._clock() + _PATIENCE_S, 0, list(self._folders())
+        for folder in found:
+            stamp = _stamp(folder)
+            known = self._known.get(folder.path)
+            if known is not None and stamp is not None and known[0] == stamp:
+                continue
+            if self._clock() > until_s:
+                unread += known is None
+                continue
+            read = _read_folder(folder)
+            if known is None or known[1] != read:
+                self._version += 1
+            self._known[folder.path] = stamp, read
+        paths = {folder.path for folder in found}
+        for path in [path for path in self._known if path not in paths]:
+            del self._known[path]
+            self._version += 1
+        return self._whole(found, unread)
+
+    def _folders(self) -> Iterator[RunFolder]:
+        """Of the root, then of the user's index."""
+        seen: set[Path] = set()
+        for folder in (*run_folders(self._root), *indexed_folders()):
+            real = folder.path.resolve()
+            if real not in seen:
+                seen.add(real)
+                yield folder
+
+    def _whole(self, found: list[RunFolder], unread: int) -> Json:
+        """Folders that cannot be read are named only if they are in the root."""
+        lines: list[RunLine] = []
+        broken: list[Json] = []
+        for folder in found:
+            match self._known.get(folder.path):
+                case (_, BrokenFolder(reason=reason)) if folder.path.parent == self._root:
+                    broken.append({"folder": folder.path.name, "reason": reason})
+                case (_, tuple(read)):
+                    lines += read
+        lines.sort(key=lambda line: line.record.created_utc, reverse=True)
+        return {
+            "version": self._version,
+            "unread": unread,
+            "root": str(self._root),
+            "runs": [finite(line.to_dict()) for line in lines],
+            "broken": broken,
+        }
+
+
+def _read_folder(folder: RunFolder) -> _Read:
+    try:
+        return read_lines(folder)
+    except ElastuneError as error:
+        return BrokenFolder(folder=folder, reason=str(error))
+
+
+def _stamp(folder: RunFolder) -> _Stamp | None:
+    """None: it is being written, or its writer has died, which only its lock tells."""
+    if next(folder.path.glob(_LOCKS), None) is not None:
+        return None
+    stamps = []
+    for path in (folder.journal, folder.report / "result.json", folder.simulation):
+        try:
+            status = path.stat()
+        except OSError:
+            stamps.append((0, 0))
+        else:
+            stamps.append((status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
