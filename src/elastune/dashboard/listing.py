@@ -6,6 +6,7 @@ and says how many are left; the next one goes on.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +18,8 @@ from elastune.runs.run_list import RunLine, read_lines
 from elastune.views.page.figures import Json, finite
 
 _PATIENCE_S = 0.7
-_LOCKS = "journal.sqlite-*.lock"
-_Stamp = tuple[tuple[int, int], ...]
+_LOCK = ".lock"
+_Stamp = tuple[tuple[str, int, int], ...]
 _Read = tuple[RunLine, ...] | BrokenFolder
 
 
@@ -48,12 +49,12 @@ class RunListing:
     def _read(self) -> Json:
         until_s, unread, found = self._clock() + _PATIENCE_S, 0, list(self._folders())
         for folder in found:
-            stamp = _stamp(folder)
             known = self._known.get(folder.path)
-            if known is not None and stamp is not None and known[0] == stamp:
+            if known is None and self._clock() > until_s:
+                unread += 1
                 continue
-            if self._clock() > until_s:
-                unread += known is None
+            stamp = _stamp(folder)
+            if known is not None and ((stamp is not None and known[0] == stamp) or self._clock() > until_s):
                 continue
             read = _read_folder(folder)
             if known is None or known[1] != read:
@@ -67,11 +68,12 @@ class RunListing:
 
     def _folders(self) -> Iterator[RunFolder]:
         """Of the root, then of the user's index."""
-        seen: set[Path] = set()
-        for folder in (*run_folders(self._root), *indexed_folders()):
-            real = folder.path.resolve()
-            if real not in seen:
-                seen.add(real)
+        root, seen = self._root.resolve(), set[Path]()
+        for folder in run_folders(self._root):
+            seen.add(root / folder.path.name)
+            yield folder
+        for folder in indexed_folders():
+            if folder.path.resolve() not in seen:
                 yield folder
 
     def _whole(self, found: list[RunFolder], unread: int) -> Json:
@@ -103,14 +105,14 @@ def _read_folder(folder: RunFolder) -> _Read:
 
 def _stamp(folder: RunFolder) -> _Stamp | None:
     """None: it is being written, or its writer has died, which only its lock tells."""
-    if next(folder.path.glob(_LOCKS), None) is not None:
-        return None
     stamps = []
-    for path in (folder.journal, folder.report / "result.json", folder.simulation):
-        try:
-            status = path.stat()
-        except OSError:
-            stamps.append((0, 0))
-        else:
-            stamps.append((status.st_mtime_ns, status.st_size))
-    return tuple(stamps)
+    try:
+        with os.scandir(folder.path) as inside:
+            for entry in inside:
+                if entry.name.endswith(_LOCK):
+                    return None
+                status = entry.stat()
+                stamps.append((entry.name, status.st_mtime_ns, status.st_size))
+    except OSError:
+        return None
+    return tuple(sorted(stamps))
