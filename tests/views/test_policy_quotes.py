@@ -115,3 +115,15 @@ def test_the_same_question_is_simulated_once_and_another_one_anew() -> None:
     for changes in ({"seed": 1}, {"search": {**search, "trials": 9}}, {"deadline": "9m"}):
         other = prepare(Job.from_dict({**BASE, "search": search, **changes}), purpose=SetupPurpose.QUOTE)
         assert simulate_policy(other) is not simulate_policy(setup)
+
+
+def test_forecast_says_before_the_run_how_it_divides_time_and_money_and_what_a_dollar_buys() -> None:
+    quote = quoted(search={"algorithm": "forecast"})
+    text = shown(quote)
+    assert "60% of the money for new trials, each at first 5 iterations on 1 slot" in text
+    assert "the winner can reach" in text
+    assert "each $1.00 buys 12 iterations on 1 slot" in text  # $60 per hour, 5 s each
+    assert quote.to_dict()["intentions"] == list(quote.intentions)
+    free = quoted(search={"algorithm": "forecast", "trials": 30}, budget=None)
+    assert free.intentions[0].startswith("until 2m30s: all slots for up to 30 new trials")
+    assert "intentions" not in quoted(search="asha").to_dict()

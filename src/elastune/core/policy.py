@@ -135,3 +135,8 @@ class Policy(Protocol):
     def progress(self, state: State) -> Progress:
         """How far it is, what is planned, what its timers are for; policies without a plan inherit this."""
         return Progress()
+
+    def intentions(self, state: State) -> tuple[str, ...]:
+        """Sentences for the quote: what it means to do with the limits of a run that has not begun. None from
+        policies without, and from those whose stages or rounds say it."""
+        return ()

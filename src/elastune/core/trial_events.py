@@ -61,6 +61,8 @@ def save(state: State, trial: Trial, iteration: int) -> None:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
+    if type(value) is float:  # nearly always, and a call takes twice as long
+        return value - value == 0.0
     try:
         return isinstance(value, int | float) and math.isfinite(value)
     except OverflowError:

@@ -37,6 +37,7 @@ from elastune.core.events import (
     VisitEnded,
 )
 from elastune.errors import ExecutionError
+from elastune.journal.lines import WRITERS, NotPlain
 from elastune.journal.records import Entry
 from elastune.model.ids import Slot
 
@@ -51,7 +52,7 @@ _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     NodesReady: (("hosts", ()),),
     NodeFound: (("usd_per_hour", None),),
     GangLost: (("model_lost", False),),
-    VisitEnded: (("left_out", ()),),
+    VisitEnded: (("left_out", ()), ("unused", "")),
     GangStarted: (("repeated", 0), ("changed", "")),
     RunStarted: (("startup_s", 0.0), ("deadline_s", None)),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
@@ -90,6 +91,17 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def encode(message: Message) -> str:
+    write = WRITERS.get(type(message))
+    if write is not None:
+        try:
+            return write(message)
+        except (NotPlain, TypeError):
+            pass
+    return encode_any(message)
+
+
+def encode_any(message: Message) -> str:
+    """The line of any message; `encode` gives the same."""
     cls = type(message)
     read = _READ.get(cls)
     names = _FIELDS[cls]

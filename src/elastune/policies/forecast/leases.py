@@ -1,20 +1,16 @@
-"""The leases of `forecast`: which trials have slots, until which iteration, at what cost; and, for people,
-what they buy and what the leader will reach."""
+"""The leases of `forecast`: which trials have slots, until which iteration, at what cost."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from elastune.core.policy import Upcoming
 from elastune.core.state import State
 from elastune.core.trials import Trial
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.policies.forecast.model import Ladder
 from elastune.policies.forecast.outlook import Outlook
-from elastune.wording import format_usd, plural
 
 _ROUNDING = 1e-9
 # The part of the time left in which a gang should reach what a winner can.
@@ -30,6 +26,7 @@ class LentSlots:
     until: int
     since_s: float
     seconds: float  # expected
+    is_spare: bool = False  # of slots that would idle otherwise; no node is kept for it
 
 
 class TrialLeases:
@@ -89,9 +86,18 @@ class TrialLeases:
         return lent + sampling * room_of(self.outlook.least_slots, state)
 
     def nodes_needed(self, sampling: int, state: State) -> int:
-        cluster = state.terms.cluster
-        nodes = math.ceil(self.slots_lent(sampling, state) / cluster.slots_per_node - _ROUNDING)
-        return min(nodes, cluster.max_nodes)
+        return _nodes_of(self.slots_lent(sampling, state), state)
+
+    def nodes_earned(self, state: State) -> int:
+        """Without those that only hold spare slots: these would keep each other alive."""
+        return _nodes_of(sum([each.room for each in self.live.values() if not each.is_spare]), state)
+
+    def work_to_come(self, state: State) -> float:
+        """What the leases still need, as iterations on the fewest slots."""
+        slot_s = 0.0
+        for lent in self.live.values():
+            slot_s += lent.slots * max(0.0, lent.since_s + lent.seconds - state.now_s)
+        return slot_s / (self.outlook.least_slots * self.outlook.iteration_s)
 
     def usd_to_come(self, state: State) -> float:
         """What the leases will still cost."""
@@ -103,40 +109,15 @@ class TrialLeases:
         return usd
 
 
+def _nodes_of(slots: float, state: State) -> int:
+    cluster = state.terms.cluster
+    return min(math.ceil(slots / cluster.slots_per_node - _ROUNDING), cluster.max_nodes)
+
+
 def room_of(slots: int, state: State) -> float:
     """The slots that a gang takes up: fewer may not divide a node, more take whole nodes."""
     per_node = state.terms.cluster.slots_per_node
     return per_node / (per_node // slots) if slots < per_node else -(-slots // per_node) * per_node
-
-
-def beliefs(leases: TrialLeases, state: State, *, exploring: bool) -> Iterator[Upcoming]:
-    """What the leases under way buy, when the search turns to the best, what the leader will reach."""
-    live, ahead = leases.live, leases.outlook
-    if live:
-        number = min(live, key=lambda each: (leases.ladder.better_than(each), each))
-        usd = leases.usd_to_come(state)
-        price = f"the next {format_usd(usd)} train" if usd else "in training:"
-        text = f"{price} {plural(len(live), 'trial')}, the best of them {number} to iteration"
-        ends_s = min(lent.since_s + lent.seconds for lent in live.values())
-        yield Upcoming(at_s=max(state.now_s, ends_s), text=f"{text} {live[number].until}")
-    if exploring and state.now_s < ahead.switch_s:
-        yield Upcoming(at_s=ahead.switch_s, text="no new trials from then on: what is left goes to the best")
-    best = state.best
-    if best is not None and not state.trials[best.trial].phase.is_over and state.now_s < ahead.end_s:
-        yield Upcoming(at_s=ahead.end_s, text=_forecast(leases, state.trials[best.trial], state))
-
-
-def _forecast(leases: TrialLeases, leader: Trial, state: State) -> str:
-    """By the end, on the slots that it has, or on the most that are efficient."""
-    ahead, lent = leases.outlook, leases.live.get(leader.number)
-    slots = lent.slots if lent else ahead.sizes[-1]
-    more = int(ahead.left_s(state) / ahead.iteration_on_s(slots, state))
-    reach = min(leader.iteration + more, leases.most or math.inf)
-    told = leases.ladder.forecast(leader.number, scores_of(leader, state), int(reach))
-    value = -told.score if state.terms.mode is Mode.MAX else told.score
-    spread = f" ± {told.spread:.2g}" if told.spread else ""
-    what = f"{state.terms.metric} {value:.4g}{spread}"
-    return f"trial {leader.number} leads: {what} after iteration {told.iterations}"
 
 
 def scores_of(trial: Trial, state: State) -> list[float]:

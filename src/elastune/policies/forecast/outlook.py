@@ -1,6 +1,6 @@
 """What a run of `forecast` can spend, and how far its winner can get: time and money as slots and iterations.
 
-The time has two parts. In the first, 35 % of it, many trials train a little on the fewest slots, for 65 % of
+The time has two parts. In the first, 25 % of it, many trials train a little on the fewest slots, for 60 % of
 the money; in the second the best of them train on, on more slots each. Where slots cost nothing (a fixed
 cluster, or no budget) all of them are used all the time. Boots come off the time; start-ups and saves make
 the first rung longer.
@@ -15,8 +15,6 @@ from elastune.core.state import State
 from elastune.model.billing import bills_nodes
 from elastune.policies.costs import nodes_at_hand, nodes_for
 
-# The longest training has at most so many times the iterations of the first rung.
-_MOST_RUNGS = 256
 # Without a deadline: a run of W iterations takes the time of so many times the square root of W.
 _LENGTH = 2.0
 _MOST_ITERATIONS = 10**9
@@ -29,17 +27,19 @@ _LEAST_S = 1e-6
 class Shape:
     """The constants of `forecast`. They were chosen on three tables of learning curves (docs/policies.md)."""
 
-    exploring_time: float = 0.35
+    exploring_time: float = 0.25
     """Share of the time for the first part."""
-    exploring_money: float = 0.65
+    exploring_money: float = 0.6
     """Share of the money for the first part."""
     exploring_share: float = 0.5
     """In the first part, of the trials compared, the best deserves this part in iterations of the first
     rung."""
-    sharpness: float = 1.5
+    sharpness: float = 2.5
     """How steeply shares fall with the rank; 1 leaves too little for the best where money is short."""
     least_efficiency: float = 0.7
     """A gang of the winner is no wider than with this part of the efficiency of the smallest."""
+    most_rungs: float = 64.0
+    """The longest training has at most so many times the iterations of the first rung."""
 
 
 USUAL = Shape()
@@ -162,7 +162,7 @@ def look_ahead(state: State, *, trials: float, least: int, most: int | None, sha
     speed = profile.speedup.at(sizes[-1]) / profile.speedup.at(sizes[0]) / iteration_s
     goal = max(1, min(most or _MOST_ITERATIONS, int(speed * (end_s - switch_s))))
     stop_s = profile.startup.mean + profile.save.mean + 2 * profile.transfer_s
-    first = max(least, math.ceil(stop_s / iteration_s), math.ceil(goal / _MOST_RUNGS))
+    first = max(least, math.ceil(stop_s / iteration_s), math.ceil(goal / shape.most_rungs))
     return Outlook(
         begin_s=begin_s,
         switch_s=switch_s,

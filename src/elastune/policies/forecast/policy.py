@@ -3,14 +3,15 @@
 Nothing waits at barriers. Each trial is ranked at the highest of the rungs 1, 2, 4, ... that it has reached
 (`model`), and what a trial deserves falls with the number j of trials that are better.
 
-- At first (`outlook`: 35 % of the time, 65 % of the money) the M trials compared so far deserve
+- At first (`outlook`: 25 % of the time, 60 % of the money) the M trials compared so far deserve
   M / 2(j + 1) times the first rung, on the fewest slots. Free slots go to a trial that deserves its next
   rung, the furthest first, else to a new one.
-- Then a trial deserves (j + 1)^-1.5 of what the best does, in all what the money left pays for, and none
+- Then a trial deserves (j + 1)^-2.5 of what the best does, in all what the money left pays for, and none
   more than a winner can reach by the deadline. It trains on if it deserves half as much again as it has
   (later: more than it has), on the fewest slots with which it would still reach what the best does.
 - Slots that are paid for anyway never idle: next comes the best of the others, then a new trial, then more
-  slots for the best. So dead or finished leaders are replaced at once, and the money is spent.
+  slots for the best; no node is kept for that. So dead or finished leaders are replaced at once, and the
+  money is spent.
 
 Leases end at rungs and after a twelfth of the time, when slots may change. Nodes come at the start, those of
 the first part; more of them later only if money is left that pays for them to the end, boots included.
@@ -34,7 +35,8 @@ from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, Iterations
 from elastune.policies.costs import nodes_at_hand
 from elastune.policies.extending import more_trials, refuse_complete, refuse_endless
-from elastune.policies.forecast.leases import TrialLeases, beliefs, room_of, scores_of
+from elastune.policies.forecast.beliefs import beliefs, intentions
+from elastune.policies.forecast.leases import TrialLeases, room_of, scores_of
 from elastune.policies.forecast.model import Ladder, iterations_of_best, shares_of
 from elastune.policies.forecast.outlook import USUAL, Outlook, look_ahead
 from elastune.policies.registry import PolicySetup
@@ -271,6 +273,7 @@ class ForecastPolicy(Policy):
                 return 0
             if number in self.idle:
                 self._lend(state.trials[number], least, None, state)
+                self.lent.live[number].is_spare = True
                 begun.append(state.trials[number])
                 slots -= each
         first_s = self.lent.ladder.first * self.ahead.iteration_s + self.ahead.stop_s
@@ -296,15 +299,20 @@ class ForecastPolicy(Policy):
     def _deserved(
         self, ranked: list[tuple[int, TrialId]], state: State
     ) -> tuple[list[tuple[Trial, float]], float]:
-        """The iterations that each trial with work to do deserves, the best first; and those of the best."""
+        """The iterations that each trial with work to do deserves, the best first; and those of the best.
+
+        What leases under way will cost counts as spent, what they will train as done.
+        """
         goal, ladder = self.ahead.goal, self.lent.ladder
         open_ = [(better, number) for better, number in ranked if state.trials[number].iteration < goal]
         if not open_:
             return [], goal
         live = [(ladder.better_than(number), number) for number in self.lent.live if number in ladder.highest]
-        done = np.array([state.trials[number].iteration for _, number in (*open_, *live)])
+        done = [state.trials[number].iteration for _, number in open_]
+        done += [self.lent.live[number].until for _, number in live]
         shares = shares_of(np.array([better for better, _ in (*open_, *live)]), self.shape.sharpness)
-        best = iterations_of_best(shares, done, goal, self.ahead.work_left(state))
+        work = max(0.0, self.ahead.work_left(state) - self.lent.work_to_come(state))
+        best = iterations_of_best(shares, np.array(done), goal, work)
         deserved = np.minimum(goal, best * shares)
         trials = [state.trials[number] for _, number in open_]
         return list(zip(trials, deserved.tolist(), strict=False)), float(deserved.max())
@@ -330,7 +338,7 @@ class ForecastPolicy(Policy):
         """In the second part: nodes that are there in any case."""
         if not self.ahead.buys_nodes(state):
             return nodes_at_hand(state, state.terms.cluster.max_nodes)
-        return max(self.lent.nodes_needed(self.sampling, state), self.ahead.prepaid_nodes(state))
+        return max(self.lent.nodes_earned(state), self.ahead.prepaid_nodes(state))
 
     def _nodes_wanted(self, state: State) -> int:
         cluster = state.terms.cluster
@@ -377,6 +385,9 @@ class ForecastPolicy(Policy):
         if self.leases is None or state.ended is not None:
             return Progress()
         return Progress(upcoming=tuple(beliefs(self.leases, state, exploring=self.exploring)))
+
+    def intentions(self, state: State) -> tuple[str, ...]:
+        return tuple(intentions(self._look_ahead(state), state, trials=self.trials_left))
 
 
 def _is_at(trial: Trial, goal: int) -> bool:

@@ -176,6 +176,8 @@ class PolicyQuote:
     """None: nodes are not reclaimed."""
     kinds: tuple[KindQuote, ...] = ()
     """All node kinds compared, if the job names several."""
+    intentions: tuple[str, ...] = ()
+    """What the policy means to do with the limits, in sentences."""
 
     @property
     def jct_seconds(self) -> float:
@@ -213,5 +215,6 @@ class PolicyQuote:
             **price_keys(self.cluster),
             **({} if self.risk is None else {"risk": self.risk.to_dict()}),
             **({"kinds": [kind.to_dict() for kind in self.kinds]} if self.kinds else {}),
+            **({"intentions": list(self.intentions)} if self.intentions else {}),
             **({} if self.outline is None else self.outline.to_dict()),
         }

@@ -18,8 +18,8 @@ from elastune.core.core import Core
 from elastune.errors import ElastuneError
 from elastune.journal.records import JournalHead
 from elastune.journal.run_folders import FoundRun
-from elastune.journal.run_index import user_home
 from elastune.journal.store import Journal
+from elastune.user_home import user_home
 from elastune.views.page.follower import RunFollower
 from elastune.views.page.run_page import PARTS, Page, page_of
 
