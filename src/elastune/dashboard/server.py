@@ -49,9 +49,11 @@ def serve(
     port: int | None = None,
     read_only: bool = False,
     say: Callable[[str], object],
+    show: Callable[[str], object] | None = None,
     parent: int | None = None,
 ) -> None:
-    """`say` gets the address with its token, once. `parent`: end when this process ends."""
+    """`say` gets the address with its token, once; `show`, which starts a browser, one that is valid once.
+    `parent`: end when this process ends."""
     if root.exists() and not root.is_dir():
         raise JobError(f"{root} is a file; expected the folder in which runs are kept, such as elastune-runs")
     listening = bind(host, port)
@@ -65,6 +67,8 @@ def serve(
     _end_by_signals(server)
     try:
         say(f"{access.address}?token={access.token}")
+        if show is not None:
+            show(f"{access.address}?token={access.token_for_once()}")
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass
