@@ -15,6 +15,7 @@ import uvicorn
 
 from elastune.dashboard.app import make_app
 from elastune.dashboard.guard import HEADER, Access
+from elastune.dashboard.protocol import configuration
 from elastune.dashboard.server import bind
 from elastune.dashboard.site import Site
 from tests.waiting import PATIENCE_S, wait_until
@@ -103,7 +104,8 @@ def served(root: Path, *, read_only: bool = False, **changes: Any) -> Iterator[S
     listening = bind("127.0.0.1", 0)
     access = Access(host="127.0.0.1", port=listening.getsockname()[1], read_only=read_only)
     site = Site(root=root, access=access, **{"folder": root, **changes})
-    config = uvicorn.Config(make_app(site), log_level="error", access_log=False, timeout_graceful_shutdown=1)
+    config = configuration(make_app(site))
+    config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

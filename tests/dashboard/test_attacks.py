@@ -3,21 +3,24 @@ end, and journals that are half written."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import sqlite3
 import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 
-from elastune.dashboard import app
+from elastune.dashboard import app, protocol
 from elastune.dashboard.asking import known_jobs
 from elastune.dashboard.downloads import is_inside, zip_of
 from elastune.journal.run_folders import find_run
 from elastune.views.page.masking import HIDDEN, masked, masked_text
 from tests.dashboard.recorded import Recorded
 from tests.dashboard.sites import Served, served
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 SECRET = "hunter2"
@@ -108,3 +111,76 @@ def test_a_journal_that_is_half_written_is_a_message(copied: Path, size: int) ->
             assert "a bug of Elastune" not in reply.text
             assert reply.status in {200, 400}
             assert reply.text
+
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]\n" for at in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    "text", [LAUGHS, "name: &a [*a]\n", "[" * 5000, "name: [\npassword: hunter2\n", "\x00"]
+)
+def test_a_job_that_would_fill_the_memory_breaks_no_page(copied: Path, recorded: Recorded, text: str) -> None:
+    good = find_run(recorded.root, recorded.runs["pbt"]).folder.path
+    shutil.copytree(good, copied.parent / good.name)
+    (copied / "job.yaml").write_text(text)
+    with served(copied.parent) as dashboard:
+        jobs = dashboard.get("/api/jobs").json()
+        assert "pbt" in [job["name"] for job in jobs]
+        assert SECRET not in str(jobs)
+        reply = dashboard.post("/api/quote", {"text": text, "changes": {}})
+        assert reply.status == 400
+        assert "a bug of Elastune" not in reply.text
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(copied: Path) -> None:
+    for path in (copied / "job.yaml", copied / "report" / "result.json", copied / "simulation.json"):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    with served(copied.parent) as dashboard:
+        assert [run["run"] for run in dashboard.get("/api/runs").json()["runs"]][:1] == [copied.name[-6:]]
+        assert dashboard.get("/api/jobs").json() == []
+        assert dashboard.get(f"/api/runs/{copied.name[-6:]}/figures").status == 200
+
+
+def test_a_journal_with_broken_text_is_a_message(copied: Path) -> None:
+    with sqlite3.connect(copied / "journal.sqlite") as journal:
+        journal.execute(
+            "UPDATE elastune_entries SET event = CAST(x'7b22ff' || event AS TEXT) WHERE number = 5"
+        )
+        journal.execute("UPDATE elastune_runs SET name = CAST(x'ff' || name AS TEXT)")
+    journal.close()
+    run = copied.name[-6:]
+    with served(copied.parent) as dashboard:
+        for path in ("/", "/api/runs", f"/runs/{run}", f"/api/runs/{run}/figures", f"/api/runs/{run}/trials"):
+            reply = dashboard.get(path)
+            assert "a bug of Elastune" not in reply.text, path
+            assert reply.status in {200, 400}, path
+
+
+def test_a_web_socket_of_another_site_is_refused(dashboard: Served) -> None:
+    headers = {
+        **dashboard.cookie,
+        "origin": "http://evil.example",
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    for path in (f"/api/runs/{'a' * 6}/live", "/static/run.js"):
+        assert dashboard.send("GET", path, headers).status in {200, 400, 403, 404}
+
+
+def test_a_request_whose_head_does_not_arrive_is_given_up(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.05)
+    with (
+        served(recorded.root) as dashboard,
+        socket.create_connection(("127.0.0.1", dashboard.access.port)) as connection,
+    ):
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: 127")
+        connection.settimeout(PATIENCE_S)
+        assert connection.recv(1000) == b""
+        assert dashboard.get("/").status == 200

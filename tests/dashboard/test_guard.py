@@ -46,6 +46,18 @@ def test_the_address_with_the_token_gives_a_cookie_and_loses_the_token(dashboard
     assert reply.headers["referrer-policy"] == "no-referrer"
 
 
+def test_the_address_for_a_browser_that_we_start_is_valid_once(dashboard: Served) -> None:
+    """`ps` shows it to everybody on the machine."""
+    token = dashboard.access.token_for_once()
+    assert token != dashboard.access.token
+    assert dashboard.send("HEAD", f"/?token={token}", {}).status == 403
+    first = dashboard.send("GET", f"/?token={token}", {})
+    assert first.status == 303
+    assert token not in first.headers["set-cookie"]
+    assert dashboard.send("GET", f"/?token={token}", {}).status == 403
+    assert token not in repr(dashboard.access)
+
+
 @pytest.mark.parametrize(
     "path", ["//evil.example/", "//evil.example%2f..", "/%5cevil.example", "/\\evil.example"]
 )

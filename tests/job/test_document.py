@@ -39,9 +39,16 @@ def test_an_alias_stands_for_what_it_names() -> None:
     assert read_yaml("a: &x {n: 1}\nb: *x\n", "job.yaml").value == {"a": {"n": 1}, "b": {"n": 1}}
 
 
-def test_aliases_of_aliases_do_not_multiply_the_work() -> None:
-    rows = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
-    assert isinstance(read_yaml("\n".join(rows), "job.yaml").value, dict)
+def test_aliases_of_aliases_that_would_fill_the_memory_are_refused() -> None:
+    def nested(depth: int) -> str:
+        rows = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, depth)]
+        return "\n".join(["a0: &a0 [x]", *rows])
+
+    assert isinstance(read_yaml(nested(4), "job.yaml").value, dict)
+    with pytest.raises(JobError, match=r"line 6: its aliases stand for more than 100,000 values"):
+        read_yaml(nested(30), "job.yaml")
+    long = "a: [" + "x, " * 300_000 + "x]"
+    assert isinstance(read_yaml(long, "job.yaml").value, dict)
 
 
 @pytest.mark.parametrize(

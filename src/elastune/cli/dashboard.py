@@ -37,10 +37,9 @@ def dashboard_command(
             typer.echo(address)
             return
         typer.echo(f"dashboard at {address}\nCtrl-C ends it; runs go on")
-        if open_browser:
-            _open(address)
 
-    serve(runs_folder, host=host, port=port, read_only=read_only, say=say, parent=parent)
+    show = _open if open_browser and parent is None else None
+    serve(runs_folder, host=host, port=port, read_only=read_only, say=say, show=show, parent=parent)
 
 
 def _open(address: str) -> None:

@@ -20,7 +20,6 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from elastune.api.simulating import list_runs
 from elastune.dashboard import asking, pages, steering
 from elastune.dashboard.downloads import packed_checkpoint
 from elastune.dashboard.guard import HEADERS, Guard
@@ -127,13 +126,8 @@ def _of(site: Site, request: Request) -> RunData:
     return site.data(request.path_params["run"])
 
 
-def _runs(site: Site, _request: Request) -> Json:
-    here = list_runs(site.root)
-    everywhere = list_runs(site.root, everywhere=True)
-    known = {line.folder.path.resolve() for line in here.runs}
-    lines = [*here.runs, *(line for line in everywhere.runs if line.folder.path.resolve() not in known)]
-    broken = [{"folder": each.folder.path.name, "reason": each.reason} for each in here.broken]
-    return {"root": str(site.root), "runs": [finite(line.to_dict()) for line in lines], "broken": broken}
+def _runs(site: Site, request: Request) -> Json:
+    return site.listing.answer(request.query_params.get("seen", ""))
 
 
 def _run_page(site: Site, request: Request) -> str:

@@ -119,7 +119,7 @@ def known_jobs(root: Path) -> list[Json]:
     """The jobs of the runs in a folder, newest first, each text once; links to files elsewhere are none."""
     known: dict[str, Json] = {}
     for folder in run_folders(root):
-        if not is_inside(folder.job, folder.path):
+        if not (is_inside(folder.job, folder.path) and folder.job.is_file()):
             continue
         try:
             with folder.job.open(encoding="utf-8") as file:

@@ -53,6 +53,20 @@ class Access:
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     read_only: bool = False
+    _once: set[str] = field(default_factory=set, repr=False)
+
+    def token_for_once(self) -> str:
+        """For a browser that we start: everybody on the machine can read with what address it was started."""
+        token = secrets.token_urlsafe(24)
+        self._once.add(token)
+        return token
+
+    def admits(self, given: str | None) -> bool:
+        """Whether an address with this token opens the dashboard; one for once then no longer does."""
+        if given is not None and given in self._once:
+            self._once.discard(given)
+            return True
+        return self.is_token(given)
 
     @property
     def is_local(self) -> bool:
@@ -127,6 +141,9 @@ class Guard:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":  # there are none, and any site may open one
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -148,7 +165,7 @@ class Guard:
             return PlainTextResponse("this dashboard is not at that name; use the address it printed", 421)
         if request.url.path.startswith("/static/") and request.method in _SAFE:
             return None
-        if request.method in _SAFE and access.is_token(request.query_params.get("token")):
+        if request.method == "GET" and access.admits(request.query_params.get("token")):
             return self._admit(request)
         if not access.is_token(request.cookies.get(access.cookie)):
             text = "open the address with the token that `elastune dashboard` printed when it started"

@@ -15,13 +15,13 @@ import uvicorn
 
 from elastune.dashboard.app import make_app
 from elastune.dashboard.guard import Access, keep_token
+from elastune.dashboard.protocol import configuration
 from elastune.dashboard.site import Site
 from elastune.errors import JobError
 
 PORT = 8642
 _TRIED_PORTS = 50
 _WATCH_EVERY_S = 2.0
-_STREAMS_END_S = 3
 
 
 def bind(host: str, port: int | None) -> socket.socket:
@@ -49,9 +49,11 @@ def serve(
     port: int | None = None,
     read_only: bool = False,
     say: Callable[[str], object],
+    show: Callable[[str], object] | None = None,
     parent: int | None = None,
 ) -> None:
-    """`say` gets the address with its token, once. `parent`: end when this process ends."""
+    """`say` gets the address with its token, once; `show`, which starts a browser, one that is valid once.
+    `parent`: end when this process ends."""
     if root.exists() and not root.is_dir():
         raise JobError(f"{root} is a file; expected the folder in which runs are kept, such as elastune-runs")
     listening = bind(host, port)
@@ -59,15 +61,14 @@ def serve(
     access = Access(host=host, port=listening.getsockname()[1], read_only=read_only)
     kept = keep_token(access)
     site = Site(root=root, access=access)
-    config = uvicorn.Config(
-        make_app(site), log_level="error", access_log=False, timeout_graceful_shutdown=_STREAMS_END_S
-    )
-    server = _Server(config, site.ending)
+    server = _Server(configuration(make_app(site)), site.ending)
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent, server), daemon=True).start()
     _end_by_signals(server)
     try:
         say(f"{access.address}?token={access.token}")
+        if show is not None:
+            show(f"{access.address}?token={access.token_for_once()}")
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass

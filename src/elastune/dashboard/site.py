@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from elastune.dashboard import steering
 from elastune.dashboard.guard import Access
+from elastune.dashboard.listing import RunListing
 from elastune.dashboard.run_data import FollowedRuns, RunData
 from elastune.errors import ElastuneError
 from elastune.journal.run_folders import FoundRun, find_run
@@ -35,6 +36,10 @@ class Site:
     runs: FollowedRuns = field(default_factory=FollowedRuns)
     tickets: steering.Tickets = field(default_factory=steering.Tickets)
     ending: threading.Event = field(default_factory=threading.Event)
+    listing: RunListing = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "listing", RunListing(self.root))
 
     def find(self, run: str) -> FoundRun:
         """By id alone: a path in an address finds nothing."""

@@ -71,6 +71,8 @@ async def log_stream(site: Site, request: Request) -> Response:
     log = await in_thread(find_log, found, request.path_params["trial"])
     if not is_inside(log.path, found.folder.path):
         raise JobError(f"the log of trial {log.trial} is a link to a file elsewhere; it is not shown")
+    if log.path.exists() and not log.path.is_file():
+        raise JobError(f"the log of trial {log.trial} is no file; it is not shown")
     return StreamingResponse(_lines(site, log), media_type="text/event-stream")
 
 

@@ -30,6 +30,7 @@ _TAGS = {
     yaml.SequenceNode: "tag:yaml.org,2002:seq",
     yaml.MappingNode: "tag:yaml.org,2002:map",
 }
+_MOST_VALUES = 100_000
 Path = tuple[str, ...]
 
 
@@ -70,6 +71,7 @@ class _YamlReader:
     source: str
     done: dict[int, object] = field(default_factory=dict)
     open: set[int] = field(default_factory=set)
+    sizes: dict[int, int] = field(default_factory=dict)  # with all that aliases repeat
 
     def read(self, node: yaml.Node) -> object:
         if id(node) in self.open:
@@ -80,7 +82,16 @@ class _YamlReader:
             self.open.add(id(node))
             self.done[id(node)] = self._read(node)
             self.open.discard(id(node))
+            self._measure(node)
         return self.done[id(node)]
+
+    def _measure(self, node: yaml.Node) -> None:
+        """A few lines of aliases to aliases can stand for more values than a machine has room for."""
+        inner = node.value if isinstance(node, yaml.SequenceNode | yaml.MappingNode) else []
+        parts = [part for each in inner for part in (each if isinstance(each, tuple) else (each,))]
+        size = self.sizes[id(node)] = 1 + sum(self.sizes.get(id(part), 1) for part in parts)
+        if size > _MOST_VALUES + len(self.done):
+            raise self._error(node, f"its aliases stand for more than {_MOST_VALUES:,} values")
 
     def _read(self, node: yaml.Node) -> object:
         if isinstance(node, yaml.MappingNode):

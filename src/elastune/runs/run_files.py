@@ -232,7 +232,9 @@ def _write(path: Path, data: str | Mapping[str, object]) -> None:
 
 
 def _read(path: Path) -> Mapping[str, object]:
-    """Empty if the file is missing or not valid."""
+    """Empty if the file is missing or not valid. A pipe is no file: reading it would wait for ever."""
+    if not path.is_file():
+        return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

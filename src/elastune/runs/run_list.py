@@ -12,7 +12,7 @@ from elastune.core.events import Resumed, RunExtended
 from elastune.errors import ElastuneError, JobError
 from elastune.journal.codec import mentions, select, time_of
 from elastune.journal.records import Entry, RunRecord, Summary
-from elastune.journal.run_folders import BrokenFolder, FoundRun, RunFolder, list_runs
+from elastune.journal.run_folders import BrokenFolder, FoundRun, RunFolder, list_runs, read_runs
 from elastune.journal.store import Journal
 from elastune.runs.run_files import RunIntent, read_costs, read_intent
 
@@ -98,6 +98,16 @@ def read_list(root: Path | None, *, profiles: bool = True) -> RunList:
         except ElastuneError as error:
             broken.append(BrokenFolder(folder=found.folder, reason=str(error)))
     return RunList(root=root, runs=tuple(lines), broken=tuple(broken), hidden=len(listing.runs) - len(shown))
+
+
+def read_lines(folder: RunFolder) -> tuple[RunLine, ...]:
+    """The runs of one folder, without those that only measure."""
+    runs = [found for found in read_runs(folder, folder.journal) if not found.record.measures]
+    if not runs:
+        return ()
+    journal, costs = Journal.open(folder.journal, read_only=True), read_costs(folder)
+    intent = read_intent(folder)
+    return tuple(_line(found, journal, costs, intent) for found in runs)
 
 
 def state_of(journal: Journal, summary: Summary, end: EndRun | None) -> RunState:

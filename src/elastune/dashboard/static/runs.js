@@ -17,7 +17,7 @@
     { title: "best", value: (row) => row.best, show: (row) => number(row.best) },
     { title: "kind", value: (row) => row.body, words: true, show: (row) => el("span", { class: "short", title: kind(row) }, kind(row)) },
   ];
-  let list = null, chosen = new Set();
+  let version = -1, list = null, chosen = new Set();
   const compare = el("a", { class: "button", href: "/compare" }, "Compare");
   columns.unshift({ title: "", value: () => "", show: (row) => el("input", { type: "checkbox", "aria-label": `compare ${row.run}`, checked: chosen.has(row.run),
     onclick: (event) => { event.stopPropagation(); if (event.target.checked) chosen.add(row.run); else chosen.delete(row.run);
@@ -26,7 +26,10 @@
   document.getElementById("search").addEventListener("input", (event) => list && list.search(event.target.value));
   async function load() {
     try {
-      const found = await read("/api/runs");
+      const found = await read(`/api/runs?seen=${version}`);
+      setTimeout(load, found.unread ? 300 : 5000);
+      if (!found.runs) return;
+      version = found.version;
       if (!list) {
         list = table(columns, found.runs, { stacks: true, row: (row) => { location.href = `/runs/${row.run}`; } });
         const empty = el("p", { class: "muted" }, `There are no runs under ${found.root} yet. `, el("a", { href: "/ask" }, "Ask for a quote"), " or start one with elastune run.");
@@ -34,9 +37,8 @@
           found.broken.length ? el("details", { class: "trouble" }, el("summary", {}, `${elastune.plural(found.broken.length, "folder")} cannot be read`), found.broken.map((each) => el("p", {}, `${each.folder}: ${each.reason}`))) : null);
       } else list.update(found.runs);
       const running = found.runs.filter((run) => run.state === "running").length, spent = found.runs.reduce((sum, run) => sum + (run.body === "ray" && run.cost || 0), 0);
-      fill("summary", found.runs.length ? [elastune.plural(found.runs.length, "run"), running ? `${running} running` : null, spent ? `${usd(spent)} spent on real ones` : null].filter(Boolean).join(" · ") : "");
-    } catch (error) { fill("runs", elastune.trouble(error)); }
+      fill("summary", found.runs.length ? [elastune.plural(found.runs.length, "run"), found.unread ? `${number(found.unread)} more are being read` : null, running ? `${running} running` : null, spent ? `${usd(spent)} spent on real ones` : null].filter(Boolean).join(" · ") : "");
+    } catch (error) { fill("runs", elastune.trouble(error)); list = null; version = -1; setTimeout(load, 5000); }
   }
   load();
-  setInterval(load, 5000);
 })();

@@ -22,7 +22,7 @@ from elastune.history.trial_tables import trial_line
 from elastune.history.trials import HistoryTerms, TrialEntry
 from elastune.job.job import Job
 from elastune.journal.codec import event_of
-from elastune.journal.records import Entry, RunId
+from elastune.journal.records import Entry, RunId, Summary
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.runs.reading import PlannedStage, read_plan
@@ -77,6 +77,7 @@ class RunFollower:
         self._view: View | None = None
         self._lock = threading.Lock()
         self._total = 0
+        self._found_end: tuple[int, EndRun | None] | None = None
         self._recent: tuple[float, RunMoment] | None = None
 
     @property
@@ -98,15 +99,22 @@ class RunFollower:
             if self._view is None or (is_whole and not was_whole):  # what was read piece by piece is no news
                 self._view = View(self._opening(), self._clock)
             snapshot = self._view.look(self._state)
-            ended = self._state.ended if is_whole else find_end(self._journal, summary)[0]
-            end = ended if ended is None or isinstance(ended, EndRun) else EndRun(reason=ended, best=None)
             return RunMoment(
-                state=state_of(self._journal, summary, end),
+                state=state_of(self._journal, summary, self._end(summary, is_whole=is_whole)),
                 writer=summary.writer,
                 events=self._recorder.events,
                 total=self._total,
                 snapshot=snapshot,
             )
+
+    def _end(self, summary: Summary, *, is_whole: bool) -> EndRun | None:
+        """Before all was read it is searched for, maybe in all of the journal, so once for each length."""
+        if is_whole:
+            ended = self._state.ended
+            return None if ended is None else EndRun(reason=ended, best=None)
+        if self._found_end is None or self._found_end[0] != summary.head.events:
+            self._found_end = summary.head.events, find_end(self._journal, summary)[0]
+        return self._found_end[1]
 
     def recent(self, age_s: float, for_s: float = math.inf) -> RunMoment:
         """The last look, if it is no older: many browsers cost no more than one."""

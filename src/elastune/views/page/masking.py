@@ -6,6 +6,9 @@ import re
 
 import yaml
 
+from elastune.errors import JobError
+from elastune.job.document import read_yaml
+
 HIDDEN = "(hidden)"
 _KEY = re.compile(
     r"(?i)(secret|passw(or)?d|credential|api_?key|access_?key|private_?key|auth|(^|_|-)token($|_|-)|bearer)"
@@ -15,6 +18,8 @@ _NAMES = frozenset({"token_secret"})
 _IN_URL = re.compile(r"(?P<before>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*):[^\s/@]+@")
 # As in the lines of a shell script: export API_KEY=...
 _ASSIGNED = re.compile(r"(?P<name>\b[A-Za-z_][A-Za-z0-9_]*)=(?P<value>[^\s'\"]+|'[^']*'|\"[^\"]*\")")
+# A key and its value somewhere in a line.
+_LINE = re.compile(r"(?P<before>.*?[\"']?(?P<key>[\w.-]+)[\"']?\s*:\s+)(?P<value>\S.*)")
 
 
 def masked(value: object) -> object:
@@ -39,11 +44,19 @@ def _unassigned(found: re.Match[str]) -> str:
     return f"{found['name']}={HIDDEN}" if _KEY.search(found["name"]) else found[0]
 
 
+def _masked_line(line: str) -> str:
+    """Of a text that is no job, where only lines tell what belongs to a key."""
+    found = _LINE.match(line)
+    if found and _masked_key(found["key"], found["value"]) == HIDDEN:
+        return f"{found['before']}{HIDDEN}"
+    return str(masked(line))
+
+
 def masked_text(text: str) -> str:
     """A job file; without anything to hide it stays as it is, with its comments."""
     try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return _IN_URL.sub(rf"\g<before>:{HIDDEN}@", text)
+        data = read_yaml(text, "the job").value
+    except JobError:
+        return "\n".join(map(_masked_line, text.split("\n")))
     hidden = masked(data)
     return text if hidden == data else yaml.safe_dump(hidden, sort_keys=False, allow_unicode=True)
