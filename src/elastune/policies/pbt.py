@@ -52,6 +52,7 @@ class Pbt(Policy):
         self.meeting = False
         self.through = 0  # this many of the population, from the front, are known to be at the barrier
         self.wishes: dict[TrialId, Wish] = {}  # of this generation; the core compares them by identity
+        self.slots = 0  # of these wishes
 
     def start(self, state: State) -> Advice:
         return self._go_on(state, sample=self.size)
@@ -93,10 +94,8 @@ class Pbt(Policy):
         return self.through == len(population)
 
     def _wish(self, number: TrialId, slots: int) -> Wish:
-        wish = self.wishes.get(number)
-        if wish is None or wish.slots != slots:
-            goal = self._goal
-            wish = self.wishes[number] = Wish(number, slots, goal, final=goal == self.max_iterations)
+        goal = self._goal
+        wish = self.wishes[number] = Wish(number, slots, goal, final=goal == self.max_iterations)
         return wish
 
     def _go_on(self, state: State, *, sample: int = 0) -> Advice:
@@ -110,10 +109,14 @@ class Pbt(Policy):
         most = steady_nodes(state, iterations=self.max_iterations)
         slots = even_slots(nodes_at_hand(state, most), self.size, state)
         room = gangs_on(nodes_at_hand(state, most), slots, cluster)
-        living = [number for number in self.population if not state.trials[number].phase.is_over]
+        trials = state.trials
+        living = [number for number in self.population if not trials[number].phase.is_over]
         busy = min(room, len(living) + self.expected) or 1
         nodes = min(most, nodes_for_trials(state, busy, slots, most))
-        wishes = tuple([self._wish(number, slots) for number in living])
+        if slots != self.slots:
+            self.slots, self.wishes = slots, {}
+        known = self.wishes.get
+        wishes = tuple([known(number) or self._wish(number, slots) for number in living])
         return Wishes(trials=wishes, nodes={0: nodes})
 
     def _next_generation(self, state: State) -> Advice:
@@ -127,7 +130,8 @@ class Pbt(Policy):
         parents, losers = self._choose(ranked)
         missing = len(losers) + (self.size - len(ranked) if ranked[0].saved else 0)
         forks = tuple(self.random.choice(parents).number for _ in range(missing))
-        self.population = [trial.number for trial in ranked if trial not in losers]
+        lost = {trial.number for trial in losers}
+        self.population = [trial.number for trial in ranked if trial.number not in lost]
         self.expected = len(forks)
         return Advice(wishes=self._wishes(state), stop=tuple(trial.number for trial in losers), fork=forks)
 
