@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from benchmarks.reporting import Cell, Experiment, Report, Table, Track
 
 FACTOR = 4
-ENOUGH_S = 30.0
+ENOUGH_S = 15.0
 """A step that takes longer is the last one of its row."""
-PATIENCE_S = 600.0
+PATIENCE_S = 300.0
 _KB_PER_GB = 1e6
 
 

@@ -165,21 +165,22 @@ def _repeat_visit(step: Step, trial: Trial, slot: Slot) -> None:
 
 def turn_to(step: Step, trial: Trial, activity: Activity) -> None:
     """The activity of the gang changes."""
-    now, before = step.state.now_s, trial.activity
+    state, before = step.state, trial.activity
+    now = state.now_s
     if before is None:
         raise InvariantError(f"trial {trial.number} has no gang")
-    step.state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
-    step.state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
-    if before is Activity.STARTING and not step.state.terms.continuing.repeated(trial.iteration, kept=False):
-        step.state.observed_speed.startup.add(now - trial.since_s)
+    state.ledger.gang_used(trial.number, trial.gang, before, now - trial.since_s)
+    state.ledger.gang_turns(trial.pool, len(trial.gang), before, activity, now)
+    if before is Activity.STARTING and not state.terms.continuing.repeated(trial.iteration, kept=False):
+        state.observed_speed.startup.add(now - trial.since_s)
     elif before is Activity.TRAINING and trial.iteration > trial.begun_at:
-        repeated = step.state.terms.continuing.repeated(trial.begun_at, kept=True)
+        repeated = state.terms.continuing.repeated(trial.begun_at, kept=True)
         iterations, seconds = trial.iteration - trial.begun_at + repeated, now - trial.since_s
         spell = TrainingSpell(trial.number, len(trial.gang), iterations, seconds)
-        step.state.observed_speed.trained(spell)
+        state.observed_speed.trained(spell)
         if trial.shares and trial.visit is None:
-            alone_s = iterations * hop_rounds.epoch_s(step.state, trial)
-            step.state.gang_speeds.add(len(trial.gang), alone_s, seconds)
+            alone_s = iterations * hop_rounds.epoch_s(state, trial)
+            state.gang_speeds.add(len(trial.gang), alone_s, seconds)
     if activity is Activity.TRAINING:
         trial.begun_at = trial.iteration
     trial.activity, trial.since_s = activity, now

@@ -247,8 +247,8 @@ def concede(step: Step, limit: Limit) -> None:
 
 def is_open(state: State, trial: Trial, wish: Wish) -> bool:
     """Whether the trial has iterations left to train, and time."""
-    if trial.phase.is_over or trial.has_done(wish.until_iteration):
-        return False
+    if trial.phase.is_over or trial.returned or len(trial.values) >= wish.until_iteration:
+        return False  # `has_done`, without a call: with thousands of trials it is asked very often
     if trial.late_after_s is None:
         return True
     call = deadline_call_s(state)

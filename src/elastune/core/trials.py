@@ -32,8 +32,9 @@ class Phase(enum.Enum):
     FAILED = "failed"  # its own code failed
 
     def __init__(self, word: str) -> None:
-        # An attribute: every decision asks it of every trial, and a property takes three times as long.
+        # Attributes: every decision asks them of every trial, and a property takes three times as long.
         self.is_over = word in ("stopped", "finished", "failed")
+        self.following: tuple[Phase, ...] = ()  # the phases that may come next
 
 
 OVER = frozenset(phase for phase in Phase if phase.is_over)
@@ -47,11 +48,13 @@ NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.PAUSED: frozenset({Phase.STARTING, Phase.STOPPED, Phase.FINISHED}),
     **dict.fromkeys(OVER, frozenset()),
 }
+for _phase, _following in NEXT.items():
+    _phase.following = tuple(_following)
 
 
 def check_step(trial: int, before: Phase, after: Phase) -> Phase:
     """The phase after the step; a step that is not in the table is a bug of the core."""
-    if after not in NEXT[before]:
+    if after not in before.following:
         raise InvariantError(f"trial {trial} cannot go from {before.value} to {after.value}")
     return after
 

@@ -7,7 +7,7 @@ counts as much as a few observations, so the first iterations of the first trial
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 from elastune.core.state import State
@@ -74,6 +74,13 @@ class Timings:
         """Of this trial, or of a new one."""
         own = self._speeds.get(trial) if trial is not None else None
         return (own.factor if own else 1.0) * self.profile.iteration.mean / self.profile.speedup.at(slots)
+
+    def iterations_s(self, slots: int, trials: Iterable[TrialId]) -> Iterator[float]:
+        """The same of many trials."""
+        mean_s, speed, speeds = self.profile.iteration.mean, self.profile.speedup.at(slots), self._speeds
+        for trial in trials:
+            own = speeds.get(trial)
+            yield (own.factor if own else 1.0) * mean_s / speed
 
     def smallest(self, slots: int, least: int) -> int:
         """The fewest slots, from `least` on, that are about as fast as so many."""

@@ -50,6 +50,9 @@ class Pbt(Policy):
         self.population: list[TrialId] = []
         self.expected = options.trials  # trials, new or forked, that are being drawn
         self.meeting = False
+        self.through = 0  # this many of the population, from the front, are known to be at the barrier
+        self.wishes: dict[TrialId, Wish] = {}  # of this generation; the core compares them by identity
+        self.slots = 0  # of these wishes
 
     def start(self, state: State) -> Advice:
         return self._go_on(state, sample=self.size)
@@ -83,9 +86,21 @@ class Pbt(Policy):
     def _is_met(self, number: TrialId, state: State) -> bool:
         return is_at_barrier(state.trials[number], self._goal)
 
+    def _have_all_met(self, state: State) -> bool:
+        """Who is at the barrier stays there: nobody is asked twice."""
+        goal, population = self._goal, self.population
+        while self.through < len(population) and is_at_barrier(state.trials[population[self.through]], goal):
+            self.through += 1
+        return self.through == len(population)
+
+    def _wish(self, number: TrialId, slots: int) -> Wish:
+        goal = self._goal
+        wish = self.wishes[number] = Wish(number, slots, goal, final=goal == self.max_iterations)
+        return wish
+
     def _go_on(self, state: State, *, sample: int = 0) -> Advice:
         barriers: tuple[tuple[int, int], ...] = ()
-        if not (self.expected or self.meeting) and all(self._is_met(n, state) for n in self.population):
+        if not (self.expected or self.meeting) and self._have_all_met(state):
             self.meeting, barriers = True, ((0, self.generation),)
         return Advice(wishes=self._wishes(state), sample=sample, barriers=barriers)
 
@@ -94,11 +109,14 @@ class Pbt(Policy):
         most = steady_nodes(state, iterations=self.max_iterations)
         slots = even_slots(nodes_at_hand(state, most), self.size, state)
         room = gangs_on(nodes_at_hand(state, most), slots, cluster)
-        final = self._goal == self.max_iterations
-        living = [number for number in self.population if not state.trials[number].phase.is_over]
+        trials = state.trials
+        living = [number for number in self.population if not trials[number].phase.is_over]
         busy = min(room, len(living) + self.expected) or 1
         nodes = min(most, nodes_for_trials(state, busy, slots, most))
-        wishes = tuple(Wish(number, slots, self._goal, final=final) for number in living)
+        if slots != self.slots:
+            self.slots, self.wishes = slots, {}
+        known = self.wishes.get
+        wishes = tuple([known(number) or self._wish(number, slots) for number in living])
         return Wishes(trials=wishes, nodes={0: nodes})
 
     def _next_generation(self, state: State) -> Advice:
@@ -106,12 +124,14 @@ class Pbt(Policy):
         living = [state.trials[number] for number in self.population]
         ranked = state.rank([trial for trial in living if not trial.phase.is_over and trial.values])
         self.generation += 1
+        self.through, self.wishes = 0, {}
         if not ranked or self.generation * self.interval >= self.max_iterations:
             return Advice(done=Ending.COMPLETE if state.best else Ending.FAILED)
         parents, losers = self._choose(ranked)
         missing = len(losers) + (self.size - len(ranked) if ranked[0].saved else 0)
         forks = tuple(self.random.choice(parents).number for _ in range(missing))
-        self.population = [trial.number for trial in ranked if trial not in losers]
+        lost = {trial.number for trial in losers}
+        self.population = [trial.number for trial in ranked if trial.number not in lost]
         self.expected = len(forks)
         return Advice(wishes=self._wishes(state), stop=tuple(trial.number for trial in losers), fork=forks)
 

@@ -49,15 +49,14 @@ class RunnersUp:
     def _able(self, free: int, left_s: float, racing: Collection[TrialId], state: State) -> list[Trial]:
         """Paused trials that can do an iteration in time: near the end few can, so few gangs are tried."""
         waiting = {number for rung in self._rungs for _, number in rung.waiting}
-        paused = (state.trials[number] for number in waiting.difference(racing, self.training))
+        paused = waiting.difference(racing, self.training)
         fastest = max(_sizes(free, state), key=self._timings.profile.speedup.at)
+        overhead_s, trials = self._timings.overhead_s, state.trials
+        iterations_s = self._timings.iterations_s(fastest, paused)
         return [
             trial
-            for trial in paused
-            if not trial.phase.is_over
-            and self._timings.iteration_s(fastest, trial.number)
-            + (0.0 if trial.gang else self._timings.overhead_s)
-            <= left_s
+            for trial, iteration_s in zip(map(trials.__getitem__, paused), iterations_s, strict=True)
+            if not trial.phase.is_over and iteration_s + (0.0 if trial.gang else overhead_s) <= left_s
         ]
 
     def _slots_for(self, trial: Trial, free: int, left_s: float, state: State) -> int:
