@@ -1,7 +1,8 @@
 """Seconds until a page can be read, in headless Chromium, from the click to the last thing drawn.
 
-The dashboard is a process of its own, as for users. A large run is opened twice by two dashboards: the first
-replays its journal and shows what it has read so far, the second has the page that the first one kept.
+The dashboard is a process of its own, as for users. A run that ended has its page beside its journal. One
+whose process died before it kept the page is opened twice, by two dashboards: the first replays its journal
+and shows what it has read so far, the second has the page that the first one kept.
 """
 
 from __future__ import annotations
@@ -25,6 +26,17 @@ from tests.dashboard.browsing import chromium
 _PATIENCE_MS = 1_800_000
 _WHOLE = "#overview .js-plotly-plot .main-svg"
 _READ = "#reading:empty"
+_SCROLL = """async () => {
+  let last = performance.now(), slowest = 0;
+  for (let at = 0; at < 120; at += 1) {
+    window.scrollBy(0, 150);
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    slowest = Math.max(slowest, now - last);
+    last = now;
+  }
+  return slowest;
+}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,34 +77,39 @@ def until(page: Page, address: str, *selectors: str) -> list[float]:
     return found
 
 
-def measure(root: Path, home: Path, size: Size) -> list[tuple[Cell, ...]]:
-    rows: list[tuple[Cell, ...]] = []
-    name = f"{size.trials:,} trials, {size.trials * size.iterations:,} rows"
-    for turn in ("first time", "again"):
-        with dashboard(root, home) as address, chromium() as browser:
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            (listed,) = until(page, address, "#runs tbody tr")
-            base = address.partition("?")[0]
-            shown, drawn, whole = until(
-                page, f"{base}runs/{size.run}", "#overview .cards .card", _WHOLE, _READ
-            )
-            (table,) = until(page, f"{base}runs/{size.run}#trials", "#trials tbody tr")
-            rows.append((name, turn, listed, shown, drawn, whole, table))
-    return rows
+def measure(root: Path, home: Path, name: str, run: str, turn: str) -> tuple[Cell, ...]:
+    with dashboard(root, home) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        (listed,) = until(page, address, "#runs tbody tr")
+        base = address.partition("?")[0]
+        shown, drawn, whole = until(page, f"{base}runs/{run}", "#overview .cards .card", _WHOLE, _READ)
+        page.goto("about:blank")  # the same page with another tab would not be loaded again
+        (table,) = until(page, f"{base}runs/{run}#trials", "#trials tbody tr")
+        return name, turn, listed, shown, drawn, whole, table, slowest_frame_ms(page)
+
+
+def slowest_frame_ms(page: Page) -> float:
+    """While the table of trials is scrolled to its end; 17 ms are smooth."""
+    return float(page.evaluate(_SCROLL))
 
 
 def run(track: Track = silently, sizes: tuple[Size, ...] = SIZES) -> Report:
     rows: list[tuple[Cell, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         for size in track(sizes):
-            root = Path(folder) / size.run
-            record_run(root, trials=size.trials, iterations=size.iterations, run=size.run)
-            rows += measure(root, Path(folder) / "home", size)
+            name = f"{size.trials:,} trials, {size.trials * size.iterations:,} rows"
+            for keeps_page, turns in ((True, ("ended",)), (False, ("its process died", "the same again"))):
+                root, home = Path(folder) / f"{size.run}-{keeps_page}", Path(folder) / f"home-{keeps_page}"
+                record_run(
+                    root, trials=size.trials, iterations=size.iterations, run=size.run, keeps_page=keeps_page
+                )
+                rows += (measure(root, home, name, size.run, turn) for turn in turns)
     table = Table(
         name="opening",
         title="Seconds until a page can be read",
-        header=("run", "opened", "list of runs", "numbers", "plots", "whole journal", "table of trials"),
+        header=("run", "opened", "list", "numbers", "plots", "whole journal", "table", "slowest frame, ms"),
         rows=tuple(rows),
-        note="The list includes the start of the browser's first page; `whole journal`: all of it is shown.",
+        note="The list includes the start of the browser's first page; `whole journal`: all of it is shown; "
+        "the table is opened anew. Frames are those of scrolling through the table.",
     )
     return Report(tables=(table,))

@@ -51,6 +51,8 @@ class Workload:
     replicas: int = 1
     configurations: Sequence[Mapping[str, object]] = ()
     """What the trials get, one by one; without it they are drawn."""
+    search: Mapping[str, object] = field(default_factory=dict)
+    """Instead of one stage of all trials and epochs."""
     profile: Mapping[str, object] = field(default_factory=dict)
     cluster: Mapping[str, object] = field(default_factory=dict)
 
@@ -102,6 +104,8 @@ class Workload:
 
     def _search(self, most_slots: int | None) -> dict[str, object]:
         """One stage, in which all trials train for all epochs; it begins when all nodes are up."""
+        if self.search:
+            return dict(self.search)
         limit = {} if most_slots is None else {"max_slots_per_trial": most_slots}
         return {
             "algorithm": "sha",

@@ -1,4 +1,4 @@
-"""Until the workers of some nodes of one machine are ready, without Ray: each imports, or one process for all."""
+"""Until the workers of nodes of one machine are ready, without Ray: each imports, or one process for all."""
 
 from __future__ import annotations
 

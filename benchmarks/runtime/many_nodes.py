@@ -1,4 +1,4 @@
-"""Many nodes of one slot and thousands of short trials that sleep; amid the run half of the nodes are killed."""
+"""Many nodes of one slot and thousands of short trials that sleep; amid the run half of the nodes die."""
 
 from __future__ import annotations
 

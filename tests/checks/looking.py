@@ -57,11 +57,13 @@ def order_of(name: str, folder: Path, *configs: Mapping[str, Any], **changes: An
 
 def look_at(name: str, folder: Path, **changes: Any) -> tuple[ProbeSeen, dict[str, CheckFinding]]:
     """What one worker and its successor show, and the findings by what they are about."""
-    order = order_of(name, folder, **changes)
+    return judged(order_of(name, folder, **changes), load(reference_to(name)))
+
+
+def judged(order: ProbeOrder, user: object) -> tuple[ProbeSeen, dict[str, CheckFinding]]:
     seen = ProbeSeen(solo=train_alone(order, lambda _: None))
     assert seen.solo is not None
     if seen.solo.fault is None and seen.solo.saves:
         seen.detour = continue_anew(order, shortened="batches" in seen.solo.calls, device="cpu")
-    user = load(reference_to(name))
     findings = judge_training(seen, user, "accuracy", LIMIT)
     return seen, {each.about: each for each in findings}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import elastune
-from elastune.api.checking import checked
+from elastune.api.checking import as_checked, checked
 from elastune.api.profiling import measured
 from elastune.checks.judging import TimeLimit, judge_training
 from elastune.checks.machine import judge_memory, judge_slots
@@ -42,6 +42,7 @@ def test_a_check_takes_three_iterations_measures_them_and_is_not_repeated_before
     tmp_path: Path,
 ) -> None:
     job, said = counted(tmp_path), list[str]()
+    assert as_checked(job, address=None, folder=tmp_path / "runs") is job
     report = elastune.check(job, folder=tmp_path / "runs")
     assert report.is_fine, report.findings
     assert report.iterations == steps_of(tmp_path) == 3
@@ -53,6 +54,7 @@ def test_a_check_takes_three_iterations_measures_them_and_is_not_repeated_before
     assert kept == report
     assert steps_of(tmp_path) == 3
     assert held.search.max_slots_per_trial == 1
+    assert as_checked(job, address=None, folder=tmp_path / "runs") == held
     assert not said, "it has no model that a gang could share"
     gangs = next(each for each in report.findings if each.about == "gangs")
     assert gangs.status is CheckStatus.NOTE

@@ -77,7 +77,13 @@ class Stage(Harness):
         return found
 
     def ends(
-        self, trial: int, *, kept: bool = False, score: float = 0.5, left_out: tuple[str, ...] = ()
+        self,
+        trial: int,
+        *,
+        kept: bool = False,
+        score: float = 0.5,
+        left_out: tuple[str, ...] = (),
+        unused: str = "",
     ) -> Sequence[AnyCommand]:
         lease = self.watch.running[trial]
         assert lease.visit is not None
@@ -93,6 +99,7 @@ class Stage(Harness):
                 seconds=1.0,
                 kept=kept or last,
                 left_out=left_out if last else (),
+                unused=unused,
             )
         )
 
@@ -506,6 +513,15 @@ def test_a_metric_of_a_part_of_the_data_is_noted_once() -> None:
     assert [text for topic, text in told if topic == "metrics"] == [
         "some visits of trial 0 reported no 'auc': its mean is over the others; report it for every partition"
     ]
+
+
+def test_data_that_a_training_does_not_use_are_noted_once() -> None:
+    stage = Stage("n0", "n1")
+    stage.wants(0, 1, until=1)
+    told: list[tuple[str, str]] = []
+    while stage.watch.running:
+        told += notes(stage.ends(min(stage.watch.running), unused="step of Net used 20 of 100 rows"))
+    assert told == [("data", "trial 0: step of Net used 20 of 100 rows")]
 
 
 def test_a_round_waits_for_trials_that_are_being_drawn() -> None:

@@ -14,8 +14,8 @@ import yaml
 from elastune.dashboard import app
 from elastune.dashboard.asking import known_jobs
 from elastune.dashboard.downloads import is_inside, zip_of
-from elastune.dashboard.masking import HIDDEN, masked, masked_text
 from elastune.journal.run_folders import find_run
+from elastune.views.page.masking import HIDDEN, masked, masked_text
 from tests.dashboard.recorded import Recorded
 from tests.dashboard.sites import Served, served
 

@@ -117,7 +117,7 @@ def test_what_users_wrote_is_shown_as_text_and_no_script_of_theirs_runs(
 def test_a_folder_that_cannot_be_read_is_named(page: Tab) -> None:
     page.open("/")
     page.page.wait_for_selector("#runs details")
-    assert "1 folders cannot be read" in page.page.inner_text("#runs details")
+    assert "1 folder cannot be read" in page.page.inner_text("#runs details")
 
 
 def test_an_unknown_run_is_no_blank_page(browser: Browser, dashboard: Served) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from elastune.dashboard.downloads import zip_of
 from elastune.dashboard.guard import HEADERS
-from elastune.dashboard.run_figures import money_at, thinned
+from elastune.views.page.figures import money_at, thinned
 from tests.dashboard.recorded import EVIL, Recorded
 from tests.dashboard.sites import Served
 from tests.policies.test_contract import POLICIES

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from elastune.dashboard import following, kept_pages
-from elastune.dashboard.following import RunFollower
-from elastune.dashboard.run_data import RunData, moment_json
+from elastune.dashboard.run_data import RunData
 from elastune.journal.run_folders import FoundRun, find_run
+from elastune.views.page import follower as following
+from elastune.views.page import kept_pages
+from elastune.views.page.follower import RunFollower
+from elastune.views.page.run_page import moment_json
 from tests.dashboard.recorded import Recorded
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -79,7 +81,7 @@ def test_a_page_is_not_that_of_another_state_of_the_journal(
         journal.execute("UPDATE elastune_runs SET sha256 = ?", ("0" * 64,))
     try:
         head = RunData(found)._head()
-        assert kept_pages.read_kept(found.record.run, head) is None
+        assert kept_pages.read_kept(found, head) is None
     finally:
         with sqlite3.connect(found.journal) as journal:
             journal.execute("UPDATE elastune_runs SET sha256 = ?", (digest,))

@@ -6,7 +6,7 @@ import pytest
 
 from elastune.history.forecasts import checked_forecasts
 from elastune.history.recorder import History, history_of
-from elastune.history.trials import BestStep, HistoryTerms, MetricPoint, TrialHistory
+from elastune.history.trials import BestStep, HistoryTerms, MetricPoints, TrialHistory
 from elastune.journal.writer import MemoryJournal
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
@@ -21,7 +21,9 @@ def run_of(curves: list[list[float]], best: list[BestStep]) -> History:
         TrialId(number): TrialHistory(
             trial=TrialId(number),
             config={},
-            points=[MetricPoint(10.0 * at, at, value) for at, value in enumerate(values, 1)],
+            points=MetricPoints(
+                [10.0 * at for at in range(1, len(values) + 1)], list(range(1, len(values) + 1)), values
+            ),
             kept=values,
         )
         for number, values in enumerate(curves)

@@ -19,6 +19,7 @@ from elastune.history.trials import TIMES_ONLY
 from elastune.job.measurement_files import read_measurements
 from elastune.journal.writer import MemoryJournal
 from elastune.model.ids import NodeId, Slot, TrialId
+from elastune.model.rows import Rows
 from elastune.providers.simulated_faults import NodeFaults
 from elastune.runs.profiling import Effort, keep
 from elastune.runs.simulation import Simulation, unnamed
@@ -122,7 +123,7 @@ def test_an_iteration_that_is_shorter_than_the_message_of_its_start_takes_a_litt
     command = Train(trial=TrialId(0), generation=1, gang=(slot,), after_iteration=0, until_iteration=1)
     gang = GangLife.of(command, 1.0)
     gang.iteration_from_s = 2.0
-    gang.report([Row(1, 1.999, {"accuracy": 0.5})])
+    gang.report(Rows([Row(1, 1.999, {"accuracy": 0.5})], "accuracy"))
     assert gang.iterations_s == [pytest.approx(1e-4)]
 
 

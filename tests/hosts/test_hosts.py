@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ import pytest
 import yaml
 
 from elastune.checkpoints.store import load_checkpoint
+from elastune.core.events import GangStarted, NodeLost, NodesGranted, VisitEnded
+from tests.hosts.cluster_run import ClusterRun
 from tests.hosts.rig import Hosts, several_hosts
-from tests.waiting import SLOW_BOOT_S, wait_until
+from tests.runtime.real.hoppers import data_of, digest_of, sections, watch_journal, write_data
+from tests.waiting import wait_until
 
-TRAINING = f"{Path(__file__).with_name('training.py')}:train"
+CUT_S = 30.0
 
 
 @pytest.fixture
@@ -26,100 +30,106 @@ def hosts() -> Iterator[Hosts]:
         yield made
 
 
-class HostsRun:
+class HostsRun(ClusterRun):
     """A run whose driver is on the first host."""
 
-    def __init__(self, hosts: Hosts, folder: Path, **changes: Any) -> None:
+    def __init__(self, hosts: Hosts, folder: Path, pause: float = 0.1, **changes: Any) -> None:
         self.hosts = hosts
-        self.folder = folder
-        self.traces = folder / "traces"
-        self.traces.mkdir()
-        options = {**hosts.options, "setup": [f"export TRACES={self.traces}"], "lost_head_after": "15s"}
-        self.cluster: dict[str, Any] = {"provider": "ssh", "options": options}
-        self.changes = changes
+        setup = [f"export TRACES={folder / 'traces'} PYTHONPATH={':'.join(filter(None, sys.path))}"]
+        self.options: dict[str, Any] = {**hosts.options, "setup": setup, "lost_head_after": "15s"}
+        super().__init__(folder, {"provider": "ssh", "options": self.options}, pause, **changes)
 
-    def job(self, cluster: dict[str, Any], store: str) -> dict[str, Any]:
-        search = {"algorithm": "sha", "trials": 4, "min_iterations": 3, "max_iterations": 12, "eta": 2}
-        return {
-            "name": "hosts",
-            "trainable": TRAINING,
-            "metric": "score",
-            "mode": "max",
-            "space": {"x": {"float": [0.05, 0.5]}, "pause": {"choice": [self.changes.get("pause", 0.1)]}},
-            "seed": 3,
-            "search": {**search, "min_slots_per_trial": 2, "max_slots_per_trial": 2},
-            "profile": {"iteration": "1s", "startup": "5s", "save": "0.1s"},
-            "checkpoint_every": "1s",
-            "slot": {"cpus": 1},
-            "storage": str(self.folder / store),
-            "cluster": {
-                "slots_per_node": 1,
-                "nodes": 3,
-                "price_per_hour": 0,
-                "init": f"{SLOW_BOOT_S:.0f}s",
-                **cluster,
-            },
-        }
-
-    def start(self) -> subprocess.Popen[bytes]:
-        job = self.folder / "job.yaml"
-        job.write_text(yaml.safe_dump(self.job(self.cluster, "store")), encoding="utf-8")
-        command = (sys.executable, "-m", "elastune", "run", str(job), "--yes", "--no-check", "--json")
-        runs = ("--runs-folder", str(self.folder / "runs"))
-        return self.hosts.popen(
-            "h1", *command, *runs, log=self.folder / "run.log", env={"TRACES": str(self.traces)}
-        )
-
-    def result(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-        wait_until(lambda: process.poll() is not None, self.said)
-        assert process.returncode == 0, self.said()
-        text = self.said()
-        found: dict[str, Any] = json.loads(text[text.index("\n{") if "\n{" in text else text.index("{") :])
-        return found
-
-    def said(self) -> str:
-        return (self.folder / "run.log").read_text(errors="replace")
-
-    def marks(self) -> list[list[str]]:
-        """Host, iteration, rank and size of every iteration of every worker."""
-        return [line.split() for path in self.traces.iterdir() for line in path.read_text().splitlines()]
+    def launch(self, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        traces = {"TRACES": str(self.traces)}
+        return self.hosts.popen("h1", *command, log=self.folder / "run.log", env=traces)
 
 
-def weights_of(store: Path, result: dict[str, Any]) -> Any:
-    best = result["best"]
-    (path,) = store.glob(f"*/trial-{best['trial']:05}/iteration-{best['iterations']:06}.ckpt")
-    return np.asarray(load_checkpoint(path)["weights"])
+@pytest.fixture
+def far_hosts(hosts: Hosts) -> Hosts:
+    """20 ms and 1 Gbit/s between them."""
+    hosts.slow(delay_s=0.01, bits_per_s=1e9)
+    return hosts
 
 
-@pytest.mark.slow
-def test_gangs_over_three_hosts_learn_what_they_learn_on_one(hosts: Hosts, tmp_path: Path) -> None:
-    """Over links with 20 ms and 1 Gbit/s, where the kernel can slow them."""
-    for name in hosts.names:
-        hosts.slow(name, "delay", "10ms", "rate", "1gbit")
-    run = HostsRun(hosts, tmp_path)
-    there = run.result(run.start())
-    assert {mark[0] for mark in run.marks()} == set(hosts.names)
-    job = tmp_path / "local.yaml"
+def run_here(run: ClusterRun) -> dict[str, Any]:
+    """The same job on local nodes."""
+    job = run.folder / "local.yaml"
     job.write_text(yaml.safe_dump(run.job({"provider": "local"}, "local")), encoding="utf-8")
     command = [sys.executable, "-m", "elastune", "run", str(job), "--yes", "--no-check", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    here = json.loads(done.stdout)
+    done = subprocess.run(command, cwd=run.folder, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def assert_same_as_here(run: ClusterRun, there: dict[str, Any]) -> None:
+    here = run_here(run)
     assert there["best"]["trial"] == here["best"]["trial"]
-    assert np.array_equal(weights_of(tmp_path / "store", there), weights_of(tmp_path / "local", here))
+    assert np.array_equal(run.weights("store", there), run.weights("local", here))
 
 
 @pytest.mark.slow
-def test_a_link_that_is_cut_for_a_while_loses_no_result(hosts: Hosts, tmp_path: Path) -> None:
-    """The host lives and cannot be reached: its node ends itself, and its trials go on elsewhere."""
-    run = HostsRun(hosts, tmp_path, pause=2.0)
-    process = run.start()
-    wait_until(lambda: len(run.marks()) > 4 or process.poll() is not None, run.said)
-    hosts.cut("h3")
-    wait_until(lambda: "lost" in run.said() or "gone" in run.said() or process.poll() is not None, run.said)
-    hosts.mend("h3")
-    result = run.result(process)
-    assert result["ending"] == "complete"
-    assert result["best"]["iterations"] == 12
+def test_gangs_over_three_hosts_learn_what_they_learn_on_one(far_hosts: Hosts, tmp_path: Path) -> None:
+    run = HostsRun(far_hosts, tmp_path)
+    run.start()
+    there = run.result()
+    assert {mark[0] for mark in run.marks()} == set(far_hosts.names)
+    assert_same_as_here(run, there)
+
+
+@pytest.mark.slow
+def test_a_link_that_is_cut_for_half_a_minute_loses_no_result(far_hosts: Hosts, tmp_path: Path) -> None:
+    """The host lives and cannot be reached: its node ends itself, and its trials go on elsewhere, from a
+    checkpoint that is at most one interval old. Scores get worse: there are no saves but the regular ones."""
+    run = HostsRun(far_hosts, tmp_path, pause=1.0, checkpoint_every="5s", mode="min")
+    run.start()
+    run.until(lambda: any(mark[0] == "h3" and int(mark[1]) > 1 for mark in run.marks()), "h3 does not train")
+    far_hosts.cut("h3")
+    since = time.monotonic()
+    run.until(lambda: run.events(NodeLost), "the node is not given up")
+    time.sleep(max(0.0, CUT_S - (time.monotonic() - since)))
+    far_hosts.mend("h3")
+    there = run.result()
+    assert there["ending"] == "complete"
+    assert max(event.repeated for event in run.events(GangStarted)) <= 5 + 1
+    assert_same_as_here(run, there)
+
+
+@pytest.mark.slow
+def test_clocks_of_hosts_may_differ_by_minutes(hosts: Hosts, tmp_path: Path) -> None:
+    """One is five minutes ahead, another ten behind. Leases and notices are counted by each one's own."""
+    (library, *_) = [*Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None]
+    if library is None:
+        pytest.skip("libfaketime is not installed (Debian: libfaketime)")
+    shift = {"h2": "+300s", "h3": "-600s"}
+    wrong = " ".join(f"{name}) export LD_PRELOAD={library} FAKETIME={by};;" for name, by in shift.items())
+    run = HostsRun(hosts, tmp_path)
+    run.options["setup"] += ["export FAKETIME_DONT_FAKE_MONOTONIC=1", f"case $(hostname) in {wrong} esac"]
+    run.start()
+    there = run.result()
+    assert {mark[0] for mark in run.marks()} == set(hosts.names)
+    assert_same_as_here(run, there)
+
+
+@pytest.mark.slow
+def test_models_hop_between_hosts(far_hosts: Hosts, tmp_path: Path) -> None:
+    """Models of 20 MB, which take 0.2 s; every state is what its way over the partitions made of it."""
+    data = write_data(tmp_path / "data")
+    job = sections(data, space={"ballast": {"choice": [2_500_000]}})
+    del job["cluster"]
+    run = HostsRun(far_hosts, tmp_path, slot={"cpus": 1}, checkpoint_every=None, **job)
+    run.start()
+    there = run.result()
+    assert there["ending"] == "complete"
+    (folder,) = (tmp_path / "runs").glob("*/journal.sqlite")
+    watch = watch_journal(folder.parent)
+    best = there["best"]
+    digest = digest_of(watch, best["trial"], best["config"]["x"], data_of(data), best["iterations"])
+    assert load_checkpoint(Path(best["checkpoint"]))["digest"] == digest
+    visits = run.events(VisitEnded)
+    assert sum(visit.hopped for visit in visits) > 3
+    assert min(visit.model_bytes for visit in visits) > 20_000_000
+    granted = {node for event in run.events(NodesGranted) for node in event.nodes}
+    assert len(granted) == 3
 
 
 def test_a_host_reaches_the_others_until_its_link_is_cut(hosts: Hosts) -> None:

@@ -282,7 +282,7 @@ def test_an_unknown_algorithm_lists_the_installed_ones_too(plugin: str) -> None:
         ({"checkpoint_every": 0}, "checkpoint_every is 0; expected a positive duration"),
         ({"cluster__provider": ""}, "cluster.provider is ''; expected a name"),
         ({"cluster__provider": "simulatd"},
-         "cluster.provider is 'simulatd'; expected ec2, local, simulated, slurm or ssh; did you mean"),
+         "cluster.provider is 'simulatd'; expected ec2, kubernetes, local, simulated, slurm or ssh; did you"),
         ({"search__sampler": "tabel"},
          "search.sampler.kind is 'tabel'; expected random, grid, table, qmc, tpe or gp; did you mean"),
         ({"search__sampler": 5}, "search.sampler is 5; expected a mapping with keys of: kind, replace"),

@@ -17,7 +17,7 @@ from elastune.job.search import SEARCHES
 from elastune.planning.quote import Quote
 from elastune.runs.prepared_run import narrowed
 from elastune.runs.quotes.policy_quote import PolicyQuote
-from elastune.runs.quotes.quoting import quote_warnings
+from elastune.runs.quotes.warnings import quote_warnings
 from elastune.views.terminal.plan import render_any_quote
 
 JOB: dict[str, object] = {"trainable": "synthetic:hypersched", "profile": {"iteration": "300ms"}}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from elastune.core import commands as do
 from elastune.core import events as ev
 from elastune.errors import ExecutionError
-from elastune.journal.codec import TYPES, decode, encode, has_rows, mentions, select, time_of
+from elastune.journal.codec import TYPES, decode, encode, encode_any, has_rows, mentions, select, time_of
 from elastune.model.ids import Gang, NodeId, Slot, TrialId
 
 texts = st.text(max_size=12)
@@ -106,7 +106,7 @@ def test_a_message_comes_back_as_it_was(name: str) -> None:
         back = decode(line)
         assert back == message
         assert type(back) is type(message)
-        assert encode(back) == line
+        assert encode(back) == line == encode_any(message)
         assert "\n" not in line
         assert line.isascii()
         assert line == json.dumps(json.loads(line), sort_keys=True, separators=(",", ":"))

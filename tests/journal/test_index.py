@@ -16,8 +16,9 @@ from elastune.errors import JobError
 from elastune.journal.records import RunId
 from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import RunFolder, find_run, indexed_folders
-from elastune.journal.run_index import add_to_index, indexed_paths, user_home
+from elastune.journal.run_index import add_to_index, indexed_paths
 from elastune.journal.store import Journal
+from elastune.user_home import user_home
 from tests.journal.examples import NOON, record
 from tests.journal.test_finding import make
 

@@ -16,7 +16,8 @@ from elastune.job.job import Job
 from elastune.job.search_options import SeerSearch
 from elastune.policies.seer import LEARNING_WAVES, Seer, SeerOptions
 from elastune.policies.seer_plan import SeerPlan
-from elastune.runs.quotes.quoting import quote_policy, quote_warnings
+from elastune.runs.quotes.quoting import quote_policy
+from elastune.runs.quotes.warnings import quote_warnings
 from elastune.setup.run_setup import prepare
 from tests.runs.checked_run import CheckedRun, checked_run, job_of
 

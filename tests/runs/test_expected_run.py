@@ -9,8 +9,9 @@ import pytest
 
 import elastune
 from elastune.job.job import Job
-from elastune.runs.quotes.expected_run import MOST_TRIALS, expected_of, replanned_means
+from elastune.runs.quotes.expected_run import expected_of, replanned_means
 from elastune.runs.quotes.quoting import with_expectation
+from elastune.runs.quotes.replanning import MOST_TRIALS
 from elastune.setup.run_setup import prepare
 from tests.runs.checked_run import SAMPLES, CheckedRun, job_of
 

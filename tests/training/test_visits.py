@@ -234,6 +234,8 @@ class Sparing(Trainable):
         self.config, self.worker = config, worker
 
     def step(self) -> dict[str, float]:
+        if self.config.get("ignores"):
+            return {"score": 1.0}
         inputs, labels = self.worker.data
         part, options = self.config.get("part"), {"drop_last": self.config.get("drop_last", False)}
         if self.config.get("batches", True):
@@ -245,7 +247,14 @@ class Sparing(Trainable):
 
 @pytest.mark.parametrize(
     ("config", "unused"),
-    [({}, 0), ({"part": 10}, 10), ({"most": 1}, 12), ({"drop_last": True}, 0), ({"batches": False}, 0)],
+    [
+        ({}, 0),
+        ({"part": 10}, 10),
+        ({"most": 1}, 12),
+        ({"drop_last": True}, 0),
+        ({"batches": False}, 0),
+        ({"ignores": True}, 20),
+    ],
 )
 def test_rows_that_a_training_leaves_out_are_counted(config: dict[str, Any], unused: int) -> None:
     shown = Shown(data=partition(0), partition=0, rows=ROWS[0], iteration=1)

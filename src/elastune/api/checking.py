@@ -113,6 +113,13 @@ def checked(
     return _held(job, report.most_slots), report
 
 
+def as_checked(job: Job, *, address: str | None, folder: str | Path) -> Job:
+    """The job as an earlier check has found that it may run; as it is if there was none."""
+    given = _of_one_kind(job)
+    report = _kept(given, _suited(given, policy=None), address, Path(folder))
+    return job if report is None else _held(job, report.most_slots)
+
+
 def _say_warnings(findings: Sequence[CheckFinding], say: Say) -> None:
     for finding in findings:
         if finding.status is CheckStatus.WARNING:

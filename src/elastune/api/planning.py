@@ -15,6 +15,7 @@ from elastune.model.limits import Objective
 from elastune.planning.planners.registry import DEFAULT_PLANNER
 from elastune.planning.quote import Quote
 from elastune.planning.quoting import DEFAULT_SAMPLES, QuoteRequest, make_quote
+from elastune.runs.quotes.replanning import is_simulated
 from elastune.setup.black_box import require_one_iteration
 from elastune.views.notebook import show_as_html, terminal_html
 from elastune.wording import either
@@ -96,7 +97,7 @@ def _planned(given: Job, request: QuoteRequest) -> Quote:
 
         problem = with_known_speeds(problem, tuning_of(given, SetupPurpose.QUOTE), given.seed)
     planned = replace(make_quote(problem, request), why=str(choose(given)), stop_when=stop_when)
-    if is_settled and planned.speeds is None:
+    if is_settled and not is_simulated(planned):
         return planned
     from elastune.runs.quotes.quoting import with_simulations  # noqa: PLC0415  loads all that a run needs
     from elastune.setup.run_setup import SetupPurpose, prepare  # noqa: PLC0415

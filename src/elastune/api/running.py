@@ -260,6 +260,9 @@ def _finished(real: RealRun, result: RunResult, prepared: PreparedRun, predicted
         final_check=read_final_check(real.folder),
     )
     write_real_result(real.folder, finished.to_dict())
+    from elastune.views.page.kept_pages import keep_at_end  # noqa: PLC0415
+
+    keep_at_end(found, real.core)
     return finished
 
 

@@ -15,7 +15,7 @@ from elastune.errors import JobError
 from elastune.history.result import RunResult
 from elastune.job.job import Job
 from elastune.journal.records import RunId
-from elastune.journal.run_folders import USUAL_ROOT, RunFolder, find_run, find_runs
+from elastune.journal.run_folders import USUAL_ROOT, FoundRun, RunFolder, find_run, find_runs
 from elastune.journal.run_index import add_to_index
 from elastune.journal.store import Journal
 from elastune.journal.writer import AnyJournal
@@ -34,6 +34,7 @@ from elastune.runs.quotes.quoting import predict, with_expectation
 from elastune.runs.reopening import ReopenedRun, reopen
 from elastune.runs.run_files import RunIntent, write_intent, write_result
 from elastune.runs.run_list import RunList, read_list
+from elastune.runs.simulation import Simulation
 from elastune.runs.warm_start import with_old_trials
 from elastune.runtime.simulated.cloud import Faults, parse_faults, write_faults
 from elastune.wording import seen
@@ -105,7 +106,7 @@ def simulate_many(  # noqa: PLR0913  all by name
     add_to_index(kept.path)
     journal = Journal.open(kept.journal, durable=False)
     try:
-        campaign = _run(contestants, numbers, chosen, journal, run=run, watch=watch)
+        campaign = _run(contestants, numbers, chosen, journal, run=run, watch=watch, folder=kept)
     except CampaignInterrupted as interrupted:
         raise CampaignInterrupted(_kept(interrupted.campaign, kept)) from interrupted
     return _kept(campaign, kept)
@@ -164,9 +165,19 @@ def _run(
     *,
     run: RunId,
     watch: Watch | None = None,
+    folder: RunFolder | None = None,
 ) -> Campaign:
+    def done(simulation: Simulation) -> None:
+        if folder is not None:
+            from elastune.views.page.kept_pages import keep_at_end  # noqa: PLC0415
+
+            found = FoundRun(journal=folder.journal, record=simulation.record, folder=folder)
+            keep_at_end(found, simulation.core)
+
     naming = RunNaming(run=run, now_utc=now_utc, clock=time.monotonic)
-    return simulate_all(contestants, seeds, faults=faults, journal=journal, naming=naming, watch=watch)
+    return simulate_all(
+        contestants, seeds, faults=faults, journal=journal, naming=naming, watch=watch, done=done
+    )
 
 
 def _kept(campaign: Campaign, folder: RunFolder) -> Campaign:

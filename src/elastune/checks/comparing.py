@@ -83,6 +83,33 @@ def _numbers(value: Any) -> np.ndarray[Any, Any]:
         return np.asarray(plain.double().numpy())
 
 
+def float_arrays(state: Any, path: str = "") -> dict[str, np.ndarray[Any, Any]]:
+    """Those with several numbers, by path: what a training learns, and no counters or random generators."""
+    if isinstance(state, Mapping):
+        items = state.items()
+    elif isinstance(state, list | tuple):
+        items = dict(enumerate(state)).items()
+    else:
+        if not _is_number_like(state):
+            return {}
+        array = _numbers(state)
+        return {path or "the state": array} if array.dtype.kind in "fc" and array.size > 1 else {}
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for key, value in items:
+        found |= float_arrays(value, f"{path}.{key}" if path else str(key))
+    return found
+
+
+def changed_arrays(
+    before: Mapping[str, np.ndarray[Any, Any]], after: Mapping[str, np.ndarray[Any, Any]]
+) -> list[str]:
+    return [
+        path
+        for path, array in after.items()
+        if path in before and not np.array_equal(before[path], array, equal_nan=True)
+    ]
+
+
 class WatchedState(dict[Any, Any]):
     """A dict that notes which of its keys are read. Asking whether it is empty is not reading."""
 

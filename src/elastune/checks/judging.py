@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from elastune.checks.continuing import HOW_TO_SAVE, SAVING, judge_globals, judge_saving, saving_place
 from elastune.checks.messages import ProbeSeen, SoloSeen, UserFault
 from elastune.checks.report import CheckFinding, CodePlace, failed, fine, note, warning
-from elastune.checks.source import find_place, plain_code, results_of_step, yields
+from elastune.checks.source import defines, find_place, plain_code, results_of_step, yields
 from elastune.training.signatures import first_argument, how_to_configure
 from elastune.wording import did_you_mean, format_duration, several
 
-METRIC, DEVICE, TRAINING, SPACE = "metric", "device", "training", "space"
+METRIC, DEVICE, TRAINING, SPACE, DATA = "metric", "device", "training", "space", "data"
 # What torch says where code asks for a GPU that is not there.
 _NO_GPU = ("Torch not compiled with CUDA", "Found no NVIDIA driver", "No CUDA GPUs are available")
 
@@ -43,6 +43,7 @@ def judge_training(seen: ProbeSeen, user: object, metric: str, limit: TimeLimit)
     yield from _device(solo)
     if solo.fault is None and solo.rows and not solo.diverged:
         yield from _space(solo, user)
+        yield from _data(seen, solo, user)
         yield from judge_saving(solo, seen, user, metric)
         yield from judge_globals(solo, seen, user, metric)
 
@@ -162,6 +163,27 @@ def _space(solo: SoloSeen, user: object) -> Iterator[CheckFinding]:
         yield warning(SPACE, text, find_place(user), f"use {names} in the training")
     else:
         yield note(SPACE, f"the training did not read {names}, at least not with this configuration")
+
+
+# Data in partitions.
+
+
+def _data(seen: ProbeSeen, solo: SoloSeen, user: object) -> Iterator[CheckFinding]:
+    if solo.ignores_data:
+        yield warning(
+            DATA,
+            "the training never asked for worker.data, the partition of the visit: each visit of an epoch "
+            "trains on the same data",
+            find_place(user, defines("step")),
+            "train on worker.data alone",
+        )
+    if seen.detour is not None and seen.detour.overwritten:
+        yield warning(
+            DATA,
+            f"evaluate changes {several(seen.detour.overwritten, 4)}: models learn from the validation data",
+            find_place(user, defines("evaluate")),
+            "evaluate without training: with torch, model.eval() and torch.no_grad()",
+        )
 
 
 # The device.

@@ -96,6 +96,8 @@ class SoloSeen:
     missed: list[str] = field(default_factory=list)
     """Names that were looked for among the hyperparameters in vain."""
     hyperparameters: int = 0
+    ignores_data: bool = False
+    """There are partitions, and the training has never asked for one."""
     draws: bool = True
     """The second iteration drew random numbers of Python, numpy or torch."""
     changed: list[ChangedGlobal] = field(default_factory=list)
@@ -115,6 +117,8 @@ class DetourSeen:
 
     stage: str = "the start"
     row: Mapping[str, float] | None = None
+    overwritten: list[str] = field(default_factory=list)
+    """Arrays of the state that an evaluation changed."""
     differing: list[Difference] = field(default_factory=list)
     """Between the states after the second iteration."""
     was_read: bool | None = None

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from elastune.checkpoints.encoding import decode, encode
-from elastune.checks.comparing import WatchedConfig, WatchedState, differences, unwatched
+from elastune.checks.comparing import (
+    WatchedConfig,
+    WatchedState,
+    changed_arrays,
+    differences,
+    float_arrays,
+    unwatched,
+)
 from elastune.checks.messages import DetourSeen, GangSeen, ProbeOrder, RankSeen, SoloSeen, UserFault
 from elastune.checks.remembered import GradientWatch, left_out, models_by_name, orphaned, remembered
 from elastune.checks.sizes import HeldValue, has, large_values
@@ -79,6 +86,8 @@ class ProbeVisits:
 
     def __init__(self, order: ProbeOrder) -> None:
         self._take: Callable[[Worker, int], None] | None = None
+        self._has_read = False
+        self._pickles = order.pickles
         dataset = order.dataset
         if dataset is None:
             return
@@ -88,10 +97,15 @@ class ProbeVisits:
         self._training, self._evaluates = len(dataset.training), partitions.evaluates
 
         def take(worker: Worker, number: int) -> None:
+            self._has_read |= worker.has_read_data
             loaded = partitions.take(number, (number,))
             worker.show(loaded.data, partition=number, rows=loaded.rows)
 
         self._take = take
+
+    def ignores_data(self, worker: Worker) -> bool:
+        """Whether there are partitions and the training has never asked for one."""
+        return self._take is not None and not (self._has_read or worker.has_read_data)
 
     def show(self, worker: Worker) -> None:
         if self._take is not None:
@@ -104,6 +118,21 @@ class ProbeVisits:
             return row
         self._take(worker, self._training)
         return {**row, **training.evaluate()}
+
+    def overwritten(self, worker: Worker, training: Training) -> list[str]:
+        """Arrays of the state that another evaluation changes."""
+        if self._take is None or not self._evaluates:
+            return []
+        before = self._arrays(training)
+        self._take(worker, self._training)
+        training.evaluate()
+        return changed_arrays(before, self._arrays(training))
+
+    def _arrays(self, training: Training) -> Mapping[str, Any]:
+        """Of the state as a checkpoint has it; errors of `save` are reported where it is called next."""
+        with contextlib.suppress(Exception):
+            return float_arrays(decode(encode(training.save(), pickles=self._pickles), pickles=self._pickles))
+        return {}
 
 
 def is_model(recipe: Recipe, state: Any) -> bool:
@@ -146,6 +175,7 @@ def train_alone(order: ProbeOrder, say: Say) -> SoloSeen:
                 seen.ended = True
                 break
             seen.rows.append(row)
+            seen.ignores_data = visits.ignores_data(worker)
             seen.seconds.append(None if tape.was_cut else time.monotonic() - began)
             seen.counters.append(counters_of(training))
             seen.memory.append(remembered(training))
@@ -213,6 +243,7 @@ def continue_anew(order: ProbeOrder, *, shortened: bool, device: str) -> DetourS
         if seen.row is not None and (Path(order.folder) / "state-2").exists():
             found = decode(encode(unwatched(training.save()), pickles=order.pickles), pickles=order.pickles)
             seen.differing = list(differences(found, _read(order, 2)))[:_MOST_LEAVES]
+            seen.overwritten = visits.overwritten(worker, training)
         training.close()
         if seen.differing:
             _diagnose(order, recipe, visits, seen, device)

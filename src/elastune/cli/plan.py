@@ -93,30 +93,43 @@ def _plan(job: Job, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
     from rich.console import Console  # noqa: PLC0415
 
     from elastune.api.planning import quote as quote_job  # noqa: PLC0415
-    from elastune.views.figures.plan import check_plot_file, save_plot  # noqa: PLC0415
 
     if plot is not None:
+        from elastune.views.figures.plan import check_plot_file  # noqa: PLC0415
+
         check_plot_file(plot)
     with Console(stderr=True).status("planning"):
         quote = quote_job(job, **options)
         if plot is not None:
+            from elastune.views.figures.plan import save_plot  # noqa: PLC0415
+
             save_plot(cast("Quote", quote), plot)
     return quote
 
 
 def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, as_json: bool) -> Job:
-    """A job without a profile is planned with the one that an earlier run measured, else measured now."""
-    from elastune.api.profiling import describe_measured, find_profile, with_measurements  # noqa: PLC0415
+    """A job without a profile is planned with the one that an earlier run measured, else checked and measured
+    now, as a run would."""
     from elastune.job.job import load_job  # noqa: PLC0415
     from elastune.job.trainable import is_code  # noqa: PLC0415
 
     job = load_job(path)
     if job.is_measured or not is_code(job.trainable):
         return job
+    from elastune.api.checking import as_checked, checked  # noqa: PLC0415  loads all that a run needs
+    from elastune.api.profiling import (  # noqa: PLC0415
+        describe_measured,
+        find_profile,
+        with_measurements,
+    )
+
     with contextlib.redirect_stdout(sys.stderr):  # what the trainable prints when it is imported
+        job = as_checked(job, address=address, folder=runs_folder)
         kept = find_profile(job, job.unopened_tuning().metric, runs_folder, address)
         if kept is None:
             _ask_to_measure(job, path, address=address, yes=yes, as_json=as_json)
+            say = partial(typer.echo, err=True)
+            job, _ = checked(job, wanted=True, address=address, folder=runs_folder, say=say)
             kept = _measure(job, address=address, runs_folder=runs_folder, as_json=as_json)
         else:
             typer.echo(describe_measured(kept), err=True)
@@ -155,7 +168,7 @@ def _measure(job: Job, *, address: str | None, runs_folder: Path, as_json: bool)
 
 def _warn(job: Job, quote: Quote | PolicyQuote, address: str | None) -> None:
     from elastune.job.trainable import is_code  # noqa: PLC0415
-    from elastune.runs.quotes.quoting import quote_warnings  # noqa: PLC0415
+    from elastune.runs.quotes.warnings import quote_warnings  # noqa: PLC0415
 
     if is_code(job.trainable):  # others are not for this machine
         for warning in quote_warnings(job, quote, address=address):

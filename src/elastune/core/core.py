@@ -74,7 +74,8 @@ class Core:
         if state.shutdown is not None:
             state.changes.missed.append(event)
         else:
-            self._catch_up(step)
+            if state.changes.missed:
+                self._catch_up(step)
             is_start = isinstance(event, ev.RunStarted)
             advice = policy.start(state) if is_start else policy.handle(event, state)
         if advice is None and waiting is None and type(event) in _QUIET and not step.commands:
@@ -275,8 +276,10 @@ class Core:
 
 def _is_barred(state: State) -> bool:
     """Nodes are wanted, none is up or requested, and the limits allow none."""
+    if state.where:
+        return False
     pools = [pool_state.pool for pool_state in state.pools.values()]
-    if state.where or not any(pool.wanted for pool in pools):
+    if not any(pool.wanted for pool in pools):
         return False
     return not any(pool.outstanding or (pool.retry_s or 0.0) > state.now_s for pool in pools)
 
@@ -285,8 +288,9 @@ def _is_stuck(state: State) -> bool:
     """Nothing runs or is under way, and the waiting trials have no time for one more iteration."""
     if state.barriers or state.sampling or not state.wished:
         return False
-    if not all(state.trials[number].is_kept for number in state.held):
-        return False
+    for number in state.held:  # the first one mostly tells
+        if not state.trials[number].is_kept:
+            return False
     if any(each.queue or not each.pool.is_complete for each in state.pools.values()):
         return False
     waiting = ((state.trials[wish.trial], wish.until_iteration) for wish in state.wished.values())

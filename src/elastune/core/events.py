@@ -162,6 +162,8 @@ class VisitEnded(Progressed):
     """The model came from another worker."""
     left_out: tuple[str, ...] = ()
     """Metrics of the row that some visits did not report: their means are over the others."""
+    unused: str = ""
+    """What the training left out of its partition, if anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,7 @@ def visited(step: Step, trial: Trial, event: VisitEnded) -> None:
         progress.safe = len(progress.seen)
     _learn_pace(state, trial, visit, event)
     _note_left_out(step, event)
+    _note_unused(step, event)
     now = pool_state.hop_state.round
     if now is not None:
         now.epoch.handle(UnitEnded(at_s=state.now_s, worker=worker_id(slot)))
@@ -119,6 +120,13 @@ def _note_left_out(step: Step, event: VisitEnded) -> None:
             step.state.noted |= {topic}
             text = f"some visits of trial {event.trial} reported no {name!r}: its mean is over the others"
             step.note("metrics", f"{text}; report it for every partition")
+
+
+def _note_unused(step: Step, event: VisitEnded) -> None:
+    """Once: the trials of a run have one code."""
+    if event.unused and "unused data" not in step.state.noted:
+        step.state.noted |= {"unused data"}
+        step.note("data", f"trial {event.trial}: {event.unused}")
 
 
 def come_back(state: State) -> None:

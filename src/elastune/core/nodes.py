@@ -56,7 +56,7 @@ class PoolNodes:
 
     @property
     def outstanding(self) -> int:
-        return sum(self.requested.values())
+        return sum(self.requested.values()) if self.requested else 0
 
     @property
     def staying(self) -> int:

@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
+from operator import is_not
 
 from elastune.core import cluster_manager, gangs, hopping, limits
 from elastune.core.state import PoolState, State, Step
 from elastune.core.trials import Activity, Trial
 from elastune.core.wishes import Wish, Wishes
+from elastune.errors import InvariantError
 from elastune.model.ids import Gang, TrialId
 from elastune.placement.controller import pack, place
 from elastune.placement.request import Change, Packing, PlacementNodes, PlacementRequest, SlotWish
@@ -36,18 +39,39 @@ def adopt(step: Step, wishes: Wishes) -> None:
     for pool_state in state.pools.values():
         pool_state.queue, pool_state.targets, pool_state.changed = deque(), None, True
     hopping.leave_out(step)
-    for wish in wishes.trials:
-        trial = state.trial(wish.trial)
-        if state.terms.data is None and trial.activity is None and limits.is_open(state, trial, wish):
-            state.pool_state(wish.pool).queue.append(wish.trial)
+    if state.terms.data is None:
+        _queue_up(state, wishes)
     if wishes.steady:
         for pool_state in state.pools.values() if wishes.pack and state.terms.data is None else ():
             _empty_surplus(step, pool_state)
-        stays = was_steady and not any(node.leaving for node in state.where.values())
-        for number in tuple(state.held):
-            new, old = state.wished.get(number), before.get(number)
-            if not (new is old or (stays and new == old)) or not was_steady or _has_all(state, number):
-                settle(step, state.trials[number])
+        for number in _to_settle(state, before, was_steady=was_steady):
+            settle(step, state.trials[number])
+
+
+def _queue_up(state: State, wishes: Wishes) -> None:
+    """The wished trials that have no gang. With thousands of slots most have one: it is asked first."""
+    trials = state.trials
+    try:
+        idle = [wish for wish in wishes.trials if trials[wish[0]].activity is None]
+    except KeyError as unknown:
+        raise InvariantError(f"there is no trial {unknown.args[0]}") from None
+    for wish in idle:
+        if limits.is_open(state, trials[wish.trial], wish):
+            state.pool_state(wish.pool).queue.append(wish.trial)
+
+
+def _to_settle(state: State, before: Mapping[TrialId, Wish], *, was_steady: bool) -> list[TrialId]:
+    """The gangs of trials whose wish has changed; where models hop, also those on all workers."""
+    if not was_steady:
+        return list(state.held)
+    new, old = state.wished.get, before.get
+    held = state.held
+    found = list(compress(held, map(is_not, map(new, held), map(old, held))))  # twice as fast as a loop
+    if state.terms.data is not None:
+        found = [n for n in held if new(n) is not old(n) or _has_all(state, n)]
+    if not found or any(pool_state.pool.leaving for pool_state in state.pools.values()):
+        return found
+    return [n for n in found if new(n) != old(n) or _has_all(state, n)]
 
 
 def _has_all(state: State, trial: TrialId) -> bool:

@@ -13,6 +13,7 @@ from elastune.core.trials import Activity, Phase, Trial
 from elastune.errors import InvariantError
 from elastune.model.continuing import Continuing
 from elastune.model.ids import TrialId
+from elastune.model.rows import Rows
 from elastune.wording import plural
 
 DIVERGED = "the training has diverged"
@@ -25,7 +26,12 @@ def count(state: State, trial: Trial, event: ev.Progressed) -> str | None:
     """Add rows and checkpoints to a trial; returns what is wrong with them, if anything."""
     metric, values, error = state.terms.metric, trial.values, None
     may_skip = state.terms.continuing is Continuing.CALLING
-    for row in event.rows:
+    rows = Rows(event.rows, metric)
+    is_plain = bool(rows.finite) and rows.follow(len(values))
+    if is_plain:
+        values += rows.finite
+        state.iterations += len(rows.finite)
+    for row in event.rows if not is_plain else ():
         if row.iteration != len(values) + 1 and not (may_skip and row.iteration > len(values)):
             raise InvariantError(
                 f"trial {trial.number} reports iteration {row.iteration} after {len(values)}"
@@ -55,6 +61,8 @@ def save(state: State, trial: Trial, iteration: int) -> None:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
+    if type(value) is float:  # nearly always, and a call takes twice as long
+        return value - value == 0.0
     try:
         return isinstance(value, int | float) and math.isfinite(value)
     except OverflowError:

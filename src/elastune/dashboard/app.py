@@ -25,10 +25,10 @@ from elastune.dashboard import asking, pages, steering
 from elastune.dashboard.downloads import packed_checkpoint
 from elastune.dashboard.guard import HEADERS, Guard
 from elastune.dashboard.run_data import RunData
-from elastune.dashboard.run_figures import Json, finite
 from elastune.dashboard.site import Site, in_thread
 from elastune.dashboard.streams import live_stream, log_stream
 from elastune.errors import ElastuneError, JobError
+from elastune.views.page.figures import Json, finite
 
 STATIC = Path(__file__).parent / "static"
 _MOST_BODY = 1_000_000

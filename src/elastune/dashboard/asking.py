@@ -10,13 +10,13 @@ import yaml
 from elastune.api.planning import quote
 from elastune.api.simulating import simulate_many
 from elastune.dashboard.downloads import is_inside
-from elastune.dashboard.masking import masked_text
-from elastune.dashboard.run_figures import Json, finite
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose
 from elastune.journal.run_folders import run_folders
 from elastune.planning.quote import Quote
+from elastune.views.page.figures import Json, finite
+from elastune.views.page.masking import masked_text
 
 # A slider asks often: fewer samples than a promise has. The answer says how many.
 _SAMPLES_WHILE_PLAYING = 256

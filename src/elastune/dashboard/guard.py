@@ -22,7 +22,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elastune.journal.run_index import user_home
+from elastune.user_home import user_home
 
 HEADER = "x-elastune-token"
 _LOCAL = ("localhost", "127.0.0.1", "::1")

@@ -6,18 +6,15 @@ import math
 import threading
 from collections.abc import Callable
 
-import yaml
-
-from elastune.dashboard.following import RunFollower, RunMoment
-from elastune.dashboard.kept_pages import keep, read_kept
-from elastune.dashboard.masking import masked
-from elastune.dashboard.run_figures import Json, figures_json, finite, snapshot_json
-from elastune.dashboard.trial_figures import importance_json, table_csv, table_json
-from elastune.history.status import promise_of
+from elastune.dashboard.importance import importance_json
 from elastune.journal.records import JournalHead
-from elastune.journal.run_commands import command_for
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
+from elastune.views.page.figures import Json, figures_json
+from elastune.views.page.follower import RunFollower
+from elastune.views.page.kept_pages import keep, read_kept
+from elastune.views.page.run_page import Page, facts_json, moment_json, place_json
+from elastune.views.page.trials import table_csv, table_json
 
 # How long a request reads the journal of a large run before it answers with what there is.
 _PATIENCE_S = 0.25
@@ -29,7 +26,7 @@ class RunData:
     def __init__(self, found: FoundRun) -> None:
         self.found = found
         self._follower: RunFollower | None = None
-        self._kept: dict[str, Json] | None = None
+        self._kept: Page | None = None
         self._kept_head: JournalHead | None = None
         self._journal = Journal.open(found.journal, read_only=True)
         self._made: dict[str, tuple[int, Json]] = {}
@@ -39,7 +36,7 @@ class RunData:
     def facts(self) -> Json:
         """What does not change during a run."""
         kept = self._still_kept()
-        return facts_json(self._followed()) if kept is None else kept["facts"]
+        return facts_json(self._followed()) if kept is None else kept["facts"] | place_json(self.found)
 
     def figures(self, for_s: float = _PATIENCE_S) -> Json:
         return self._of("figures", figures_json, for_s)
@@ -81,7 +78,7 @@ class RunData:
                 return
             self._kept_head = head
         page = {"moment": moment, "facts": self.facts(), "figures": self.figures(), "table": self.table()}
-        keep(self.found.record.run, head, {**page, "csv": {"text": self.csv()}})
+        keep(self.found, head, {**page, "csv": {"text": self.csv()}})
 
     def _of(self, name: str, make: Callable[[RunFollower], Json], for_s: float) -> Json:
         kept = self._still_kept()
@@ -95,13 +92,13 @@ class RunData:
                 made = self._made[name] = (events, make(follower))
             return made[1]
 
-    def _still_kept(self) -> dict[str, Json] | None:
+    def _still_kept(self) -> Page | None:
         """The kept page, unless the run went on."""
         if self._follower is not None:
             return None
         head = self._head()
         if self._kept is None or head != self._kept_head:
-            self._kept, self._kept_head = read_kept(self.found.record.run, head), head
+            self._kept, self._kept_head = read_kept(self.found, head), head
         return self._kept
 
     def _head(self) -> JournalHead:
@@ -136,37 +133,3 @@ class FollowedRuns:
         """After an error: the journal may be mended, or the run begun anew."""
         with self._lock:
             self._runs.pop(f"{found.journal}#{found.record.run}", None)
-
-
-def moment_json(moment: RunMoment) -> Json:
-    data = {
-        "state": moment.state.value,
-        "writer": moment.writer,
-        "events": moment.events,
-        "total": moment.total,
-        "snapshot": snapshot_json(moment.snapshot),
-    }
-    whole = finite(data)
-    assert isinstance(whole, dict)
-    return whole
-
-
-def facts_json(follower: RunFollower) -> Json:
-    found, setup = follower.found, follower.setup
-    record, promise = found.record, promise_of(setup.quote)
-    commands = {name: command_for(name, found.folder, record.run) for name in ("status", "report", "resume")}
-    return {
-        "run": record.run,
-        "name": record.name,
-        "policy": record.policy,
-        "why": str(setup.choice),
-        "seed": record.seed,
-        "body": record.body.value,
-        "created_utc": record.created_utc.isoformat(),
-        "folder": str(found.folder.path),
-        "job": yaml.safe_dump(masked(setup.job.to_dict()), sort_keys=False, allow_unicode=True),
-        "promise": None if promise is None else {"seconds": promise.jct_seconds, "usd": promise.cost},
-        "confidence": setup.terms.limits.confidence,
-        "commands": commands,
-        "is_free": setup.terms.cluster.is_free,
-    }

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elastune.api.controlling import add, ask, prepare_extension, stop
-from elastune.dashboard.run_figures import Json
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.journal.records import RuntimeKind
@@ -25,6 +24,7 @@ from elastune.journal.store import Journal
 from elastune.runs.control.requests import Extension
 from elastune.runs.prepared_run import spends_money
 from elastune.runs.reopening import reopen
+from elastune.views.page.figures import Json
 from elastune.wording import format_duration, format_usd, plural
 
 _VALID_S = 300.0

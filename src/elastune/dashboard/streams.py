@@ -13,10 +13,10 @@ from starlette.responses import Response, StreamingResponse
 
 from elastune.dashboard.downloads import is_inside
 from elastune.dashboard.run_data import RunData
-from elastune.dashboard.run_figures import Json, finite
 from elastune.dashboard.site import Site, in_thread
 from elastune.errors import ElastuneError, JobError
 from elastune.runs.trial_logs import TrialLog, find_log
+from elastune.views.page.figures import Json, finite
 
 # How often a stream looks at the journal, and how old a look of another browser may be.
 _LOOK_EVERY_S = 0.25

@@ -25,6 +25,10 @@ def file_errors(path: str, verb: str) -> Iterator[None]:
     except ElastuneError:
         raise
     except FileNotFoundError:
+        if is_url(path):
+            raise JobError(
+                f"{shown}: there is no such file; expected the address of one that exists"
+            ) from None
         raise JobError(
             f"{shown}: there is no such file on this machine ({platform.node()}); expected data that every "
             "machine can reach, or `hosts` that say which machines have which partition"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from elastune.core.commands import Train
-from elastune.core.events import Row, VisitEnded
+from elastune.core.events import VisitEnded
 from elastune.core.trials import Activity
 from elastune.model.billing import slot_rate
 from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import Gang, NodeId, TrialId
+from elastune.model.rows import Rows
 
 # A start is stamped when the driver hears of it; an iteration that is shorter than the message seems to have
 # ended before.
@@ -99,16 +100,26 @@ class GangLife:
         if at_s > self.since_s:
             self.spans.append(GangSpan(self.activity, self.since_s, at_s))
 
-    def report(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            new = max(1, row.iteration - self.first_iteration - self.rows + 1)
+    def report(self, rows: Rows) -> None:
+        if rows.follow(self.first_iteration + self.rows - 1):
+            self.rows += len(rows.times_s)
+            if self.iteration_from_s is not None:
+                ends_s = (self.iteration_from_s, *rows.times_s)
+                self.iterations_s += [
+                    until_s - from_s if until_s > from_s else _SHORTEST_S
+                    for from_s, until_s in itertools.pairwise(ends_s)
+                ]
+            self.iteration_from_s = rows.times_s[-1]
+            return
+        for iteration, at_s in zip(rows.iterations, rows.times_s, strict=True):
+            new = max(1, iteration - self.first_iteration - self.rows + 1)
             self.rows += new
             if self.iteration_from_s is not None:
                 # A call that reports its last iteration only has trained all of them, from the beginning.
-                trained = 1 if new == 1 else row.iteration
-                seconds = row.at_s - self.iteration_from_s
+                trained = 1 if new == 1 else iteration
+                seconds = at_s - self.iteration_from_s
                 self.iterations_s.append((seconds if seconds > 0.0 else _SHORTEST_S) / trained)
-            self.iteration_from_s = row.at_s
+            self.iteration_from_s = at_s
 
     def at(self, now_s: float) -> GangLife:
         """A copy with at least one span, of length 0 if there is no other."""
@@ -143,7 +154,7 @@ class SlotTime:
 
 
 class GangBook:
-    """`is_changed` and `usd` matter if slots are billed."""
+    """`usd_before` and `usd` matter if slots are billed."""
 
     def __init__(self, cluster: ClusterTerms) -> None:
         self._rate = slot_rate(cluster)
@@ -153,10 +164,15 @@ class GangBook:
         self._closed_usd = 0.0
         self._slots = 0
         self._since = 0.0  # sum of slots x start time over the present gangs
-        self.is_changed = False
+        self.usd_before: float | None = None
+        """What was owed when the first change of this event came; None: nothing has changed."""
 
     def usd(self, at_s: float) -> float:
         return self._closed_usd + self._rate * (self._slots * at_s - self._since)
+
+    def _change(self, at_s: float) -> None:
+        if self._rate > 0.0 and self.usd_before is None:
+            self.usd_before = self.usd(at_s)
 
     def is_present(self, trial: TrialId, generation: int) -> bool:
         gang = self._present.get(trial)
@@ -177,15 +193,15 @@ class GangBook:
             if gang.iteration_from_s is None and gang.iterations_s:
                 gang.iteration_from_s = at_s
             return
+        self._change(at_s)
         gang = GangLife.of(command, at_s)
         self._tenures.setdefault(command.trial, _Tenure(at_s, gang)).last = gang
         self._all.append(gang)
         self._present[command.trial] = gang
         self._slots += len(gang.gang)
         self._since += len(gang.gang) * at_s
-        self.is_changed |= self._rate > 0.0
 
-    def reported(self, trial: TrialId, rows: Iterable[Row]) -> None:
+    def reported(self, trial: TrialId, rows: Rows) -> None:
         self._present[trial].report(rows)
 
     def visited(self, event: VisitEnded) -> None:
@@ -229,6 +245,7 @@ class GangBook:
         gang = self._present.pop(trial, None)
         if gang is None:
             return
+        self._change(at_s)
         gang.end_span(at_s)
         gang.end, gang.ended_s = why, at_s
         tenure, lasted_s = self._tenures[trial], at_s - gang.formed_s
@@ -237,7 +254,6 @@ class GangBook:
         self._closed_usd += self._rate * len(gang.gang) * (at_s - gang.formed_s)
         self._slots -= len(gang.gang)
         self._since -= len(gang.gang) * gang.formed_s
-        self.is_changed |= self._rate > 0.0
 
     def slot_time(self, trial: TrialId, now_s: float) -> SlotTime | None:
         """None: the trial never had slots."""

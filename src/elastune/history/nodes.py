@@ -60,10 +60,16 @@ class NodeBook:
         self._bends: list[float] = []  # when minimum charges are used up and the bill starts to rise
         self._closed_usd = 0.0
         self.refusals: list[Refusal] = []
-        self.is_changed = False
+        self.usd_before: float | None = None
+        """What was owed when the first change of this event came; None: nothing has changed."""
 
     def usd(self, at_s: float) -> float:
         return self._closed_usd + sum(self._owed_usd(node, at_s) for node in self._held.values())
+
+    def _change(self, at_s: float) -> None:
+        """Before a change: what is owed is asked only where the bill bends, not at every event."""
+        if self.usd_before is None:
+            self.usd_before = self.usd(at_s)
 
     def bends_before(self, at_s: float) -> Iterator[float]:
         while self._bends and self._bends[0] < at_s:
@@ -83,7 +89,7 @@ class NodeBook:
             return
         request = self._asked[event.request]
         self._answered(event.request, len(event.nodes))
-        self.is_changed = True
+        self._change(event.at_s)
         for name in event.nodes:
             node = self._held[name] = self._born(name, event.at_s - event.billed_s, event.usd_per_hour)
             node.requested_s, node.request, node.together = request.asked_s, event.request, request.count
@@ -118,8 +124,8 @@ class NodeBook:
                 self.end(name, at_s)
 
     def end(self, name: NodeId, at_s: float, *, lost: bool = False, billed_s: float | None = None) -> None:
+        self._change(at_s)
         node = self._held.pop(name)
-        self.is_changed = True
         lived_s = at_s - node.born_s + node.down_s
         node.ended_s, node.lost = at_s, lost
         node.billed_s = charged_s(self._cluster, lived_s if billed_s is None else billed_s)
@@ -127,15 +133,15 @@ class NodeBook:
 
     def found(self, name: NodeId, at_s: float, billed_s: float, usd_per_hour: float | None = None) -> None:
         """A node that was billed but unknown, or billed after its end."""
-        self.is_changed = True
+        self._change(at_s)
         node = self._nodes.get(name) or self._born(name, at_s - billed_s, usd_per_hour)
         more_s = charged_s(self._cluster, billed_s) - node.billed_s
         node.billed_s += more_s
         node.ended_s = at_s
         self._pay(node, node.usd_per_s * more_s)
 
-    def down(self, down_s: float) -> None:
-        self.is_changed = True
+    def down(self, down_s: float, at_s: float) -> None:
+        self._change(at_s)
         for node in self._held.values():
             node.down_s += down_s
 

@@ -22,6 +22,7 @@ from elastune.history.trials import BestStep, HistoryTerms, RowBook, TrialBook, 
 from elastune.journal.codec import Message, decode, event_of, mentions
 from elastune.journal.records import Entry
 from elastune.model.ids import NodeId, TrialId
+from elastune.model.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +46,16 @@ class Outage:
 class Recorder:
     """Fed with the entries of a journal or by a running run; all views read it.
 
-    An event is booked before its commands. `for_tables`: keep all rows with all metrics.
+    An event is booked before its commands. `for_tables`: keep all rows with all metrics; without
+    `lists_rows` only the job's metric, for a table of trials.
     """
 
-    def __init__(self, terms: HistoryTerms, *, for_tables: bool = False) -> None:
+    def __init__(self, terms: HistoryTerms, *, for_tables: bool = False, lists_rows: bool = True) -> None:
         self.nodes = NodeBook(terms.cluster)
         self.gangs = GangBook(terms.cluster)
         self.trials = TrialBook(terms)
-        self.rows = RowBook(terms.metric, is_kept=for_tables)
+        self.rows = RowBook(is_kept=for_tables, is_listed=lists_rows)
+        self._metric = terms.metric
         self.stages: list[StageEnd] = []
         self._barriers: dict[tuple[int, int], float] = {}  # when they were ordered
         self.remarks: list[RunNote] = []
@@ -66,15 +69,18 @@ class Recorder:
     def take(self, event: AnyEvent, commands: Iterable[object]) -> None:
         for at_s in self.nodes.bends_before(event.at_s):
             self.note_money(at_s)
-        before_usd = self._usd(event.at_s)
         self.now_s = event.at_s
         self.events += 1
         self._book(event)
         for command in commands:
             self._book_command(command)
         # The bill is linear between bends and jumps, so only these points are kept.
-        if self.nodes.is_changed or self.gangs.is_changed:
-            self.nodes.is_changed = self.gangs.is_changed = False
+        nodes_usd, gangs_usd = self.nodes.usd_before, self.gangs.usd_before
+        if nodes_usd is not None or gangs_usd is not None:
+            self.nodes.usd_before = self.gangs.usd_before = None
+            before_usd = (self.nodes.usd(self.now_s) if nodes_usd is None else nodes_usd) + (
+                self.gangs.usd(self.now_s) if gangs_usd is None else gangs_usd
+            )
             self.money.append((self.now_s, before_usd))
             self.note_money(self.now_s)
 
@@ -133,9 +139,10 @@ class Recorder:
         trial, is_present = event.trial, self.gangs.is_present(event.trial, event.generation)
         match event:
             case ev.Progressed():
-                self.rows.reported(event)
+                rows = Rows(event.rows, self._metric)
+                self.rows.reported(event, rows)
                 if is_present:
-                    self._progressed(event)
+                    self._progressed(event, rows)
             case ev.TrialPaused():
                 self.rows.touch(trial)
                 if is_present:
@@ -146,9 +153,9 @@ class Recorder:
             case ev.GangStarted() if is_present:
                 self.gangs.trains(trial, event.at_s, event.repeated)
 
-    def _progressed(self, event: ev.Progressed) -> None:
-        self.trials.progressed(event)
-        self.gangs.reported(event.trial, event.rows)
+    def _progressed(self, event: ev.Progressed, rows: Rows) -> None:
+        self.trials.progressed(event, rows)
+        self.gangs.reported(event.trial, rows)
         if isinstance(event, ev.VisitEnded):
             self.gangs.visited(event)
             self._dissolve(event.trial, "visited")
@@ -171,7 +178,7 @@ class Recorder:
         if event.down_s:
             self.outages.append(Outage(at_s=event.at_s, down_s=event.down_s))
         self.remarks.append(note_on(event))
-        self.nodes.down(event.down_s)
+        self.nodes.down(event.down_s, event.at_s)
         for trial in self.gangs.present():
             self._dissolve(trial, "lost")
         for node, billed_s in event.lost:

@@ -7,9 +7,9 @@ beside the journal.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from elastune.core.commands import Fork
 from elastune.core.events import Config, Progressed, TrialCrashed, TrialsSampled
@@ -17,6 +17,7 @@ from elastune.core.terms import RunTerms
 from elastune.model.cluster import ClusterTerms
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
+from elastune.model.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,30 @@ class MetricPoint(NamedTuple):
     value: float
 
 
+@dataclass(slots=True)
+class MetricPoints(Sequence[MetricPoint]):
+    """In the order of the journal."""
+
+    times_s: list[float] = field(default_factory=list)
+    iterations: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[MetricPoint]:
+        return map(MetricPoint, self.times_s, self.iterations, self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> MetricPoint: ...
+    @overload
+    def __getitem__(self, index: slice) -> MetricPoints: ...
+    def __getitem__(self, index: int | slice) -> MetricPoint | MetricPoints:
+        if isinstance(index, slice):
+            return MetricPoints(self.times_s[index], self.iterations[index], self.values[index])
+        return MetricPoint(self.times_s[index], self.iterations[index], self.values[index])
+
+
 class Crash(NamedTuple):
     at_s: float
     error: str
@@ -132,13 +157,31 @@ class BestStep(NamedTuple):
 class TrialHistory:
     trial: TrialId
     config: Config
-    points: list[MetricPoint] = field(default_factory=list)
+    points: MetricPoints = field(default_factory=MetricPoints)
     kept: list[float] = field(default_factory=list)  # the metric after iterations 1, 2, ... of its state
     saved: int = 0
     best: BestStep | None = None  # of its own iterations that were saved
     crashes: list[Crash] = field(default_factory=list)
     parent: TrialId | None = None  # the trial it was forked from
     inherited: int = 0  # the first values that are the parent's
+
+    def report(self, rows: Rows) -> None:
+        """A row without a finite metric ends the trial; it and later rows do not count."""
+        points = self.points
+        if rows.finite and rows.follow(len(self.kept)):
+            self.kept += rows.finite
+            points.values += rows.finite
+            points.iterations += rows.iterations
+            points.times_s += rows.times_s
+            return
+        for iteration, at_s, value in zip(rows.iterations, rows.times_s, rows.values, strict=True):
+            if value is None or not math.isfinite(as_float(value)):
+                break
+            # As in the core: the last iteration of a call stands for all of them.
+            self.kept.extend([value] * max(1, iteration - len(self.kept)))
+            points.times_s.append(at_s)
+            points.iterations.append(iteration)
+            points.values.append(value)
 
 
 @dataclass(slots=True)
@@ -149,6 +192,14 @@ class MetricCurve:
     last: int = 0
     generation: int = 0
 
+    def extend(self, rows: Rows) -> None:
+        if rows.finite and rows.follow(self.last):
+            self.values.update(zip(rows.iterations, rows.finite, strict=True))
+            self.last = rows.iterations[-1]
+            return
+        for iteration, value in zip(rows.iterations, rows.values, strict=True):
+            self.add(iteration, None if value is None else as_float(value))
+
     def add(self, iteration: int, value: float | None) -> None:
         for lost in range(iteration, self.last + 1):
             self.values.pop(lost, None)
@@ -158,11 +209,12 @@ class MetricCurve:
 
 
 class RowBook:
-    """All rows as reported, for tables, including those of dissolved gangs. Without `is_kept`, nothing."""
+    """All rows as reported, for tables, including those of dissolved gangs. Without `is_kept`, nothing;
+    without `is_listed`, only the curves."""
 
-    def __init__(self, metric: str, *, is_kept: bool) -> None:
-        self._metric = metric
+    def __init__(self, *, is_kept: bool, is_listed: bool) -> None:
         self._is_kept = is_kept
+        self._is_listed = is_listed
         self._curves: dict[TrialId, MetricCurve] = {}
         self._rows: list[RowEntry] = []
         self._changed: set[TrialId] = set()
@@ -184,7 +236,7 @@ class RowBook:
         if self._is_kept:
             self._changed.update(trials)
 
-    def reported(self, event: Progressed) -> None:
+    def reported(self, event: Progressed, rows: Rows) -> None:
         self.touch(event.trial)
         if not event.rows or not self._is_kept:
             return
@@ -192,16 +244,14 @@ class RowBook:
         curve = self._curves.setdefault(trial, MetricCurve())
         is_late = generation < curve.generation  # from a gang that has a successor
         curve.generation = max(generation, curve.generation)
-        for iteration, at_s, metrics in event.rows:
-            self._rows.append(RowEntry(trial, iteration, at_s, metrics, generation))
-            if not is_late:
-                value = metrics.get(self._metric)
-                curve.add(iteration, None if value is None else as_float(value))
+        if not is_late:
+            curve.extend(rows)
+        if self._is_listed:
+            self._rows += (RowEntry(trial, *row, generation) for row in event.rows)
 
 
 class TrialBook:
     def __init__(self, terms: HistoryTerms) -> None:
-        self._metric = terms.metric
         self._mode = terms.mode
         self.histories: dict[TrialId, TrialHistory] = {}
         self._forks: dict[TrialId, Fork] = {}  # commanded, not yet sampled
@@ -219,16 +269,9 @@ class TrialBook:
     def forked(self, command: Fork) -> None:
         self._forks[command.trial] = command
 
-    def progressed(self, event: Progressed) -> None:
-        """A row without a finite metric ends the trial; it and later rows do not count."""
+    def progressed(self, event: Progressed, rows: Rows) -> None:
         trial = self.histories[event.trial]
-        for row in event.rows:
-            value = row.metrics.get(self._metric)
-            if value is None or not math.isfinite(as_float(value)):
-                break
-            # As in the core: the last iteration of a call stands for all of them.
-            trial.kept.extend([value] * max(1, row.iteration - len(trial.kept)))
-            trial.points.append(MetricPoint(row.at_s, row.iteration, value))
+        trial.report(rows)
         for iteration in event.saved:
             if iteration <= len(trial.kept):
                 self._save(event.trial, iteration, event.at_s)

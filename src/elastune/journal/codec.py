@@ -9,6 +9,7 @@ a metric is written as text.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import operator
@@ -36,6 +37,7 @@ from elastune.core.events import (
     VisitEnded,
 )
 from elastune.errors import ExecutionError
+from elastune.journal.lines import WRITERS, NotPlain
 from elastune.journal.records import Entry
 from elastune.model.ids import Slot
 
@@ -50,7 +52,7 @@ _LATER: dict[type[Any], tuple[tuple[str, object], ...]] = {
     NodesReady: (("hosts", ()),),
     NodeFound: (("usd_per_hour", None),),
     GangLost: (("model_lost", False),),
-    VisitEnded: (("left_out", ()),),
+    VisitEnded: (("left_out", ()), ("unused", "")),
     GangStarted: (("repeated", 0), ("changed", "")),
     RunStarted: (("startup_s", 0.0), ("deadline_s", None)),
     Resumed: (("deadline_s", None), ("budget_usd", None)),
@@ -68,6 +70,7 @@ _FIELDS = {
 _READ = {cls: operator.attrgetter(*names) for cls, names in _FIELDS.items() if len(names) > 1}
 _MARKS = {cls: f'"type":"{name}"' for name, cls in TYPES.items()}
 _ROWS_MARK = '"rows":[['
+_AFTER_ROWS, _TEXT_MARK = ',"saved":[', '":"'
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), allow_nan=False, default=dataclasses.asdict
 )
@@ -88,6 +91,17 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def encode(message: Message) -> str:
+    write = WRITERS.get(type(message))
+    if write is not None:
+        try:
+            return write(message)
+        except (NotPlain, TypeError):
+            pass
+    return encode_any(message)
+
+
+def encode_any(message: Message) -> str:
+    """The line of any message; `encode` gives the same."""
     cls = type(message)
     read = _READ.get(cls)
     names = _FIELDS[cls]
@@ -111,7 +125,7 @@ def decode(line: str) -> Message:
         for name, value in data.items():
             read = _DECODERS.get(name)
             if read is not None and value is not None:
-                data[name] = read(value)
+                data[name] = _plain_rows(value) if name == "rows" and _is_plain(line) else read(value)
         message: Message = cls(**data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ExecutionError(
@@ -154,6 +168,21 @@ def _spell_out(value: Any) -> Any:
             return [_spell_out(item) for item in value]
         case _:
             return value
+
+
+_as_row = functools.partial(tuple.__new__, Row)
+
+
+def _is_plain(line: str) -> bool:
+    """Whether no metric is written as text; in doubt, no."""
+    return line.find(_TEXT_MARK, line.find(_ROWS_MARK), line.rfind(_AFTER_ROWS)) < 0
+
+
+def _plain_rows(value: list[Any]) -> tuple[Row, ...]:
+    """Most lines of a long journal are rows, so they are read without a Python function for each."""
+    if not set(map(len, value)) <= {len(Row._fields)}:
+        raise ValueError("a row has an iteration, a time and metrics")
+    return tuple(map(_as_row, value))
 
 
 def _rows(value: list[Any]) -> tuple[Row, ...]:

@@ -77,7 +77,7 @@ class Writer:
             raise InvariantError(f"run {self.run}: event {number} came after the journal was closed")
         if number != hashed.events + 1:
             raise InvariantError(f"run {self.run}: event {number} came, expected {hashed.events + 1}")
-        text = "\n".join(lines)
+        text = lines[0] if len(lines) == 1 else "\n".join(lines)
         if text.count("\n") != len(lines) - 1 or not all(lines):
             raise InvariantError(
                 f"run {self.run}: event {number} has no lines, an empty one, or one with a newline"

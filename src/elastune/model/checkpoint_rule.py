@@ -10,7 +10,8 @@ are commands of the core. Slot processes import this module, so it is below the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from elastune.model.metric import Mode, Target
 
@@ -18,8 +19,7 @@ DEFAULT_INTERVAL_S = 30.0
 SAVES_PER_INTERVAL = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saves:
+class Saves(NamedTuple):
     """The saves of one gang so far, as far as the next one depends on them."""
 
     best: float | None  # a better value is a new best
@@ -42,7 +42,7 @@ class CheckpointRule:
             return False
         if not self._is_best(value, saves.best) and not self.is_regular(saves, now_s):
             return False
-        if self.is_awaited(value):
+        if self.target is not None and self.is_awaited(value):
             return True
         return not saves.is_writing and now_s - saves.began_s >= SAVES_PER_INTERVAL * (saves.save_s or 0.0)
 
@@ -59,7 +59,7 @@ class CheckpointRule:
 
     def end(self, saves: Saves, save_s: float) -> Saves:
         """The save that was being written is over, after `save_s`."""
-        return replace(saves, save_s=save_s, is_writing=False)
+        return saves._replace(save_s=save_s, is_writing=False)
 
     def begin_and_end(self, saves: Saves, value: float, now_s: float, save_s: float) -> Saves:
         """A save that begins now and will have taken `save_s`."""
@@ -68,7 +68,7 @@ class CheckpointRule:
     def raise_best(self, saves: Saves, value: float | None) -> Saves:
         """A model with this metric is saved, here or elsewhere."""
         is_best = value is not None and self._is_best(value, saves.best)
-        return replace(saves, best=value) if is_best else saves
+        return saves._replace(best=value) if is_best else saves
 
     def is_visit_due(self, unsaved_s: float, save_s: float | None, *, training_ends: bool) -> bool:
         """If models hop: whether to save after a visit within an iteration, with `unsaved_s` of training.
@@ -80,16 +80,16 @@ class CheckpointRule:
     def _with_save(
         self, saves: Saves, value: float, now_s: float, save_s: float | None, *, is_writing: bool
     ) -> Saves:
-        return Saves(  # `replace` takes three times as long, and a simulation saves very often
-            best=value if self._is_best(value, saves.best) else saves.best,
-            regular_s=now_s if self.is_regular(saves, now_s) else saves.regular_s,
-            began_s=now_s,
-            save_s=save_s,
-            is_writing=is_writing,
-        )
+        best = value if self._is_best(value, saves.best) else saves.best
+        regular_s = now_s if self.is_regular(saves, now_s) else saves.regular_s
+        return Saves(best, regular_s, now_s, save_s, is_writing)  # a simulation saves very often
 
     def _interval_s(self, save_s: float | None) -> float:
-        return max(self.every_s, SAVES_PER_INTERVAL * (self.save_s if save_s is None else save_s))
+        least_s = SAVES_PER_INTERVAL * (self.save_s if save_s is None else save_s)
+        return least_s if least_s > self.every_s else self.every_s
 
     def _is_best(self, value: float, best: float | None) -> bool:
-        return math.isfinite(value) and (best is None or self.mode.better(value, best))
+        """`best` was a finite number when it was saved."""
+        if best is None or not math.isfinite(value):
+            return math.isfinite(value)
+        return value > best if self.mode is Mode.MAX else value < best

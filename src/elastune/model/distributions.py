@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -92,16 +93,7 @@ class Normal:
         return self._moments()[1]
 
     def _moments(self) -> tuple[float, float]:
-        if self.scale == 0.0:
-            return max(0.0, self.location), 0.0
-        from scipy.special import ndtr  # noqa: PLC0415 - a third of a second for every process of a run
-
-        z = self.location / self.scale
-        above = float(ndtr(z))
-        density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-        mean = self.location * above + self.scale * density
-        square = (self.location**2 + self.scale**2) * above + self.location * self.scale * density
-        return mean, math.sqrt(max(0.0, square - mean * mean))
+        return _clipped_moments(self.location, self.scale)
 
     def quantile(self, probability: Array) -> Array:
         from scipy.special import ndtri  # noqa: PLC0415 - a third of a second for every process of a run
@@ -110,6 +102,20 @@ class Normal:
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.maximum(0.0, rng.normal(self.location, self.scale, shape))
+
+
+@lru_cache(maxsize=1024)  # every gang of a simulation asks for those of the profile
+def _clipped_moments(location: float, scale: float) -> tuple[float, float]:
+    if scale == 0.0:
+        return max(0.0, location), 0.0
+    from scipy.special import ndtr  # noqa: PLC0415 - a third of a second for every process of a run
+
+    z = location / scale
+    above = float(ndtr(z))
+    density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    mean = location * above + scale * density
+    square = (location**2 + scale**2) * above + location * scale * density
+    return mean, math.sqrt(max(0.0, square - mean * mean))
 
 
 @dataclass(frozen=True, slots=True)

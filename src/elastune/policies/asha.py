@@ -63,6 +63,11 @@ class Asha(Policy):
         self.unsaved: dict[TrialId, int] = {}  # the rung of each trial that has reached it and still saves
         self.sampling = 0
         self.has_finished = False  # a trial is fully trained
+        reached = [0, *levels]
+        # What a trial trains on average, if every rung promotes its share.
+        self.usual_iterations = sum(
+            (after - before) / self.eta**rung for rung, (before, after) in enumerate(pairwise(reached))
+        )
         self.holds_back = False  # models hop: promotions are decided when the round is over
 
     def start(self, state: State) -> Advice:
@@ -149,18 +154,14 @@ class Asha(Policy):
         if not (self.rung_of or self.sampling):
             self._finish(state)
         busy = len(self.rung_of) + self.sampling
-        wishes = tuple(wish for rung in reversed(self.wishes) for wish in rung.values())
+        wishes: list[Wish] = []
+        for wished in reversed(self.wishes):
+            wishes += wished.values()
         return Advice(
-            wishes=Wishes(trials=wishes, nodes={0: nodes_for_trials(state, busy, slots, most)}),
+            wishes=Wishes(trials=tuple(wishes), nodes={0: nodes_for_trials(state, busy, slots, most)}),
             sample=sample,
             done=None if busy else Ending.COMPLETE if state.best or self.unsaved else Ending.FAILED,
         )
-
-    @property
-    def usual_iterations(self) -> float:
-        """What a trial trains on average, if every rung promotes its share."""
-        levels = [0, *(rung.iterations for rung in self.rungs)]
-        return sum((after - before) / self.eta**rung for rung, (before, after) in enumerate(pairwise(levels)))
 
     def _send(self, trial: TrialId, rung: int, state: State) -> None:
         before = self.rung_of.get(trial)

@@ -7,13 +7,13 @@ the budget pays for until the deadline. The grid is the sampler's.
 
 from __future__ import annotations
 
+import functools
 import math
 
 from elastune.core import events
 from elastune.core.commands import Ending
 from elastune.core.policy import Policy, Vetoed
 from elastune.core.state import State
-from elastune.core.trials import Trial
 from elastune.core.wishes import Advice, Wish, Wishes
 from elastune.model.ids import TrialId
 from elastune.model.quantities import Count, Iterations
@@ -30,6 +30,7 @@ from elastune.policies.registry import PolicySetup
 
 # Iterations per lease of a trial without a last iteration.
 _AT_A_TIME = 1_000
+_copied = functools.partial(tuple.__new__, Wish)
 
 
 class FullTrainingOptions:
@@ -45,6 +46,7 @@ class FullTraining(Policy):
         self.training: dict[TrialId, None] = {}
         self.sampling = 0
         self.slots = 1
+        self._wishes: dict[TrialId, Wish] = {}
 
     def start(self, state: State) -> Advice:
         nodes = steady_nodes(state, iterations=self.max_iterations or 1)
@@ -82,11 +84,13 @@ class FullTraining(Policy):
     def _fill(self, state: State) -> Advice:
         for number in [n for n in self.training if state.trials[n].phase.is_over]:
             del self.training[number]
+            self._wishes.pop(number, None)
         cluster = state.terms.cluster
         most = steady_nodes(state, iterations=self.max_iterations or 1)
         at_hand = nodes_at_hand(state, most)
         if not gangs_on(at_hand, self.slots, cluster):  # fewer nodes came than one gang needs
             self.slots = max(state.terms.gangs.min_slots, min(self.slots, at_hand * cluster.slots_per_node))
+            self._wishes.clear()
         sample = 0
         if not self.sampling:
             room = self._room(state, at_hand)
@@ -94,9 +98,8 @@ class FullTraining(Policy):
             self.to_draw -= sample
         busy = len(self.training) + self.sampling
         nodes = nodes_for_trials(state, busy, self.slots, most)
-        wishes = tuple(self._wish(state.trials[number]) for number in self.training)
         return Advice(
-            wishes=Wishes(trials=wishes, nodes={0: min(nodes, most)}),
+            wishes=Wishes(trials=self._all_wishes(state), nodes={0: min(nodes, most)}),
             sample=sample,
             done=None if busy else Ending.COMPLETE if state.best else Ending.FAILED,
         )
@@ -106,10 +109,19 @@ class FullTraining(Policy):
         iterations = math.inf if self.max_iterations is None else self.max_iterations
         return room_for_trials(state, nodes, self.slots, waiting=waiting, iterations=iterations)
 
-    def _wish(self, trial: Trial) -> Wish:
-        if self.max_iterations is not None:
-            return Wish(trial.number, self.slots, self.max_iterations, final=True)
-        return Wish(trial.number, self.slots, (trial.iteration // _AT_A_TIME + 1) * _AT_A_TIME)
+    def _all_wishes(self, state: State) -> tuple[Wish, ...]:
+        """Few change from one event to the next, and there may be hundreds."""
+        if self.max_iterations is None:
+            trials = map(state.trials.__getitem__, self.training)
+            return tuple(
+                Wish(trial.number, self.slots, (trial.iteration // _AT_A_TIME + 1) * _AT_A_TIME)
+                for trial in trials
+            )
+        for number in self.training:
+            if number not in self._wishes:
+                self._wishes[number] = Wish(number, self.slots, self.max_iterations, final=True)
+        # Copies: to the core the same object means that nothing has changed for the trial, nodes included.
+        return tuple(map(_copied, map(self._wishes.__getitem__, self.training)))
 
 
 def create_grid(setup: PolicySetup) -> FullTraining:

@@ -97,7 +97,7 @@ class RubberBand(Policy):
 
     def handle(self, event: AnyEvent | Vetoed, state: State) -> Advice | None:
         is_report = isinstance(event, _FREQUENT) and not self.extended
-        if is_report and not any(bracket.is_due(state) for bracket in self.brackets):
+        if is_report and not [True for bracket in self.brackets if bracket.is_due(state)]:
             return None
         before = [bracket.step for bracket in self.brackets]
         advice = None if isinstance(event, _FREQUENT) else self._apply(event, state)

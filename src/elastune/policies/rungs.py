@@ -38,11 +38,14 @@ def rung_levels(min_iterations: int, max_iterations: int, eta: float) -> list[in
 
 @dataclass(slots=True)
 class Rung:
-    """Trials that trained `iterations` iterations, and which of them wait for promotion."""
+    """Trials that trained `iterations` iterations, and which of them wait for promotion. Scores are negated
+    where more is better. All lists are heaps: a million trials take no longer each than a thousand."""
 
     iterations: int
-    reached: list[tuple[float, TrialId]] = field(default_factory=list)
-    """Best first; values are negated where more is better."""
+    best: list[tuple[float, TrialId]] = field(default_factory=list)
+    """The best 1/eta when promotion was last asked for, the worst first (all negated)."""
+    others: list[tuple[float, TrialId]] = field(default_factory=list)
+    """The rest, best first."""
     waiting: list[tuple[float, TrialId]] = field(default_factory=list)  # a heap of those not promoted
     known: set[TrialId] = field(default_factory=set)
 
@@ -51,18 +54,26 @@ class Rung:
         if trial in self.known:
             return
         self.known.add(trial)
-        bisect.insort(self.reached, (score, trial))
-        heapq.heappush(self.waiting, (score, trial))
+        entry = score, trial
+        heapq.heappush(self.waiting, entry)
+        if self.best and (-score, -trial) > self.best[0]:
+            worse = heapq.heapreplace(self.best, (-score, TrialId(-trial)))
+            entry = -worse[0], TrialId(-worse[1])
+        heapq.heappush(self.others, entry)
 
     def promote(self, eta: float) -> TrialId | None:
         """Remove and return the best waiting trial, if it is among the best 1/eta."""
         if not self.waiting:
             return None
-        best = self.waiting[0]
-        if bisect.bisect_left(self.reached, best) >= len(self.reached) // rational(eta):
+        share = len(self.known) // rational(eta)
+        while len(self.best) < share:
+            score, trial = heapq.heappop(self.others)
+            heapq.heappush(self.best, (-score, TrialId(-trial)))
+        score, trial = self.waiting[0]
+        if not share or (-score, -trial) < self.best[0]:
             return None
         heapq.heappop(self.waiting)
-        return best[1]
+        return trial
 
 
 @dataclass(slots=True)

@@ -144,8 +144,9 @@ def simulate_all(
     journal: AnyJournal | None,
     naming: RunNaming,
     watch: Watch | None = None,
+    done: Callable[[Simulation], None] | None = None,
 ) -> Campaign:
-    """Every policy on every seed. Without a journal nothing is kept.
+    """Every policy on every seed. Without a journal nothing is kept. `done`: called after each run.
 
     Raises `CampaignInterrupted` with the finished runs after a KeyboardInterrupt.
     """
@@ -173,6 +174,8 @@ def simulate_all(
                 )
                 simulation.run(progress, clock=naming.clock)
                 runs.append(_simulated(simulation, each.predicted))
+                if done is not None:
+                    done(simulation)
     except KeyboardInterrupt as interrupt:
         cut = None
         if simulation is not None:

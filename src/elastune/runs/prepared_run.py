@@ -27,7 +27,8 @@ from elastune.runs.code_bundle import CodeShipment, ship
 from elastune.runs.listeners import check_loggers
 from elastune.runs.quotes.expected_run import expected_of
 from elastune.runs.quotes.policy_quote import PolicyQuote
-from elastune.runs.quotes.quoting import quote_of, quote_warnings, with_simulations
+from elastune.runs.quotes.quoting import quote_of, with_simulations
+from elastune.runs.quotes.warnings import quote_warnings
 from elastune.setup.run_setup import MEASURING, RunSetup, SetupPurpose, prepare, require_end, with_price
 from elastune.wording import format_duration, format_usd
 

@@ -42,6 +42,7 @@ from elastune.runtime.ray.messages import WarmAddress, WorkerSpec
 from elastune.runtime.ray.runtime import RayRuntime
 from elastune.runtime.ray.warm_process import WarmProcess
 from elastune.setup.data import open_data
+from elastune.setup.remembered_boots import remember_boots
 from elastune.setup.run_setup import RunSetup
 from elastune.temporary_folder import TemporaryFolder
 from elastune.training.shared_data import folders_after
@@ -168,6 +169,8 @@ class RealRun:
         self.body.drawing.remember(core.state.trials.values())
         self.control = ControlFolder(folder)
         self._is_nudged = False
+        boot = self.core.state.observed_speed.boot
+        self._known_boots = boot.count, boot.seconds  # of earlier drivers, which have remembered them
 
     @property
     def core(self) -> Core:
@@ -178,6 +181,7 @@ class RealRun:
         times per second."""
         with ExitStack() as stack:
             stack.callback(self._shared.close)
+            stack.callback(self._remember_boots)
             stack.callback(self.listeners.close)
             stack.callback(self.retention.close)
             stack.callback(self.writer.close)
@@ -212,6 +216,10 @@ class RealRun:
                 "and all nodes are released; fix the cause and resume it with "
                 f"`{command_for('resume', self.folder, run)}`"
             )
+
+    def _remember_boots(self) -> None:
+        boot, (count, seconds) = self.core.state.observed_speed.boot, self._known_boots
+        remember_boots(self.setup.job.cluster, boot.count - count, boot.seconds - seconds)
 
     def _take_requests(self, nudge: Nudge) -> None:
         if not self._is_nudged and (reason := nudge()) is not None:

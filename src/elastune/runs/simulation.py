@@ -38,8 +38,9 @@ class Driver:
         self.commit_each = commit_each
 
     def __call__(self, event: AnyEvent) -> Sequence[AnyCommand]:
-        commands = self.core.handle(event)
-        self.writer.append(self.writer.next_number, [encode(event), *map(encode, commands)])
+        commands, writer = self.core.handle(event), self.writer
+        lines = [encode(event), *map(encode, commands)] if commands else [encode(event)]
+        writer.append(writer.next_number, lines)
         if self.commit_each and commands:
             self.writer.commit()
         return commands

@@ -24,6 +24,7 @@ from elastune.job.search import SEARCHES, continuing_misfit, search_for
 from elastune.job.search_options import DeclaredSearch, SearchSection, ShaSearch
 from elastune.job.trainable import is_code
 from elastune.journal.records import MEASURING_POLICY
+from elastune.model.distributions import Distribution
 from elastune.model.limits import Limit, Limits, Objective
 from elastune.model.metric import Mode, Target
 from elastune.planning.problem import Problem, StartState
@@ -34,6 +35,7 @@ from elastune.policies.profile import ProfilingOptions
 from elastune.policies.registry import PolicySetup, make_policy, outline_policy
 from elastune.providers.registry import interruption_lookup, price_lookup, queue_lookup
 from elastune.setup.data import data_terms, with_rows
+from elastune.setup.remembered_boots import remembered_boot
 from elastune.space.parsing import parse_space
 from elastune.space.space import Space
 
@@ -52,12 +54,13 @@ _ANY_SPACE = {"x": {"float": [0.0, 1.0]}}
 
 
 def with_price(job: Job) -> Job:
-    """The job with a price: the one written in it, else the provider's; likewise with the wait for nodes."""
+    """The job with a price: the one written in it, else the provider's; likewise with the wait for nodes and
+    the time that they take to boot."""
     cluster = job.cluster
     if cluster.kinds:
         return job
     if cluster.price_per_hour is not None:
-        return _with_queue(job)
+        return _with_latencies(job)
     look_up = price_lookup(cluster.provider)
     if look_up is None:
         raise JobError(
@@ -70,16 +73,20 @@ def with_price(job: Job) -> Job:
         "price_source": str(price)[:_MOST_CHARACTERS],
         "most_price_per_hour": price.most_usd_per_hour,
     }
-    return _with_queue(job.model_copy(update={"cluster": cluster.model_copy(update=found)}))
+    return _with_latencies(job.model_copy(update={"cluster": cluster.model_copy(update=found)}))
 
 
-def _with_queue(job: Job) -> Job:
+def _with_latencies(job: Job) -> Job:
     cluster = job.cluster
     look_up = queue_lookup(cluster.provider)
-    if look_up is None or "queue" in cluster.model_fields_set:
+    found: dict[str, Distribution] = {}
+    if look_up is not None and "queue" not in cluster.model_fields_set:
+        queue = look_up(cluster.options)
+        found["queue"] = cluster.queue if queue is None else queue
+    if "init" not in cluster.model_fields_set and (boot := remembered_boot(cluster)) is not None:
+        found["init"] = boot
+    if not found:
         return job
-    queue = look_up(cluster.options)
-    found = {"queue": cluster.queue if queue is None else queue}
     return job.model_copy(update={"cluster": cluster.model_copy(update=found)})
 
 

@@ -15,7 +15,7 @@ from elastune.training.groups import Solo
 from elastune.training.recipe import Recipe
 from elastune.training.running import Row, Training
 from elastune.training.trainable import State
-from elastune.training.worker import make_worker
+from elastune.training.worker import Worker, make_worker
 
 Result = TypeVar("Result")
 
@@ -45,7 +45,8 @@ class VisitOutcome(Generic[Result]):
     """Of training or evaluation alone."""
     kept: Result
     unused_rows: int = 0
-    """Rows of the partition that the training left out, as far as its loops show."""
+    """Rows of the partition that the training left out, as far as its loops show: all, if it never asked for
+    the partition."""
 
 
 def make_visit(
@@ -70,10 +71,15 @@ def make_visit(
         seconds = time.monotonic() - began
         if metrics is None:
             return None
-        unused = max(0, shown.rows - worker.offered) if worker.offered else 0
-        return VisitOutcome(metrics, seconds, keep(training), unused)
+        return VisitOutcome(metrics, seconds, keep(training), _unused_rows(worker, shown.rows))
     finally:
         training.close()
+
+
+def _unused_rows(worker: Worker, rows: int) -> int:
+    if not worker.has_read_data:
+        return rows
+    return max(0, rows - worker.offered) if worker.offered else 0
 
 
 _KINDS = ("training", "evaluation")

@@ -8,6 +8,7 @@ limited, so that the slots of a node do not slow each other down.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -44,14 +45,19 @@ _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def limit_threads(count: int) -> None:
     """Of libraries that are imported already and of later ones."""
     os.environ.update(dict.fromkeys(_VARIABLES, str(count)))
+    _limit_loaded(count, len(sys.modules))
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(count)
+
+
+@functools.lru_cache(maxsize=1)
+def _limit_loaded(count: int, modules: int) -> None:  # noqa: ARG001
+    """Once for so many modules: looking for their libraries takes 3 ms, which short visits would feel."""
     try:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
     except ImportError:
-        pass  # it comes with scikit-learn; without it, numpy keeps its default
-    else:
-        threadpool_limits(count)
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(count)
+        return  # it comes with scikit-learn; without it, numpy keeps its default
+    threadpool_limits(count)
 
 
 _ORDER, _SETUP, _STEP = range(3)  # the purposes of random streams
@@ -77,8 +83,9 @@ class Worker:
         """Whether the workers of this gang share anything: gradients (`wrap`), sums or means."""
         self.tape: Tape | None = None
         """In a check: what is recorded."""
-        self.data: Any = None
-        """Where data are partitioned: the partition to train or evaluate on now."""
+        self._data: Any = None
+        self.has_read_data = False
+        """Whether the training has asked for the present partition."""
         self.rows: int | None = None
         """Of that partition."""
         self.partition: int | None = None
@@ -92,6 +99,16 @@ class Worker:
 
     def __repr__(self) -> str:
         return f"<worker {self.rank} of {self.size} on {self.device}>"
+
+    @property
+    def data(self) -> Any:
+        """Where data are partitioned: the partition to train or evaluate on now."""
+        self.has_read_data = True
+        return self._data
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        self._data, self.has_read_data = data, False
 
     @property
     def iteration(self) -> int:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from elastune.providers.remote.node import ENDED, UNREACHABLE, LeaseClock, NodeSpec, address_towards
+from tests.providers.remote.nodes import start_node
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -53,20 +54,6 @@ def test_the_own_address_is_that_towards_the_head() -> None:
     assert address_towards("127.0.0.7:1234") == "127.0.0.7"
 
 
-def start(head: str, lost_head_s: float = 60.0) -> subprocess.Popen[bytes]:
-    spec = NodeSpec(head=head, token="t", node="n", cpus=1, gpus=0, lost_head_s=lost_head_s)
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "elastune.providers.remote.node", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert process.stdin is not None
-    process.stdin.write(spec.encode().encode() + b"\n")
-    process.stdin.flush()
-    return process
-
-
 def said(process: subprocess.Popen[bytes]) -> str:
     with process:
         assert process.stdout is not None
@@ -78,7 +65,7 @@ def test_a_node_without_a_head_ends_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         head = f"127.0.0.1:{free.getsockname()[1]}"
-    process = start(head)
+    process = start_node(head)
     assert "does not answer; its run may have ended" in said(process)
     assert process.returncode == UNREACHABLE
 
@@ -87,7 +74,7 @@ def test_a_node_without_a_head_ends_at_once() -> None:
 def test_a_node_whose_head_dies_while_it_joins_ends(is_closed: bool) -> None:
     """Ray waits for a head that accepts connections and says nothing; it hears neither signals nor pipes."""
     with socket.create_server(("127.0.0.1", 0)) as head:
-        process = start(f"127.0.0.1:{head.getsockname()[1]}", lost_head_s=1.0)
+        process = start_node(f"127.0.0.1:{head.getsockname()[1]}", lost_head_s=1.0)
         assert process.stdout is not None
         assert b"joining" in process.stdout.readline()
         if not is_closed:

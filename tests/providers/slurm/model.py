@@ -93,6 +93,9 @@ class ModelSlurm:
     def most_time_s(self, partitions: Sequence[str]) -> float | None:
         return None
 
+    def grace_s(self, partitions: Sequence[str], qos: str | None) -> float | None:
+        return None
+
     def some_host(self, partitions: Sequence[str]) -> str | None:
         return "127.0.0.1"
 

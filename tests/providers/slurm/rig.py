@@ -123,6 +123,12 @@ class SlurmRig:
     def start_node(self, name: str) -> None:
         self._run("slurmd", "-D", "-N", name, name=name)
 
+    def stop_controller(self) -> None:
+        """It saves its state, as it does every few seconds, too."""
+        process = self._processes.pop("slurmctld")
+        process.terminate()
+        process.wait()
+
     def kill(self, name: str) -> None:
         """slurmctld, or a node: as if its machine had lost its power."""
         process = self._processes.pop(name)

@@ -183,13 +183,27 @@ def test_a_controller_that_is_away_for_a_while_is_waited_for(stage: SlurmStage, 
     provider = stage.provider()
     provider.request("a", 1)
     before = stage.settle(provider).machines
-    slurm.kill("slurmctld")
+    slurm.stop_controller()
     with pytest.raises(SlurmBusyError):
         SlurmCommands().jobs()
     assert provider.survey().machines == before
     slurm.start_controller()
     provider.request("b", 1)
     assert len(stage.settle(provider).machines) == 2
+
+
+@pytest.mark.slow
+def test_a_controller_that_forgot_a_job_loses_no_more_than_that(stage: SlurmStage, slurm: SlurmRig) -> None:
+    """It crashed before it saved that the job runs: it starts it anew, or cancels it without a task."""
+    provider = stage.provider()
+    provider.request("a", 1)
+    (machine,) = stage.settle(provider).machines
+    slurm.kill("slurmctld")
+    slurm.start_controller()
+    provider.request("b", 1)
+    wait_until(lambda: len(status(stage.settle(provider), "b").granted) == 1)
+    answer = status(provider.survey(), "a")
+    assert (answer.granted, answer.refused, answer.reason) == ((machine.node,), 0, "")
 
 
 def test_without_slurm_the_reason_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

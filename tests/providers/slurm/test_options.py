@@ -101,17 +101,17 @@ def test_a_script_runs_the_set_up_and_names_the_node(tmp_path: Path) -> None:
     spec = tmp_path / "a folder" / "node.json"
     spec.parent.mkdir()
     spec.touch()
-    done = run_script(job_script("echo started", str(spec), ["export GREETING=hello", "echo $GREETING"]))
+    done = run_script(job_script("echo", str(spec), ["export GREETING=hello", "echo $GREETING"]))
     assert done.stdout.splitlines()[0] == "hello"
-    assert f"started {spec} node=7_3 preempted=" in done.stdout
+    assert f"-m elastune.providers.remote.node {spec} node=7_3 preempted=echo -m" in done.stdout
 
 
 def test_a_script_tells_what_failed(tmp_path: Path) -> None:
-    missing = run_script(job_script("echo started", str(tmp_path / "node.json")))
+    missing = run_script(job_script("echo", str(tmp_path / "node.json")))
     assert missing.returncode == NO_FOLDER
     assert "elastune: failed: " in missing.stdout
-    assert "started" not in missing.stdout
-    broken = run_script(job_script("echo started", "/dev/null", ["module load 'cuda'"]))
+    assert "remote.node" not in missing.stdout
+    broken = run_script(job_script("echo", "/dev/null", ["module load 'cuda'"]))
     assert broken.returncode == NO_SETUP
     assert "elastune: failed: setup: module load 'cuda'" in broken.stdout
 
@@ -160,9 +160,12 @@ def test_a_comment_keeps_what_it_is_given() -> None:
     assert read_comment("") == {}
 
 
+LINE = "12|3|15|elastune-ab|RUNNING|1:00|{left}|1794999556|1794999560|{end}|None|main|h1|me|{comment}\n"
+COMMENT = "elastune request=1 usd=2"
+
+
 def test_a_line_of_squeue_is_a_job() -> None:
-    line = "12|3|15|elastune-ab|RUNNING|1:00|9:00|1794999556|None|main|h1|me|elastune request=1 usd=2\n"
-    job = parse_job(line)
+    job = parse_job(LINE.format(left="9:00", end=1795000160, comment=COMMENT))
     assert job is not None
     assert (job.id, job.run, job.phase, job.used_s, job.left_s) == (
         "12_3",
@@ -172,6 +175,20 @@ def test_a_line_of_squeue_is_a_job() -> None:
         540.0,
     )
     assert (job.number("usd"), job.number("expires"), job.owner) == (2.0, None, "me")
-    assert parse_job("12|3|15|other|RUNNING|1:00|9:00|1|None|main|h1|me|elastune request=1") is None
-    assert parse_job("12|3|15|elastune-ab|RUNNING|1:00|9:00|1|None|main|h1|me|") is None
+    usual = LINE.format(left="9:00", end=1795000160, comment=COMMENT)
+    assert parse_job(usual.replace("elastune-ab", "other")) is None
+    assert parse_job(usual.replace(COMMENT, "")) is None
     assert parse_job("garbage") is None
+
+
+@pytest.mark.parametrize(
+    ("left", "end", "left_s"),
+    [("9:00", "1794999640", 20.0), ("UNLIMITED", "NONE", None), ("UNLIMITED", "1794999640", 20.0)],
+)
+def test_a_job_that_is_preempted_has_less_time_left_than_its_limit_says(
+    left: str, end: str, left_s: float | None
+) -> None:
+    """With a grace time Slurm changes only the end of the job."""
+    job = parse_job(LINE.format(left=left, end=end, comment=COMMENT))
+    assert job is not None
+    assert job.left_s == left_s

@@ -16,7 +16,8 @@ from elastune.providers.protocol import Provider, ProviderSetting, Survey
 from elastune.providers.ray_cluster import RayLink
 from elastune.providers.registry import load_provider, price_lookup
 from elastune.providers.remote.head import own_address
-from elastune.providers.ssh.provider import SshOptions, SshProvider
+from elastune.providers.ssh.options import SshOptions
+from elastune.providers.ssh.provider import SshProvider
 from tests.providers.contract import ProviderContract, nodes, status
 from tests.providers.ssh.server import SshServer, running_server
 from tests.waiting import wait_until

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,11 +20,13 @@ from elastune.runtime.ray.messages import (
     GangId,
     HeldModel,
     Model,
+    ModelSource,
     News,
     Order,
     Prefetch,
     VisitOrder,
 )
+from elastune.runtime.ray.model_server import ModelServer, receive_model
 from elastune.runtime.ray.model_transfer import ModelCarrier, ModelPlaces
 from elastune.runtime.ray.shared_models import NodeModels, map_privately
 from elastune.runtime.ray.slot_processes import SlotProcesses
@@ -50,9 +53,9 @@ class _Slots:
     def has_model(self, key: GangId) -> bool:
         return key in self.models
 
-    def take_copy(self, key: GangId, slot: int, data: memoryview) -> None:
-        segment = self.models.reserve(len(data))
-        segment.write([data])
+    def take_copy(self, key: GangId, slot: int, size: int, fill: Callable[[memoryview], None]) -> None:
+        segment = self.models.reserve(size)
+        fill(segment.room(size))
         self.models.add_copy(key, slot, segment)
 
     def drop_model(self, key: GangId) -> None:
@@ -86,11 +89,26 @@ def ray() -> Iterator[Any]:
 
 
 FIRST, SECOND, LOST = GangId(0, 1), GangId(0, 2), GangId(0, 3)
+MODELS = {FIRST: b"by partitions 0 and 1", SECOND: b"by 0 and 2"}
 
 
-@pytest.fixture(scope="module")
-def source(ray: Any) -> Any:
-    return ray.remote(num_cpus=0)(Owner).remote({FIRST: b"by partitions 0 and 1", SECOND: b"by 0 and 2"})
+@contextmanager
+def read(key: GangId) -> Iterator[memoryview]:
+    yield memoryview(MODELS[key])
+
+
+@pytest.fixture(scope="module", params=["a port", "a port behind a firewall"])
+def source(ray: Any, request: pytest.FixtureRequest) -> Iterator[ModelSource]:
+    name = f"owner {request.param}"
+    owner = ray.remote(num_cpus=0)(Owner).options(name=name).remote(MODELS)
+    server = ModelServer("127.0.0.1", name, read)
+    if request.param != "a port":
+        server.close()
+        yield server.source
+    else:
+        yield replace(server.source, agent="nobody")
+        server.close()
+    ray.kill(owner)
 
 
 class _Node:
@@ -112,8 +130,8 @@ def node() -> Iterator[_Node]:
     node.carrier.close()
 
 
-def held(key: GangId, source: Any) -> HeldModel:
-    return HeldModel(key=key, size=1, source=source)
+def held(key: GangId, source: ModelSource) -> HeldModel:
+    return HeldModel(key=key, size=len(MODELS.get(key, b"?")), source=source)
 
 
 def model(data: bytes | HeldModel, visits: int = 2) -> Model:
@@ -130,7 +148,7 @@ def _bring(node: _Node, named: Model) -> None:
     node.carrier._threads.shutdown(wait=True)
 
 
-def test_a_model_that_was_brought_is_at_hand(node: _Node, source: Any) -> None:
+def test_a_model_that_was_brought_is_at_hand(node: _Node, source: ModelSource) -> None:
     _bring(node, model(held(FIRST, source)))
     node.carrier.order(0, visit(model(held(FIRST, source))))
     node.slots.orders.get_nowait()  # at once: nothing is fetched
@@ -138,7 +156,7 @@ def test_a_model_that_was_brought_is_at_hand(node: _Node, source: Any) -> None:
 
 
 def test_a_model_of_as_many_visits_by_another_way_is_not_the_one_that_was_brought(
-    node: _Node, source: Any
+    node: _Node, source: ModelSource
 ) -> None:
     """After a loss the same visits were made again, in another order."""
     node.carrier.order(0, Prefetch(model=model(held(FIRST, source))))
@@ -149,19 +167,31 @@ def test_a_model_of_as_many_visits_by_another_way_is_not_the_one_that_was_brough
     assert node.slots.read(SECOND) == b"by 0 and 2"
 
 
-def test_a_model_that_is_lost_between_two_iterations_is_read_from_the_store(node: _Node, source: Any) -> None:
+def test_a_model_that_is_lost_between_two_iterations_is_read_from_the_store(
+    node: _Node, source: ModelSource
+) -> None:
     node.carrier.order(0, visit(model(held(LOST, source), visits=0)))
     assert node.formed().model is None
 
 
 def test_a_model_that_is_lost_amid_an_iteration_breaks_its_visit_and_no_code_is_to_blame(
-    node: _Node, source: Any
+    node: _Node, source: ModelSource
 ) -> None:
     node.carrier.order(0, visit(model(held(LOST, source)), generation=5))
     broken = node.news.get(timeout=PATIENCE_S)
     assert isinstance(broken, Broken)
     assert (broken.gang, broken.fault, broken.model_lost) == (GangId(0, 5), False, True)
     assert "lost on its way" in broken.error
+
+
+def test_nobody_gets_a_model_without_the_token() -> None:
+    server = ModelServer("127.0.0.1", "nobody", read)
+    with pytest.raises(OSError, match="the connection ended after 0 of 8 bytes"):
+        receive_model(replace(server.source, token=bytes(16)), FIRST, memoryview(bytearray(21)))
+    room = bytearray(len(MODELS[FIRST]))
+    receive_model(server.source, FIRST, memoryview(room))
+    assert room == MODELS[FIRST]
+    server.close()
 
 
 def test_the_driver_names_the_newest_model_only() -> None:

@@ -89,6 +89,8 @@ def test_a_plan_measures_first_if_it_may(tmp_path: Path) -> None:
     assert "Cheapest plan" in done.stdout
     again = elastune_command("plan", path, "--runs-folder", tmp_path / "runs", cwd=tmp_path)
     assert "the same training was measured on" in again.stderr
+    run = elastune_command("run", path, "--yes", "--runs-folder", tmp_path / "runs", cwd=tmp_path)
+    assert "the same training was measured on" in run.stderr, "the run would pay for it again"
 
 
 def test_a_training_that_always_fails_is_told(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from elastune.runtime.ray.messages import (
     GangId,
     HeldModel,
     Model,
+    ModelSource,
     SlotReady,
     Visited,
     VisitOrder,
@@ -42,8 +42,9 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 def order(trial: int, number: int, model: Model | None, config: dict[str, Any] = CONFIG) -> Form:
     if model is not None and isinstance(model.data, HeldModel):
-        # As from the driver: with an agent, which only processes of Ray can unpickle.
-        model = replace(model, data=replace(model.data, source=threading.Lock()))
+        # As from the driver.
+        source = ModelSource(host="127.0.0.1", port=1, token=b"", agent="nobody")
+        model = replace(model, data=replace(model.data, source=source))
     visit = VisitOrder(partition=number, done=number, of=VISITS, evaluates=False)
     base = form(trial, generation=number + 1)
     return replace(base, config=config, share=(0, 1, 2, 3), visit=visit, model=model)
@@ -127,3 +128,19 @@ def test_the_last_visit_leaves_a_checkpoint(crew: Watched, tmp_path_factory: pyt
     base = tmp_path_factory.getbasetemp()
     (path,) = wait_until(lambda: list(base.glob("node[0-9]*/trial-00007/iteration-000001.ckpt")))
     assert decode(Path(path).read_bytes())["digest"] == state_of(crew, news.model)["digest"]
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_visit_without_the_metric_breaks_its_trial_whether_it_is_the_first_or_not(
+    crew: Watched, done: int
+) -> None:
+    """Otherwise trials would be compared by means over different partitions."""
+    config = {**CONFIG, "silent_on": 1}
+    model = go(crew, 0, order(8 + done, 0, None, config)).model if done else None
+    visit = VisitOrder(partition=1, done=done, of=VISITS, evaluates=False)
+    ordered = replace(order(8 + done, 1, model, config), visit=visit)
+    crew.processes.order(0, ordered)
+    broken = crew.wait_for(Broken, lambda news: news.gang == ordered.gang)
+    assert broken.fault
+    assert "step of Walker reported no 'score' for a partition, only mean" in broken.error
+    crew.wait_for(SlotReady)

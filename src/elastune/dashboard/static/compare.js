@@ -18,12 +18,14 @@
       { title: "time", value: (row) => row.time, show: (row) => duration(row.time) }, { title: "cost", value: (row) => row.cost, show: (row) => usd(row.cost) }, { title: "best", value: (row) => row.best }], rows)];
   }
   read(`/api/compare?runs=${encodeURIComponent(wanted)}`).then(({ runs }) => {
-    for (const run of runs) run.label = `${run.name} ${run.policy} ${run.run}`;
+    for (const run of runs) run.label = [...new Set([run.name, run.policy, run.run])].join(" ");
     const metrics = new Set(runs.map((run) => run.metric));
     const time = el("div", { class: "plot" }), money = el("div", { class: "plot" });
     const last = (list) => list.length ? list[list.length - 1] : null;
     const columns = [
-      { title: "run", value: (row) => row.label, words: true, show: (row) => el("a", { href: `/runs/${row.run}` }, row.label) },
+      { title: "run", value: (row) => row.run, words: true, show: (row) => el("a", { href: `/runs/${row.run}` }, row.run) },
+      { title: "name", value: (row) => row.name, words: true },
+      { title: "policy", value: (row) => row.policy, words: true },
       { title: "seed", value: (row) => row.seed },
       { title: "trials", value: (row) => row.trials },
       { title: "time", value: (row) => row.end_s, show: (row) => duration(row.end_s) },

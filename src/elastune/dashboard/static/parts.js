@@ -48,6 +48,18 @@ elastune.number = function (value) {
   return Number(value.toPrecision(5)).toString();
 };
 
+elastune.plural = (count, one, many) => `${elastune.number(count)} ${count === 1 ? one : many || one + "s"}`;
+
+// How a column shows its numbers: all with as many places, so that they can be compared at a glance.
+elastune.columnFormat = function (values) {
+  const numbers = values.filter((value) => typeof value === "number" && value !== 0).map(Math.abs);
+  if (!numbers.length || numbers.every(Number.isInteger)) return elastune.number;
+  const high = numbers.reduce((a, b) => Math.max(a, b)), low = numbers.reduce((a, b) => Math.min(a, b));
+  if (high >= 1e6 || low < 1e-3) return elastune.number;
+  const places = high >= 1000 ? 1 : high >= 10 ? 3 : 5;
+  return (value) => typeof value === "number" ? value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }) : elastune.number(value);
+};
+
 const meta = (name) => (document.querySelector(`meta[name="${name}"]`) || {}).content || "";
 elastune.mayChange = meta("elastune-token") !== "";
 
@@ -156,6 +168,7 @@ elastune.table = function (columns, rows, options) {
   const { el } = elastune;
   const settings = Object.assign({ most: 200, sort: null, descending: true, row: null }, options);
   let query = "", only = null, shown = settings.most;
+  const formats = columns.map((column) => column.show ? null : elastune.columnFormat(rows.map(column.value)));
   const body = el("tbody"), more = el("button", { type: "button", class: "more" });
   const head = el("tr", {}, columns.map((column, index) => el("th", {
     class: column.words ? "words" : "", tabindex: 0, title: "Sort",
@@ -189,8 +202,8 @@ elastune.table = function (columns, rows, options) {
       cell.dataset.sorted = index === settings.sort ? (settings.descending ? "down" : "up") : "";
     });
     body.replaceChildren(...chosen.slice(0, shown).map((row) => {
-      const line = el("tr", { class: settings.tone ? settings.tone(row) : "" }, columns.map((column) => {
-        const content = column.show ? column.show(row) : elastune.number(column.value(row));
+      const line = el("tr", { class: settings.tone ? settings.tone(row) : "" }, columns.map((column, index) => {
+        const content = column.show ? column.show(row) : formats[index](column.value(row));
         return el("td", { class: column.words ? "words" : "", "data-title": column.title }, content);
       }));
       if (settings.row) { line.classList.add("link"); line.addEventListener("click", () => settings.row(row)); }

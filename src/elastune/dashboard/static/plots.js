@@ -41,6 +41,10 @@ elastune.plots = (function () {
     const low = Math.min(...numbers), high = Math.max(...numbers);
     return { type: "log", dtick: numbers.length && high / low <= 100 ? "D2" : undefined };
   }
+  const dollars = (values) => ({ tickprefix: "$", rangemode: "tozero", tickformat: Math.max(0, ...values) < 10 ? ",.2f" : "," });
+  // Where there is nothing to draw, words instead of empty axes.
+  const nothing = (height, text) => ({ height, xaxis: { visible: false }, yaxis: { visible: false },
+    annotations: [{ text, x: 0.5, y: 0.5, xref: "paper", yref: "paper", showarrow: false, font: { color: css("--muted"), size: 13 } }] });
   const wide = (values) => values.every((value) => typeof value === "number") && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 50;
   const escaped = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const settings = (values) => Object.entries(values).map(([key, value]) => `${escaped(key)} = ${escaped(elastune.number(value))}`).join("<br>");
@@ -57,6 +61,7 @@ elastune.plots = (function () {
   }
 
   function curves(place, figures, options) {
+    if (!figures.curves.length) { draw(place, [], nothing(260, "no trial has reported a value")); return; }
     const seconds = options.x === "seconds";
     const shown = figures.curves.slice(0, options.most);
     const traces = shown.map((curve, index) => ({
@@ -81,7 +86,8 @@ elastune.plots = (function () {
         text: run.best.map((step) => `trial ${step.trial}, iteration ${step.iteration}`), hovertemplate: `%{text}<br>%{y:.5g}<extra>${escaped(run.label || "")}</extra>` };
     });
     const end = Math.max(1e-9, ...runs.map((run) => run.end_s));
-    draw(place, traces, { height: height || 320, xaxis: money ? { title: { text: "money spent" }, tickprefix: "$", rangemode: "tozero" } : timeAxis(end),
+    if (runs.every((run) => !run.best.length)) { draw(place, [], nothing(height || 320, "no model was saved")); return; }
+    draw(place, traces, { height: height || 320, xaxis: money ? { title: { text: "money spent" }, ...dollars(runs.map((run) => run.money.length ? run.money[run.money.length - 1][1] : 0)) } : timeAxis(end),
       yaxis: { title: { text: runs[0] ? `best ${escaped(runs[0].metric)}` : "best" } } });
   }
 
@@ -103,7 +109,7 @@ elastune.plots = (function () {
     if (figures.planned_money.length) traces.push({ x: figures.planned_money.map((p) => p[0]), y: figures.planned_money.map((p) => p[1]), name: "planned", mode: "lines", line: { dash: "dot", color: css("--text"), width: 1.5 }, hovertemplate: "$%{y:.2f} planned<extra></extra>" });
     const end = Math.max(figures.end_s, ...figures.planned_money.map((p) => p[0]), 1e-9);
     const shapes = figures.budget_usd === null ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: figures.budget_usd, y1: figures.budget_usd, line: { color: css("--bad"), width: 1.5 } }];
-    draw(place, traces, { height: 260, shapes, xaxis: timeAxis(end), yaxis: { title: { text: "dollars" }, tickprefix: "$", rangemode: "tozero" } });
+    draw(place, traces, { height: 260, shapes, xaxis: timeAxis(end), yaxis: { title: { text: "dollars" }, ...dollars([...figures.money.map((p) => p[1]), ...figures.planned_money.map((p) => p[1])]) } });
   }
 
   function gantt(place, figures, configs) {
@@ -116,7 +122,7 @@ elastune.plots = (function () {
       type: "bar", orientation: "h", name: activity, showlegend: false, base: boxes.map((box) => box.from_s), x: boxes.map((box) => box.until_s - box.from_s),
       y: boxes.map((box) => box.top + box.slots / 2), width: boxes.map((box) => box.slots - 0.12),
       marker: { color: boxes.map((box) => STRENGTH[activity] ? color(box.trial) : css("--line")), opacity: STRENGTH[activity] || 0.6, line: { width: 0 } },
-      text: boxes.map((box) => activity === "training" ? String(box.trial) : ""), textposition: "inside", insidetextanchor: "middle", textangle: 0, textfont: { color: "#fff", size: 11 }, constraintext: "inside",
+      text: boxes.map((box) => activity === "training" ? String(box.trial) : ""), textposition: "inside", insidetextanchor: "middle", textangle: 0, textfont: { color: css("--on"), size: 11 }, constraintext: "inside",
       customdata: boxes.map((box) => [box.trial, activity, elastune.duration(box.from_s), elastune.duration(box.until_s), box.end ? `, then ${END_WORDS[box.end] || escaped(box.end)}` : "",
         box.value === null ? "" : `${escaped(figures.metric)} ${elastune.number(box.value)}<br>`, settings(configs.get(box.trial) || {})]),
       hovertemplate: "<b>trial %{customdata[0]}</b> %{customdata[1]}, %{customdata[2]} to %{customdata[3]}%{customdata[4]}<br>%{customdata[5]}%{customdata[6]}<extra></extra>",
@@ -150,7 +156,7 @@ elastune.plots = (function () {
         line: { width: 1 + 2 * share ** 4, color: css(share > 0.95 ? "--best" : "--c1") }, opacity: 0.12 + 0.85 * share ** 2, showlegend: false, hoverinfo: "text",
         text: `trial ${rows[index].trial}: ${escaped(elastune.number(scores[index]))}<br>${settings(rows[index].config)}` };
     });
-    const notes = scaled.flatMap((axis, index) => axis.ticks.map(([y, text]) => ({ x: index, y, text: escaped(text), showarrow: false, xanchor: "left", xshift: 4, font: { size: 10 } })));
+    const notes = scaled.flatMap((axis, index) => axis.ticks.map(([y, text]) => ({ x: index, y, text: escaped(text), showarrow: false, xanchor: "left", xshift: 4, bgcolor: css("--card"), font: { size: 10 } })));
     notes.push(...[[0, low], [1, high]].map(([y, value]) => ({ x: names.length, y, text: elastune.number(value), showarrow: false, xanchor: "left", xshift: 4, font: { size: 10 } })));
     draw(place, traces, { height: 380, annotations: notes, margin: { l: 30, r: 60, t: 12, b: 60 },
       xaxis: { tickvals: [...names.keys(), names.length], ticktext: [...names, metric].map(escaped), range: [-0.1, names.length + 0.25], showgrid: true },

@@ -4,7 +4,7 @@
   const plots = elastune.plots;
   const run = document.getElementById("run").dataset.run, api = `/api/runs/${run}`;
   let facts = null, moment = null, figures = null, trials = null, present = location.hash.slice(1) || "overview";
-  let drawn = {}, loading = false, again = false, against = "time";
+  let openErrors = false, drawn = {}, loading = false, again = false, against = "time";
 
   // -- Overview -------------------------------------------------------------------------------------------
   const gauge = (title, value, gauge_, show) => {
@@ -24,7 +24,7 @@
     const s = moment.snapshot, cards = [gauge("Time", duration(s.time.now), s.time, duration)];
     if (s.money) cards.push(gauge("Money", usd(s.money.now), s.money, usd));
     cards.push(el("div", { class: "card" }, el("h3", {}, `Best ${s.metric}`), el("p", { class: "big" }, s.best ? number(s.best.metric) : "–"),
-      el("p", { class: "muted" }, s.best ? `trial ${s.best.trial} after iteration ${s.best.iteration}` : "no model is saved yet")));
+      el("p", { class: "muted" }, s.best ? `trial ${s.best.trial} after iteration ${s.best.iteration}` : s.is_over ? "no model was saved" : "no model is saved yet")));
     const card = (title_, value, text) => el("div", { class: "card" }, el("h3", {}, title_), el("p", { class: "big" }, value), el("p", { class: "muted" }, text));
     const over = moment.state !== "running" && !reading();
     const most = figures ? Math.max(0, ...figures.nodes.map((step) => step[1] + step[2])) : null;
@@ -37,10 +37,11 @@
       { title: "iterations", value: (row) => row.iterations }, { title: "nodes", value: (row) => row.nodes },
       { title: "planned", value: (row) => row.planned_end_s - row.planned_begin_s, show: (row) => duration(row.planned_end_s - row.planned_begin_s) },
       { title: "took", value: (row) => row.began_s === null ? null : (row.ended_s ?? s.now_s) - row.began_s, show: (row) => row.began_s === null ? "" : duration((row.ended_s ?? s.now_s) - row.began_s) },
-      { title: "done", value: (row) => row.share, show: (row) => { const bar = el("div", { class: "bar small" }, el("span", { class: "fill" })); bar.firstChild.style.width = `${100 * row.share}%`; return bar; } },
+      { title: "done", value: (row) => row.began_s === null ? 0 : row.share, show: (row) => { if (row.began_s === null && over) return el("span", { class: "muted" }, "not reached"); const bar = el("div", { class: "bar small" }, el("span", { class: "fill" })); bar.firstChild.style.width = `${100 * row.share}%`; return bar; } },
     ], s.stages, { tone: (row) => row.is_present ? "active" : "" })] : [];
     const empty = (text) => el("p", { class: "muted" }, text);
-    const next = over ? [el("h2", {}, "How it ended"), el("p", {}, elastune.STATE_SENTENCES[moment.state] || moment.state)]
+    const failed = s.trials.failed ? el("p", {}, el("button", { type: "button", onclick: () => { openErrors = true; history.replaceState(null, "", "#trials"); show("trials"); } }, `Why ${elastune.plural(s.trials.failed, "trial")} failed`)) : null;
+    const next = over ? [el("h2", {}, "How it ended"), el("p", {}, elastune.STATE_SENTENCES[moment.state] || moment.state), failed]
       : [el("h2", {}, "What comes next"), s.upcoming.length ? el("ul", { class: "news" }, s.upcoming.map((each) => el("li", {}, el("time", {}, duration(each.at_s)), each.text))) : empty("Nothing has a time yet.")];
     const happened = [...s.happened].reverse().slice(0, 40);
     const news = [el("h2", {}, "What happened"), happened.length ? el("ul", { class: "news" }, happened.map((each) => el("li", { class: each.is_note ? "note" : "" }, el("time", {}, duration(each.at_s)), each.is_note ? `${each.topic}: ${each.text}` : each.text))) : empty("Nothing worth a line.")];
@@ -102,7 +103,7 @@
       drawn.curveNote = el("p", { class: "muted" });
       fill("curves", controls, plot, drawn.curveNote);
     }
-    drawn.curveNote.textContent = `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front; click a curve to highlight it`;
+    drawn.curveNote.textContent = !figures.curves.length ? "" : `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front; click a curve to highlight it`;
     const isFirst = !drawn.curves.classList.contains("js-plotly-plot");
     plots.curves(drawn.curves, figures, curveOptions);
     if (isFirst) drawn.curves.on("plotly_click", (event) => {
@@ -143,7 +144,7 @@
     const list = table(columns, trials.rows, { sort: at("best_reported") < 0 ? 0 : at("best_reported"), descending: trials.rises, row: (row) => detail(row[at("trial")]) });
     const errors = Object.entries(trials.errors);
     fill("trials", el("div", { class: "row" }, search, filter, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts && facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list,
-      errors.length ? el("details", { class: "trouble" }, el("summary", {}, `${errors.length} trials have failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
+      errors.length ? el("details", { class: "trouble", open: openErrors }, el("summary", {}, `${elastune.plural(errors.length, "trial has", "trials have")} failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
   }
   function detail(trial) {
     const at = (key) => trials.keys.indexOf(key), row = trials.rows.find((each) => each[at("trial")] === trial);
@@ -169,15 +170,19 @@
     const rows = table_.rows.filter((row) => score >= 0 && row[score] !== null).map((row) => ({ trial: row[number_], value: row[score], config: Object.fromEntries(names.map((name) => [name.slice(7), row[table_.keys.indexOf(name)]]).filter(([, value]) => value !== null)) }));
     const common = names.map((name) => name.slice(7)).filter((name) => rows.length && rows.every((row) => name in row.config) && new Set(rows.map((row) => String(row.config[name]))).size > 1);
     if (rows.length < 2 || !common.length) { fill("learned", el("p", { class: "muted" }, "Too few trials have a value yet.")); return; }
-    if (!document.querySelector("#learned .plot")) fill("learned", el("p", { class: "muted" }, "computing which hyperparameters matter …"));
+    const value = (row) => row.value;
+    const ordered = [...rows].sort((a, b) => figures.rises ? b.value - a.value : a.value - b.value);
+    const some = (most) => ordered.length <= most ? ordered : [...Array(most).keys()].map((index) => ordered[Math.round(index * (ordered.length - 1) / (most - 1))]);
+    if (!document.querySelector("#learned .plot")) {
+      const first = el("div", { class: "plot" });
+      fill("learned", el("h2", {}, "Which hyperparameters matter"), el("p", { class: "muted" }, "being computed …"), el("h2", {}, "All trials"), first);
+      plots.parallel(first, common.slice(0, 10), some(500), value, figures.rises, figures.metric);
+    }
     const importance = await waiting;
     const ranked = [...common].sort((a, b) => (importance.shares[b] || 0) - (importance.shares[a] || 0));
     const places = { importance: el("div", { class: "plot" }), parallel: el("div", { class: "plot" }), contour: el("div", { class: "plot" }), slices: ranked.slice(0, 6).map(() => el("div", { class: "plot" })) };
     fill("learned", el("h2", {}, "Which hyperparameters matter"), el("p", { class: "muted" }, importance.why), Object.keys(importance.shares).length ? places.importance : null, el("h2", {}, "All trials"), places.parallel,
       el("h2", {}, "One by one"), el("div", { class: "plots" }, places.slices), ranked.length > 1 ? [el("h2", {}, "Two together"), places.contour] : null);
-    const value = (row) => row.value;
-    const ordered = [...rows].sort((a, b) => figures.rises ? b.value - a.value : a.value - b.value);
-    const some = (most) => ordered.length <= most ? ordered : [...Array(most).keys()].map((index) => ordered[Math.round(index * (ordered.length - 1) / (most - 1))]);
     if (Object.keys(importance.shares).length) plots.bars(places.importance, importance.shares);
     plots.parallel(places.parallel, ranked.slice(0, 10), some(500), value, figures.rises, figures.metric);
     places.slices.forEach((place, index) => plots.slices(place, ranked[index], some(1500), value, figures.rises, figures.metric));
@@ -211,7 +216,10 @@
   const TABS = { overview: () => moment && overview(), curves, slots, trials: trialsTab, learned, nodes: nodesTab, log: () => logTab(logged), job: jobTab };
   function show(name) {
     present = TABS[name] ? name : "overview";
-    for (const button of document.querySelectorAll("[data-tab]")) button.setAttribute("aria-selected", String(button.dataset.tab === present));
+    for (const button of document.querySelectorAll("[data-tab]")) {
+      button.setAttribute("aria-selected", String(button.dataset.tab === present));
+      if (button.dataset.tab === present) button.parentNode.scrollLeft = button.offsetLeft - button.parentNode.offsetLeft - 60;  // on a phone not all fit
+    }
     for (const panel of document.querySelectorAll(".tab")) panel.hidden = panel.id !== present;
     refresh();
   }

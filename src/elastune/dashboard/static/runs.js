@@ -5,6 +5,7 @@
     const at = new Date(utc), isToday = at.toDateString() === new Date().toDateString(), clock = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
     return el("time", { datetime: utc, title: at.toLocaleString() }, isToday ? `today ${clock}` : `${at.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" })} ${clock}`);
   };
+  const kind = (row) => row.body === "ray" ? "real" : `simulated${row.faults && row.faults !== "none" ? ", " + row.faults : ""}`;
   const columns = [
     { title: "run", value: (row) => row.run, words: true, show: (row) => el("a", { href: `/runs/${row.run}` }, row.run) },
     { title: "name", value: (row) => row.name, words: true },
@@ -14,7 +15,7 @@
     { title: "time", value: (row) => row.seconds, show: (row) => duration(row.seconds) },
     { title: "cost", value: (row) => row.cost, show: (row) => row.cost === null ? "" : usd(row.cost) },
     { title: "best", value: (row) => row.best, show: (row) => number(row.best) },
-    { title: "kind", value: (row) => row.body, words: true, show: (row) => row.body === "ray" ? "real" : `simulated${row.faults && row.faults !== "none" ? ", " + row.faults : ""}` },
+    { title: "kind", value: (row) => row.body, words: true, show: (row) => el("span", { class: "short", title: kind(row) }, kind(row)) },
   ];
   let list = null, chosen = new Set();
   const compare = el("a", { class: "button", href: "/compare" }, "Compare");
@@ -30,10 +31,10 @@
         list = table(columns, found.runs, { stacks: true, row: (row) => { location.href = `/runs/${row.run}`; } });
         const empty = el("p", { class: "muted" }, `There are no runs under ${found.root} yet. `, el("a", { href: "/ask" }, "Ask for a quote"), " or start one with elastune run.");
         fill("runs", found.runs.length ? list : empty,
-          found.broken.length ? el("details", { class: "trouble" }, el("summary", {}, `${found.broken.length} folders cannot be read`), found.broken.map((each) => el("p", {}, `${each.folder}: ${each.reason}`))) : null);
+          found.broken.length ? el("details", { class: "trouble" }, el("summary", {}, `${elastune.plural(found.broken.length, "folder")} cannot be read`), found.broken.map((each) => el("p", {}, `${each.folder}: ${each.reason}`))) : null);
       } else list.update(found.runs);
       const running = found.runs.filter((run) => run.state === "running").length, spent = found.runs.reduce((sum, run) => sum + (run.body === "ray" && run.cost || 0), 0);
-      fill("summary", found.runs.length ? [`${found.runs.length} runs`, running ? `${running} running` : null, spent ? `${usd(spent)} spent on real ones` : null].filter(Boolean).join(" · ") : "");
+      fill("summary", found.runs.length ? [elastune.plural(found.runs.length, "run"), running ? `${running} running` : null, spent ? `${usd(spent)} spent on real ones` : null].filter(Boolean).join(" · ") : "");
     } catch (error) { fill("runs", elastune.trouble(error)); }
   }
   load();

@@ -15,7 +15,6 @@ import json
 import os
 import secrets
 import select
-import shlex
 import shutil
 import signal
 import socket
@@ -41,6 +40,9 @@ LEASE_KEY = b"elastune-lease"
 ENDED, FAILED, UNREACHABLE, EXPIRED = 0, 1, 70, 71
 """Exit codes: as asked; Ray did not come up or broke; the head cannot be reached; the lease has passed."""
 
+PREFIX, ENTRY = "elastune-node-", "node.json"
+"""Of the folder of a node in /tmp, and the file in it that says what it is."""
+
 _TICK_S = 1.0
 _CALL_S = 3.0
 _LINGER_S = 3.0
@@ -61,6 +63,10 @@ class NodeSpec:
     """What Ray asks of every connection."""
     node: str
     """Its name at the provider."""
+    provider: str = ""
+    run: str = ""
+    job: str = ""
+    """The name of the job, for people."""
     cpus: int
     gpus: int
     lease_s: float = 300.0
@@ -70,7 +76,8 @@ class NodeSpec:
     notice_s: float = 60.0
     """From a notice to the end of the machine."""
     preempted: str = ""
-    """A shell command that prints how many seconds are left if a SIGTERM is only a notice, else fails."""
+    """A shell command that prints how many seconds are left after a signal that is only a notice, else
+    fails."""
     ports: tuple[int, int] | None = None
     """The range in which Ray listens on this machine; None: any."""
 
@@ -83,6 +90,22 @@ class NodeSpec:
         if fields.get("ports") is not None:
             fields["ports"] = tuple(fields["ports"])
         return cls(**fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredNode:
+    """What a node says about itself in its folder."""
+
+    node: str
+    provider: str
+    run: str
+    job: str
+    tag: str
+    """In the environment of its processes, but for the program itself."""
+    pid: int
+    """Of the program."""
+    until: float
+    """The end of its lease, by the monotonic clock of this machine."""
 
 
 def address_towards(head: str) -> str:
@@ -104,13 +127,14 @@ class LeaseClock:
         """What to add to the time of this machine to get that of the driver."""
         self._number = 0
 
-    def read(self, text: bytes | None, now: float, wall: float) -> None:
-        if not text:
-            return
-        lease = json.loads(text)
-        if lease["number"] != self._number:
-            self._number, self.until = lease["number"], now + lease["left_s"]
-            self.ahead_s = lease["wall"] - wall
+    def read(self, text: bytes | None, now: float, wall: float) -> bool:
+        """Whether it was another text."""
+        lease = json.loads(text) if text else {"number": self._number}
+        if lease["number"] == self._number:
+            return False
+        self._number, self.until = lease["number"], now + lease["left_s"]
+        self.ahead_s = lease["wall"] - wall
+        return True
 
 
 class RemoteNode:
@@ -121,7 +145,7 @@ class RemoteNode:
         self._spec = spec
         self._feed = feed
         self._tag = f"{spec.node}-{secrets.token_hex(3)}"
-        self._folder = Path(tempfile.mkdtemp(prefix="elastune-node-", dir="/tmp"))
+        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir="/tmp"))
         self._ray: JoinedRay | None = None
         self._client: Any = None
         self._lease = LeaseClock(time.monotonic(), spec.lease_s)
@@ -134,6 +158,7 @@ class RemoteNode:
         for heard in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(heard, lambda *_: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._register()
 
     def serve(self) -> int:
         """Until it ends; returns the exit code."""
@@ -157,6 +182,23 @@ class RemoteNode:
                     return code
         finally:
             self._end()
+
+    def _register(self) -> None:
+        """For `remote/listing.py`, which another process on this machine calls."""
+        spec = self._spec
+        entry = RegisteredNode(
+            node=spec.node,
+            provider=spec.provider,
+            run=spec.run,
+            job=spec.job,
+            tag=self._tag,
+            pid=os.getpid(),
+            until=self._lease.until,
+        )
+        new = self._folder / f"{ENTRY}.new"
+        with contextlib.suppress(OSError):  # a full disk: the node works without
+            new.write_text(json.dumps(asdict(entry)), encoding="utf-8")
+            new.replace(self._folder / ENTRY)
 
     def _finds_head(self) -> bool:
         """Ray would try for minutes to reach the head of a run that is over."""
@@ -237,14 +279,13 @@ class RemoteNode:
         if self._wake not in ready:
             return None
         heard = os.read(self._wake, 4096)
-        if signal.SIGUSR1 in heard:
-            self._notice(self._spec.notice_s)
-        if signal.SIGTERM in heard or signal.SIGINT in heard:
-            left_s = self._preempted()
-            if left_s is None:
+        is_told = signal.SIGTERM in heard or signal.SIGINT in heard
+        if is_told or signal.SIGUSR1 in heard:
+            left_s = self._seconds_left()
+            if is_told and left_s is None:
                 say("told to end")
                 return ENDED
-            self._notice(left_s)
+            self._notice(self._spec.notice_s if left_s is None else left_s)
         return None
 
     def _check(self) -> int | None:
@@ -279,9 +320,10 @@ class RemoteNode:
             self._client = None
             return
         self._reached = asked
-        self._lease.read(text, asked, time.time())
+        if self._lease.read(text, asked, time.time()):
+            self._register()
 
-    def _preempted(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         if not self._spec.preempted:
             return None
         try:
@@ -320,11 +362,6 @@ def say(text: str) -> None:
     with contextlib.suppress(OSError):  # the reader is gone
         sys.stdout.write(f"elastune: {text}\n")
         sys.stdout.flush()
-
-
-def command_for(python: str, source: str) -> str:
-    """The shell command that makes a machine a node."""
-    return f"{shlex.quote(python)} -u -m elastune.providers.remote.node {source}"
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from elastune.model.ids import NodeId
 from elastune.providers.local.roster import Roster
 from elastune.providers.protocol import ProviderSetting, Survey
 from elastune.providers.ray_cluster import FinalCheck, RayLink, RayProviderBase
+from elastune.providers.remote.brokered import BootResult, failed_in_a_row
 from elastune.providers.remote.head import LEASE_S, RemoteHead
 from elastune.providers.remote.node import NodeSpec
 
@@ -87,6 +88,8 @@ class PoolProvider(RayProviderBase):
         """Machines whose node did not come up: until when, and why."""
         self._noticed_s: dict[NodeId, float] = {}
         self._boot_logs: dict[NodeId, str] = {}
+        self._boots: list[BootResult] = []
+        """Those that are decided, in order."""
         self._looked_s: float | None = None
         self._is_open = False
         self._final_check: FinalCheck | None = None
@@ -106,7 +109,14 @@ class PoolProvider(RayProviderBase):
         head = self._head
         address, token = ("", "") if head is None else (head.address or "", head.token)
         return NodeSpec(
-            head=address, token=token, node=node, cpus=self._node_cpus, gpus=self._node_gpus, lease_s=LEASE_S
+            head=address,
+            token=token,
+            node=node,
+            run=self._setting.run,
+            job=self._setting.job,
+            cpus=self._node_cpus,
+            gpus=self._node_gpus,
+            lease_s=LEASE_S,
         )
 
     # Open and close.
@@ -176,6 +186,9 @@ class PoolProvider(RayProviderBase):
 
     @property
     def broken(self) -> str | None:
+        if (failed := failed_in_a_row(self._boots)) and self._roster.held == 0:
+            last = self._boot_logs[NodeId(failed[-1])].splitlines()
+            return f"{len(failed)} nodes in a row did not come up; the last, {last[0]}: {last[-1]}"
         return None if self._head is None else self._head.broken
 
     @property
@@ -240,6 +253,7 @@ class PoolProvider(RayProviderBase):
             is_up = self._roster.ray_node(node) is not None
             why = started.last_line()
             if not is_up:
+                self._boots.append(self._boot_result(node, has_failed=True))
                 self._boot_logs[node] = "\n".join([f"on {started.place}", *started.lines])
                 self._shunned[started.place] = (self._setting.clock() + _SHUN_S, why)
             self._stop([node])
@@ -253,6 +267,10 @@ class PoolProvider(RayProviderBase):
                 ending.append((since, stopped))
         self._ending = ending
 
+    def _boot_result(self, node: NodeId, *, has_failed: bool) -> BootResult:
+        token = next(each.token for each in self._roster.survey(0.0).machines if each.node == node)
+        return BootResult(node=node, token=token, is_up=not has_failed, has_failed=has_failed)
+
     def _look_at_ray(self) -> None:
         now_s = self._setting.clock()
         if self._ray_link is None or (self._looked_s is not None and 0 <= now_s - self._looked_s < _FRESH_S):
@@ -263,6 +281,7 @@ class PoolProvider(RayProviderBase):
         for name, ray_node in joined.items():
             node = NodeId(name)
             if node in booting:
+                self._boots.append(self._boot_result(node, has_failed=False))
                 self._roster.come_up(node, ray_node, now_s)
                 self._shunned.pop(self._nodes[node].place, None)
             if ray_node in leaving:

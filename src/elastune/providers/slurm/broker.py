@@ -43,6 +43,7 @@ _LINGER_S = 120.0
 _LEAST_PATIENCE_S = 600.0
 _PATIENCE = 4.0
 _LEAST_LOOK_S, _MOST_LOOK_S, _ERROR_LOOK_S = 0.5, 15.0, 5.0
+_LOOKS_PER_GRACE = 8.0
 _LOOKS_PER_WAIT = 10.0
 """A job that has waited for a minute is looked at every 6 s: controllers are shared by many users."""
 _DESCRIBE_S = 100.0
@@ -68,6 +69,15 @@ class JobPurpose:
     notice_s: float = 60.0
     expected_queue_s: float = 0.0
     patience_s: float | None = None
+    grace_s: float | None = None
+    """From the pre-emption of a job to its end; None: jobs are not pre-empted, or without a grace time."""
+
+    @property
+    def most_look_s(self) -> float:
+        """A pre-emption is seen while there is time to save."""
+        if self.grace_s is None:
+            return _MOST_LOOK_S
+        return min(_MOST_LOOK_S, max(_LEAST_LOOK_S, self.grace_s / _LOOKS_PER_GRACE))
 
     @property
     def most_wait_s(self) -> float:
@@ -317,13 +327,14 @@ class JobBroker:
 
     def _status(self, order: JobOrder) -> RequestStatus:
         withdrawn = [record for record in self._of(order.token) if record.is_withdrawn]
-        refused = order.refused + len(withdrawn)
+        # A controller that forgot the start of a job lists it once more, without its task.
+        refused = min(order.refused + len(withdrawn), order.asked - len(order.granted))
         why = [*order.reasons, *(record.given_up or "cancelled while it waited" for record in withdrawn)]
         return RequestStatus(
             token=order.token,
             asked=order.asked,
             granted=tuple(order.granted),
-            refused=min(refused, order.asked - len(order.granted)) if refused else 0,
+            refused=refused,
             reason="; ".join(dict.fromkeys(why)) if refused else "",
         )
 
@@ -387,7 +398,7 @@ class JobBroker:
         if self._to_cancel() or any(order.unsure_s for order in self._orders.values()):
             return _LEAST_LOOK_S
         soonest = min(waits, default=math.inf) / _LOOKS_PER_WAIT
-        return min(_MOST_LOOK_S, 2.0 if booting else math.inf, max(_LEAST_LOOK_S, soonest))
+        return min(self._purpose.most_look_s, 2.0 if booting else math.inf, max(_LEAST_LOOK_S, soonest))
 
     def _look(self) -> None:
         if self._clock() < self._look_s:

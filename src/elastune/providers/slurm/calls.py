@@ -6,6 +6,7 @@ A node is one task of a job array: a request is one call, which submits all of i
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import re
@@ -22,7 +23,7 @@ PREFIX = "elastune-"
 _MARK = "elastune"
 _CALL_S = 60.0
 _FIELDS = "ArrayJobID", "ArrayTaskID", "JobID", "Name", "State", "TimeUsed", "TimeLeft", "SubmitTime"
-_MORE = "Reason", "Partition", "NodeList", "UserName", "Comment"
+_MORE = "StartTime", "EndTime", "Reason", "Partition", "NodeList", "UserName", "Comment"
 _MOST_AT_ONCE = 200
 
 
@@ -133,6 +134,9 @@ class SlurmCalls(Protocol):
     def most_time_s(self, partitions: Sequence[str]) -> float | None:
         """The longest time limit that one of these partitions allows; None: any."""
 
+    def grace_s(self, partitions: Sequence[str], qos: str | None) -> float | None:
+        """The shortest time between the pre-emption of a job there and its end; None: there is none."""
+
     def some_host(self, partitions: Sequence[str]) -> str | None:
         """The address of a compute node."""
 
@@ -183,6 +187,17 @@ def parse_time(text: str) -> float | None:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
+def seconds_left(found: Mapping[str, str]) -> float | None:
+    """Until a running job is ended; None: no limit. While it is pre-empted with a grace time, only its end is
+    changed: `TimeLeft` is not (seen with Slurm 22.05). All three times are of the controller's clock."""
+    left_s, used_s = parse_time(found["TimeLeft"]), parse_time(found["TimeUsed"])
+    start, end = found["StartTime"], found["EndTime"]
+    if found["State"] != "RUNNING" or used_s is None or not (start.isdigit() and end.isdigit()):
+        return left_s
+    by_end_s = max(0.0, float(end) - float(start) - used_s)
+    return by_end_s if left_s is None else min(left_s, by_end_s)
+
+
 def parse_job(line: str) -> SlurmJob | None:
     """A line of squeue; None: no job of ours."""
     values = line.rstrip("\n").split("|", len(_FIELDS) + len(_MORE) - 1)
@@ -200,7 +215,7 @@ def parse_job(line: str) -> SlurmJob | None:
         phase=_PHASES.get(found["State"], JobPhase.ENDED),
         state=found["State"],
         used_s=parse_time(found["TimeUsed"]) or 0.0,
-        left_s=parse_time(found["TimeLeft"]),
+        left_s=seconds_left(found),
         submitted=float(submitted) if submitted.isdigit() else time.time(),
         reason="" if found["Reason"] == "None" else found["Reason"],
         partition=found["Partition"],
@@ -237,6 +252,14 @@ class SlurmCommands:
         )
         return tuple(job for line in said.splitlines() if (job := parse_job(line)) is not None)
 
+    def left_s(self, job: str) -> float | None:
+        """For how long a job may still run; None: it does not run, or has no end."""
+        names = "State", "TimeUsed", "TimeLeft", "StartTime", "EndTime"
+        shape = ",".join(f"{name}:|" for name in names)
+        said = self._call("squeue", "--noheader", f"--jobs={job}", f"--Format={shape}")
+        found = dict(zip(names, (value.strip() for value in said.split("|")), strict=False))
+        return seconds_left(found) if found.get("State") == "RUNNING" else None
+
     def cancel(self, jobs: Collection[str]) -> None:
         wanted = sorted(jobs)
         for first in range(0, len(wanted), _MOST_AT_ONCE):
@@ -257,6 +280,19 @@ class SlurmCommands:
         times = [parse_time(row[2]) for row in chosen]
         limits = [each for each in times if each is not None]
         return max(limits) if limits and len(limits) == len(times) else None
+
+    def grace_s(self, partitions: Sequence[str], qos: str | None) -> float | None:
+        graces = [0.0]
+        rows = self._call("scontrol", "--oneliner", "show", "partition").splitlines()
+        for row in (dict(word.partition("=")[::2] for word in line.split()) for line in rows):
+            is_chosen = row.get("PartitionName") in partitions if partitions else row.get("Default") == "YES"
+            if is_chosen and row.get("PreemptMode", "OFF") != "OFF":
+                graces.append(float(row.get("GraceTime", "0")))
+        if qos is not None:
+            with contextlib.suppress(SlurmError):  # a site without accounts
+                named = ("--noheader", "--parsable2", "show", "qos", qos, "format=GraceTime")
+                graces.append(parse_time(self._call("sacctmgr", *named)) or 0.0)
+        return min((each for each in graces if each), default=None)
 
     def some_host(self, partitions: Sequence[str]) -> str | None:
         named = [f"--partition={','.join(partitions)}"] if partitions else []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shlex
 import shutil
 import sys
 import time
@@ -61,12 +60,15 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
         self._calls = calls or SlurmCommands()
         self._head: RemoteHead | None = None
         self._most_time_s: float | None = None
+        self._grace_s: float | None = None
         self._logs: dict[NodeId, str] = {}
         base = Path(self._options.folder or "~/.elastune/slurm").expanduser()
         self._folder = base / setting.run
 
     def connect(self) -> None:
-        self._most_time_s = self._calls.most_time_s(self._options.partition)
+        options = self._options
+        self._most_time_s = self._calls.most_time_s(options.partition)
+        self._grace_s = self._calls.grace_s(options.partition, options.qos)
         if self._ray_link is None:
             self._start_head()
 
@@ -95,7 +97,6 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
             self._write_spec(self._head)
         arguments = job_arguments(options, cpus=self._node_cpus, gpus=self._node_gpus)
         python = options.python or sys.executable
-        command = f"{shlex.quote(python)} -u -m elastune.providers.remote.node"
         return JobBroker(
             self._calls,
             JobPurpose(
@@ -103,12 +104,13 @@ class SlurmProvider(BrokeredProvider[JobBroker]):
                 job=setting.job,
                 max_nodes=setting.terms.max_nodes,
                 usd_per_hour=setting.terms.price_per_hour,
-                script=job_script(command, str(self._spec_file), options.setup),
+                script=job_script(python, str(self._spec_file), options.setup),
                 arguments=arguments,
                 output=str(self._folder / "%A_%a.log"),
                 notice_s=options.notice,
                 expected_queue_s=setting.terms.queue.mean,
                 patience_s=options.patience,
+                grace_s=self._grace_s,
             ),
             clock=setting.clock,
             wall=time.time,

@@ -10,31 +10,26 @@ from elastune.providers.slurm.options import SlurmOptions
 NO_FOLDER, NO_SETUP = 72, 73
 """Exit codes of the script: it cannot read the run's file; a command of `setup` failed."""
 
-# While a job is pre-empted it runs on until its grace time ends; one that was cancelled is completing.
-_SECONDS_LEFT = (
-    'said=$(SLURM_TIME_FORMAT=%s squeue --noheader --jobs="$SLURM_JOB_ID" --Format="State:|,EndTime:20") && '
-    '[ "${said%%|*}" = RUNNING ] && echo $((${said##*|} - $(date +%s)))'
-)
-
 _SCRIPT = """#!/bin/bash
 # A node of a run of Elastune. It ends itself when its run is over, or does not answer any more.
 fail() {{ echo "elastune: failed: $1"; exit "$2"; }}
 {setup}
 [ -r {spec} ] ||
   fail "$(hostname) cannot read "{spec}": the run is over, or it does not see this folder" {no_folder}
-exec {command} {spec} "node=${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}" preempted={preempted}
+exec {python} -u -m elastune.providers.remote.node \\
+  {spec} "node=${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}" \\
+  preempted={python}" -m elastune.providers.slurm.grace"
 """
 
 
-def job_script(command: str, spec: str, setup: Sequence[str] = ()) -> str:
-    """`command` starts the node, `spec` is the file that it reads."""
+def job_script(python: str, spec: str, setup: Sequence[str] = ()) -> str:
+    """`python` starts the node, `spec` is the file that it reads."""
     lines = [f"{line} || fail {shlex.quote(f'setup: {line}')} {NO_SETUP}" for line in setup]
     return _SCRIPT.format(
         setup="\n".join(lines) or ":",
         spec=shlex.quote(spec),
         no_folder=NO_FOLDER,
-        command=command,
-        preempted=shlex.quote(_SECONDS_LEFT),
+        python=shlex.quote(python),
     )
 
 

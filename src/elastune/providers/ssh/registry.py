@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from elastune.model.billing import BillingRule, Options, Quotation
-from elastune.providers.protocol import Provider, ProviderEntry, ProviderSetting, split_slot
+from elastune.providers.protocol import (
+    Inventory,
+    InventoryScope,
+    Provider,
+    ProviderEntry,
+    ProviderSetting,
+    split_slot,
+)
 
 
 def use_machines(setting: ProviderSetting) -> Provider:
@@ -17,13 +24,20 @@ def use_machines(setting: ProviderSetting) -> Provider:
 
 
 def _quote_price(options: Options) -> Quotation:
-    from elastune.providers.ssh.provider import quote_price  # noqa: PLC0415
+    from elastune.providers.ssh.options import quote_price  # noqa: PLC0415
 
     return quote_price(options)
 
 
+def _open_inventory(_: InventoryScope) -> Inventory:
+    from elastune.providers.ssh.inventory import SshInventory  # noqa: PLC0415
+
+    return SshInventory()
+
+
 ENTRY = ProviderEntry(
     make=use_machines,
+    inventory=_open_inventory,
     quote_price=_quote_price,
     billing=BillingRule(minimum_charge_s=0.0, shutdown_s=15.0),
 )

@@ -17,8 +17,8 @@ from elastune.curves.source import UnknownSource
 from elastune.history.result import Estimate
 from elastune.journal.writer import MemoryJournal
 from elastune.planning.quote import Quote, ReplannedMeans
-from elastune.policies.rubberband import ALIKE
 from elastune.runs.quotes.policy_quote import UnrecordedDriver
+from elastune.runs.quotes.replanning import is_simulated
 from elastune.runs.simulation import Simulation, unnamed
 from elastune.setup.run_setup import RunSetup
 
@@ -28,8 +28,6 @@ _LEAST = 3
 _FEWEST = 12
 _MOST = 100
 _SIMULATED_EVENTS = 10_000
-# One simulation of more trials takes as long as planning them.
-MOST_TRIALS = 256
 # For the means of plans made in a simulation fewer samples suffice than for a promise.
 _SAMPLES = 256
 
@@ -41,11 +39,7 @@ class _Outcome(NamedTuple):
 
 def replanned_means(quote: Quote, setup: RunSetup) -> ReplannedMeans | None:
     """What the run of a quote is expected to do; None: it keeps to its plan, or has too many trials."""
-    speeds = quote.speeds
-    if speeds is None or speeds.trials > MOST_TRIALS:
-        return None
-    keeps_to_its_plan = not speeds.known and speeds.spread <= ALIKE / 2.0
-    return None if keeps_to_its_plan else _simulated_means(setup)
+    return _simulated_means(setup) if is_simulated(quote) else None
 
 
 def expected_of(quote: Quote) -> Estimate:

@@ -12,11 +12,13 @@ import socket
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastune.runtime.ray.code_bundle import CodeFolder, set_up
-from elastune.runtime.ray.messages import AgentFailed, GangId, News, Orders, Sealed
+from elastune.runtime.ray.messages import AgentFailed, GangId, HeldModel, News, Orders, Sealed, Visited
+from elastune.runtime.ray.model_server import ModelServer
 from elastune.runtime.ray.model_transfer import ModelCarrier, give
 from elastune.runtime.ray.slot_processes import SlotProcesses
 
@@ -44,13 +46,15 @@ def this_machine() -> str:
 
 
 class Agent:
-    def __init__(self, sealed: Sealed, slots: int) -> None:
+    def __init__(self, sealed: Sealed, slots: int, name: str) -> None:
+        """`name` is that of the actor."""
         import ray  # noqa: PLC0415
 
         self._news: deque[News] = deque()
         self._arrived = threading.Condition()
         self._processes: SlotProcesses | None = None
         self._carrier: ModelCarrier | None = None
+        self._server: ModelServer | None = None
         try:
             place: CodeFolder | None = None  # on the driver's machine, slots use its own files
             if sealed.bundle is not None and sealed.bundle.machine != this_machine():
@@ -61,6 +65,8 @@ class Agent:
         host = ray.util.get_node_ip_address()
         self._processes = SlotProcesses(sealed, slots, self._take, host=host, place=place)
         self._carrier = ModelCarrier(self._processes, slots, self._take)
+        if sealed.hops:
+            self._server = ModelServer(host, name, self._processes.reading)
 
     def poll(self) -> list[News]:
         with self._arrived:
@@ -85,6 +91,9 @@ class Agent:
         return time.monotonic(), os.getpid(), self._processes.pids if self._processes is not None else ()
 
     def _take(self, news: News) -> None:
+        if isinstance(news, Visited) and isinstance(held := news.model.data, HeldModel) and self._server:
+            data = replace(held, source=self._server.source)
+            news = replace(news, model=replace(news.model, data=data))
         with self._arrived:
             self._news.append(news)
             self._arrived.notify()

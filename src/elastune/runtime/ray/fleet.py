@@ -20,7 +20,7 @@ from elastune.core.events import NodesReady
 from elastune.model.ids import NodeId, Slot
 from elastune.providers.ray_cluster import RayProvider
 from elastune.providers.watcher import Belief, NodeEvent, Watcher
-from elastune.runtime.ray.messages import GangId, News, NodeOrder, Order, Sealed
+from elastune.runtime.ray.messages import DropModel, GangId, News, NodeOrder, Order, Sealed
 from elastune.runtime.ray.node_connections import Inbox, NodeConnection, Outcome, SlotShare, connect
 
 # Three times what a poll takes at most.
@@ -28,6 +28,10 @@ _SILENCE_S = 90.0
 _FIRST_SILENCE_S = 600.0
 """Before its first message: Ray starts the agent, which on a busy machine takes minutes. The core gives up
 nodes that do not come up; this is for those that were up when the driver began anew."""
+
+
+# How long models that are not needed any more may stay where they are.
+_DROPS_S = 0.2
 
 
 class Dispatch(NamedTuple):
@@ -48,6 +52,7 @@ class NodeFleet:
         self._orders: dict[NodeId, list[tuple[int, NodeOrder]]] = {}
         self._inbox = Inbox()
         self._looked = time.monotonic()
+        self._idle_until = 0.0
 
     def __contains__(self, node: NodeId) -> bool:
         return node in self._connections
@@ -81,15 +86,18 @@ class NodeFleet:
         return len(nodes)
 
     def send(self) -> None:
+        """Models that are not needed any more wait a while for other orders to the same node."""
+        now = time.monotonic()
         orders, self._orders = self._orders, {}
         for node, some in orders.items():
-            if node in self._connections:
+            if node not in self._connections:
+                continue
+            if now < self._idle_until and all(isinstance(order, DropModel) for _, order in some):
+                self._orders[node] = some
+            else:
                 self._connections[node].send(some)
-
-    def agent_of(self, node: NodeId) -> object:
-        """By which other nodes get its models."""
-        connection = self._connections.get(node)
-        return None if connection is None else connection.agent
+        if now >= self._idle_until:
+            self._idle_until = now + _DROPS_S
 
     def clock_of(self, node: NodeId) -> float:
         """What to add to our monotonic clock to get that node's."""

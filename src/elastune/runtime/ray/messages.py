@@ -152,6 +152,16 @@ class VisitOrder(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """How other nodes get the models of a node: from a port of its own, or from the actor of this name."""
+
+    host: str
+    port: int
+    token: bytes
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeldModel:
     """Where a large state is: in the shared memory of a node, under the visit that it is from."""
 
@@ -159,8 +169,8 @@ class HeldModel:
     size: int
     segment: int = 0
     """Its number in the process that wrote it."""
-    source: Any = field(default=None, compare=False)
-    """The agent that has it, as other nodes reach it; the driver fills it in."""
+    source: ModelSource | None = field(default=None, compare=False)
+    """The agent fills it in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

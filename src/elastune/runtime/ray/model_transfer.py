@@ -1,14 +1,16 @@
-"""How models move between nodes: by Ray's object store, and from there to the checkpoint store.
+"""How models move between nodes, and from there to the checkpoint store.
 
 A model that leaves a slot stays in the shared memory of its node, and the driver gets its name. If the next
-visit is on another node, that one asks for it, and only then it goes through the object store, directly from
-node to node. While a slot trains, the next model can be prefetched: one per slot. Suspended models are saved
-by the driver before their node is released.
+visit is on another node, that one asks for it, and only then it goes directly from node to node: over a
+connection of its own, or through Ray's object store where a firewall prevents that. While a slot trains, the
+next model can be prefetched: one per slot. Suspended models are saved by the driver before their node is
+released.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections import deque
@@ -27,6 +29,7 @@ from elastune.core import events as ev
 from elastune.errors import ElastuneError, InvariantError
 from elastune.model.ids import NodeId, Slot, TrialId
 from elastune.runtime.ray import messages as msg
+from elastune.runtime.ray.model_server import receive_model
 from elastune.runtime.ray.slot_processes import SlotProcesses, lost_model
 from elastune.training.trainable import State
 
@@ -71,7 +74,7 @@ class ModelCarrier:
 
     def _fetch_and_order(self, slot: int, form: msg.Form, held: msg.HeldModel) -> None:
         try:
-            self._processes.take_copy(held.key, slot, fetch(held))
+            self._take(slot, held)
         except Exception as error:  # noqa: BLE001  Ray raises many kinds: the node that had it is gone
             if form.model is not None and form.model.visits:
                 self._report_lost(form, error)
@@ -90,7 +93,10 @@ class ModelCarrier:
 
     def _prefetch(self, slot: int, held: msg.HeldModel) -> None:
         with contextlib.suppress(Exception):  # fetched again, or reported, when it is needed
-            self._processes.take_copy(held.key, slot, fetch(held))
+            self._take(slot, held)
+
+    def _take(self, slot: int, held: msg.HeldModel) -> None:
+        self._processes.take_copy(held.key, slot, held.size, functools.partial(fetch, held))
 
     def _is_awaited(self, gang: msg.GangId) -> bool:
         with self._lock:
@@ -107,13 +113,30 @@ def give(processes: SlotProcesses, key: msg.GangId) -> object:
         return ray.put(np.frombuffer(view, np.uint8))
 
 
-def fetch(held: msg.HeldModel) -> memoryview:
+_firewalled: set[tuple[str, int]] = set()
+"""Addresses that could not be reached, of nodes that Ray reaches."""
+
+
+def fetch(held: msg.HeldModel, room: memoryview) -> None:
     """The bytes of a model of another node. Raises what Ray raises if they are gone."""
+    source = held.source
+    if source is None:
+        raise InvariantError(f"the model {held.key} has no source; expected one from its agent")
+    address = (source.host, source.port)
+    if address not in _firewalled:
+        with contextlib.suppress(OSError):
+            receive_model(source, held.key, room)
+            return
+    _fetch_through_ray(source.agent, held.key, room)
+    _firewalled.add(address)
+
+
+def _fetch_through_ray(agent: str, key: msg.GangId, room: memoryview) -> None:
     import ray  # noqa: PLC0415
 
-    (name,) = ray.get(held.source.give.remote(held.key))
+    (name,) = ray.get(ray.get_actor(agent).give.remote(key))
     array: npt.NDArray[np.uint8] = ray.get(name)
-    return array.data
+    np.copyto(np.frombuffer(room, np.uint8), array)
 
 
 class ModelPlace(NamedTuple):
@@ -221,7 +244,8 @@ class ModelSaver:
             case bytes():
                 return decode(model.data, pickles=self._pickles)
             case msg.HeldModel():
-                # Only written again, so it does not matter that the memory is read-only.
-                return decode_shared(fetch(model.data), pickles=self._pickles)
+                room = memoryview(bytearray(model.data.size))
+                fetch(model.data, room)
+                return decode_shared(room, pickles=self._pickles)
             case _:
                 raise InvariantError("the driver has a model that is mapped; only slot processes have those")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from elastune.errors import ExecutionError
 from elastune.model.ids import NodeId
@@ -49,9 +50,6 @@ class NodeConnection(Protocol):
     heard: float | None
     offset: float | None
     """What to add to its clock to get ours; None: no message yet."""
-
-    agent: Any
-    """By which other nodes get its models; None: it has none to give."""
 
     def send(self, orders: Orders) -> None: ...
 
@@ -91,7 +89,10 @@ class RemoteConnection:
         self._logs = sealed.logs
         strategy = NodeAffinitySchedulingStrategy(ray_node, soft=False)
         options = {"num_cpus": share.cpus, "num_gpus": share.gpus, "scheduling_strategy": strategy}
-        self.agent = agent_class().options(max_restarts=0, **options).remote(sealed, share.slots)
+        name = f"ElastuneAgent-{secrets.token_hex(8)}"  # by which other nodes of this run find it
+        self.agent = (
+            agent_class().options(max_restarts=0, name=name, **options).remote(sealed, share.slots, name)
+        )
         self._poll()
 
     def send(self, orders: Orders) -> None:
@@ -144,7 +145,6 @@ class LocalConnection:
         self.node = node
         self.offset: float | None = None
         self.heard: float | None = None
-        self.agent = None
         self._inbox = inbox
         self._processes: SlotProcesses | None = None
         self._lock = threading.Lock()

@@ -8,7 +8,6 @@ slow happens in other threads and processes.
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,8 +27,6 @@ from elastune.runtime.sampling import Sampling
 from elastune.space.sampler import Sampler
 from elastune.training.worker import trial_seed
 from elastune.wording import format_duration
-
-_log = logging.getLogger("elastune")
 
 Brain = Callable[[Sequence[AnyEvent]], Sequence[AnyCommand]]
 """Takes the events since the last call, in order, and returns the commands to carry out."""
@@ -81,7 +78,6 @@ class RayRuntime:
         self._hang_after_s = hang_after_s
         self._ready_slots: dict[NodeId, set[int]] = {}
         self._duds = 0
-        self._has_warned = False
         self._formed: dict[TrialId, int] = {}
         """The last generation of each trial's gang that was formed."""
         self._pending: list[AnyEvent] = []
@@ -422,11 +418,6 @@ class RayRuntime:
         """No order is needed to free the slot."""
         trial, slot, model = gang.lease.trial, gang.lease.gang[0], news.model
         del self.gangs[trial]
-        if news.unused and not self._has_warned:
-            self._has_warned = True
-            _log.warning("trial %d: %s; expected all: metrics are weighted by them", trial, news.unused)
-        if isinstance(model.data, msg.HeldModel):
-            model = replace(model, data=replace(model.data, source=self.fleet.agent_of(slot.node)))
         rows = () if news.row is None else self._rows(trial, (news.row,), offset)
         return self._event(
             ev.VisitEnded,
@@ -439,6 +430,7 @@ class RayRuntime:
             model_bytes=news.size,
             hopped=self.models.record(model, slot),
             left_out=news.left_out,
+            unused=news.unused,
         )
 
     def _rows(self, trial: TrialId, rows: Sequence[msg.RowMessage], offset: float) -> tuple[ev.Row, ...]:

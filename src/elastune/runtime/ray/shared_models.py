@@ -49,6 +49,11 @@ class Segment:
     def view(self) -> memoryview:
         return memoryview(self._map)[: self.size]
 
+    def room(self, size: int) -> memoryview:
+        """For so many bytes, to be written by the caller."""
+        self.size = size
+        return memoryview(self._map)[:size]
+
     def write(self, parts: Iterable[Buffer]) -> None:
         end, whole = 0, np.frombuffer(self._map, np.uint8)  # numpy copies without the interpreter's lock
         for part in parts:
@@ -176,6 +181,10 @@ class NodeModels:
     def reserve(self, size: int) -> Segment:
         """For a model from another node."""
         return self._pool.take(size)
+
+    def give_up(self, segment: Segment) -> None:
+        """The model did not arrive."""
+        self._pool.give_back(segment.number)
 
     def add_copy(self, key: GangId, slot: int, segment: Segment) -> None:
         """For one slot: it is freed after one use, or when another comes for this slot."""

@@ -18,7 +18,6 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from elastune.checkpoints.container import Buffer
 from elastune.runtime.ray import messages as msg
 from elastune.runtime.ray.code_bundle import CodeFolder
 from elastune.runtime.ray.fork_server import ForkServer, describe_exit, kill
@@ -142,11 +141,16 @@ class SlotProcesses:
         with self._lock:
             return key in self._models
 
-    def take_copy(self, key: msg.GangId, slot: int, data: Buffer) -> None:
-        """A model from another node, for this slot."""
+    def take_copy(self, key: msg.GangId, slot: int, size: int, fill: Callable[[memoryview], None]) -> None:
+        """A model from another node, for this slot; `fill` writes its bytes."""
         with self._lock:
-            segment = self._models.reserve(len(data))
-        segment.write([data])
+            segment = self._models.reserve(size)
+        try:
+            fill(segment.room(size))
+        except BaseException:
+            with self._lock:
+                self._models.give_up(segment)
+            raise
         with self._lock:
             self._models.add_copy(key, slot, segment)
 
@@ -214,7 +218,7 @@ class SlotProcesses:
                     self._report(lost_model(form, "its copy in shared memory is gone"))
                     return
                 handle = model.handle
-                # Slots are no processes of Ray, and cannot unpickle the agent.
+                # The token is not for the user's code.
                 form = replace(form, model=replace(form.model, data=replace(held, source=None)))
             process.gang, process.rank = form.gang, form.rank
             self._send(process, form, handle)

@@ -69,21 +69,27 @@ class Visitor:
             self.slot.reporter.wait("returned")
             return
         tally.add(outcome.metrics, loaded.rows, evaluates=visit.evaluates)
-        self._check_metric(tally)
+        self._check_metric(tally, outcome.metrics)
         tally.unsaved_s += outcome.seconds
         if self.pending.dissolved:  # its next visit, on another slot, may already write the same file
             self._discard(outcome.kept)
             return
         self._depart(outcome, tally, loaded.load_s)
 
-    def _check_metric(self, tally: MetricTally) -> None:
-        """As early as possible: not after a whole epoch of all trials."""
-        metric, row = self.slot.worker_spec.script.metric, tally.row()
-        if metric not in row and (self.visit.evaluates or not self.partitions.evaluates):
-            method = "evaluate" if self.visit.evaluates else "step"
-            found = ", ".join(sorted(row)) or "nothing"
-            name = f"{method} of {self.slot.recipe.name}"
-            raise JobError(f"{name} reported no {metric!r}, only {found}; the job's metric is {metric!r}")
+    def _check_metric(self, tally: MetricTally, reported: Row) -> None:
+        """In every visit, as early as possible: the mean of a trial is over the same partitions as that of
+        others, whatever the order of its visits."""
+        metric, evaluates = self.slot.worker_spec.script.metric, self.visit.evaluates
+        if not evaluates and self.partitions.evaluates:
+            return  # the evaluation may report it
+        if metric in tally.row() and metric not in tally.left_out():
+            return
+        name = f"{'evaluate' if evaluates else 'step'} of {self.slot.recipe.name}"
+        found = ", ".join(sorted(reported)) or "nothing"
+        raise JobError(
+            f"{name} reported no {metric!r} for a partition, only {found}; the job's metric is {metric!r}, "
+            "which every visit has to report"
+        )
 
     def _arrive(self) -> tuple[State, MetricTally]:
         """The model as the visit before left it."""
@@ -170,8 +176,11 @@ class Visitor:
         if not rows:
             return ""
         total = self.rows
-        method = "evaluate" if self.visit.evaluates else "step"
-        return f"{method} of {self.slot.recipe.name} used {total - rows:,} of {total:,} rows of its partition"
+        name = f"{'evaluate' if self.visit.evaluates else 'step'} of {self.slot.recipe.name}"
+        if rows == total:
+            return f"{name} never asked for worker.data; expected it to train on this partition alone"
+        used = f"{total - rows:,} of {total:,} rows of its partition"
+        return f"{name} used {used}; expected all: metrics are weighted by them"
 
     def _keep(self, kept: bytes | Segment, tally: MetricTally, iteration: int) -> bool:
         """Save a state amid an iteration. If that fails, the next visit tries again."""

@@ -12,7 +12,7 @@ import math
 import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from elastune.core.commands import Train
 from elastune.core.events import LeaseEnd, Row
@@ -95,7 +95,7 @@ class SimulatedGang:
         self.training = True
         self.clock_s = now_s
         if not self.ends:
-            self.past = replace(self.past, regular_s=now_s)
+            self.past = self.past._replace(regular_s=now_s)
             self.marks = [(0, self.past)]
 
     def renew(self, lease: Train, now_s: float) -> None:
@@ -166,24 +166,28 @@ class SimulatedGang:
         metric is missing."""
         if not self.saves and self.bad is None:
             return None
-        stop = self.stop_at
-        save = next((save for save in self.saves if save[2]), None)
-        times = [save[0]] if save is not None and save[1] <= stop.iteration else []
+        stop, next_s = self.stop_at, None
+        for durable_s, iteration, at_once in self.saves:
+            if at_once:
+                next_s = durable_s if iteration <= stop.iteration and durable_s < stop.at_s else None
+                break
         if self.bad is not None and self.reported < self.bad <= stop.iteration:
-            times.append(self.ends[self.bad - self.first])
-        return min((at_s for at_s in times if at_s < stop.at_s), default=None)
+            bad_s = self.ends[self.bad - self.first]
+            if bad_s < stop.at_s and (next_s is None or bad_s < next_s):
+                next_s = bad_s
+        return next_s
 
     def report(self, now_s: float, upto: int) -> tuple[tuple[Row, ...], tuple[int, ...]]:
         """Rows not reported yet, and the checkpoints that became durable."""
-        rows = tuple(
-            Row(self.first + i, self.ends[i], self.metrics[i])
-            for i in range(self.reported + 1 - self.first, upto + 1 - self.first)
-            if not self.calls or self.first + i in self.reports
-        )
+        first, ends, metrics, saves = self.first, self.ends, self.metrics, self.saves
+        new: Sequence[int] = range(self.reported + 1, upto + 1)
+        if self.calls:
+            new = [iteration for iteration in new if iteration in self.reports]
+        rows = tuple([Row(i, ends[i - first], metrics[i - first]) for i in new])
         self.reported = max(self.reported, upto)
         durable = []
-        while self.saves and self.saves[0][0] <= now_s and self.saves[0][1] <= upto:
-            durable.append(self.saves.popleft()[1])
+        while saves and saves[0][0] <= now_s and saves[0][1] <= upto:
+            durable.append(saves.popleft()[1])
         return rows, tuple(durable)
 
     def _stop(self, last: int, now_s: float, reason: LeaseEnd | None) -> GangStop:
@@ -221,11 +225,13 @@ class SimulatedGang:
             seconds, expected = self.pace.iterations_s(len(rows)), [self.pace.expected_s] * len(rows)
         else:
             seconds = expected = [self.pace.factor * each for each in measured]
+        clock_s, begins, ends = self.clock_s, self.begins, self.ends
         for iteration, row, duration in zip(range(have + 1, until + 1), rows, seconds, strict=False):
-            self.begins.append(self.clock_s)
-            self.clock_s += duration
-            self.ends.append(self.clock_s)
-            self._consider_save(iteration, row, self.clock_s)
+            begins.append(clock_s)
+            clock_s += duration
+            ends.append(clock_s)
+            self._consider_save(iteration, row, clock_s)
+        self.clock_s = clock_s
         self.metrics.extend(rows)
         self.expected.extend(expected)
         return until < goal and len(rows) == until - have

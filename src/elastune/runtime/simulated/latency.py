@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -59,7 +59,8 @@ class GangPace:
         if not self._noisy:
             return [self.expected_s] * count
         drawn = self._profile.iteration.draw(self._random, (count,)) * self.factor * self._own_factor
-        return [float(seconds) for seconds in drawn]
+        seconds: list[float] = drawn.tolist()
+        return seconds
 
     @property
     def expected_s(self) -> float:
@@ -86,10 +87,18 @@ class TrialFactors:
     profile: Profile
     seed: int
     config: Callable[[TrialId], Config]
+    known: dict[TrialId, float] = field(default_factory=dict)
+    """Those that were drawn already: every gang of a trial asks."""
 
     def of(self, trial: TrialId) -> float:
         if not (self.profile.spread or self.profile.speeds):
             return 1.0
+        factor = self.known.get(trial)
+        if factor is None:
+            factor = self.known[trial] = self._draw(trial)
+        return factor
+
+    def _draw(self, trial: TrialId) -> float:
         (guess,) = self.profile.guess_speeds([self.config(trial)])
         if not guess.spread:
             return guess.factor
@@ -110,7 +119,7 @@ class Latencies:
 
     def gang(self, trial: TrialId, generation: int, gang: Gang) -> GangPace:
         nodes = {slot.node for slot in gang}
-        factor = max(self.slowdown(node) for node in nodes) / self.profile.speedup.at(len(gang))
+        factor = max([self.slowdown(node) for node in nodes]) / self.profile.speedup.at(len(gang))
         if len(nodes) > -(-len(gang) // self.slots_per_node):
             factor *= self.scattered_factor
         entropy = (self.seed, _LatencyKind.GANG, trial, generation)

@@ -110,7 +110,7 @@ class SimulatedRuntime:
             if not self.ended:
                 raise InvariantError(f"the agenda is empty at {self.now_s} s, but the run has not ended")
             return False
-        at_s, *_, happen = heapq.heappop(self._agenda)
+        at_s, _, _, happen = heapq.heappop(self._agenda)
         self.now_s = max(self.now_s, at_s)
         for event in happen():
             for command in brain(event):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -24,7 +25,6 @@ from elastune.planning.quote import (
     SpotRisk,
     StageQuote,
 )
-from elastune.runs.quotes.policy_quote import PolicyQuote
 from elastune.views.table import Column, Table, Tone, fact_table, make_table, stacked, terminal_table
 from elastune.views.terminal.policy import (
     describe_minimum_charge,
@@ -41,6 +41,9 @@ from elastune.wording import (
     plural,
     time_and_money,
 )
+
+if TYPE_CHECKING:
+    from elastune.runs.quotes.policy_quote import PolicyQuote
 
 MOST_FRONTIER_ROWS = 20
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from elastune.history.status import NodePrices
 from elastune.model.cluster import ClusterTerms
 from elastune.model.limits import describe_limits
 from elastune.planning.quote import KindQuote, SpotRisk, price_source
 from elastune.policies.outline import BracketOutline, Outline, RoundOutline
-from elastune.runs.quotes.policy_quote import PolicyQuote
 from elastune.views.table import Cell, Column, Table, TableRow, Tone, make_table, stacked, terminal_table
 from elastune.wording import format_duration, format_percent, format_usd, plural
+
+if TYPE_CHECKING:
+    from elastune.history.status import NodePrices
+    from elastune.runs.quotes.policy_quote import PolicyQuote
 
 # Sums of floats are not exact.
 _NOTHING_USD = 1e-6

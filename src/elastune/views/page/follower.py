@@ -6,19 +6,23 @@ does no work for those who watch.
 
 from __future__ import annotations
 
+import bisect
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from elastune.core.commands import EndRun
+from elastune.core.core import Core
 from elastune.core.state import State
+from elastune.history.notes import notes_in
 from elastune.history.recorder import History, Recorder, commands_of
 from elastune.history.trial_tables import trial_line
 from elastune.history.trials import HistoryTerms, TrialEntry
 from elastune.job.job import Job
 from elastune.journal.codec import event_of
+from elastune.journal.records import Entry, RunId
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.runs.reading import PlannedStage, read_plan
@@ -56,16 +60,20 @@ class RunFollower:
         found: FoundRun,
         clock: Callable[[], float] = time.monotonic,
         effort: Callable[[], float] = time.thread_time,
+        *,
+        core: Core | None = None,
     ) -> None:
-        """`effort`: seconds of work, not of waiting: on a busy machine a look reads no less."""
+        """`effort`: seconds of work, not of waiting: on a busy machine a look reads no less. `core`: of the
+        process that ran it, at the end of the journal, so that only its history is read."""
         self.found = found
         self._effort = effort
         self._journal = Journal.open(found.journal, read_only=True)
         self.setup = setup_of(found.record, self._journal)
         self.plan: tuple[PlannedStage, ...] = () if self.setup.quote is None else read_plan(found.folder)
-        self._core = self.setup.make_core(found.record.seed)
-        self._recorder = Recorder(HistoryTerms.of(self.setup.terms), for_tables=True)
+        self._core = core or self.setup.make_core(found.record.seed)
+        self._recorder = Recorder(HistoryTerms.of(self.setup.terms), for_tables=True, lists_rows=False)
         self._clock = clock
+        self._noted = _NotedEntries()
         self._view: View | None = None
         self._lock = threading.Lock()
         self._total = 0
@@ -83,10 +91,10 @@ class RunFollower:
         """Read what is new for so long, and take a snapshot."""
         with self._lock:
             summary = self._journal.summary(self.found.record.run)
-            was_whole = self._state.events >= self._total
+            was_whole = self._recorder.events >= self._total
             self._total = max(self._total, summary.head.events)
             self._read(for_s)
-            is_whole = self._state.events >= self._total
+            is_whole = self._recorder.events >= self._total
             if self._view is None or (is_whole and not was_whole):  # what was read piece by piece is no news
                 self._view = View(self._opening(), self._clock)
             snapshot = self._view.look(self._state)
@@ -95,7 +103,7 @@ class RunFollower:
             return RunMoment(
                 state=state_of(self._journal, summary, end),
                 writer=summary.writer,
-                events=self._state.events,
+                events=self._recorder.events,
                 total=self._total,
                 snapshot=snapshot,
             )
@@ -112,7 +120,7 @@ class RunFollower:
         """Read what is new for so long; returns the number of events read so far."""
         with self._lock:
             self._read(for_s)
-            return self._state.events
+            return self._recorder.events
 
     def history(self) -> History:
         """As far as the journal was read."""
@@ -130,18 +138,34 @@ class RunFollower:
             record=self.found.record,
             setup=self.setup,
             predicted=predicted_for(self.setup, self.found.folder),
-            journal=self._journal,
+            journal=self._noted,
             policy=self._core.policy,
-            events=self._state.events,
+            events=self._recorder.events,
         )
 
     def _read(self, for_s: float) -> None:
         run, until_s = self.found.record.run, self._effort() + for_s
         with replaying(self._state, run):
-            for entry in self._journal.read(run, after=self._state.events):
+            for entry in self._journal.read(run, after=self._recorder.events):
                 event = event_of(entry)
-                self._core.handle(event)
+                if entry.number > self._state.events:
+                    self._core.handle(event)
                 self._recorder.take(event, commands_of(entry))
+                self._noted.add(entry)
                 if not entry.number % _AT_ONCE and self._effort() > until_s:
                     break
-        self._recorder.rows.fresh()  # the rows themselves are not kept
+
+
+class _NotedEntries:
+    """The entries with notes, which are few: a view reads them like a journal, which is not read twice."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    def add(self, entry: Entry) -> None:
+        if next(notes_in(entry), None) is not None:
+            self._entries.append(entry)
+
+    def read(self, _run: RunId, *, after: int = 0) -> Iterator[Entry]:
+        first = bisect.bisect_right(self._entries, after, key=lambda entry: entry.number)
+        return iter(self._entries[first:])

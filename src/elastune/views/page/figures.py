@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
-from elastune.dashboard.following import RunFollower
 from elastune.history.gangs import GangLife
 from elastune.history.nodes import NodeLife
 from elastune.history.recorder import History
-from elastune.history.trials import MetricPoint, TrialHistory
+from elastune.history.trials import MetricPoints, TrialHistory
 from elastune.model.configuration import flattened
 from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.runs.reading import node_counts, planned_money, planned_nodes
 from elastune.views.figures.gantt_layout import lay_out
 from elastune.views.live.snapshot import Snapshot
+from elastune.views.page.follower import RunFollower
 
 T = TypeVar("T")
 Json = dict[str, object]
@@ -72,7 +72,7 @@ def _curves(history: History, mode: Mode) -> list[Json]:
     """The best trials first."""
     sign = -1.0 if mode is Mode.MAX else 1.0
     scored = [trial for trial in history.trials.values() if trial.points]
-    ranked = sorted(scored, key=lambda trial: min(sign * each.value for each in trial.points))
+    ranked = sorted(scored, key=lambda trial: min(sign * each for each in trial.points.values))
     shown = ranked[:_MOST_CURVES]
     most = max(2, _MOST_POINTS // max(1, len(shown)))
     return [_curve(trial, most) for trial in shown]
@@ -134,7 +134,7 @@ def _gantt(history: History, slots_per_node: int) -> Json:
                 "from_s": round(box.from_s, 3),
                 "until_s": round(box.until_s, 3),
                 "end": ends.get((box.trial, box.until_s)),
-                "value": value_at(values.get(box.trial, ()), box.until_s),
+                "value": value_at(values.get(box.trial, MetricPoints()), box.until_s),
             }
             for box in boxes
         ],
@@ -142,10 +142,10 @@ def _gantt(history: History, slots_per_node: int) -> Json:
     }
 
 
-def value_at(points: Sequence[MetricPoint], at_s: float) -> float | None:
+def value_at(points: MetricPoints, at_s: float) -> float | None:
     """The last value reported until then."""
-    found = bisect.bisect_right(points, at_s, key=lambda point: point.at_s)
-    return points[found - 1].value if found else None
+    found = bisect.bisect_right(points.times_s, at_s)
+    return points.values[found - 1] if found else None
 
 
 def _ends(gangs: Sequence[GangLife]) -> dict[tuple[TrialId, float], str | None]:

@@ -1,0 +1,1 @@
+"""The Kubernetes provider: nodes are worker pods of a RayCluster of KubeRay."""

@@ -1,0 +1,1 @@
+"""What the page of a run shows, as plain data: for the dashboard, and kept beside large runs."""
