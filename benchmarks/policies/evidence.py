@@ -96,6 +96,14 @@ class Evidence:
         """The laws, or the cells, that there are."""
         return list(dict.fromkeys(getattr(key, part) for key in self.keys))
 
+    def cells_of(self, law: str) -> set[str]:
+        return {key.cell for key in self.keys if key.law == law}
+
+    @property
+    def main_law(self) -> str:
+        """The scaling law with the most cells: factors are varied one at a time."""
+        return max(self.values_of("law"), key=lambda law: len(self.cells_of(law)))
+
     @property
     def seeds(self) -> int:
         return len({key.seed for key in self.keys})

@@ -70,7 +70,8 @@ def _draw_estimate(panel: Axes, place: int, estimate: Estimate, colour: str) -> 
 
 def draw_cells(evidence: Evidence, names: Sequence[str], tables: Sequence[str]) -> Figure:
     """Regret against the budget, a panel per deadline; the eight best only."""
-    cells = [Terms.parse(cell) for cell in evidence.values_of("cell")]
+    law = evidence.main_law
+    cells = [Terms.parse(cell) for cell in evidence.cells_of(law)]
     # Without boots, unless all have them.
     cells = [cell for cell in cells if not cell.boots] or cells
     deadlines = sorted({cell.trainings for cell in cells})
@@ -82,7 +83,7 @@ def draw_cells(evidence: Evidence, names: Sequence[str], tables: Sequence[str]) 
             middle = (min(len(names), len(_LINES)) - 1) / 2
             aside = 2.0 ** (0.06 * (place - middle))  # so that no bar hides another
             look = Look(name, colour, marker)
-            estimates = [evidence.regret(name, tables, cell=str(cell)) for cell in of_deadline]
+            estimates = [evidence.regret(name, tables, cell=str(cell), law=law) for cell in of_deadline]
             panel.errorbar(
                 [aside * each for each in slots],
                 [each.mean for each in estimates],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from benchmarks.policies.contestants import CONTESTANTS, Group
 from benchmarks.policies.evidence import Estimate, Evidence
@@ -134,9 +135,13 @@ def _by_table(evidence: Evidence, names: Sequence[str]) -> Table:
 
 
 def _by_cell(evidence: Evidence, names: Sequence[str]) -> Table:
-    cells = _cells(evidence)
+    law = evidence.main_law
+    cells = sorted(evidence.cells_of(law), key=Terms.parse)
     rows: list[tuple[Cell, ...]] = [
-        (name, *(f"{evidence.regret(name, counted(evidence), cell=cell).mean:.1f}" for cell in cells))
+        (
+            name,
+            *(f"{evidence.regret(name, counted(evidence), cell=cell, law=law).mean:.1f}" for cell in cells),
+        )
         for name in names
     ]
     return Table(
@@ -144,18 +149,32 @@ def _by_cell(evidence: Evidence, names: Sequence[str]) -> Table:
         title="Regret by deadline and budget",
         header=("policy", *cells),
         rows=tuple(rows),
-        note="1x16: a deadline of one complete training, a budget of 16 slots until then.",
+        note=f"1x16: a deadline of one complete training, a budget of 16 slots until then. Scaling of {law}.",
     )
 
 
 def _by_law(evidence: Evidence, names: Sequence[str]) -> Table:
+    """In the cells that all of them have."""
     laws = evidence.values_of("law")
+    cells = sorted(set.intersection(*map(evidence.cells_of, laws)), key=Terms.parse)
+    tables = counted(evidence)
     rows: list[tuple[Cell, ...]] = [
-        (name, *(f"{evidence.regret(name, counted(evidence), law=law).mean:.1f}" for law in laws))
+        (
+            name,
+            *(
+                f"{fmean(evidence.regret(name, tables, law=law, cell=cell).mean for cell in cells):.1f}"
+                for law in laws
+            ),
+        )
         for name in names
+        if cells
     ]
     return Table(
-        name="tables-laws", title="Regret by scaling law", header=("policy", *laws), rows=tuple(rows)
+        name="tables-laws",
+        title="Regret by scaling law",
+        header=("policy", *laws),
+        rows=tuple(rows),
+        note=f"Cells {', '.join(cells)}.",
     )
 
 

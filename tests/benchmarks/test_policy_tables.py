@@ -272,9 +272,28 @@ def test_the_comparison_has_tables_and_figures(tmp_path: Path) -> None:
     assert text == filled(text, tables)
 
 
-def result(contestant: str, table: str, seed: int, regret: float) -> Result:
+def test_a_factor_that_is_varied_alone_is_not_mixed_with_others() -> None:
+    """Regret by law: in the cells that all laws have; by cell: with the law that has the most."""
+    settings = [("bert", "1x4", 10.0), ("bert", "1x16", 20.0), ("imagenet", "1x4", 30.0)]
+    runs = [
+        result(name, "a", seed, regret, law=law, cell=cell)
+        for name in ("asha", "seer")
+        for seed in range(2)
+        for law, cell, regret in settings
+    ]
+    rows = {
+        each.name: dict(zip(each.header, each.rows[0], strict=True))
+        for each in report(Evidence.of(runs)).tables
+    }
+    assert rows["tables-laws"] | {"policy": ""} == {"policy": "", "bert": "10.0", "imagenet": "30.0"}
+    assert rows["tables-cells"] | {"policy": ""} == {"policy": "", "1x4": "10.0", "1x16": "20.0"}
+
+
+def result(
+    contestant: str, table: str, seed: int, regret: float, *, law: str = "bert", cell: str = "1x4"
+) -> Result:
     return Result(
-        contestant=contestant, table=table, law="bert", cell="1x4", seed=seed, regret=regret,
+        contestant=contestant, table=table, law=law, cell=cell, seed=seed, regret=regret,
         last_regret=None, best=0.0, best_iterations=1, trials=1, iterations=1, time_share=1.0,
         budget_share=1.0, cpu_s=0.0, code="",
     )  # fmt: skip

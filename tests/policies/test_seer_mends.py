@@ -69,6 +69,19 @@ def test_finalists_that_finish_or_diverge_are_replaced_and_the_run_goes_on(learn
     assert letter.usd < mended.usd
 
 
+def test_when_all_trials_are_trained_new_ones_use_the_time_that_is_left() -> None:
+    """Finding: a real run ended after 34 of 120 seconds with 8 trials, all of them trained, and 63 % of the
+    money."""
+    mended, letter = (
+        checked_run(_job(None, 60, 4, letter=flag, max_iterations=5), seed=3) for flag in (False, True)
+    )
+    assert letter.seconds < 1800.0
+    assert mended.seconds >= 0.9 * 3600.0
+    assert mended.usd >= 0.9 * 4.0
+    assert len(mended.state.trials) > len(letter.state.trials)
+    assert max(trial.iteration for trial in mended.state.trials.values()) == 5
+
+
 def test_a_place_goes_at_once_to_the_best_eliminated_trial() -> None:
     run = checked_run(_job(stops_after_three, 30, 4), seed=3)
     lasting = [trial for trial in run.state.trials.values() if trial.phase is not Phase.FINISHED]

@@ -35,9 +35,16 @@ def shown(quote: PolicyQuote) -> str:
     return console.export_text()
 
 
-def test_a_job_with_two_limits_and_no_search_is_seers() -> None:
+def test_a_job_with_two_limits_and_no_search_is_run_by_forecast() -> None:
     text = shown(quoted())
-    assert "SEER, because a deadline and a budget were given and no search was declared" in text
+    assert "forecast, because a deadline and a budget were given and no search was declared" in text
+    assert "the winner can reach" in text
+    assert "both limits are hard: the run ends before them" in text
+
+
+def test_a_policy_in_rounds_shows_them() -> None:
+    text = shown(quoted(search="seer"))
+    assert "SEER, because search names it" in text
     assert "round  trials  of slots  slots  nodes" in text
     assert "both limits are hard: the run ends before them" in text
 
@@ -45,7 +52,7 @@ def test_a_job_with_two_limits_and_no_search_is_seers() -> None:
 def test_brackets_are_shown_where_the_first_round_begins_with_them() -> None:
     head = "bracket  slots/trial  trials  slot minutes  budget"
     assert head in shown(quoted(search={"algorithm": "seer", "letter": True}))
-    assert head not in shown(quoted())
+    assert head not in shown(quoted(search="seer"))
 
 
 def test_the_keys_that_programs_rely_on() -> None:

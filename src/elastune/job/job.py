@@ -81,6 +81,12 @@ _PLACED = {
 }
 
 
+def _search_chosen(algorithm: str, auto: object) -> dict[str, object]:
+    if (auto, algorithm) == (FIRST_AUTO, "forecast"):
+        return {"algorithm": "seer", "min_round": _FIRST_MIN_ROUND_S}
+    return {"algorithm": algorithm}
+
+
 class Job(JobKeys):
     """A search, the measurements of its training, the machines, and the limits to keep."""
 
@@ -99,9 +105,8 @@ class Job(JobKeys):
         is_auto = isinstance(auto, str) and auto in (AUTO, FIRST_AUTO)
         chosen = undeclared_search(sections) if is_auto else None
         if is_auto:
-            first = {"min_round": _FIRST_MIN_ROUND_S} if (auto, chosen) == (FIRST_AUTO, "seer") else {}
             sections.pop("search", None)
-            sections |= {} if chosen is None else {"search": {"algorithm": chosen, **first}}
+            sections |= {} if chosen is None else {"search": _search_chosen(chosen, auto)}
         named = sections.get("search") if isinstance(sections.get("search"), str) else None
         if named is not None:
             sections["search"] = {"algorithm": named, **default_options(named, Room())}
@@ -238,9 +243,8 @@ class Job(JobKeys):
         silent |= {"search"} if self._undeclared else set()
         left_out: dict[str, Any] = dict.fromkeys(silent, True)
         data = self.model_dump(mode="json", exclude={**left_out, "cluster": self.cluster.silent_keys})
-        # Only SEER has other defaults than in the first version.
-        is_first = getattr(self.search, "min_round", None) == _FIRST_MIN_ROUND_S
-        is_new = self._undeclared and self.search.algorithm == "seer" and not is_first
+        # Without the key, a job with two limits is one of the first version, in which it was SEER's.
+        is_new = self._undeclared and self.search.algorithm == "forecast"
         return {**data, "search": AUTO} if is_new else data
 
     def to_problem(self) -> Problem:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastune.core.terms import RunTerms
-from elastune.errors import ElastuneError
 from elastune.job.job import Job
 from elastune.job.search_options import DeclaredSearch
-from elastune.model.limits import Limits
-from elastune.model.metric import Mode
 from elastune.model.quantities import PlannerName
-from elastune.policies.seer import SeerOptions, count_trials
-from elastune.wording import plural
 
 NAMES = {
     "rubberband": "RubberBand",
@@ -73,41 +67,15 @@ def choose(job: Job, policy: str | None = None) -> PolicyChoice:
 
 
 def _choose_undeclared(job: Job) -> PolicyChoice:
-    """By the limits, and where SEER would hardly search, HyperSched, which is best with few slots."""
-    name = job.search.algorithm
-    other = "budget" if name == "seer" else "fixed cluster"
+    """By the limits."""
+    other = "fixed cluster" if job.budget is None else "budget"
     because = f"a deadline and a {other} were given and no search was declared"
-    few = _trials_of_seer(job)
-    if few is not None and few < ENOUGH_TRIALS:
-        because = f"{because}; SEER would try only {plural(few, 'trial')}"
-        return PolicyChoice(policy="hypersched", because=because)
-    return PolicyChoice(policy=name, because=because)
+    return PolicyChoice(policy=job.search.algorithm, because=because)
 
 
 def _is_one_free_node(job: Job) -> bool:
     """A plan of Hyperband has nodes of their own for each bracket, so as to pay for no more than needed."""
     return job.cluster.most_nodes == 1 and job.cluster.price_per_hour == 0.0 and job.data is None
-
-
-def _trials_of_seer(job: Job) -> int | None:
-    """None: the job has another search, or what the trials depend on is not known yet."""
-    cluster, search = job.cluster, job.search
-    if not isinstance(search, SeerOptions) or not job.is_measured or cluster.kinds:
-        return None
-    if cluster.price_per_hour is None or search.min_round is not None:
-        return None
-    terms = RunTerms(
-        metric="",
-        mode=Mode.MAX,
-        cluster=cluster.to_terms(),
-        profile=job.profile,
-        limits=Limits(deadline_s=job.deadline, budget_usd=job.budget, confidence=job.confidence),
-        gangs=search.gang_limits(),
-    )
-    try:
-        return count_trials(search, terms)
-    except ElastuneError:
-        return None  # SEER itself says what is missing
 
 
 def _chosen_options(job: Job) -> str:

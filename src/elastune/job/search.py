@@ -77,16 +77,16 @@ CALLING = tuple(name for name, section in SEARCHES.items() if not (section.by_cl
 AUTO = "auto"
 """As a search: the same as none, chosen by the limits."""
 FIRST_AUTO = "auto-1"
-"""In the records of the first versions, which left it out: `min_round` of SEER was a minute then."""
+"""In the records of the first versions, which left it out: SEER, whose `min_round` was a minute then."""
 
 
 def undeclared_search(job: Mapping[str, object]) -> str | None:
-    """The algorithm for a job that names none: SEER for two limits, HyperSched for a deadline on a fixed
-    cluster (DESIGN section 6). None: the job must name one."""
+    """The algorithm for a job that names none: `forecast` for two limits, HyperSched for a deadline on a
+    fixed cluster (docs/policies.md has the figures). None: the job must name one."""
     if job.get("deadline") is None:
         return None
     if job.get("budget") is not None:
-        return "seer"
+        return "forecast"
     cluster = job.get("cluster")
     return "hypersched" if isinstance(cluster, Mapping) and cluster.get("nodes") is not None else None
 

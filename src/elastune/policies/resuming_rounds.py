@@ -16,7 +16,7 @@ from dataclasses import replace
 from elastune.core import events
 from elastune.core.policy import Vetoed
 from elastune.core.state import State
-from elastune.core.trials import Trial
+from elastune.core.trials import Phase, Trial
 from elastune.core.wishes import Advice
 from elastune.model.ids import TrialId
 from elastune.policies.costs import RoundCosts
@@ -69,19 +69,22 @@ class ResumingRounds(Rounds):
 
     def _substitute(self, number: TrialId, state: State) -> Advice | None:
         """The best eliminated trial takes the place of one that has failed or finished; better trials move
-        up to its slots. If there is none, a new one is drawn, but not after an extension."""
+        up to its slots. If there is none, a new one is drawn, but not after an extension, and only so many
+        for trials that failed: all of them might."""
         track = next((track for track in self.tracks if number in track.alive), None)
         if not _pauses(state) or track is None or not self._has_time(track, state):
             return None
         others = (trial for trial in self._ranked(track, state) if trial.number not in track.alive)
         substitute = next(others, None)
-        if substitute is None and (state.exhausted or self.awaited or self.goes_on or not self.substitutes):
+        failed = not _is_trained(state.trials[number], self.max_iterations)
+        none_may_come = state.exhausted or self.awaited or self.goes_on or (failed and not self.substitutes)
+        if substitute is None and none_may_come:
             return None
         track.alive = [each for each in track.alive if each != number]
         if substitute is not None:
             track.alive.append(substitute.number)
             return self._advice(state)
-        self.substitutes -= 1
+        self.substitutes -= failed
         self.awaited = 1
         return replace(self._advice(state), sample=1)
 
@@ -116,6 +119,11 @@ class ResumingRounds(Rounds):
             return self._compare(track, state)
         self._fit(state)
         return self._advice(state)
+
+
+def _is_trained(trial: Trial, most: int | None) -> bool:
+    is_complete = trial.phase is Phase.FINISHED or (trial.returned and not trial.phase.is_over)
+    return is_complete or (most is not None and trial.has_done(most))
 
 
 def _pauses(state: State) -> bool:

@@ -138,11 +138,6 @@ def _plan_of(options: SeerOptions, terms: RunTerms) -> SeerPlan:
     return Seer(options).find_plan(terms)
 
 
-def count_trials(options: SeerOptions, terms: RunTerms) -> int:
-    """Those of the first round. Raises `InfeasibleError` and `JobError` as the schedule does."""
-    return _plan_of(options, terms).trials
-
-
 def outline(options: SeerOptions, terms: RunTerms) -> Outline:
     """Brackets are shown if the first round begins with them, as in the paper."""
     plan = _plan_of(options, terms)
