@@ -23,11 +23,12 @@ from elastune.providers.kubernetes.api import (
     find_access,
 )
 from elastune.providers.kubernetes.calls import RayClusterCalls
-from elastune.providers.kubernetes.inventory import KubernetesInventory
+from elastune.providers.kubernetes.inventory import KubernetesInventory, note_use
 from elastune.providers.kubernetes.keeper import keep
 from elastune.providers.kubernetes.options import KubernetesOptions
 from elastune.providers.kubernetes.provider import KubernetesProvider
 from elastune.providers.kubernetes.sweeping import drop_run
+from elastune.providers.protocol import UnseenError
 from elastune.providers.registry import billing_rule, is_elsewhere, price_lookup
 from elastune.providers.watcher import Watcher
 from tests.providers.contract import nodes, status
@@ -256,3 +257,17 @@ def test_without_a_cluster_the_reason_is_told(tmp_path: Path, monkeypatch: pytes
     write_kubeconfig(tmp_path / "none", "https://127.0.0.1:1", {"client-certificate-data": broken})
     with pytest.raises(KubernetesBusyError, match="does not answer"):
         KubernetesApi(find_access()).get("/")
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_cluster_that_does_not_answer_is_news_to_those_who_have_used_it(
+    is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELASTUNE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    write_kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {})
+    if is_used:
+        note_use()
+    with pytest.raises(UnseenError) as seen:
+        KubernetesInventory().instances()
+    assert seen.value.is_absent is not is_used
