@@ -136,7 +136,7 @@ def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_inventories_are_known_by_name() -> None:
     assert {"ec2", "local"} <= set(known_inventories())
-    with pytest.raises(JobError, match="there is no inventory 'moon', expected one of ec2, kubernetes, local"):
+    with pytest.raises(JobError, match="no inventory 'moon', expected one of ec2, kubernetes, local"):
         load_inventory("moon")
 
 

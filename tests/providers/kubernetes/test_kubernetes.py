@@ -6,6 +6,7 @@ import base64
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from elastune.providers.kubernetes import broker as broking
 from elastune.providers.kubernetes.api import (
     KubernetesApi,
     KubernetesBusyError,
+    KubernetesConflictError,
     KubernetesRefusedError,
     find_access,
 )
-from elastune.providers.kubernetes.calls import RayClusterCalls
+from elastune.providers.kubernetes.calls import Pod, PodPhase, RayClusterCalls
 from elastune.providers.kubernetes.inventory import KubernetesInventory, note_use
 from elastune.providers.kubernetes.keeper import keep
 from elastune.providers.kubernetes.options import KubernetesOptions
@@ -119,6 +121,17 @@ def test_a_group_that_others_scale_is_not_used(path: tuple[Any, ...], value: Any
     where[path[-1]] = value
     with serving(stand_in) as address, pytest.raises(ExecutionError, match=told):
         PodStage(stand_in, address).provider()
+
+
+def test_a_pod_or_a_group_that_has_moved_meanwhile_is_looked_for_again(pod_stage: PodStage) -> None:
+    calls = RayClusterCalls(pod_stage.api, CLUSTER, GROUP)
+    group = calls.group()
+    with pytest.raises(KubernetesConflictError, match="not found"):
+        calls.claim(Pod(name="gone", phase=PodPhase.RUNNING, version="7"), "run", "1")
+    with pytest.raises(KubernetesBusyError, match=r"testing .* failed"):
+        calls.change(replace(group, index=0), replace(group, index=0, replicas=1))
+    with pytest.raises(KubernetesConflictError, match="modified"):
+        calls.change(replace(group, version="99"), replace(group, version="99", replicas=1))
 
 
 def list_nodes(stage: PodStage, at: float, tmp_path: Path) -> Supervision:
