@@ -6,6 +6,7 @@ import base64
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,17 @@ from elastune.providers.kubernetes import broker as broking
 from elastune.providers.kubernetes.api import (
     KubernetesApi,
     KubernetesBusyError,
+    KubernetesConflictError,
     KubernetesRefusedError,
     find_access,
 )
-from elastune.providers.kubernetes.calls import RayClusterCalls
-from elastune.providers.kubernetes.inventory import KubernetesInventory
+from elastune.providers.kubernetes.calls import Pod, PodPhase, RayClusterCalls
+from elastune.providers.kubernetes.inventory import KubernetesInventory, note_use
 from elastune.providers.kubernetes.keeper import keep
 from elastune.providers.kubernetes.options import KubernetesOptions
 from elastune.providers.kubernetes.provider import KubernetesProvider
 from elastune.providers.kubernetes.sweeping import drop_run
+from elastune.providers.protocol import UnseenError
 from elastune.providers.registry import billing_rule, is_elsewhere, price_lookup
 from elastune.providers.watcher import Watcher
 from tests.providers.contract import nodes, status
@@ -118,6 +121,17 @@ def test_a_group_that_others_scale_is_not_used(path: tuple[Any, ...], value: Any
     where[path[-1]] = value
     with serving(stand_in) as address, pytest.raises(ExecutionError, match=told):
         PodStage(stand_in, address).provider()
+
+
+def test_a_pod_or_a_group_that_has_moved_meanwhile_is_looked_for_again(pod_stage: PodStage) -> None:
+    calls = RayClusterCalls(pod_stage.api, CLUSTER, GROUP)
+    group = calls.group()
+    with pytest.raises(KubernetesConflictError, match="not found"):
+        calls.claim(Pod(name="gone", phase=PodPhase.RUNNING, version="7"), "run", "1")
+    with pytest.raises(KubernetesBusyError, match=r"testing .* failed"):
+        calls.change(replace(group, index=0), replace(group, index=0, replicas=1))
+    with pytest.raises(KubernetesConflictError, match="modified"):
+        calls.change(replace(group, version="99"), replace(group, version="99", replicas=1))
 
 
 def list_nodes(stage: PodStage, at: float, tmp_path: Path) -> Supervision:
@@ -256,3 +270,17 @@ def test_without_a_cluster_the_reason_is_told(tmp_path: Path, monkeypatch: pytes
     write_kubeconfig(tmp_path / "none", "https://127.0.0.1:1", {"client-certificate-data": broken})
     with pytest.raises(KubernetesBusyError, match="does not answer"):
         KubernetesApi(find_access()).get("/")
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_cluster_that_does_not_answer_is_news_to_those_who_have_used_it(
+    is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELASTUNE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    write_kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {})
+    if is_used:
+        note_use()
+    with pytest.raises(UnseenError) as seen:
+        KubernetesInventory().instances()
+    assert seen.value.is_absent is not is_used

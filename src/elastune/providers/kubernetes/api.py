@@ -41,7 +41,11 @@ class KubernetesConflictError(KubernetesError):
 
 
 class KubernetesRefusedError(KubernetesError):
-    """It would be refused again."""
+    """It would be refused again. `code`: of HTTP; 0: it was not asked."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +98,8 @@ def _error_of(error: urllib.error.HTTPError, path: str) -> KubernetesError:
     text = f"{said} (HTTP {error.code}, {path})"
     if error.code == _CONFLICT:
         return KubernetesConflictError(text)
-    return (
-        KubernetesBusyError(text)
-        if error.code >= 500 or error.code in _BUSY
-        else KubernetesRefusedError(text)
-    )
+    is_busy = error.code >= 500 or error.code in _BUSY
+    return KubernetesBusyError(text) if is_busy else KubernetesRefusedError(text, error.code)
 
 
 def find_access(context: str | None = None, namespace: str | None = None) -> ClusterAccess:

@@ -15,13 +15,19 @@ from datetime import datetime
 from typing import Any, Protocol, Self
 from urllib.parse import quote
 
-from elastune.providers.kubernetes.api import KubernetesApi, KubernetesRefusedError
+from elastune.providers.kubernetes.api import (
+    KubernetesApi,
+    KubernetesBusyError,
+    KubernetesConflictError,
+    KubernetesRefusedError,
+)
 
 MARK = "elastune.io"
 RUN, REQUEST = f"{MARK}/run", f"{MARK}/request"
 """Labels of a pod."""
 _CLUSTERS = "/apis/ray.io/v1/namespaces/{}/rayclusters"
 _PODS = "/api/v1/namespaces/{}/pods"
+_ABSENT, _UNFIT = 404, 422
 
 
 class PodPhase(enum.Enum):
@@ -186,13 +192,22 @@ class RayClusterCalls:
                 operations.append({"op": "remove", "path": path})
             elif share != old.shares.get(run):
                 operations.append(_operation("add", path, share.encode()))
-        self._api.json_patch(self._path, operations)
+        try:
+            self._api.json_patch(self._path, operations)
+        except KubernetesRefusedError as error:
+            if error.code == _UNFIT:  # other groups or annotations, which is seen before the version
+                raise KubernetesBusyError(str(error)) from None
+            raise
 
     def claim(self, pod: Pod, run: str, request: str) -> None:
         metadata = {"resourceVersion": pod.version, "labels": {RUN: run, REQUEST: request}}
-        self._api.merge_patch(
-            f"{_PODS.format(self._api.namespace)}/{quote(pod.name)}", {"metadata": metadata}
-        )
+        path = f"{_PODS.format(self._api.namespace)}/{quote(pod.name)}"
+        try:
+            self._api.merge_patch(path, {"metadata": metadata})
+        except KubernetesRefusedError as error:
+            if error.code == _ABSENT:
+                raise KubernetesConflictError(str(error)) from None
+            raise
 
 
 def all_groups(api: KubernetesApi) -> list[tuple[WorkerGroup, tuple[Pod, ...]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Collection
 
@@ -14,6 +16,25 @@ from elastune.providers.kubernetes.api import (
 from elastune.providers.kubernetes.calls import Pod, PodPhase, RayClusterCalls, WorkerGroup, all_groups
 from elastune.providers.kubernetes.sweeping import drop_pods, waiting_for
 from elastune.providers.protocol import LiveInstance, UnseenError
+from elastune.user_home import user_home
+
+USED = "kubernetes"
+
+
+def is_in_use() -> bool:
+    """Whether a run of this user has ever had pods, or this is one. Else a kubeconfig is for something else,
+    and a cluster that does not answer is no news."""
+    home = user_home()
+    used = home is not None and (home / USED).exists()
+    return used or "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def note_use() -> None:
+    home = user_home()
+    with contextlib.suppress(OSError):
+        if home is not None:
+            home.mkdir(parents=True, exist_ok=True)
+            (home / USED).touch()
 
 
 class KubernetesInventory:
@@ -30,7 +51,8 @@ class KubernetesInventory:
                 if pod.phase is not PodPhase.ENDED
             ]
         except KubernetesError as error:
-            raise UnseenError(str(error), is_absent=isinstance(error, KubernetesRefusedError)) from error
+            is_absent = isinstance(error, KubernetesRefusedError) or not is_in_use()
+            raise UnseenError(str(error), is_absent=is_absent) from error
         return tuple(sorted(found, key=lambda each: (each.since, each.node)))
 
     def end(self, nodes: Collection[str]) -> None:

@@ -18,6 +18,7 @@ from elastune.providers.kubernetes.api import (
 )
 from elastune.providers.kubernetes.broker import LEASE_S, GroupBroker, GroupPurpose
 from elastune.providers.kubernetes.calls import GroupCalls, RayClusterCalls
+from elastune.providers.kubernetes.inventory import note_use
 from elastune.providers.kubernetes.keeper import start_keeper
 from elastune.providers.kubernetes.options import KubernetesOptions
 from elastune.providers.kubernetes.sweeping import drop_run, is_alive
@@ -78,6 +79,7 @@ class KubernetesProvider(BrokeredProvider[GroupBroker]):
         if self._ray_link is None:
             self._membership = RayMembership(options.ray)
             self._ray_link = PodLink()
+            note_use()
             self._keeper = start_keeper(self._setting.run, options)
 
     def disconnect(self) -> None:
