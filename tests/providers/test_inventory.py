@@ -135,13 +135,8 @@ def test_aws_that_is_not_set_up_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_inventories_are_known_by_name() -> None:
-<<<<<<< HEAD
     assert {"ec2", "kubernetes", "local", "slurm", "ssh"} <= set(known_inventories())
     with pytest.raises(JobError, match="there is no inventory 'moon', expected one of ec2, kubernetes"):
-=======
-    assert {"ec2", "local"} <= set(known_inventories())
-    with pytest.raises(JobError, match="no inventory 'moon', expected one of ec2, kubernetes, local"):
->>>>>>> h22
         load_inventory("moon")
 
 
