@@ -2,7 +2,8 @@
 
 Exit codes: 0 done, 2 wrong input, 3 no plan fits, 4 a run cannot continue, 70 a bug of Elastune.
 
-Modules of commands do not postpone their annotations: typer would compile each one anew whenever a command starts.
+Modules of commands do not postpone their annotations: typer would compile each of them
+whenever a command starts.
 """
 
 import sys

@@ -1,8 +1,9 @@
 """The worker group of a RayCluster and its pods, as the API server has them.
 
 Runs share a group. What each of them wants is in an annotation of the RayCluster, which is changed in the
-same call as the number of replicas, and only if no other client has changed the RayCluster since it was read. A pod
-belongs to the run whose label it has; a run puts it on pods without one, as many as it has asked for.
+same call as the number of replicas, and only if no other client has changed the RayCluster since it was
+read. A pod belongs to the run whose label it has; a run puts it on pods without one, as many as it has asked
+for.
 """
 
 from __future__ import annotations
