@@ -261,5 +261,5 @@ def test_the_memory_of_a_model_is_free_as_soon_as_its_bytes_are_not_needed() -> 
     encoded.append(0)
 
     sealed = bytearray(encode({"w": np.zeros(1)}))
-    decode(sealed)
+    decode(memoryview(sealed))
     sealed.append(0)

@@ -16,6 +16,7 @@ from elastune.core import events as ev
 from elastune.core.commands import Ending
 from elastune.errors import JobError
 from elastune.journal.store import Journal
+from elastune.model.ids import TrialId
 from elastune.runs.real import FinishedRun
 from elastune.runs.trial_replay import read_visit_orders
 from tests.core.visits import Watch
@@ -191,7 +192,7 @@ def test_what_a_gang_of_all_workers_learned_is_replayed_bit_for_bit(tmp_path: Pa
     job = hopping_job(folder, trainable=LEARNER, profile=profile, search=search, keep_checkpoints="all")
     finished = run(job, tmp_path / "runs")
     assert finished.result.best is not None
-    best = finished.result.best.trial
+    best = TrialId(finished.result.best.trial)
     journal = Journal.open(finished.folder.journal, read_only=True)
     epochs = read_visit_orders(journal.read(finished.record.run))[best].epochs
     assert {len(epoch.visits) for epoch in epochs} == {0, len(ROWS)}, "some hopping, some together"
