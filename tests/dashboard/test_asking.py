@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,17 @@ def test_a_simulation_from_the_page_is_kept_as_a_run(tmp_path: Path) -> None:
         runs = dashboard.get("/api/runs").json()["runs"]
         assert [run["run"] for run in runs] == [made["run"]]
         assert dashboard.get(f"/api/runs/{made['run']}/figures").json()["trials"] == 9
-        assert [job["run"] for job in dashboard.get("/api/jobs").json()] == [made["run"]]
+        assert [job["runs"] for job in dashboard.get("/api/jobs").json()] == [[made["run"]]]
         wrong = dashboard.post("/api/simulate", {"text": JOB, "changes": {}, "faults": "no such"})
         assert wrong.status == 400
         assert "faults" in wrong.json()["error"]
+
+
+def test_a_slow_quote_keeps_no_request_to_a_run_waiting(tmp_path: Path) -> None:
+    with served(tmp_path / "elastune-runs", quoting=asyncio.Semaphore(0)) as dashboard:
+        with pytest.raises(TimeoutError):
+            dashboard.send("POST", "/api/quote", dashboard.trusted, {"text": JOB}, timeout_s=0.2)
+        assert dashboard.post("/api/carry-out", {"ticket": "other"}).status == 400
 
 
 def test_a_start_is_previewed_and_nothing_starts_without_its_ticket(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from elastune.dashboard.downloads import is_inside
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose
-from elastune.journal.run_folders import run_folders
+from elastune.journal.run_folders import RunFolder, run_folders
 from elastune.planning.quote import Quote
 from elastune.views.page.figures import Json, finite
 from elastune.views.page.masking import masked_text
@@ -25,6 +26,8 @@ _LIMITS = ("deadline", "budget", "confidence")
 _NODES = ("max_nodes", "nodes")
 _KIND = "kind"
 _MOST_TEXT = 200_000
+# A list of jobs to choose from; older runs have theirs on their pages.
+_MOST_RUNS = 300
 
 
 def changed_job(text: str, changes: Mapping[str, object], folder: Path) -> dict[str, object]:
@@ -116,15 +119,31 @@ def simulated_json(
 
 
 def known_jobs(root: Path) -> list[Json]:
-    """The jobs of the runs in a folder, newest first, each text once; links to files elsewhere are none."""
+    """The jobs of the newest runs in a folder, newest first, each text once, with the runs that have it."""
     known: dict[str, Json] = {}
-    for folder in run_folders(root):
-        if not (is_inside(folder.job, folder.path) and folder.job.is_file()):
+    runs: dict[str, list[str | None]] = {}
+    for folder in run_folders(root)[:_MOST_RUNS]:
+        text = _text_of(folder)
+        if text is None:
             continue
-        try:
-            with folder.job.open(encoding="utf-8") as file:
-                text = masked_text(file.read(_MOST_TEXT))
-        except (OSError, UnicodeDecodeError):
-            continue
-        known.setdefault(text, {"name": folder.name or folder.path.name, "run": folder.run, "text": text})
-    return list(known.values())
+        known.setdefault(text, {"name": folder.name or folder.path.name, "text": text})
+        runs.setdefault(text, []).append(folder.run)
+    return [{**job, "runs": runs[text]} for text, job in known.items()]
+
+
+def _text_of(folder: RunFolder) -> str | None:
+    """None: there is no job, or it is a link to a file elsewhere."""
+    path = folder.job
+    try:
+        if not (is_inside(path, folder.path) and path.is_file()):
+            return None
+        status = path.stat()
+        return _read_masked(path, status.st_mtime_ns, status.st_size)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+@functools.lru_cache(maxsize=_MOST_RUNS)
+def _read_masked(path: Path, _mtime_ns: int, _size: int) -> str:
+    with path.open(encoding="utf-8") as file:
+        return masked_text(file.read(_MOST_TEXT))

@@ -4,7 +4,7 @@
   const text = el("textarea", { rows: 20, spellcheck: false, wrap: "off", "aria-label": "job file", placeholder: "A job file: search, deadline, budget, profile, cluster" });
   const known = el("select", { "aria-label": "job of a run" }), file = el("input", { type: "file", accept: ".yaml,.yml", "aria-label": "job file to open" });
   const sliders = el("div", { class: "sliders" }), result = el("div"), more = el("div"), simulated = el("div");
-  let changes = {}, last = null, asked = 0, abort = null, later = null;
+  let changes = {}, last = null, asked = 0, abort = null, later = null, sliding = false, behind = false;
   fill("ask", el("h1", {}, "Ask for a quote"), el("div", { class: "columns wide-right" },
     el("div", {}, el("div", { class: "row" }, known, el("label", { class: "button" }, "Open a file …", file)), text, el("div", { class: "row" }, el("button", { type: "button", class: "main", onclick: begin }, "Quote"))),
     el("div", {}, sliders, result)), more, simulated);
@@ -14,9 +14,19 @@
   let jobs = [];
   read("/api/jobs").then((found) => {
     jobs = found;
-    fill(known, el("option", { value: "" }, found.length ? "the job of a run …" : "no runs yet"), found.map((job, index) => el("option", { value: index }, `${job.name} ${job.run || ""}`)));
+    fill(known, el("option", { value: "" }, found.length ? "the job of a run …" : "no runs yet"), found.map((job, index) => el("option", { value: index }, `${job.name} ${job.runs[0] || ""}${job.runs.length > 1 ? ` and ${elastune.plural(job.runs.length - 1, "more run")}` : ""}`)));
+    return wanted();
   }).catch((error) => elastune.toast(error.message, "bad"));
 
+  // /ask#run: the job of that run.
+  async function wanted() {
+    const run = location.hash.slice(1);
+    if (!/^[0-9a-f]{6}(\.[0-9]+)?$/.test(run)) return;
+    const at = jobs.findIndex((job) => job.runs.includes(run));
+    if (at >= 0) known.value = String(at);
+    text.value = at >= 0 ? jobs[at].text : (await read(`/api/runs/${run}/facts`)).job;
+    await begin();
+  }
   async function begin() {
     changes = {};
     fill(more); fill(simulated);
@@ -42,9 +52,16 @@
   }
   function change(key, value) {
     changes[key] = value;
-    ask(false);
+    slide();
     clearTimeout(later);
     later = setTimeout(() => ask(true), 700);
+  }
+  // A slider moves faster than quotes come: one is on its way, and the newest place is asked for next.
+  async function slide() {
+    if (sliding) { behind = true; return; }
+    sliding = true;
+    do { behind = false; await ask(false); } while (behind);
+    sliding = false;
   }
   function slider(label, key, low, high, value, show, log) {
     const output = el("output", {}, value === null ? "none" : show(value));
