@@ -86,6 +86,21 @@ def test_a_simulation_from_the_page_is_kept_as_a_run(tmp_path: Path) -> None:
         assert "faults" in wrong.json()["error"]
 
 
+def test_a_job_that_only_real_runs_can_train_is_simulated_with_made_up_values(tmp_path: Path) -> None:
+    (tmp_path / "real.py").write_text("import elastune\n\nclass Real(elastune.Trainable):\n    pass\n")
+    space = {"lr": {"float": [0.0, 1.0]}}
+    text = yaml.safe_dump(
+        yaml.safe_load(JOB) | {"trainable": "real.py:Real", "space": space, "metric": "loss"}
+    )
+    with served(tmp_path / "elastune-runs", folder=tmp_path) as dashboard:
+        made = dashboard.post("/api/simulate", {"text": text, "changes": {}}).json()
+        assert made["invents"]
+        quoted_s = dashboard.post("/api/quote", {"text": text, "changes": {}}).json()["jct_seconds"]
+        assert made["result"]["predicted"]["jct_seconds"] == pytest.approx(quoted_s, rel=0.05)
+        wrong = dashboard.post("/api/simulate", {"text": text, "changes": {"deadline": 1}})
+        assert "no plan" in wrong.json()["error"]
+
+
 def test_a_slow_quote_keeps_no_request_to_a_run_waiting(tmp_path: Path) -> None:
     with served(tmp_path / "elastune-runs", quoting=asyncio.Semaphore(0)) as dashboard:
         with pytest.raises(TimeoutError):

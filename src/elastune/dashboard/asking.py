@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from elastune.api.planning import quote
-from elastune.api.simulating import simulate_many
+from elastune.api.simulating import Campaign, simulate_many
 from elastune.dashboard.downloads import is_inside
 from elastune.errors import JobError
 from elastune.job.job import Job
@@ -26,6 +26,7 @@ _LIMITS = ("deadline", "budget", "confidence")
 _NODES = ("max_nodes", "nodes")
 _KIND = "kind"
 _MOST_TEXT = 200_000
+_MADE_UP = "synthetic:hypersched"
 # A list of jobs to choose from; older runs have theirs on their pages.
 _MOST_RUNS = 300
 
@@ -107,15 +108,32 @@ def job_text(text: str, changes: Mapping[str, object], folder: Path) -> str:
 def simulated_json(
     text: str, changes: Mapping[str, object], folder: Path, root: Path, *, faults: str, seed: int
 ) -> Json:
-    """Run it in virtual time; the run is kept under `root`, where its page shows where the money went."""
-    job = Job.from_dict(changed_job(text, changes, folder), "the job")
-    campaign = simulate_many(job, seed=seed, seeds=1, faults=faults, folder=root)
-    result = campaign.results[0]
+    """Run it in virtual time; the run is kept under `root`, where its page shows where the money went. A
+    training that only real runs can do is replaced by made-up curves: time and money are the job's."""
+    data = changed_job(text, changes, folder)
+
+    def simulated(job: Job) -> Campaign:
+        return simulate_many(job, seed=seed, seeds=1, faults=faults, folder=root)
+
+    invents = False
+    try:
+        campaign = simulated(Job.from_dict(data, "the job"))
+    except JobError as error:
+        try:
+            campaign, invents = simulated(Job.from_dict(_with_made_up_curves(data), "the job")), True
+        except JobError:
+            raise error from None
     return {
         "run": campaign.runs[0].digest.run,
-        "result": finite(result.to_dict()),
+        "result": finite(campaign.results[0].to_dict()),
         "faults": faults,
+        "invents": invents,
     }
+
+
+def _with_made_up_curves(data: Mapping[str, object]) -> dict[str, object]:
+    kept = {key: value for key, value in data.items() if key not in {"space", "metric", "mode", "stop_when"}}
+    return {**kept, "trainable": _MADE_UP}
 
 
 def known_jobs(root: Path) -> list[Json]:

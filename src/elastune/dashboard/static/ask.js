@@ -68,7 +68,7 @@
     const scale = (x) => log ? low * (high / low) ** x : low + (high - low) * x;
     const place = (v) => log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low);
     const input = el("input", { type: "range", min: 0, max: 1, step: 0.005, value: value === null ? 1 : place(value), "aria-label": label,
-      oninput: () => { const now = scale(Number(input.value)); const kept = key === "max_nodes" ? Math.max(1, Math.round(now)) : key === "deadline" ? Math.round(now) : Number(now.toPrecision(3)); output.textContent = show(kept); change(key, kept); } });
+      oninput: () => { if (value === null && Number(input.value) >= 1) { output.textContent = "none"; change(key, null); return; } const now = scale(Number(input.value)); const kept = key === "max_nodes" ? Math.max(1, Math.round(now)) : key === "deadline" ? Math.round(now) : Number(now.toPrecision(3)); output.textContent = show(kept); change(key, kept); } });
     return el("label", {}, el("span", {}, label), input, output);
   }
   function controls(quote) {
@@ -141,6 +141,7 @@
       const figures = await read(`/api/runs/${found.run}/figures`);
       fill(simulated, el("h2", {}, faults === "none" ? "Simulated" : "Simulated with faults"),
         el("p", {}, `${elastune.STATE_SENTENCES[r.ending] || r.ending} It took ${duration(r.actual.jct_seconds)}${quoteIsFree() ? "" : ` and ${usd(r.actual.cost)}`}, expected were ${duration(r.predicted.jct_seconds)}${quoteIsFree() ? "" : ` and ${usd(r.predicted.cost)}`}. `,
+          found.invents ? "The values are made up, because only a real run can train this; time and money are those of the job. " : null,
           el("a", { href: `/runs/${found.run}` }, "See where time and money went")),
         spent, el("div", { class: "plots" }, nodes, quoteIsFree() ? null : money));
       elastune.plots.spent(spent, figures);

@@ -106,7 +106,7 @@ elastune.plots = (function () {
   }
 
   function money(place, figures) {
-    const traces = [{ x: figures.money.map((p) => p[0]), y: figures.money.map((p) => p[1]), name: "spent", mode: "lines", fill: "tozeroy", fillcolor: css("--fill2"), line: { color: css("--c2"), width: 2 }, hovertemplate: "$%{y:.2f}<extra></extra>" }];
+    const traces = [{ x: figures.money.map((p) => p[0]), y: figures.money.map((p) => p[1]), name: "owed", mode: "lines", fill: "tozeroy", fillcolor: css("--fill2"), line: { color: css("--c2"), width: 2 }, hovertemplate: "$%{y:.2f}<extra></extra>" }];
     if (figures.planned_money.length) traces.push({ x: figures.planned_money.map((p) => p[0]), y: figures.planned_money.map((p) => p[1]), name: "planned", mode: "lines", line: { dash: "dot", color: css("--text"), width: 1.5 }, hovertemplate: "$%{y:.2f} planned<extra></extra>" });
     const end = Math.max(figures.end_s, ...figures.planned_money.map((p) => p[0]), 1e-9);
     const most = Math.max(0, ...figures.money.map((p) => p[1]), ...figures.planned_money.map((p) => p[1]));

@@ -7,7 +7,7 @@
   let openErrors = false, drawn = {}, loading = false, again = false, against = "time";
 
   // -- Overview -------------------------------------------------------------------------------------------
-  const gauge = (title, value, gauge_, show) => {
+  const gauge = (title, value, gauge_, show, more) => {
     const share = (x) => gauge_.full > 0 ? `${Math.min(100, 100 * x / gauge_.full).toFixed(1)}%` : "0%";
     const bar = el("div", { class: `bar ${gauge_.in_danger ? "danger" : ""}` }, el("span", { class: "fill" }));
     bar.firstChild.style.width = share(gauge_.now);
@@ -17,12 +17,18 @@
     if (gauge_.expected_end !== null && !moment.snapshot.is_over) details.push(`expected end ${show(gauge_.expected_end)}`);
     if (gauge_.planned_end !== null) details.push(`planned ${show(gauge_.planned_end)}`);
     if (gauge_.ahead) details.push(`${show(Math.abs(gauge_.ahead))} ${gauge_.ahead > 0 ? "more" : "less"} than planned by now`);
+    if (more) details.push(more);
     return el("div", { class: "card" }, el("h3", {}, title), el("p", { class: "big" }, value), bar, el("p", { class: "muted" }, details.join(" · ")));
+  };
+  // What minimum charges still add to the money of young nodes.
+  const owed = (now) => {
+    const last = figures && figures.money.length ? figures.money[figures.money.length - 1][1] : 0;
+    return last > 1.01 * now ? `${usd(last)} owed with minimum charges` : null;
   };
   const reading = () => moment !== null && moment.events < moment.total;
   function overview() {
     const s = moment.snapshot, cards = [gauge("Time", duration(s.time.now), s.time, duration)];
-    if (s.money) cards.push(gauge("Money", usd(s.money.now), s.money, usd));
+    if (s.money) cards.push(gauge("Money", usd(s.money.now), s.money, usd, reading() ? null : owed(s.money.now)));
     cards.push(el("div", { class: "card" }, el("h3", {}, `Best ${s.metric}`), el("p", { class: "big" }, s.best ? number(s.best.metric) : "–"),
       el("p", { class: "muted" }, s.best ? `trial ${s.best.trial} after iteration ${s.best.iteration}` : s.is_over ? "no model was saved" : "no model is saved yet")));
     const card = (title_, value, text) => el("div", { class: "card" }, el("h3", {}, title_), el("p", { class: "big" }, value), el("p", { class: "muted" }, text));
