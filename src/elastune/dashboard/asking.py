@@ -9,13 +9,14 @@ from pathlib import Path
 import yaml
 
 from elastune.api.planning import quote
-from elastune.api.simulating import Campaign, simulate_many
+from elastune.api.simulating import simulate_many
 from elastune.dashboard.downloads import is_inside
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose
 from elastune.journal.run_folders import RunFolder, run_folders
 from elastune.planning.quote import Quote
+from elastune.runs.campaign import Campaign
 from elastune.views.page.figures import Json, finite
 from elastune.views.page.masking import masked_text
 
