@@ -79,7 +79,7 @@ def test_every_tab_of_every_kind_of_run_is_drawn_without_an_error(
     kind: str, page: Tab, recorded: Recorded
 ) -> None:
     page.open(f"/runs/{recorded.runs[kind]}")
-    page.page.wait_for_selector("#title h1")
+    page.page.wait_for_selector("#title .badge")
     words = {"failed": "failed", "suspended": "suspended", "died": "died"}
     if kind in words:
         assert words[kind] in page.page.inner_text("#title")
@@ -102,7 +102,7 @@ def test_what_users_wrote_is_shown_as_text_and_no_script_of_theirs_runs(
     page.open(f"/compare?runs={run}")
     page.page.wait_for_selector("#compare .js-plotly-plot")
     page.open(f"/runs/{run}")
-    page.page.wait_for_selector("#title h1")
+    page.page.wait_for_selector("#title .badge")
     assert EVIL in page.page.inner_text("#title")
     for name, content in TABS.items():
         page.show(name, content)
@@ -178,7 +178,7 @@ def test_a_tab_that_is_not_looked_at_holds_no_connection(page: Tab, recorded: Re
     live = re.compile(r"/live$")
     with page.page.expect_request(live):
         page.open(f"/runs/{recorded.runs['pbt']}")
-    page.page.wait_for_selector("#title h1")
+    page.page.wait_for_selector("#title .badge")
     look = (
         "(word) => { Object.defineProperty(document, 'visibilityState', { value: word, configurable: true });"
     )

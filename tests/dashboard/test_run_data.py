@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -40,10 +41,12 @@ def test_a_journal_is_read_piece_by_piece_and_shows_the_same_in_the_end(
         return work_s
 
     at_once, follower = RunFollower(found).look(), RunFollower(found, effort=effort)
+    assert at_once.snapshot.best is not None
     moments = [follower.look(0.5)]
     assert moments[0].events == 10
     assert not moments[0].is_whole
     assert moments[0].state is at_once.state
+    assert (moments[0].until_s, moments[0].best) == (at_once.until_s, at_once.snapshot.best.metric)
     while not moments[-1].is_whole:
         moments.append(follower.look(0.5))
     assert [moment.total for moment in moments] == [at_once.events] * len(moments)
@@ -86,6 +89,17 @@ def test_a_page_is_not_that_of_another_state_of_the_journal(
         with sqlite3.connect(found.journal) as journal:
             journal.execute("UPDATE elastune_runs SET sha256 = ?", (digest,))
         journal.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_page_of_another_user_is_not_believed(found: FoundRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_pages, "LARGE_EVENTS", 1)
+    RunData(found).moment(0.0)
+    head = RunData(found)._head()
+    (kept,) = kept_files(os.environ["ELASTUNE_HOME"])
+    assert kept_pages.read_kept(found, head) is not None
+    os.chown(kept, 12345, -1)
+    assert kept_pages.read_kept(found, head) is None
 
 
 def test_a_run_that_is_small_or_goes_on_is_not_kept(recorded: Recorded, elastune_home: str) -> None:

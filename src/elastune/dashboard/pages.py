@@ -51,7 +51,7 @@ def run_page(access: Access, found: FoundRun) -> str:
     buttons = [tag("button", name, data_tab=name.lower(), type="button") for name in tabs]
     panels = [tag("section", id=name.lower(), class_="tab") for name in tabs]
     body = [
-        tag("div", id="title", class_="title"),
+        tag("div", tag("h1", record.name), id="title", class_="title"),
         tag("div", id="trouble"),
         tag("div", id="reading"),
         tag("div", id="steer", class_="row"),

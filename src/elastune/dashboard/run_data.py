@@ -18,6 +18,8 @@ from elastune.views.page.trials import table_csv, table_json
 
 # How long a request reads the journal of a large run before it answers with what there is.
 _PATIENCE_S = 0.25
+# A snapshot of ten thousand trials takes a tenth of a second, so there are few until all is read.
+_PIECE_S = 0.75
 
 
 class RunData:
@@ -65,7 +67,7 @@ class RunData:
         if kept is not None:
             return kept["moment"]
         follower = self._followed()
-        moment = follower.recent(age_s, _PATIENCE_S)
+        moment = follower.recent(age_s, _PIECE_S if follower.has_looked else _PATIENCE_S)
         data = moment_json(moment)
         if moment.is_whole and moment.writer is None and moment.snapshot.is_over:
             self._keep(data)
