@@ -52,7 +52,7 @@ def keep(
     wall: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Until the run has nothing any more, or if it never had anything: its driver could not open the group."""
+    """Until the run has nothing any more, or never had anything: its driver could not open the group."""
     seen, had_share = wall(), False
     while wall() - seen < _ABSENT_S:
         try:
