@@ -112,13 +112,15 @@
       fill("curves", controls, plot, drawn.curveNote);
     }
     drawn.curveNote.textContent = !figures.curves.length ? "" : `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front; click a curve to highlight it`;
-    const isFirst = !drawn.curves.classList.contains("js-plotly-plot");
-    plots.curves(drawn.curves, figures, curveOptions);
-    if (isFirst) drawn.curves.on("plotly_click", (event) => {
-      const trial = event.points[0].customdata;
-      curveOptions.highlight = curveOptions.highlight === trial ? null : trial;
-      drawn.highlight.value = curveOptions.highlight ?? "";
-      curves();
+    plots.curves(drawn.curves, figures, curveOptions).then(() => {
+      if (drawn.curves.dataset.listens) return;
+      drawn.curves.dataset.listens = "yes";
+      drawn.curves.on("plotly_click", (event) => {
+        const trial = event.points[0].customdata;
+        curveOptions.highlight = curveOptions.highlight === trial ? null : trial;
+        drawn.highlight.value = curveOptions.highlight ?? "";
+        curves();
+      });
     });
   }
   function slots() {
@@ -264,6 +266,7 @@
   let wasReading = false;
   let seen = -1, state = "", pause = 750, nextFigures = 0;
   function take(event) {
+    if (!moment) setTimeout(plots.load);
     moment = JSON.parse(event.data);
     tabs.hidden = false;
     fill("trouble");
