@@ -11,6 +11,7 @@ import pytest
 
 from elastune.dashboard.run_data import RunData
 from elastune.journal.run_folders import FoundRun, find_run
+from elastune.runs.control.requests import AddConfig, StopTrial
 from elastune.views.page import follower as following
 from elastune.views.page import kept_pages
 from elastune.views.page.follower import RunFollower
@@ -100,6 +101,15 @@ def test_a_page_of_another_user_is_not_believed(found: FoundRun, monkeypatch: py
     assert kept_pages.read_kept(found, head) is not None
     os.chown(kept, 12345, -1)
     assert kept_pages.read_kept(found, head) is None
+
+
+def test_it_is_known_before_it_is_sent_what_a_run_refuses(recorded: Recorded) -> None:
+    died = RunData(find_run(recorded.root, recorded.runs["died"]))
+    assert died.refusal(StopTrial(trial=0, reason="")) is None
+    assert "there is no trial 99" in str(died.refusal(StopTrial(trial=99, reason="")))
+    assert died.refusal(AddConfig(config={"x": 0.5})) is None
+    over = RunData(find_run(recorded.root, recorded.runs["rubberband"]))
+    assert "has ended" in str(over.refusal(AddConfig(config={"x": 0.5})))
 
 
 def test_a_run_that_is_small_or_goes_on_is_not_kept(recorded: Recorded, elastune_home: str) -> None:

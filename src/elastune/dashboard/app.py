@@ -216,7 +216,8 @@ def _preview(site: Site, request: Request, body: Mapping[str, object]) -> Json:
     given = body.get("given") or {}
     if not isinstance(given, dict):
         raise JobError("expected the limits or the configuration as an object")
-    return steering.preview(site.tickets, found, str(body.get("action")), given)
+    data = site.runs.of(found)
+    return steering.preview(site.tickets, found, str(body.get("action")), given, data.refusal)
 
 
 def _start_preview(site: Site, _request: Request, body: Mapping[str, object]) -> Json:

@@ -10,6 +10,7 @@ from elastune.dashboard.importance import importance_json
 from elastune.journal.records import JournalHead
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
+from elastune.runs.control.requests import RunRequest
 from elastune.views.page.figures import Json, figures_json
 from elastune.views.page.follower import RunFollower
 from elastune.views.page.kept_pages import keep, read_kept
@@ -60,6 +61,10 @@ class RunData:
             if known is None or known[0] is not table:
                 known = self._ranked = (table, importance_json(table))
             return known[1]
+
+    def refusal(self, request: RunRequest) -> str | None:
+        """Why the run would refuse this request now; None: it would not."""
+        return self._followed().refusal(request)
 
     def moment(self, age_s: float) -> Json:
         """The state of the run, by a look that is no older."""

@@ -12,6 +12,7 @@
   file.addEventListener("change", async () => { if (file.files[0]) { text.value = await file.files[0].text(); begin(); } });
   known.addEventListener("change", () => { const job = jobs[Number(known.value)]; if (job) { text.value = job.text; begin(); } });
   let jobs = [];
+  elastune.plots.load();
   read("/api/jobs").then((found) => {
     jobs = found;
     fill(known, el("option", { value: "" }, found.length ? "the job of a run …" : "no runs yet"), found.map((job, index) => el("option", { value: index }, `${job.name} ${job.runs[0] || ""}${job.runs.length > 1 ? ` and ${elastune.plural(job.runs.length - 1, "more run")}` : ""}`)));

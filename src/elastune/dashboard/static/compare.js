@@ -17,6 +17,7 @@
     return [el("h2", {}, "By policy, means"), table([{ title: "policy", value: (row) => row.policy, words: true }, { title: "runs", value: (row) => row.runs },
       { title: "time", value: (row) => row.time, show: (row) => duration(row.time) }, { title: "cost", value: (row) => row.cost, show: (row) => usd(row.cost) }, { title: "best", value: (row) => row.best }], rows)];
   }
+  elastune.plots.load();
   read(`/api/compare?runs=${encodeURIComponent(wanted)}`).then(({ runs, broken }) => {
     const troubles = broken.map((each) => elastune.trouble(each.reason));
     if (!runs.length) { fill("compare", el("h1", {}, "Comparison"), troubles); return; }

@@ -151,7 +151,12 @@ elastune.confirm = function (title, fields, preview, done) {
       elastune.toast(answer.text, "good");
       dialog.close();
       if (done) done();
-    } catch (error) { elastune.toast(error.message, "bad"); ticket = null; }
+    } catch (error) {
+      ticket = null;
+      told.textContent = error.message;
+      told.className = "told bad";
+      go.textContent = "Preview";
+    }
   });
   const dialog = el("dialog", {}, form);
   dialog.addEventListener("close", () => dialog.remove());
@@ -216,7 +221,7 @@ elastune.table = function (columns, rows, options) {
         const content = column.show ? column.show(row) : formats[index](column.value(row));
         return el("td", { class: column.words ? "words" : "", "data-title": column.title }, content);
       }));
-      if (settings.row) { line.classList.add("link"); line.addEventListener("click", () => settings.row(row)); }
+      if (settings.row) { line.classList.add("link"); line.addEventListener("click", (event) => { if (!event.target.closest("a, input")) settings.row(row); }); }
       return line;
     }));
     more.hidden = chosen.length <= shown;

@@ -49,10 +49,25 @@ elastune.plots = (function () {
   const wide = (values) => values.every((value) => typeof value === "number") && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 50;
   const escaped = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const settings = (values) => Object.entries(values).map(([key, value]) => `${escaped(key)} = ${escaped(elastune.number(value))}`).join("<br>");
+  // The library has five megabytes: the page shows its numbers first.
+  let loading = null;
+  const waiting = new Map();
+  function load() {
+    if (loading) return loading;
+    return loading = new Promise((resolve, reject) => {
+      document.head.append(elastune.el("script", { src: "/static/plotly.min.js", onload: resolve, onerror: () => reject(new Error("the plots could not be loaded; reload the page")) }));
+    });
+  }
   function draw(place, traces, shape) {
     const whole = layout(shape);
     place.style.minHeight = `${whole.height}px`;  // Plotly takes the height of its place when the window changes
-    return Plotly.react(place, traces, whole, config);
+    if (window.Plotly) return Plotly.react(place, traces, whole, config);
+    waiting.set(place, [traces, whole]);
+    return load().then(() => {
+      const last = waiting.get(place);
+      waiting.delete(place);
+      return last ? Plotly.react(place, ...last, config) : null;
+    });
   }
 
   function smooth(values, share) {
@@ -62,7 +77,7 @@ elastune.plots = (function () {
   }
 
   function curves(place, figures, options) {
-    if (!figures.curves.length) { draw(place, [], nothing(260, "no trial has reported a value")); return; }
+    if (!figures.curves.length) return draw(place, [], nothing(260, "no trial has reported a value"));
     const seconds = options.x === "seconds";
     const shown = figures.curves.slice(0, options.most);
     const traces = shown.map((curve, index) => ({
@@ -72,7 +87,7 @@ elastune.plots = (function () {
       hovertemplate: `<b>trial ${escaped(curve.trial)}</b> ${seconds ? "" : "after iteration "}%{x}<br>${escaped(figures.metric)} %{y:.5g}<br>${settings(curve.config)}<extra></extra>`,
     })).reverse();
     traces.sort((a, b) => (a.customdata[0] === options.highlight) - (b.customdata[0] === options.highlight));
-    draw(place, traces, {
+    return draw(place, traces, {
       height: innerWidth < 700 ? 380 : 520, xaxis: { title: { text: seconds ? "time" : "iteration" }, ...(seconds ? timeAxis(figures.end_s) : options.logX ? numberAxis(shown.flatMap((curve) => curve.iterations)) : { type: "linear" }) },
       yaxis: { title: { text: escaped(figures.metric) }, ...(options.logY ? numberAxis(shown.flatMap((curve) => curve.values)) : { type: "linear" }) },
     });
@@ -227,12 +242,12 @@ elastune.plots = (function () {
       shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: budget, y1: budget, line: ink });
       annotations.push({ ...word, x: 1, xref: "paper", y: budget, text: "budget", xanchor: "right", yanchor: "bottom" });
     }
-    draw(place, [
+    const drawing = draw(place, [
       { x: points.map((p) => p.jct_seconds), y: points.map(cost), mode: "lines+markers", name: "best plans", line: { shape: "hv", color: css("--c1") }, marker: { size: 8 }, text: points.map((p) => `${elastune.duration(p.jct_seconds)}, ${elastune.usd(p.cost)}, up to ${p.peak_nodes} nodes`), hovertemplate: "%{text}<br>click to choose it<extra></extra>" },
       { x: [chosen.jct_seconds], y: [cost(chosen)], mode: "markers", name: "this plan", marker: { size: 15, symbol: "star", color: css("--best") }, hovertemplate: "this plan<extra></extra>" },
     ], { height: 340, shapes, annotations, xaxis: { title: { text: "mean time" }, ...timeAxis(far) }, yaxis: { title: { text: isFree ? "nodes" : "mean cost" }, tickprefix: isFree ? "" : "$", rangemode: "tozero" } });
-    place.removeAllListeners("plotly_click");
-    place.on("plotly_click", (event) => { const at = event.points.find((point) => point.curveNumber === 0); if (at) choose(points[at.pointIndex]); });
+    drawing.then(() => { place.removeAllListeners("plotly_click"); place.on("plotly_click", clicked); });
+    function clicked(event) { const at = event.points.find((point) => point.curveNumber === 0); if (at) choose(points[at.pointIndex]); }
   }
 
   const SPENT = { training: "--c2", starting: "--c4", saving: "--c3", waiting: "--c8", booting: "--c5", idle: "--line" };
@@ -243,5 +258,5 @@ elastune.plots = (function () {
     draw(place, traces, { height: innerWidth < 700 ? 180 : 120, barmode: "stack", margin: { l: 16, r: 16, t: innerWidth < 700 ? 110 : 46, b: 12 }, xaxis: { visible: false, range: [0, 1] }, yaxis: { visible: false } });
   }
 
-  return { curves, best, nodes, money, gantt, parallel, slices, contour, bars, frontier, spent };
+  return { load, curves, best, nodes, money, gantt, parallel, slices, contour, bars, frontier, spent };
 })();

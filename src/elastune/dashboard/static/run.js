@@ -112,13 +112,15 @@
       fill("curves", controls, plot, drawn.curveNote);
     }
     drawn.curveNote.textContent = !figures.curves.length ? "" : `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front; click a curve to highlight it`;
-    const isFirst = !drawn.curves.classList.contains("js-plotly-plot");
-    plots.curves(drawn.curves, figures, curveOptions);
-    if (isFirst) drawn.curves.on("plotly_click", (event) => {
-      const trial = event.points[0].customdata;
-      curveOptions.highlight = curveOptions.highlight === trial ? null : trial;
-      drawn.highlight.value = curveOptions.highlight ?? "";
-      curves();
+    plots.curves(drawn.curves, figures, curveOptions).then(() => {
+      if (drawn.curves.dataset.listens) return;
+      drawn.curves.dataset.listens = "yes";
+      drawn.curves.on("plotly_click", (event) => {
+        const trial = event.points[0].customdata;
+        curveOptions.highlight = curveOptions.highlight === trial ? null : trial;
+        drawn.highlight.value = curveOptions.highlight ?? "";
+        curves();
+      });
     });
   }
   function slots() {
@@ -151,9 +153,26 @@
     const search = el("input", { type: "search", placeholder: "Search trials", oninput: find });
     function find() { list.search(search.value, filter.value ? (row) => row[at("status")] === filter.value : null); }
     const list = table(columns, trials.rows, { sort: at("best_reported") < 0 ? 0 : at("best_reported"), descending: trials.rises, row: (row) => detail(row[at("trial")]) });
-    const errors = Object.entries(trials.errors);
-    fill("trials", el("div", { class: "row" }, search, filter, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts && facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list,
-      errors.length ? el("details", { class: "trouble", open: openErrors }, el("summary", {}, `${elastune.plural(errors.length, "trial has", "trials have")} failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
+    const failures = el("div");
+    fill("trials", el("div", { class: "row" }, search, filter, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list, failures);
+    listed = { list, failures, keys: trials.keys.join() };
+    showFailures();
+  }
+  function showFailures() {
+    const errors = Object.entries(trials.errors), known = listed.failures.querySelector("details");
+    const isOpen = known ? known.open : openErrors;
+    fill(listed.failures, errors.length ? el("details", { class: "trouble", open: isOpen }, el("summary", {}, `${elastune.plural(errors.length, "trial has", "trials have")} failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
+  }
+  // While a run goes on: the same table with what one has typed and sorted.
+  let listed = null;
+  async function freshTrials() {
+    if (trials && trials.rows.length > 2000 && performance.now() < listed.nextLook) return;  // a large table is seconds of work
+    const fresh = await read(`${api}/trials`);
+    if (listed) listed.nextLook = performance.now() + 10000;
+    if (!listed || fresh.keys.join() !== listed.keys) { await trialsTab(); return; }
+    trials = fresh;
+    listed.list.update(trials.rows);
+    showFailures();
   }
   function detail(trial) {
     const at = (key) => trials.keys.indexOf(key), row = trials.rows.find((each) => each[at("trial")] === trial);
@@ -173,6 +192,7 @@
   }
   async function learned() {
     if (!figures) return;
+    if (!document.querySelector("#learned *")) fill("learned", el("p", { class: "muted" }, "Being computed …"));
     const waiting = read(`${api}/importance`).catch((error) => ({ shares: {}, why: error.message }));
     const table_ = await read(`${api}/trials`);
     const names = table_.keys.filter((key) => key.startsWith("config/")), score = table_.keys.indexOf("best_reported"), number_ = table_.keys.indexOf("trial");
@@ -252,8 +272,7 @@
       if (["curves", "slots", "nodes"].includes(present)) TABS[present]();
       if (present === "overview") pictures();
       if (present === "overview" && moment) overview();
-      if (present === "trials" && (!trials || wasReading)) trialsTab();
-      wasReading = reading();
+      if (present === "trials") await (listed ? freshTrials() : trialsTab());
       if (present === "learned" && !document.querySelector("#learned .plot")) learned();
     } catch (error) { fill("trouble", elastune.trouble(error)); }
     finally { loading = false; if (again) { again = false; setTimeout(load, 800); } }
@@ -261,9 +280,9 @@
   for (const button of document.querySelectorAll("[data-tab]")) button.addEventListener("click", () => { history.replaceState(null, "", `#${button.dataset.tab}`); show(button.dataset.tab); });
   let stream = null, silent = null;
   const tabs = document.querySelector(".tabs");
-  let wasReading = false;
   let seen = -1, state = "", pause = 750, nextFigures = 0;
   function take(event) {
+    if (!moment) setTimeout(plots.load);
     moment = JSON.parse(event.data);
     tabs.hidden = false;
     fill("trouble");

@@ -26,6 +26,7 @@ from elastune.journal.records import Entry, RunId, Summary
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.model.ids import TrialId
+from elastune.runs.control.requests import RunRequest, to_event
 from elastune.runs.reading import PlannedStage, read_plan
 from elastune.runs.reopening import predicted_for, replaying, setup_of, started_of
 from elastune.runs.run_list import RunState, find_end, state_of
@@ -157,6 +158,13 @@ class RunFollower:
         with self._lock:
             state = self._state
             return {number: phase_of(state, trial).value for number, trial in state.trials.items()}
+
+    def refusal(self, request: RunRequest) -> str | None:
+        """Why the run would refuse this request now; None: it would not."""
+        with self._lock:
+            self._read(math.inf)
+            event = to_event(request, self._state, declared=None, request_id="", at_s=self._state.now_s)
+            return self._core.refusal(event)
 
     def _opening(self) -> Opening:
         return Opening(
