@@ -117,6 +117,21 @@ def test_a_job_that_slurm_queues_again_is_lost_and_cancelled() -> None:
     assert world.slurm.alive() == []
 
 
+def test_a_job_with_the_number_of_a_forgotten_one_is_cancelled() -> None:
+    """A controller crashed before it saved the job of "a": it gives its number to that of "b"."""
+    world = World()
+    world.broker.request("a", 1)
+    first = status(world.work(10.0), "a").granted
+    world.slurm.crash(1)
+    world.broker.request("b", 1)
+    survey = world.work(60.0)
+    assert status(survey, "a").granted == first
+    answer = status(survey, "b")
+    assert (len(answer.granted), answer.refused) == (1, 0)
+    assert answer.granted != first
+    assert world.slurm.alive() == nodes(survey) == list(answer.granted)
+
+
 def test_a_new_driver_waits_for_the_jobs_that_the_old_one_submitted() -> None:
     world = World(SlurmFaults(start_s=30.0))
     world.broker.request("a", 3)
@@ -173,6 +188,8 @@ def run_with_faults(seed: int) -> None:
         survey = world.work(luck.choice([0.2, 3.0, 60.0, 700.0]))
         held = nodes(survey)
         world.broker.release(luck.sample(held, luck.randint(0, len(held))))
+        if luck.random() < 0.2 and world.slurm.submitted:
+            world.slurm.crash(1)
         if luck.random() < 0.3:
             world.now_s += luck.choice([0.5, 30.0, 900.0])
             _restart(world, asked)

@@ -18,7 +18,7 @@ def render_machines(found: MachineOffers) -> RenderableType:
         Column("slots", lambda offer: offer.slots, str),
         Column("most nodes", lambda offer: offer.max_nodes, str),
         Column("per hour", lambda offer: offer.usd_per_hour, format_price),
-        Column("wait", lambda offer: offer.wait_s, format_duration),
+        Column("wait", _wait, format_duration),
         Column("boot", lambda offer: offer.boot_s, format_duration),
     ]
     if any(offer.interruptions_per_hour for offer in offers):
@@ -27,6 +27,10 @@ def render_machines(found: MachineOffers) -> RenderableType:
     problems = [f"{offer.kind}: {offer.problem}" for offer in offers if offer.problem]
     table = make_table(columns, offers, tone=_tone, title="Machines", notes=(*sources, *problems))
     return stacked([terminal_table(table)])
+
+
+def _wait(offer: MachineOffer) -> float | str | None:
+    return "not known" if offer.wait_s is None and not offer.problem else offer.wait_s
 
 
 def _tone(offer: MachineOffer) -> Tone:
