@@ -13,6 +13,8 @@ import contextlib
 import copy
 import json
 import random
+import re
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -42,6 +44,7 @@ class StandIn:
     """The chance that a call fails without having been executed; `unanswered`: although it was."""
     unanswered: float = 0.0
     luck: random.Random = field(default_factory=lambda: random.Random(0))
+    token: str = TOKEN
     deleted_at_random: list[str] = field(default_factory=list)
     made: int = 0
 
@@ -97,7 +100,7 @@ class StandIn:
     # The API server.
 
     def answer(self, login: str | None, verb: str, path: str, body: Any, kind: str) -> Any:
-        if login != f"Bearer {TOKEN}":
+        if login != f"Bearer {self.token}":
             raise RefusalError(401, "Unauthorized")
         with self.lock:
             if self.luck.random() < self.unheard:
@@ -137,6 +140,7 @@ class StandIn:
             raise RefusalError(
                 409, "the object has been modified; please apply your changes to the latest version"
             )
+        _check_names(new["metadata"])
         found.clear()
         found.update(new)
         return self._touch(found)
@@ -211,6 +215,16 @@ class StandIn:
             self._touch(pod)
 
 
+def _check_names(metadata: dict[str, Any]) -> None:
+    """Of labels and annotations: a prefix, and at most 63 characters."""
+    for name in [*metadata.get("annotations", {}), *metadata.get("labels", {})]:
+        if not re.fullmatch(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", name):
+            raise RefusalError(422, f"metadata: Invalid value: {name!r}: name part must be no more than 63")
+    for value in metadata.get("labels", {}).values():
+        if not re.fullmatch(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", value):
+            raise RefusalError(422, f"metadata.labels: Invalid value: {value!r}")
+
+
 def _now() -> str:
     return _stamp(time.time())
 
@@ -253,7 +267,7 @@ def _apply(item: dict[str, Any], operation: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def serving(stand_in: StandIn) -> Iterator[str]:
+def serving(stand_in: StandIn, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Its address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -282,10 +296,12 @@ def serving(stand_in: StandIn) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.02))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join()

@@ -19,7 +19,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from elastune.model.ids import NodeId
-from elastune.providers.kubernetes.api import KubernetesConflictError, KubernetesError, KubernetesRefusedError
+from elastune.providers.kubernetes.api import (
+    KubernetesAccessError,
+    KubernetesConflictError,
+    KubernetesError,
+    KubernetesRefusedError,
+)
 from elastune.providers.kubernetes.calls import GroupCalls, Pod, PodPhase, RunShare, Want, WorkerGroup
 from elastune.providers.kubernetes.sweeping import is_alive
 from elastune.providers.protocol import Machine, RequestStatus, Survey, check_request
@@ -224,7 +229,8 @@ class GroupBroker:
             return self._clock() + 0.05
         except KubernetesError as error:
             self.trouble = str(error)
-            if isinstance(error, KubernetesRefusedError):
+            is_refused = isinstance(error, KubernetesRefusedError)
+            if is_refused and not isinstance(error, KubernetesAccessError):
                 self.broken = str(error)
                 for order in self._orders.values():
                     order.refuse(order.open, self.broken)
