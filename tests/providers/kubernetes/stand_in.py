@@ -17,7 +17,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,10 +43,15 @@ class StandIn:
     unheard: float = 0.0
     """The chance that a call fails without having been executed; `unanswered`: although it was."""
     unanswered: float = 0.0
+    clock: Callable[[], float] = time.time
     luck: random.Random = field(default_factory=lambda: random.Random(0))
     token: str = TOKEN
+    image_error: str = ""
+    """Of the registry: no container starts."""
+    network: str = "10.1.0."
     deleted_at_random: list[str] = field(default_factory=list)
     made: int = 0
+    addressed: int = 0
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
@@ -155,7 +160,7 @@ class StandIn:
     def _reconcile(self) -> None:
         for group in self.cluster["spec"]["workerGroupSpecs"]:
             self._scale(group)
-        now = time.time()
+        now = self.clock()
         for name in [name for name, pod in self.pods.items() if pod["gone"] <= now]:
             del self.pods[name]
         for pod in self.pods.values():
@@ -181,7 +186,7 @@ class StandIn:
         self.made += 1
         name = f"{CLUSTER}-{group}-worker-{self.made:05}"
         labels = {"ray.io/cluster": CLUSTER, "ray.io/group": group, "ray.io/node-type": "worker"}
-        metadata = {"name": name, "labels": labels, "creationTimestamp": _now()}
+        metadata = {"name": name, "labels": labels, "creationTimestamp": self._now()}
         self.pods[name] = {
             "metadata": metadata,
             "spec": {},
@@ -203,14 +208,28 @@ class StandIn:
             why = {"reason": "Unschedulable", "message": message}
             status["conditions"] = [{"type": "PodScheduled", "status": "False", **why}]
             return
+        if "nodeName" in pod["spec"]:
+            return
         pod["spec"]["nodeName"] = f"machine-{self.made}"
-        status |= {"phase": "Running", "podIP": f"10.1.0.{self.version % 250}"}
-        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": _now()}]
+        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._now()}]
+        if self.image_error:
+            waiting = {"reason": "ImagePullBackOff", "message": self.image_error}
+            status["containerStatuses"] = [{"name": "ray-worker", "state": {"waiting": waiting}}]
+            self._touch(pod)
+            return
+        status |= {"phase": "Running", "podIP": f"{self.network}{self._address()}"}
         self._touch(pod)
+
+    def _now(self) -> str:
+        return _stamp(self.clock())
+
+    def _address(self) -> int:
+        self.addressed = self.addressed % 250 + 1
+        return self.addressed
 
     def _delete(self, pod: dict[str, Any], grace_s: float) -> None:
         if "deletionTimestamp" not in pod["metadata"]:
-            pod["gone"] = time.time() + grace_s
+            pod["gone"] = self.clock() + grace_s
             pod["metadata"]["deletionTimestamp"] = _stamp(pod["gone"])
             self._touch(pod)
 
@@ -223,10 +242,6 @@ def _check_names(metadata: dict[str, Any]) -> None:
     for value in metadata.get("labels", {}).values():
         if not re.fullmatch(r"(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?", value):
             raise RefusalError(422, f"metadata.labels: Invalid value: {value!r}")
-
-
-def _now() -> str:
-    return _stamp(time.time())
 
 
 def _stamp(at: float) -> str:

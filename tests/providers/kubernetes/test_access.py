@@ -83,11 +83,11 @@ def test_the_certificate_of_the_server_is_checked(config: Path, tmp_path: Path) 
         assert read_group() == GROUP
         write_config(config, address, {"token": TOKEN})
         with pytest.raises(
-            KubernetesAccessError, match="is not trusted .*expected the certificate-authority"
+            KubernetesAccessError, match=r"is not trusted .*expected the certificate-authority"
         ):
             read_group()
         write_config(config, address.replace("127.0.0.1", "localhost"), {"token": TOKEN}, **known)
-        with pytest.raises(KubernetesAccessError, match="is not trusted .*localhost"):
+        with pytest.raises(KubernetesAccessError, match=r"is not trusted .*localhost"):
             read_group()
 
 

@@ -25,6 +25,7 @@ class World:
     seed: int = 0
     max_nodes: int = 8
     now_s: float = 1000.0
+    lease_s: float | None = LEASE_S
     patience_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -41,7 +42,7 @@ class World:
             purpose,
             clock=lambda: self.now_s,
             wall=lambda: self.now_s,
-            lease_s=lambda: LEASE_S,
+            lease_s=lambda: self.lease_s,
             needed_s=lambda: None,
             luck=random.Random(self.seed),
         )
@@ -130,6 +131,17 @@ def test_a_job_with_the_number_of_a_forgotten_one_is_cancelled() -> None:
     assert (len(answer.granted), answer.refused) == (1, 0)
     assert answer.granted != first
     assert world.slurm.alive() == nodes(survey) == list(answer.granted)
+
+
+@pytest.mark.parametrize("lease_s", [None, 0.0, -5.0])
+def test_without_a_lease_nothing_is_submitted(lease_s: float | None) -> None:
+    """It is not known yet, or the budget lasts no longer."""
+    world = World(lease_s=lease_s)
+    world.broker.request("a", 2)
+    world.work(30.0)
+    assert world.slurm.submitted == 0
+    world.lease_s = LEASE_S
+    assert len(world.work(30.0).machines) == 2
 
 
 def test_a_new_driver_waits_for_the_jobs_that_the_old_one_submitted() -> None:

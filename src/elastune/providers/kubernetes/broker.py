@@ -33,6 +33,8 @@ LEASE_S = 300.0
 RENEW_S = 60.0
 SPARE_S = 10.0
 """A replacement that no request has taken for so long is deleted."""
+STUCK_S = 60.0
+"""A pod whose container does not start for so long is given up: a registry may hiccup."""
 RETRY_S = 30.0
 """A released pod that still runs after this is listed, and deleted, again."""
 _LEAST_PATIENCE_S, _PATIENCE = 600.0, 4.0
@@ -85,6 +87,10 @@ class PodRecord:
     """Claimed by this driver, not by an earlier one."""
     released_s: float | None = None
     ended_s: float | None = None
+    stuck_s: float | None = None
+    """Since when its container does not start."""
+    is_given_up: bool = False
+    """Released because of that."""
     is_booked: bool = False
     """Its release or loss is in the share of the run."""
 
@@ -94,12 +100,8 @@ class PodRecord:
 
     @property
     def is_failed_start(self) -> bool:
-        return (
-            self.is_ours
-            and self.ended_s is not None
-            and self.released_s is None
-            and self.machine.ready_s is None
-        )
+        has_failed = self.is_given_up or (self.ended_s is not None and self.released_s is None)
+        return self.is_ours and has_failed and self.machine.ready_s is None
 
 
 class GroupBroker:
@@ -315,13 +317,24 @@ class GroupBroker:
                 order.refused = min(order.refused, order.asked - len(order.granted))
             if pod.name in self._joined_s:
                 self.join(pod.name, self._joined_s[pod.name])
-        record.pod = pod
+        record.pod = pod if pod.trouble else replace(pod, trouble=record.pod.trouble)
+        self._judge_boot(record, pod, now_s)
         if record.ended_s is None and (
             pod.phase is PodPhase.ENDED or (pod.ends is not None and record.released_s is not None)
         ):
             record.ended_s = now_s
         elif pod.ends is not None and record.ended_s is None:
             self.notice({pod.name: now_s + max(0.0, pod.ends - self._wall())})
+
+    def _judge_boot(self, record: PodRecord, pod: Pod, now_s: float) -> None:
+        """A container that does not start keeps its machine, and Kubernetes tries for ever."""
+        if not pod.trouble or record.machine.ready_s is not None or record.is_over:
+            record.stuck_s = None
+            return
+        record.stuck_s = now_s if record.stuck_s is None else record.stuck_s
+        if now_s - record.stuck_s >= STUCK_S:
+            record.is_given_up = True
+            self.release([NodeId(pod.name)])
 
     def _machines(self) -> list[Machine]:
         now_s = self._clock()
@@ -388,7 +401,7 @@ class GroupBroker:
         return (group.less(count, named), count) if count else (group, 0)
 
     def _with_requests(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
-        if self._lease_s() is None or self._closing:
+        if (self._lease_s() or 0.0) <= 0.0 or self._closing:
             return group, share
         for order in self._orders.values():
             if not order.open or order.token in share.wants:

@@ -434,8 +434,8 @@ class JobBroker:
             self._look_s = self._clock() + _ERROR_LOOK_S
 
     def _is_due(self, order: JobOrder) -> bool:
-        waits = order.unsure_s is not None or self._clock() < order.due_s or self._lease_s() is None
-        return self._missing(order) > 0 and not waits
+        waits = order.unsure_s is not None or self._clock() < order.due_s
+        return self._missing(order) > 0 and not waits and (self._lease_s() or 0.0) > 0.0
 
     def _submit(self, order: JobOrder) -> None:
         now_s, lease_s, missing = self._clock(), self._lease_s(), self._missing(order)
