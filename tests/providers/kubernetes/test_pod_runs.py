@@ -10,7 +10,7 @@ import pytest
 
 from elastune.core.events import NodeLost, NodesGranted
 from tests.clouds.hypervisor import Head, ray_head
-from tests.hosts.cluster_run import ClusterRun
+from tests.hosts.cluster_run import ClusterRun, assert_same_as_here
 from tests.providers.kubernetes.pod_machines import PodMachines
 from tests.providers.kubernetes.stand_in import CLUSTER, GROUP, TOKEN, StandIn, serving
 from tests.providers.kubernetes.test_access import write_config
@@ -22,10 +22,12 @@ class PodRun(ClusterRun):
     def __init__(self, folder: Path, head: Head) -> None:
         options = {"cluster": CLUSTER, "group": GROUP, "ray": head.address, "price_per_node_hour": 1.0}
         cluster = {"provider": "kubernetes", "max_nodes": 3, "options": options}
-        super().__init__(folder, cluster, 0.5, checkpoint_every="1s")
+        super().__init__(folder, cluster, 1.0, checkpoint_every="1s")
 
     def job(self, cluster: Mapping[str, Any], store: str) -> dict[str, Any]:
         made = super().job(cluster, store)
+        if cluster["provider"] == "local":
+            return made
         for key in ("nodes", "price_per_hour"):
             del made["cluster"][key]
         return made
@@ -37,6 +39,7 @@ def pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stan
     config = tmp_path / "kubeconfig"
     monkeypatch.setenv("KUBECONFIG", str(config))
     monkeypatch.setenv("ELASTUNE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TRACES", str(tmp_path / "traces"))  # of the pods
     with serving(stand_in) as address, ray_head() as head:
         write_config(config, address, {"token": TOKEN})
         for name, value in head.environment.items():
@@ -67,3 +70,4 @@ def test_a_run_outlives_a_lost_pod_and_its_driver(pods: tuple[StandIn, Head], tm
     assert (stand_in.group["replicas"], stand_in.annotations) == (0, {})
     assert stand_in.deleted_at_random == []
     assert len(stand_in.alive("users-own")) == 2
+    assert_same_as_here(run, result)

@@ -226,8 +226,8 @@ def test_an_estimate_of_the_wait_comes_from_slurm(slurm: SlurmRig) -> None:
 @pytest.mark.parametrize(
     ("options", "cpus", "told"),
     [
-        ({"partition": "mian"}, 1, "a node with 1 CPU and .*invalid partition name"),
-        ({}, 64, "a node with 64 CPUs and .*node configuration is not available"),
+        ({"partition": "mian"}, 1, "a node with partition=mian; cpus-per-task=1: .*invalid partition name"),
+        ({}, 64, "a node with cpus-per-task=64: .*node configuration is not available"),
     ],
 )
 def test_a_job_that_slurm_would_refuse_is_an_error_of_the_quote(

@@ -128,7 +128,13 @@ class HalvingRun(ClusterRun):
     def __init__(self, slurm: SlurmRig, folder: Path) -> None:
         self.slurm = slurm
         options = {"folder": str(folder / "jobs"), "lost_head_after": "10s", "price_per_node_hour": 1.0}
-        cluster = {"provider": "slurm", "max_nodes": 4, "slots_per_node": 1, "options": options}
+        cluster = {
+            "provider": "slurm",
+            "max_nodes": 4,
+            "slots_per_node": 1,
+            "options": options,
+            "init": "10s",
+        }
         search = {"algorithm": "sha", "trials": 4, "min_iterations": 10, "max_iterations": 40, "eta": 2}
         super().__init__(
             folder,
@@ -137,7 +143,8 @@ class HalvingRun(ClusterRun):
             search={**search, "max_slots_per_trial": 1},
             profile={"iteration": "1s", "startup": "0.5s", "save": "0.1s"},
             checkpoint_every="2s",
-            deadline="4m",
+            budget="$0.05",
+            may_exceed="budget",
         )
 
     def job(self, cluster: Mapping[str, Any], store: str) -> dict[str, Any]:

@@ -22,8 +22,7 @@ from elastune.providers.slurm.calls import (
     SlurmRefusedError,
 )
 from elastune.providers.slurm.options import SlurmOptions
-from elastune.providers.slurm.script import job_arguments
-from elastune.wording import plural
+from elastune.providers.slurm.script import SAME, job_arguments
 
 _LEAST_WAITS = 5
 _LEAST_QUEUE_S = 1.0
@@ -84,9 +83,8 @@ def expected_queue(options: Options, *, cpus: int = 0, gpus: int = 0) -> Distrib
     except SlurmAbsentError:
         return None  # a quote on another machine
     except SlurmRefusedError as error:
-        size = " and ".join(plural(count, name) for count, name in ((cpus, "CPU"), (gpus, "GPU")) if count)
-        node = f"a node with {size}" if size else "a node"
-        raise JobError(f"Slurm would refuse {node} and these cluster.options: {error}") from None
+        said = "; ".join(each.removeprefix("--") for each in arguments if not each.startswith(SAME))
+        raise JobError(f"Slurm would refuse a node with {said or 'the usual options'}: {error}") from None
     except SlurmError:
         pass
     waits: tuple[float, ...] = ()
