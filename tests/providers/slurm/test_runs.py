@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -111,6 +113,22 @@ def test_a_job_that_is_queued_again_or_suspended_is_lost_and_another_comes(
     assert run.finish() > 0
     assert [lost.node for lost in run.events(NodeLost)] == [node]
     assert len({each for granted in run.events(NodesGranted) for each in granted.nodes}) == 3
+
+
+def test_head_and_nodes_listen_in_the_range_of_ports(start: Start, tmp_path: Path) -> None:
+    """Two nodes on one machine, as jobs that share it."""
+    first = 30000 + os.getpid() % 90 * 100
+    run = start(8, ports=[first, first + 99])
+    run.first_node()
+    (spec,) = (tmp_path / "jobs").glob("*/node.json")
+    port = int(json.loads(spec.read_text())["head"].rpartition(":")[2])
+    assert first <= port < first + 100
+    ranges = {
+        row.split()[1] for row in Path("/proc/net/tcp").read_text().splitlines() if row.split()[3] == "0A"
+    }
+    heard = {int(each.rpartition(":")[2], 16) for each in ranges}
+    assert len([each for each in heard if first <= each < first + 100]) >= 3 * (1 + TRIALS)
+    assert run.finish() == 0
 
 
 def test_jobs_that_reach_their_time_limit_follow_one_another(slurm: SlurmRig, start: Start) -> None:

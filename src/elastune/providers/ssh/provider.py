@@ -64,4 +64,4 @@ class SshProvider(PoolProvider):
 
     def make_head(self) -> RemoteHead:
         first = host_name(self._options, self.places[0])
-        return RemoteHead(self._setting, own_address(self._options.address, first))
+        return RemoteHead(self._setting, own_address(self._options.address, first), self._options.ports)
