@@ -1,10 +1,11 @@
 """A stand-in for an API server with the KubeRay operator and a scheduler, over HTTP.
 
 It does what their documents and issues say, as far as the provider uses it. Objects have versions, and a
-change of an older one is a conflict. The operator first deletes the pods that `workersToDelete` names and
-those that ended; then it makes pods, or deletes any at random, until there are as many as `replicas`, within
-`minReplicas` and `maxReplicas`. Names stay in `workersToDelete` until somebody removes them. Pods without a
-machine wait, and deleted ones take a while to end.
+change of an older one is a conflict. The operator first deletes pods that failed, and does no more in that
+round; then those that `workersToDelete` names; then it makes pods, or deletes any at random, until there are
+as many as `replicas`, within `minReplicas` and `maxReplicas`. It counts pods that are ending, but for those
+that are named. Names stay in `workersToDelete` until a client removes
+them. Pods without a machine wait, and deleted ones take a while to end.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class StandIn:
     unanswered: float = 0.0
     clock: Callable[[], float] = time.time
     luck: random.Random = field(default_factory=lambda: random.Random(0))
+    is_patient: bool = True
+    """The operator does nothing in a group while pods that it deleted are there, as newer ones do."""
     token: str = TOKEN
     image_error: str = ""
     """Of the registry: no container starts."""
@@ -168,13 +171,18 @@ class StandIn:
 
     def _scale(self, group: dict[str, Any]) -> None:
         own = {name: pod for name, pod in self.pods.items() if pod["group"] == group["groupName"]}
-        for name in (group.get("scaleStrategy") or {}).get("workersToDelete", []):
+        if failed := [pod for pod in own.values() if pod["status"]["phase"] == "Failed"]:
+            for pod in failed:
+                self._delete(pod, 0.0)
+            return
+        if self.is_patient and any(pod.get("is_expected") for pod in own.values()):
+            return
+        named = (group.get("scaleStrategy") or {}).get("workersToDelete", [])
+        for name in named:
             if name in own:
                 self._delete(own[name], self.grace_s)
-        for pod in own.values():
-            if pod["status"]["phase"] == "Failed":
-                self._delete(pod, 0.0)
-        there = [name for name, pod in own.items() if "deletionTimestamp" not in pod["metadata"]]
+                own[name]["is_expected"] = True
+        there = [name for name in own if name not in named]
         wanted = max(group["minReplicas"], min(group["replicas"], group["maxReplicas"]))
         for _ in range(wanted - len(there)):
             self._make(group["groupName"])

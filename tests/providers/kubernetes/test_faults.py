@@ -52,7 +52,7 @@ class World:
     def happen(self, token: str) -> None:
         run = self.luck.choice(sorted(self.brokers))
         broker = self.brokers[run]
-        match self.luck.choice(["request", "request", "release", "lose", "restart", "wait"]):
+        match self.luck.choice(["request", "request", "release", "lose", "evict", "restart", "wait"]):
             case "request":
                 self.asked[run][token] = self.luck.randint(1, 3)
                 broker.request(token, self.asked[run][token])
@@ -65,6 +65,10 @@ class World:
                 there = self.stand_in.alive()
                 for name in self.luck.sample(there, min(1, len(there))):
                     self.stand_in.lose(name)
+            case "evict":
+                there = self.stand_in.alive()
+                for name in self.luck.sample(there, min(1, len(there))):
+                    self.stand_in.evict(name, 20.0)
             case "restart":
                 self.brokers[run] = self.take_over(run)
 
@@ -80,7 +84,8 @@ def check(broker: GroupBroker) -> None:
     survey = broker.survey()
     granted = {node for each in survey.requests for node in each.granted}
     assert {machine.node for machine in survey.machines} <= granted
-    assert len(survey.machines) <= MOST
+    held = [each for each in survey.machines if broker.records[each.node].released_s is None]
+    assert len(held) <= MOST  # released ones that the operator has not ended yet are listed, too
     for each in survey.requests:
         assert bool(each.refused) == bool(each.reason)
         assert len(each.granted) + each.refused <= each.asked
@@ -98,6 +103,7 @@ def run_with_faults(seed: int) -> None:
         machines=luck.choice([2, 100]),
         most=luck.choice([3, 100]),
         grace_s=luck.choice([0.0, 3.0, 20.0]),
+        is_patient=luck.choice([False, True]),
         luck=random.Random(seed),
     )
     with serving(stand_in) as address:

@@ -5,8 +5,8 @@ Safe whatever happens between any two calls:
 
 - The call that raises the replicas also writes the request into the annotation of its run. So it is made
   once, also by a driver that takes over, and a change that got no answer shows in the next reading.
-- KubeRay deletes pods at random if there are more than replicas. So replicas are only lowered together with
-  the names of as many pods, unless there are no pods for them.
+- KubeRay deletes pods at random if there are more than replicas, and counts those that are ending. So
+  replicas are only lowered together with the names of as many pods, unless there are no pods for them.
 - KubeRay replaces a pod that ended by itself. The run did not ask for that: the new pod serves its next
   request, or is deleted by name.
 - Pods do not end with a lease. `keeper.py` and `elastune nodes --sweep` end those whose lease is over.
@@ -26,7 +26,7 @@ from elastune.providers.kubernetes.api import (
     KubernetesRefusedError,
 )
 from elastune.providers.kubernetes.calls import GroupCalls, Pod, PodPhase, RunShare, Want, WorkerGroup
-from elastune.providers.kubernetes.sweeping import is_alive
+from elastune.providers.kubernetes.sweeping import is_counted
 from elastune.providers.protocol import Machine, RequestStatus, Survey, check_request
 
 LEASE_S = 300.0
@@ -393,11 +393,11 @@ class GroupBroker:
     def _drop(self, group: WorkerGroup, most: int) -> tuple[WorkerGroup, int]:
         """Up to so many replicas less, with the names of pods that no run has claimed; without a name only
         those for which there is no pod."""
-        free = [pod for pod in self._unclaimed() if pod.name not in group.named]
-        free.sort(key=lambda pod: pod.phase is not PodPhase.WAITING)
-        alive = [pod for pod in self._pods if is_alive(pod) and pod.name not in group.named]
+        there = [pod for pod in self._pods if is_counted(pod) and pod.name not in group.named]
+        free = [pod for pod in there if pod.run is None]
+        free.sort(key=lambda pod: (pod.ends is None, pod.phase is not PodPhase.WAITING))
         named = [pod.name for pod in free[: max(0, most)]]
-        count = min(max(0, most), len(named) + max(0, group.replicas - len(alive)))
+        count = min(max(0, most), len(named) + max(0, group.replicas - len(there)))
         return (group.less(count, named), count) if count else (group, 0)
 
     def _with_requests(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
