@@ -123,10 +123,9 @@ def test_head_and_nodes_listen_in_the_range_of_ports(start: Start, tmp_path: Pat
     (spec,) = (tmp_path / "jobs").glob("*/node.json")
     port = int(json.loads(spec.read_text())["head"].rpartition(":")[2])
     assert first <= port < first + 100
-    ranges = {
-        row.split()[1] for row in Path("/proc/net/tcp").read_text().splitlines() if row.split()[3] == "0A"
-    }
-    heard = {int(each.rpartition(":")[2], 16) for each in ranges}
+    rows = [row for name in ("tcp", "tcp6") for row in Path("/proc/net", name).read_text().splitlines()]
+    listening = {row.split()[1] for row in rows if row.split()[3] == "0A"}
+    heard = {int(each.rpartition(":")[2], 16) for each in listening}
     assert len([each for each in heard if first <= each < first + 100]) >= 3 * (1 + TRIALS)
     assert run.finish() == 0
 
@@ -161,7 +160,7 @@ class HalvingRun(ClusterRun):
             search={**search, "max_slots_per_trial": 1},
             profile={"iteration": "1s", "startup": "0.5s", "save": "0.1s"},
             checkpoint_every="2s",
-            budget="$0.05",
+            budget="$0.08",
             may_exceed="budget",
         )
 
@@ -202,4 +201,4 @@ def test_a_run_follows_its_plan_and_outlives_a_lost_node_and_its_driver(
     assert result["ending"] == "complete", run.said()
     assert result["farewell"]["left"] == []
     assert slurm.jobs() == []
-    assert result["best"]["iterations"] == 40
+    assert result["phases"] == {"stopped": 3, "finished": 1}
