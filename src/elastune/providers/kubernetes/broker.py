@@ -227,6 +227,7 @@ class GroupBroker:
             if new != self._group:
                 self._calls.change(self._group, new)
                 self._group = new
+                self._note_booked(new)
         except KubernetesConflictError:
             return self._clock() + 0.05
         except KubernetesError as error:
@@ -254,7 +255,7 @@ class GroupBroker:
         for name, record in self.records.items():
             if name not in listed and record.ended_s is None:
                 record.ended_s = self._clock()
-            record.is_booked |= name in self._share(self._group).booked
+        self._note_booked(self._group)
         if self._closing:
             self.release([NodeId(name) for name in self.alive()])
         for pod in self._unclaimed():
@@ -270,6 +271,11 @@ class GroupBroker:
     def _share(self, group: WorkerGroup) -> RunShare:
         usual = RunShare(job=self._purpose.job, usd=self._purpose.usd_per_hour)
         return group.shares.get(self._purpose.run, usual)
+
+    def _note_booked(self, group: WorkerGroup) -> None:
+        for name in self._share(group).booked:
+            if name in self.records:
+                self.records[name].is_booked = True
 
     def _held(self) -> int:
         """Nodes of the run that are there or may come, also for requests of an earlier driver."""
@@ -418,6 +424,9 @@ class GroupBroker:
 
     def _without_spares(self, group: WorkerGroup, share: RunShare) -> tuple[WorkerGroup, RunShare]:
         now_s = self._clock()
+        others = sum(each.replicas for run, each in group.shares.items() if run != self._purpose.run)
+        absent = others + share.replicas - group.replicas  # another client has lowered the replicas
+        share = replace(share, spare=max(0, share.spare - max(0, absent)))
         if not share.spare:
             self._spare_since_s = None
             return group, share
