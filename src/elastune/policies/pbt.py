@@ -62,7 +62,9 @@ class Pbt(Policy):
             case events.TrialsSampled():
                 self.population += [trial for trial, _ in event.trials]
                 self.expected = 0 if event.exhausted else self.expected - len(event.trials)
-                return self._go_on(state)
+                # While trials wait for slots, new ones would wait behind them: the last one brings all.
+                waits = self.expected and any(pool_state.queue for pool_state in state.pools.values())
+                return None if waits else self._go_on(state)
             case events.Progressed() | events.TrialPaused() if self._is_met(event.trial, state):
                 if state.trials[event.trial].phase.is_over:
                     self.wishes.pop(event.trial, None)
