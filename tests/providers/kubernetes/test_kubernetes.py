@@ -18,6 +18,7 @@ from elastune.core.events import NodeLost, NodeNoticed
 from elastune.errors import ExecutionError, JobError
 from elastune.providers.kubernetes import broker as broking
 from elastune.providers.kubernetes.api import (
+    ClusterAccess,
     KubernetesApi,
     KubernetesBusyError,
     KubernetesConflictError,
@@ -184,6 +185,24 @@ def test_the_keeper_ends_what_a_driver_left_when_its_lease_is_over(pod_stage: Po
     keep(RayClusterCalls(pod_stage.api, CLUSTER, GROUP), "kept", wall=lambda: now, sleep=sleep)
     assert looks > 4
     assert pod_stage.stand_in.alive() == []
+
+
+@pytest.mark.parametrize(("cluster", "is_up"), [("no-such-cluster", True), (CLUSTER, False)])
+def test_the_keeper_of_a_run_that_never_had_anything_ends(
+    pod_stage: PodStage, cluster: str, *, is_up: bool
+) -> None:
+    """Its driver could not open the group either: the name is wrong, or the server is not there."""
+    api = pod_stage.api
+    if not is_up:
+        api = KubernetesApi(ClusterAccess(server="http://127.0.0.1:9", namespace="n", token=lambda: None))
+    now, looks = time.time(), 0
+
+    def sleep(_: float) -> None:
+        nonlocal now, looks
+        now, looks = now + 60.0, looks + 1
+        assert looks < 10
+
+    keep(RayClusterCalls(api, cluster, GROUP), "typo", wall=lambda: now, sleep=sleep)
 
 
 def test_an_interrupted_end_asks_for_everything_to_be_deleted(pod_stage: PodStage) -> None:

@@ -106,6 +106,22 @@ def test_a_script_runs_the_set_up_and_names_the_node(tmp_path: Path) -> None:
     assert f"-m elastune.providers.remote.node {spec} node=7_3 preempted=echo -m" in done.stdout
 
 
+def test_the_interpreter_of_a_script_may_have_spaces_in_its_path(tmp_path: Path) -> None:
+    """Also where the node asks how long it has."""
+    python, spec = tmp_path / "my env" / "python", tmp_path / "node.json"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nfor word; do echo $word; done\n", encoding="utf-8")
+    python.chmod(0o755)
+    spec.touch()
+    (asked,) = [
+        word.removeprefix("preempted=")
+        for word in run_script(job_script(str(python), str(spec))).stdout.splitlines()
+        if word.startswith("preempted=")
+    ]
+    done = subprocess.run(["/bin/sh", "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["-m", "elastune.providers.slurm.grace"]
+
+
 def test_a_script_tells_what_failed(tmp_path: Path) -> None:
     missing = run_script(job_script("echo", str(tmp_path / "node.json")))
     assert missing.returncode == NO_FOLDER

@@ -28,7 +28,7 @@ RUN, REQUEST = f"{MARK}/run", f"{MARK}/request"
 """Labels of a pod."""
 _CLUSTERS = "/apis/ray.io/v1/namespaces/{}/rayclusters"
 _PODS = "/api/v1/namespaces/{}/pods"
-_ABSENT, _UNFIT = 404, 422
+ABSENT, _UNFIT = 404, 422
 
 
 class PodPhase(enum.Enum):
@@ -206,7 +206,7 @@ class RayClusterCalls:
         try:
             self._api.merge_patch(path, {"metadata": metadata})
         except KubernetesRefusedError as error:
-            if error.code == _ABSENT:
+            if error.code == ABSENT:
                 raise KubernetesConflictError(str(error)) from None
             raise
 
