@@ -55,10 +55,25 @@ class _Slots:
     def has_model(self, key: GangId) -> bool:
         return key in self.models
 
-    def take_copy(self, key: GangId, slot: int, size: int, fill: Callable[[memoryview], None]) -> None:
+    def claim_model(self, key: GangId, gang: GangId) -> bool:
+        return self.models.read(key, gang) is not None
+
+    def unclaim_model(self, gang: GangId) -> None:
+        self.models.release(gang)
+
+    def take_copy(
+        self,
+        key: GangId,
+        slot: int,
+        size: int,
+        fill: Callable[[memoryview], None],
+        claimed_by: GangId | None = None,
+    ) -> None:
         segment = self.models.reserve(size)
         fill(segment.room(size))
         self.models.add_copy(key, slot, segment)
+        if claimed_by is not None:
+            self.models.read(key, claimed_by)
 
     def drop_model(self, key: GangId) -> None:
         self.models.drop(key)
@@ -167,6 +182,20 @@ def test_a_model_of_as_many_visits_by_another_way_is_not_the_one_that_was_brough
     assert arrived.model is not None
     assert arrived.model.data == held(SECOND, source)
     assert node.slots.read(SECOND) == b"by 0 and 2"
+
+
+@pytest.mark.parametrize("is_brought", [False, True])
+def test_a_model_that_a_visit_waits_for_stays_when_the_next_one_arrives(
+    node: _Node, source: ModelSource, *, is_brought: bool
+) -> None:
+    """The driver orders the visit and asks for the model of the visit after it in one message."""
+    if is_brought:
+        node.carrier._threads.submit(node.carrier._prefetch, 0, held(FIRST, source)).result()
+    node.carrier.order(0, visit(model(held(FIRST, source))))
+    node.formed()
+    _bring(node, model(held(SECOND, source)))
+    assert node.slots.has_model(SECOND)
+    assert node.slots.read(FIRST) == b"by partitions 0 and 1"
 
 
 def test_a_model_that_is_lost_between_two_iterations_is_read_from_the_store(
