@@ -38,7 +38,7 @@ class Shape:
     """How steeply shares fall with the rank; 1 leaves too little for the best where money is short."""
     least_efficiency: float = 0.7
     """A gang of the winner is no wider than with this part of the efficiency of the smallest."""
-    most_rungs: float = 64.0
+    most_rungs: float = 1024.0
     """The longest training has at most so many times the iterations of the first rung."""
 
 
