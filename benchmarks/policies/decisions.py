@@ -132,7 +132,16 @@ def run(track: Track = silently, *, repeats: int, policies: Sequence[str] = POLI
     table = Table(
         name="decisions",
         title="What policies take to decide",
-        header=("policy", "trials", "run s", "trials ", "run s ", "decisions", "mean ms", "longest ms"),
+        header=(
+            "policy",
+            "trials, short run",
+            "it takes s",
+            "trials, long run",
+            "it takes, s",
+            "its decisions",
+            "mean ms",
+            "longest ms",
+        ),
         rows=tuple(rows),
         note=f"Processor time; the least of {repeats} equal runs, of each decision on its own.",
     )
