@@ -25,7 +25,8 @@ _LEAST_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The constants of `forecast`. They were chosen on three tables of learning curves (docs/policies.md)."""
+    """The constants of `forecast`, chosen on three tables of learning curves and the synthetic function
+    (docs/policies.md)."""
 
     exploring_time: float = 0.25
     """Share of the time for the first part."""
