@@ -34,6 +34,10 @@ def job_script(python: str, spec: str, setup: Sequence[str] = ()) -> str:
     )
 
 
+SAME = ("--nodes=", "--ntasks=", "--no-requeue", "--signal=")
+"""The beginnings of the arguments that do not follow from the job."""
+
+
 def job_arguments(options: SlurmOptions, *, cpus: int, gpus: int) -> list[str]:
     """Of sbatch. Every job is one task on one machine, which Slurm must not start again by itself: the run
     asks for another node instead."""
