@@ -20,6 +20,7 @@ from elastune.journal.run_folders import find_run
 from elastune.views.page.masking import HIDDEN, masked, masked_text
 from tests.dashboard.recorded import Recorded
 from tests.dashboard.sites import Served, served
+from tests.runs.checked_run import job_of
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -81,6 +82,17 @@ def test_a_password_in_an_address_is_hidden_and_a_job_without_secrets_stays_as_i
         "iteration": "10s",
     }
     assert SECRET not in masked_text(f"[ at: http://me:{SECRET}@host/")
+    assert SECRET not in masked_text(f"[ at 1http://me:{SECRET}@host/ api_key: {SECRET}")
+    assert SECRET not in masked_text(f"[ {{user: me, password: {SECRET}}}")
+    assert SECRET not in masked_text(f'{{"user":"me","password":"{SECRET}"')
+
+
+@pytest.mark.parametrize("piece", ["x", "x ", "a:", "a='", "a://b:", '"'])
+def test_a_line_as_long_as_a_job_may_be_keeps_the_dashboard_busy_for_a_moment_only(piece: str) -> None:
+    """Not for a quarter of an hour."""
+    line = piece * (200_000 // len(piece))
+    assert len(masked_text(f"a: [\n{line}")) > 0.9 * len(line)
+    assert masked(line) == line
 
 
 def test_a_body_that_does_not_arrive_is_given_up(dashboard: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +144,26 @@ def test_a_job_that_would_fill_the_memory_breaks_no_page(copied: Path, recorded:
         reply = dashboard.post("/api/quote", {"text": text, "changes": {}})
         assert reply.status == 400
         assert "a bug of Elastune" not in reply.text
+
+
+@pytest.mark.parametrize("algorithm", ["sha", "asha", "random"])
+def test_a_quote_and_a_preview_run_no_code_of_the_job(tmp_path: Path, algorithm: str) -> None:
+    """A job may be that of another person's run."""
+    ran = tmp_path / "ran"
+    (tmp_path / "evil.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\ndef f(config, iteration): return 1.0\n"
+    )
+    job = job_of(
+        None,
+        trainable=f"{tmp_path}/evil.py:f",
+        search={"algorithm": algorithm, "trials": 4, "max_iterations": 4},
+        deadline="1h",
+    )
+    with served(tmp_path / "runs", folder=tmp_path) as dashboard:
+        for path in ("/api/quote", "/api/job", "/api/start"):
+            reply = dashboard.post(path, {"text": yaml.safe_dump(job.to_dict()), "changes": {}})
+            assert reply.status == 200, reply.text
+    assert not ran.exists()
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(copied: Path) -> None:
