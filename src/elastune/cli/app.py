@@ -1,9 +1,10 @@
 """The `elastune` command.
 
 Exit codes: 0 done, 2 wrong input, 3 no plan fits, 4 a run cannot continue, 70 a bug of Elastune.
-"""
 
-from __future__ import annotations
+Modules of commands do not postpone their annotations: typer would compile each of them
+whenever a command starts.
+"""
 
 import sys
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`elastune aws`: the template of what an account needs, and a check of what a job names. Creates nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`elastune check`: try a trainable before it is tuned."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from typing import Annotated

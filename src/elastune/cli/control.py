@@ -1,7 +1,5 @@
 """`elastune stop` (a run or one of its trials), `extend` (new limits) and `add` (a configuration to try)."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from functools import partial
@@ -136,7 +134,7 @@ def extend_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
         typer.echo(f"run {found.record.run}, {done.text}")
 
 
-def _show_forecast(prepared: PreparedExtension) -> None:
+def _show_forecast(prepared: "PreparedExtension") -> None:
     run = prepared.found.record.run
     how = "is running" if prepared.continuation is None else "goes on from its checkpoints"
     typer.echo(f"run {run} {how}")
@@ -145,7 +143,7 @@ def _show_forecast(prepared: PreparedExtension) -> None:
     sys.stdout.flush()
 
 
-def _forecast_lines(forecast: ExtensionForecast) -> list[str]:
+def _forecast_lines(forecast: "ExtensionForecast") -> list[str]:
     from elastune.wording import format_duration, format_usd, plural  # noqa: PLC0415
 
     so_far, expected = forecast.so_far, forecast.expected

@@ -1,7 +1,5 @@
 """`elastune dashboard`: all runs in a browser."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

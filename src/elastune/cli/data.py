@@ -1,7 +1,5 @@
 """`elastune data`: prepare partitioned data for runs in which models hop."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,7 +55,7 @@ def split_command(
             typer.echo(f"{len(parts)} {kind} partitions of {size} in {folder}")
 
 
-def _plain(dataset: Dataset, folder: str) -> dict[str, object]:
+def _plain(dataset: "Dataset", folder: str) -> dict[str, object]:
     kinds = {"training": dataset.training, "validation": dataset.validation}
     described = {
         kind: [{"file": part.sources[0], "rows": part.rows, "bytes": part.bytes} for part in parts]

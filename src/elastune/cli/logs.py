@@ -1,7 +1,5 @@
 """`elastune logs`: what a trial has printed, also while it runs."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

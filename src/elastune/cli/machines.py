@@ -1,7 +1,5 @@
 """`elastune machines`: what the providers of a job offer now."""
 
-from __future__ import annotations
-
 import typer
 
 from elastune.cli.terminal import AsJson, JobFile, json_output, present

@@ -1,7 +1,5 @@
 """`elastune nodes`: running nodes and their cost; `--sweep` terminates orphans."""
 
-from __future__ import annotations
-
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +59,7 @@ def nodes_command(
         raise typer.Exit(ExecutionError.exit_code)
 
 
-def _sweep(supervision: Supervision, found: NodeList, *, yes: bool, as_json: bool, named: bool) -> None:
+def _sweep(supervision: "Supervision", found: "NodeList", *, yes: bool, as_json: bool, named: bool) -> None:
     from elastune.views.terminal.lists import render_nodes, render_swept  # noqa: PLC0415
 
     orphans = found.orphans

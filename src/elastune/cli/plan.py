@@ -1,7 +1,5 @@
 """`elastune plan`: from a job file to a priced plan."""
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import sys
@@ -89,7 +87,7 @@ def plan_command(  # noqa: PLR0913, PLR0917  every option of a command is a para
         _warn(given, quote, address)
 
 
-def _plan(job: Job, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
+def _plan(job: "Job", plot: Path | None, **options: Any) -> "Quote | PolicyQuote":
     from rich.console import Console  # noqa: PLC0415
 
     from elastune.api.planning import quote as quote_job  # noqa: PLC0415
@@ -107,7 +105,7 @@ def _plan(job: Job, plot: Path | None, **options: Any) -> Quote | PolicyQuote:
     return quote
 
 
-def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, as_json: bool) -> Job:
+def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, as_json: bool) -> "Job":
     """A job without a profile is planned with the one that an earlier run measured, else checked and measured
     now, as a run would."""
     from elastune.job.job import load_job  # noqa: PLC0415
@@ -136,7 +134,7 @@ def _measured(path: Path, *, address: str | None, runs_folder: Path, yes: bool, 
     return with_measurements(job, kept)
 
 
-def _ask_to_measure(job: Job, path: Path, *, address: str | None, yes: bool, as_json: bool) -> None:
+def _ask_to_measure(job: "Job", path: Path, *, address: str | None, yes: bool, as_json: bool) -> None:
     from elastune.api.profiling import usual_effort  # noqa: PLC0415
     from elastune.cli.run import ask_to_measure  # noqa: PLC0415
     from elastune.runs.prepared_run import spends_money  # noqa: PLC0415
@@ -155,7 +153,7 @@ def _ask_to_measure(job: Job, path: Path, *, address: str | None, yes: bool, as_
         typer.confirm(f"The job has no profile. Measure it now, for up to {most}?", abort=True, err=True)
 
 
-def _measure(job: Job, *, address: str | None, runs_folder: Path, as_json: bool) -> Path:
+def _measure(job: "Job", *, address: str | None, runs_folder: Path, as_json: bool) -> Path:
     """The limits stay: a later run finds this measurement and does not pay for it again."""
     from elastune.api.profiling import profile, usual_effort  # noqa: PLC0415
     from elastune.cli.run import carry_out  # noqa: PLC0415
@@ -166,7 +164,7 @@ def _measure(job: Job, *, address: str | None, runs_folder: Path, as_json: bool)
     return taken.path
 
 
-def _warn(job: Job, quote: Quote | PolicyQuote, address: str | None) -> None:
+def _warn(job: "Job", quote: "Quote | PolicyQuote", address: str | None) -> None:
     from elastune.job.trainable import is_code  # noqa: PLC0415
     from elastune.runs.quotes.warnings import quote_warnings  # noqa: PLC0415
 
@@ -175,7 +173,7 @@ def _warn(job: Job, quote: Quote | PolicyQuote, address: str | None) -> None:
             typer.echo(f"\nwarning: {warning}")
 
 
-def _print(quote: Quote | PolicyQuote, plot: Path | None) -> None:
+def _print(quote: "Quote | PolicyQuote", plot: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415
 
     from elastune.views.terminal.plan import render_any_quote  # noqa: PLC0415

@@ -1,7 +1,5 @@
 """`elastune profile`: measure a training before it is planned."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """`elastune report` (pages and figures), `export` (other tools) and `replay` (retrain a hopping trial)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

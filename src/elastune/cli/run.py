@@ -1,7 +1,5 @@
 """`elastune run` (the quote, then the run) and `resume` (continues a run)."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys
@@ -173,7 +171,7 @@ def resume_command(  # noqa: PLR0913, PLR0917  every option of a command is a pa
     print_finished(finished, as_json=as_json)
 
 
-def _given(job: Path, log: list[str] | None, *, fail_fast: bool) -> Job:
+def _given(job: Path, log: list[str] | None, *, fail_fast: bool) -> "Job":
     from elastune.job.job import Job, load_job  # noqa: PLC0415
 
     given = load_job(job)
@@ -183,16 +181,16 @@ def _given(job: Path, log: list[str] | None, *, fail_fast: bool) -> Job:
 
 
 def _measured(  # noqa: PLR0913  all by name
-    given: Job,
+    given: "Job",
     *,
-    start_up: StartUp,
-    first: FirstMeasurement | None,
+    start_up: "StartUp",
+    first: "FirstMeasurement | None",
     address: str | None,
     runs_folder: Path,
     as_json: bool,
     yes: bool,
     meter_of: Callable[[], RunMeter],
-) -> Job:
+) -> "Job":
     """The job with a profile, which is measured first if there is none."""
     from elastune.api.profiling import describe_measured, measured  # noqa: PLC0415
 
@@ -200,7 +198,7 @@ def _measured(  # noqa: PLR0913  all by name
         return given
     typer.echo("the job has no profile: looking for one, or measuring the training first", err=True)
 
-    def consent(effort: Effort) -> None:
+    def consent(effort: "Effort") -> None:
         if address is None:
             with start_up.paused():
                 ask_to_measure(given, effort, yes=yes, as_json=as_json)
@@ -238,7 +236,7 @@ def carry_out(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _show_quote(prepared: PreparedRun) -> None:
+def _show_quote(prepared: "PreparedRun") -> None:
     from elastune.views.terminal.plan import render_any_quote  # noqa: PLC0415
 
     show(render_any_quote(prepared.quote))
@@ -255,12 +253,12 @@ def _show_quote(prepared: PreparedRun) -> None:
     sys.stdout.flush()
 
 
-def _ask(prepared: PreparedRun, *, yes: bool, as_json: bool) -> None:
+def _ask(prepared: "PreparedRun", *, yes: bool, as_json: bool) -> None:
     if prepared.spends_money:
         confirm("this run spends money", "Start?", yes=yes, as_json=as_json)
 
 
-def ask_to_measure(job: Job, effort: Effort, *, yes: bool, as_json: bool) -> None:
+def ask_to_measure(job: "Job", effort: "Effort", *, yes: bool, as_json: bool) -> None:
     """Confirm a measurement on nodes that cost money."""
     from elastune.runs.prepared_run import spends_money  # noqa: PLC0415
     from elastune.runs.profiling import most_usd  # noqa: PLC0415
@@ -282,7 +280,7 @@ def confirm(what: str, question: str, *, yes: bool, as_json: bool) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def print_finished(finished: FinishedRun, *, as_json: bool) -> None:
+def print_finished(finished: "FinishedRun", *, as_json: bool) -> None:
     """The result; exits with an error code if the run failed or left nodes."""
     from elastune.views.terminal.status import render_finished  # noqa: PLC0415
 
@@ -291,7 +289,7 @@ def print_finished(finished: FinishedRun, *, as_json: bool) -> None:
         raise typer.Exit(ExecutionError.exit_code)
 
 
-def _show_status(continuation: Continuation) -> None:
+def _show_status(continuation: "Continuation") -> None:
     from elastune.views.live.progress import promise_of  # noqa: PLC0415
     from elastune.views.live.snapshot import summary_line  # noqa: PLC0415
     from elastune.views.live.snapshot_of_state import Subject, take  # noqa: PLC0415
@@ -306,7 +304,7 @@ def _show_status(continuation: Continuation) -> None:
     sys.stdout.flush()
 
 
-def _explain_interruption(interrupted: RunInterrupted, again: str | None, *, as_json: bool) -> None:
+def _explain_interruption(interrupted: "RunInterrupted", again: str | None, *, as_json: bool) -> None:
     from elastune.journal.run_commands import command_for  # noqa: PLC0415
 
     run = interrupted.run

@@ -1,7 +1,5 @@
 """`elastune simulate`: the whole experiment in virtual time."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from dataclasses import asdict
@@ -90,7 +88,7 @@ def simulate_command(  # noqa: PLR0913, PLR0917  every option of a command is a 
         raise typer.Exit(ExecutionError.exit_code)
 
 
-def _print(campaign: Campaign, *, as_json: bool) -> None:
+def _print(campaign: "Campaign", *, as_json: bool) -> None:
     if as_json:
         data = campaign.to_dict()
         if campaign.interrupted:

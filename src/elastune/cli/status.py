@@ -3,8 +3,6 @@
 `--watch` follows the run of another process: a core replays the journal as it grows.
 """
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -69,7 +67,7 @@ def _watch(run: str, folder: Path, *, alone: bool) -> None:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _follow(found: FoundRun) -> None:
+def _follow(found: "FoundRun") -> None:
     """Until the run has ended or has no driver."""
     from elastune.journal.store import Journal  # noqa: PLC0415
     from elastune.runs.reopening import predicted_for, setup_of, taken_in, wait_for_start  # noqa: PLC0415

@@ -4,8 +4,6 @@ Nothing that a run or a user wrote is interpreted as markup, and characters that
 are replaced. A blocked terminal or pipe must not block the run that is shown there (`OutputQueue`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -128,7 +126,7 @@ _LEAST_WIDTH = 80
 _PLAIN = str.maketrans("▁▂▃▄▅▆▇█▒▓▞·…±–×µ", "_.-=+*%#:%/.~~-xu")
 
 
-def show(renderable: RenderableType) -> None:
+def show(renderable: "RenderableType") -> None:
     from rich.console import Console  # noqa: PLC0415
 
     console = Console(highlight=False, markup=False, emoji=False)
@@ -143,7 +141,7 @@ def print_json(data: object) -> None:
     typer.echo(json.dumps(data, indent=2), file=_json_stream.get())
 
 
-def present(result: Any, render: Callable[[Any], RenderableType], *, as_json: bool) -> None:
+def present(result: Any, render: "Callable[[Any], RenderableType]", *, as_json: bool) -> None:
     """Print a result as JSON or rendered."""
     if as_json:
         print_json(result.to_dict())
@@ -263,7 +261,7 @@ def _error_data(error: ElastuneError) -> dict[str, object]:
     }
 
 
-def _remedy_data(remedy: Remedy) -> dict[str, object]:
+def _remedy_data(remedy: "Remedy") -> dict[str, object]:
     changes = {
         "planner": remedy.planner,
         "deadline_seconds": remedy.deadline_s,

@@ -87,7 +87,7 @@ class Pbt(Policy):
         return is_at_barrier(state.trials[number], self._goal)
 
     def _have_all_met(self, state: State) -> bool:
-        """Who is at the barrier stays there: nobody is asked twice."""
+        """Trials at the barrier stay there, so each is asked once."""
         goal, population = self._goal, self.population
         while self.through < len(population) and is_at_barrier(state.trials[population[self.through]], goal):
             self.through += 1

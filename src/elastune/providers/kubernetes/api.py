@@ -37,7 +37,7 @@ class KubernetesBusyError(KubernetesError):
 
 
 class KubernetesConflictError(KubernetesError):
-    """Somebody else has changed the object since it was read."""
+    """Another client has changed the object since it was read."""
 
 
 class KubernetesRefusedError(KubernetesError):

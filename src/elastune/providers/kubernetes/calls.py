@@ -1,8 +1,9 @@
 """The worker group of a RayCluster and its pods, as the API server has them.
 
 Runs share a group. What each of them wants is in an annotation of the RayCluster, which is changed in the
-same call as the number of replicas, and only if nobody has changed the RayCluster since it was read. A pod
-belongs to the run whose label it has; a run puts it on pods without one, as many as it has asked for.
+same call as the number of replicas, and only if no other client has changed the RayCluster since it was
+read. A pod belongs to the run whose label it has; a run puts it on pods without one, as many as it has asked
+for.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Want:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunShare:
     """What a run has of a group. `spare`: replicas of nodes that were lost, which KubeRay starts again
-    although nobody asked for them."""
+    although no run asked for them."""
 
     job: str = ""
     usd: float = 0.0
@@ -148,7 +149,7 @@ class GroupCalls(Protocol):
         """Of the group, oldest first."""
 
     def change(self, old: WorkerGroup, new: WorkerGroup) -> None:
-        """Only if nobody has changed it since; else `KubernetesConflictError`."""
+        """Only if it has not changed since it was read; else `KubernetesConflictError`."""
 
     def claim(self, pod: Pod, run: str, request: str) -> None:
         """As `change`."""

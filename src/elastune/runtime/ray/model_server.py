@@ -37,7 +37,8 @@ Read = Callable[[GangId], AbstractContextManager[memoryview]]
 
 
 class ModelServer:
-    """Gives the models of a node to whoever has the token. `host` is the address by which others reach it."""
+    """Gives the models of a node to clients that have the token. `host` is the address by which others
+    reach it."""
 
     def __init__(self, host: str, agent: str, read: Read) -> None:
         self._read = read
