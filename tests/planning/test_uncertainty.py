@@ -70,8 +70,9 @@ def test_a_search_with_many_labels_is_coarse_at_first_and_finds_the_same(
             slots_per_node=2, max_nodes=12, price_per_hour=36.0, minimum_charge_s=60.0, init=Constant(20.0)
         ),
     )
-    limit = {"deadline_s": 600.0} if objective is Objective.COST else {"budget_usd": 16.0}
-    case = make_case(workload, objective=objective, **limit)
+    case = make_case(workload, objective=objective)
+    by_cost = objective is Objective.COST
+    case = replace(case, limits=Limits(deadline_s=600.0) if by_cost else Limits(budget_usd=16.0))
     usual = plan_exact(case)
     monkeypatch.setattr(labels, "FEW_LABELS", 20)
     large = plan_exact(case)
