@@ -7,14 +7,17 @@ import sys
 from benchmarks.hopper import (
     accuracy,
     faults,
+    learning,
     memory,
     paper,
     policies,
     prediction,
+    remote,
     replicas,
     rounds,
     schedules,
     throughput,
+    unequal,
     visits,
 )
 from benchmarks.reporting import RESULTS, Experiment
@@ -31,8 +34,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     "faults": faults.run,
     "visits": visits.run,
     "memory": memory.run,
+    "remote": remote.run,
+    "unequal": unequal.run,
     "throughput": throughput.run,
     "accuracy": accuracy.run,
+    "learning": learning.run,
+    "converging": learning.run_without_times,
 }
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def measure(scope: Scope, track: Track = silently) -> Report:
         load = replace(
             load,
             trials=len(scope.configs) * scope.seeds,
-            space=_space(scope),
+            space={**load.space, **_space(scope)},
             configurations=_listed(scope),
         )
         curves = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 from pathlib import Path
@@ -39,3 +40,26 @@ def all_of(folder: str, notes: str) -> tuple[Any, int]:
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     note_memory(notes, folder, 0, whole)
     return whole, len(next(iter(whole.values())))
+
+
+@functools.cache
+def shard_of(folder: str, notes: str, rank: int, size: int) -> tuple[Any, int]:
+    """The partitions of one of `size` workers as one, and the rows of all workers: once per process."""
+    dataset = register(folder)
+    shelf = PartitionCache(dataset)
+    parts = [shelf.take(number).data for number in range(rank, len(dataset.training), size)]
+    mine = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    note_memory(notes, folder, 0, mine)
+    return mine, sum(part.rows or 0 for part in dataset.training)
+
+
+@functools.cache
+def number_of(notes: str) -> int:
+    """Of this worker process among those of a run, from 0."""
+    for number in itertools.count():
+        try:
+            (Path(notes) / f"worker-{number}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        return number
+    raise AssertionError

@@ -29,9 +29,14 @@ class Law:
 
     def seconds(self, rows: int, workers: int) -> float:
         """For so many rows of all workers together."""
-        steps = math.ceil(rows / self.batch)
-        reducing = 2.0 * (workers - 1) / workers * self.reduce_s
-        return rows * self.row_s / workers + steps * reducing
+        return rows * self.row_s / workers + math.ceil(rows / self.batch) * self._reducing_s(workers)
+
+    def averaging_s(self, rows: int, workers: int) -> float:
+        """Where workers train by themselves and take the mean of their models once."""
+        return rows * self.row_s / workers + self._reducing_s(workers)
+
+    def _reducing_s(self, workers: int) -> float:
+        return 2.0 * (workers - 1) / workers * self.reduce_s
 
     def speedup(self, workers: int) -> float:
         rows = int(1000 * self.batch)

@@ -9,8 +9,9 @@ train, however brackets are interleaved.
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.reporting import Cell, Report, Table, Track, silently
@@ -63,7 +64,7 @@ def _brackets(scope: Scope) -> Table:
     specs = hyperband(max_iterations=scope.max_iterations, eta=3)
     epochs = sum(stage.trials * stage.iterations for spec in specs for stage in spec.stages)
     plain_s = max(epochs * UNIT_S, scope.max_iterations * EPOCH_S)
-    bound_s = max(plain_s, _with_barriers_s(specs))
+    bound_s = max(plain_s, barrier_bound(specs, WORKERS, EPOCH_S))
     planned_s, simulated_s = plan(job).jct_seconds, simulate(job).actual.jct_seconds
     row = (epochs, planned_s, simulated_s, plain_s, simulated_s / plain_s, bound_s, simulated_s / bound_s)
     return Table(
@@ -83,11 +84,18 @@ def _brackets(scope: Scope) -> Table:
     )
 
 
-def _with_barriers_s(specs: tuple[Spec, ...]) -> float:
-    alone_s = min(spec.stages[-1].iterations for spec in specs) * EPOCH_S
-    at_once = min(WORKERS, sum(spec.stages[-1].trials for spec in specs))
-    work_s = sum(stage.trials * stage.iterations for spec in specs for stage in spec.stages) * EPOCH_S
-    return alone_s + (work_s - at_once * alone_s) / WORKERS
+def barrier_bound(specs: Sequence[Spec], workers: int, epoch: float) -> float:
+    """What no schedule can undercut, if the trial that is measured last may be the best of its stage.
+
+    Who trains in the last stage of a bracket is known when all others of the bracket have ended. From the
+    last of these decisions on, only trials of last stages train, each on one worker at a time, for at least
+    as long as the shortest last stage; the other workers have nothing to do for so long.
+    """
+    last = [spec.stages[-1] for spec in specs]
+    alone = min(stage.iterations for stage in last) * epoch
+    idle = max(0, workers - sum(stage.trials for stage in last))
+    work = sum(stage.trials * stage.iterations for spec in specs for stage in spec.stages) * epoch
+    return (work + idle * alone) / workers
 
 
 def _policies() -> Table:
@@ -165,16 +173,31 @@ def _random_search(draw: random.Random) -> dict[str, object]:
     return {"algorithm": "stages", "stages": stages}
 
 
-def _quotes(scope: Scope, track: Track) -> Table:
-    errors: list[float] = []
-    for seed in track(list(range(scope.jobs))):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quoted:
+    seed: int
+    planned_s: float
+    simulated_s: float
+
+    @property
+    def error(self) -> float:
+        return abs(self.simulated_s / self.planned_s - 1.0)
+
+
+def quotes() -> Iterator[Quoted]:
+    """Of random jobs without end; those that no cluster can hold, or that are refused, are left out."""
+    for seed in itertools.count():
         job = random_job(seed)
         try:
             planned_s = plan(job).jct_seconds
         except (InfeasibleError, JobError):
             continue
-        errors.append(abs(simulate(job).actual.jct_seconds / planned_s - 1.0))
-    errors.sort()
+        yield Quoted(seed=seed, planned_s=planned_s, simulated_s=simulate(job).actual.jct_seconds)
+
+
+def _quotes(scope: Scope, track: Track) -> Table:
+    quoted = quotes()
+    errors = sorted(next(quoted).error for _ in track(list(range(scope.jobs))))
     shares = [errors[int(part * (len(errors) - 1))] for part in (0.5, 0.9, 1.0)]
     row = (len(errors), *(100 * share for share in shares), sum(error > 0.02 for error in errors))
     return Table(

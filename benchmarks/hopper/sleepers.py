@@ -1,4 +1,4 @@
-"""Iterations that sleep by a law: visiting partitions, or with a copy of all data (task-parallel).
+"""Iterations that sleep by a law: visiting partitions, with a copy of all data, or on all workers.
 
 They do not import torch, so that eight workers boot in seconds.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hopper.holding import all_of, note_memory
+from benchmarks.hopper.holding import all_of, note_memory, shard_of
 from benchmarks.hopper.law import Law
 from elastune.training.trainable import Trainable
 from elastune.training.worker import Worker
@@ -28,7 +28,7 @@ class Sleeper(Trainable):
 
     def step(self) -> dict[str, float]:
         note_memory(self.config["notes"], "", int(self.worker.partition or 0), self.worker.data)
-        return self._sleep((self.worker.rows or 0) * self.worker.size, visits=self.worker.size)
+        return self._sleep(self.law.seconds(self.worker.rows or 0, 1), visits=1)
 
     def save(self) -> dict[str, Any]:
         return {"visits": self.visits, "weights": self.weights}
@@ -36,8 +36,8 @@ class Sleeper(Trainable):
     def load(self, state: dict[str, Any]) -> None:
         self.visits, self.weights = state["visits"], state["weights"]
 
-    def _sleep(self, rows: int, *, visits: int) -> dict[str, float]:
-        time.sleep(self.law.seconds(rows, self.worker.size))
+    def _sleep(self, seconds: float, *, visits: int) -> dict[str, float]:
+        time.sleep(seconds)
         self.worker.sum(0)  # a gang that exchanges nothing is refused
         self.visits += visits
         return {"score": float(self.config["x"]) * self.visits}
@@ -46,7 +46,24 @@ class Sleeper(Trainable):
 class WholeSleeper(Sleeper):
     def step(self) -> dict[str, float]:
         _, rows = all_of(self.config["training"], self.config["notes"])
-        return self._sleep(rows, visits=1)
+        return self._sleep(self.law.seconds(rows, 1), visits=1)
+
+
+class SharingSleeper(Sleeper):
+    """All workers train one model and add up the gradients of every batch."""
+
+    def step(self) -> dict[str, float]:
+        return self._sleep(self.law.seconds(self._rows(), self.worker.size), visits=self.worker.size)
+
+    def _rows(self) -> int:
+        worker = self.worker
+        _, rows = shard_of(self.config["training"], self.config["notes"], worker.rank, worker.size)
+        return rows
+
+
+class AveragingSleeper(SharingSleeper):
+    def step(self) -> dict[str, float]:
+        return self._sleep(self.law.averaging_s(self._rows(), self.worker.size), visits=self.worker.size)
 
 
 class HeavySleeper(Sleeper):

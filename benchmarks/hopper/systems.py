@@ -1,4 +1,8 @@
-"""Three ways to train many configurations on partitioned data, each by our own execution."""
+"""Four ways to train many configurations on partitioned data.
+
+Hopping is our own execution; in the others the trainable does by itself what such a system does, as gangs of
+our own: so all have the same processes, nodes and reports, and differ in what moves.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,21 @@ class System(enum.Enum):
     """Each worker has all data and trains one model after the other by itself."""
     TOGETHER = "data-parallel, one model at a time"
     """Each worker has its partitions; all train one model, batch by batch."""
+    AVERAGING = "model averaging, one model at a time"
+    """Each worker trains a copy of the model on its partitions; after each epoch all take the mean (BSP)."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether a model has all workers to itself."""
+        return self in (System.TOGETHER, System.AVERAGING)
+
+    @property
+    def prefix(self) -> str:
+        """Of the name of the trainable that trains so."""
+        return _PREFIXES.get(self, "")
+
+
+_PREFIXES = {System.TASKS: "Whole", System.TOGETHER: "Sharing", System.AVERAGING: "Averaging"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +74,8 @@ class Workload:
     """Instead of one stage of all trials and epochs."""
     profile: Mapping[str, object] = field(default_factory=dict)
     cluster: Mapping[str, object] = field(default_factory=dict)
+    served: Sequence[str] = ()
+    """Addresses of the training data, if hopping does not read them from the folder."""
 
     @property
     def training(self) -> str:
@@ -67,14 +88,13 @@ class Workload:
     def job(self, system: System, notes: str) -> dict[str, object]:
         """The same configurations, epochs and batches for all systems."""
         known = {"notes": notes, "training": self.training, "validation": self.validation}
-        whole = system is System.TASKS
         module, name = self.trainable.split(":")
         job: dict[str, object] = {
-            "trainable": f"{_PACKAGE}.{module}:{'Whole' if whole else ''}{name}",
+            "trainable": f"{_PACKAGE}.{module}:{system.prefix}{name}",
             "space": {**self.space, **known},
             "metric": self.metric,
             "mode": "max",
-            "search": self._search(1 if system is not System.TOGETHER else None),
+            "search": self._search(self.workers if system.takes_all else 1),
             "profile": {"iteration": self.believed_s, **self.profile},
             "slot": {"cpus": 1},
             "cluster": {
@@ -88,31 +108,23 @@ class Workload:
         }
         if self.configurations:
             job["start_configurations"] = [dict(each) for each in self.configurations]
-        if whole:
+        if system is not System.HOPPING:
             return job
+        data = {"path": list(self.served) or self.training, "partitions": self.partitions}
         validation = {"validation": self.validation} if self.validated else {}
-        job |= {"execution": "hopper"}
-        data = {"path": self.training, "partitions": self.partitions, "replicas": self.replicas}
-        job["data"] = {**data, **validation}
-        if system is System.TOGETHER:
-            # One model at a time is what the core does where it believes that this is faster.
-            job["profile"] = {
-                "iteration": self.believed_s,
-                "speedup": {str(self.workers): 2.0 * self.workers},
-            }
-        return job
+        return {**job, "execution": "hopper", "data": {**data, "replicas": self.replicas, **validation}}
 
-    def _search(self, most_slots: int | None) -> dict[str, object]:
+    def _search(self, slots: int) -> dict[str, object]:
         """One stage, in which all trials train for all epochs; it begins when all nodes are up."""
         if self.search:
             return dict(self.search)
-        limit = {} if most_slots is None else {"max_slots_per_trial": most_slots}
         return {
             "algorithm": "sha",
             "trials": self.trials,
             "min_iterations": self.epochs,
             "max_iterations": self.epochs,
-            **limit,
+            "min_slots_per_trial": slots,
+            "max_slots_per_trial": slots,
         }
 
 

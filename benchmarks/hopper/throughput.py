@@ -1,6 +1,6 @@
-"""Hopping beside task-parallel training on copied data and data-parallel training of one model at a time.
+"""Hopping beside task-parallel training on copied data, data-parallel training and model averaging.
 
-The three train the same configurations for as many epochs, with the same batches, each in a run of its own on
+The four train the same configurations for as many epochs, with the same batches, each in a run of its own on
 nodes of this machine: a small network on two workers (there are two cores), and iterations that sleep on
 eight. Times are from the first order to train to the last row, so without boots.
 """
@@ -77,7 +77,11 @@ def _training(folder: Path, scope: Scope) -> list[Case]:
     first = loads[scope.partitions[0]]
     return [
         *(Case(name=name, system=System.HOPPING, workload=load) for load in loads.values()),
-        *(Case(name=name, system=system, workload=first) for system in (System.TASKS, System.TOGETHER)),
+        *(
+            Case(name=name, system=system, workload=first)
+            for system in System
+            if system is not System.HOPPING
+        ),
     ]
 
 
@@ -132,7 +136,7 @@ def _times(measured: Sequence[Measured], scope: Scope) -> Table:
     alone = scope.unit_s * scope.sleeping_workers
     return Table(
         name="throughput",
-        title="The same 16 configurations, epochs and batches, three ways: real runs side by side",
+        title="The same 16 configurations, epochs and batches, by system: real runs side by side",
         header=(
             "workload",
             "by",
@@ -171,6 +175,8 @@ def _bytes(measured: Sequence[Measured]) -> Table:
                 formula = sizes.full_replication()
             case System.TOGETHER:
                 seen, formula = None, sizes.data_parallel()
+            case System.AVERAGING:
+                seen, formula = None, sizes.model_averaging()
         rows.append(
             (
                 case.name,
@@ -198,10 +204,10 @@ def _bytes(measured: Sequence[Measured]) -> Table:
         ),
         rows=tuple(rows),
         note="Moved: models that came from another worker (hopping), data that all workers hold "
-        "(task-parallel); of gradients nothing is measured. A hop within a worker that holds several "
-        "partitions moves nothing, nor does the first visit of a trial; models that are evaluated hop, too, "
-        "which the formula leaves out. A batch is 64 rows over all workers, so data-parallel adds up once "
-        "per 64 rows.",
+        "(task-parallel); of gradients and means nothing is measured. A hop within a worker that holds "
+        "several partitions moves nothing, nor does the first visit of a trial; models that are evaluated "
+        "hop, too, which the formula leaves out. A batch is 64 rows over all workers, so data-parallel adds "
+        "up once per 64 rows.",
     )
 
 

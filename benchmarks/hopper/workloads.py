@@ -18,7 +18,9 @@ WEIGHTS = 1_000_000
 """Bytes of a model that sleeps."""
 
 
-def network(folder: Path, *, copies: int, workers: int, partitions: int, epochs: int) -> Workload:
+def network(
+    folder: Path, *, copies: int, workers: int, partitions: int, epochs: int, batch: int = BATCH
+) -> Workload:
     """Digits of scikit-learn, each picture in so many noisy versions; evaluated on pictures never seen."""
     training, validation = digits(copies)
     split(training, folder / "training", partitions=partitions, seed=0)
@@ -31,6 +33,7 @@ def network(folder: Path, *, copies: int, workers: int, partitions: int, epochs:
             "lr": {"float": [0.003, 0.3], "log": True},
             "momentum": {"choice": [0.0, 0.9]},
             "width": {"choice": [128, 256, 512]},
+            "batch": batch,
         },
         metric="accuracy",
         trials=TRIALS,
@@ -42,12 +45,19 @@ def network(folder: Path, *, copies: int, workers: int, partitions: int, epochs:
 
 
 def sleeping(
-    folder: Path, law: Law, *, unit_s: float, workers: int, epochs: int, trials: int = TRIALS
+    folder: Path,
+    law: Law,
+    *,
+    unit_s: float,
+    workers: int,
+    epochs: int,
+    trials: int = TRIALS,
+    row_bytes: int = ROW_BYTES,
 ) -> Workload:
     """One partition per worker; a visit sleeps for `unit_s` on the clock of the law, made faster."""
     rows = int(20 * law.batch) * workers
     quick = law.shrunk(law.seconds(rows // workers, 1) / unit_s)
-    split({"rows": np.zeros((rows, ROW_BYTES), np.uint8)}, folder / "training", partitions=workers, seed=0)
+    split({"rows": np.zeros((rows, row_bytes), np.uint8)}, folder / "training", partitions=workers, seed=0)
     return Workload(
         data=folder,
         validated=False,

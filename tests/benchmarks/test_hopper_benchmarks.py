@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.hopper import accuracy, faults, prediction, throughput
+from benchmarks.hopper import accuracy, faults, learning, prediction, remote, throughput, unequal
 from benchmarks.hopper.costs import Sizes
 from benchmarks.hopper.journals import Course
 from benchmarks.hopper.law import RESNET, Law
@@ -103,7 +103,7 @@ def test_all_systems_train_the_same_configurations(tmp_path: Path) -> None:
     load = sleeping(tmp_path, RESNET, unit_s=0.1, workers=2, epochs=3, trials=4)
     jobs = [load.job(system, "") for system in System]
     assert len({str(job["space"]) for job in jobs}) == 1
-    assert [job.get("execution") for job in jobs] == ["hopper", None, "hopper"]
+    assert [job.get("execution") for job in jobs] == ["hopper", None, None, None]
 
 
 def column(table: Table, name: str) -> list[object]:
@@ -119,7 +119,7 @@ def test_throughput_in_small() -> None:
     assert column(times, "by") == [system.value for system in System] * 2
     data = column(times, "data per worker, MB")
     assert data[1] == pytest.approx(2 * data[0], rel=0.01)  # type: ignore[operator]
-    assert data[2] == data[0]
+    assert data[2] == data[3] == data[0]
     assert len(moved.rows) == len(times.rows)
 
 
@@ -146,3 +146,40 @@ def test_prediction_in_small() -> None:
     planned, simulated = column(table, "planned, s"), column(table, "simulated, s")
     assert planned == pytest.approx(simulated)
     assert planned[0] == pytest.approx(0.2 * 4 * 2)
+
+
+def test_no_schedule_is_shorter_than_the_bound_of_unequal_workers() -> None:
+    scope = unequal.Scope(unit_s=1.0, slowness=(1.0, 2.0), cost=(1.0, 1.0, 1.0))
+    assert unequal.bound_s(scope, 1) == 6.0  # the slow one has three visits of two seconds
+    assert unequal.bound_s(scope, 2) == pytest.approx(4.0)  # six visits of one second, at 1.5 per second
+    assert unequal.bound_s(unequal.Scope(slowness=(1.0, 1.0), cost=(1.0,), unit_s=1.0), 2) == 2.0
+
+
+@pytest.mark.slow
+def test_only_task_parallel_training_reads_again_and_again() -> None:
+    scope = remote.Scope(
+        unit_s=0.1, workers=2, trials=2, epochs=2, scales=(1.0,), replicas=(1, 2), row_bytes=1_000
+    )
+    (table,) = remote.measure(scope).tables
+    read, size = column(table, "data read, MB"), 2.56
+    assert read[0] == pytest.approx(size, rel=0.2)  # each partition once, and the headers
+    assert read[1] == pytest.approx(4 * size, rel=0.01)  # two trials of two epochs
+    assert read[2:] == [0, pytest.approx(2 * size, rel=0.01), 0, 0]
+
+
+@pytest.mark.slow
+def test_unequal_workers_in_small() -> None:
+    scope = unequal.Scope(unit_s=0.1, slowness=(1.0, 2.0), cost=(0.5, 1.0), epochs=2, replicas=(1, 2))
+    (table,) = unequal.measure(scope).tables
+    assert len(table.rows) == 3
+    assert all(float(ratio) >= 1.0 for ratio in column(table, "by the bound")[:2])  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_every_system_learns_on_the_network() -> None:
+    scope = learning.Scope(copies=2, epochs=2, batches=(64,), rates=(0.03,))
+    report = learning.measure(scope)
+    (table,) = report.tables
+    assert column(table, "by") == [arm.label for arm in learning.ARMS]
+    assert min(column(table, "after 2")) > 70.0  # type: ignore[type-var,operator]
+    assert report.figures["learning"].axes

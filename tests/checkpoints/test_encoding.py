@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import subprocess
 import sys
 import threading
 from collections import Counter, OrderedDict, namedtuple
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
@@ -18,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastune.checkpoints.container import pack
-from elastune.checkpoints.encoding import decode, encode
+from elastune.checkpoints.encoding import decode, decode_shared, encode, encode_parts
 from elastune.errors import ExecutionError, JobError
 from tests.checkpoints.states import same, states
 from tests.thoroughness import examples
@@ -233,3 +235,31 @@ def test_tensors_without_torch_are_told() -> None:
         done.stdout.decode().strip()
         == "ExecutionError the checkpoint has tensors; to read them: pip install torch"
     )
+
+
+@pytest.fixture
+def _no_collection() -> Iterator[None]:
+    """Python looks for circles of objects only after hundreds of new ones."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collection")
+def test_the_memory_of_a_model_is_free_as_soon_as_its_bytes_are_not_needed() -> None:
+    weights = bytearray(8)
+    state = {"w": np.frombuffer(weights), "t": torch.frombuffer(weights, dtype=torch.uint8), "n": [1, 2]}
+    packed = encode_parts(state)
+    encoded = bytearray(b"".join(packed.unsealed))
+    del state, packed
+    weights.append(0)  # refused while anything refers to its memory
+
+    decoded = decode_shared(memoryview(encoded))
+    assert same(decoded["w"], np.zeros(1))
+    del decoded
+    encoded.append(0)
+
+    sealed = bytearray(encode({"w": np.zeros(1)}))
+    decode(memoryview(sealed))
+    sealed.append(0)

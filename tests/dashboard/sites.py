@@ -65,9 +65,17 @@ class Served:
         """What a page of ours sends with a request that changes something."""
         return {**self.cookie, "origin": self.base, HEADER: self.access.change_token}
 
-    def send(self, method: str, path: str, headers: Mapping[str, str], body: object = None) -> Reply:
+    def send(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: object = None,
+        *,
+        timeout_s: float = PATIENCE_S,
+    ) -> Reply:
         """The path goes out as it is written."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.access.port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.access.port, timeout=timeout_s)
         try:
             connection.putrequest(method, path, skip_host="host" in headers, skip_accept_encoding=True)
             payload = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,32 @@ def test_a_simulation_from_the_page_is_kept_as_a_run(tmp_path: Path) -> None:
         runs = dashboard.get("/api/runs").json()["runs"]
         assert [run["run"] for run in runs] == [made["run"]]
         assert dashboard.get(f"/api/runs/{made['run']}/figures").json()["trials"] == 9
-        assert [job["run"] for job in dashboard.get("/api/jobs").json()] == [made["run"]]
+        assert [job["runs"] for job in dashboard.get("/api/jobs").json()] == [[made["run"]]]
         wrong = dashboard.post("/api/simulate", {"text": JOB, "changes": {}, "faults": "no such"})
         assert wrong.status == 400
         assert "faults" in wrong.json()["error"]
+
+
+def test_a_job_that_only_real_runs_can_train_is_simulated_with_made_up_values(tmp_path: Path) -> None:
+    (tmp_path / "real.py").write_text("import elastune\n\nclass Real(elastune.Trainable):\n    pass\n")
+    space = {"lr": {"float": [0.0, 1.0]}}
+    text = yaml.safe_dump(
+        yaml.safe_load(JOB) | {"trainable": "real.py:Real", "space": space, "metric": "loss"}
+    )
+    with served(tmp_path / "elastune-runs", folder=tmp_path) as dashboard:
+        made = dashboard.post("/api/simulate", {"text": text, "changes": {}}).json()
+        assert made["invents"]
+        quoted_s = dashboard.post("/api/quote", {"text": text, "changes": {}}).json()["jct_seconds"]
+        assert made["result"]["predicted"]["jct_seconds"] == pytest.approx(quoted_s, rel=0.05)
+        wrong = dashboard.post("/api/simulate", {"text": text, "changes": {"deadline": 1}})
+        assert "no plan" in wrong.json()["error"]
+
+
+def test_a_slow_quote_keeps_no_request_to_a_run_waiting(tmp_path: Path) -> None:
+    with served(tmp_path / "elastune-runs", quoting=asyncio.Semaphore(0)) as dashboard:
+        with pytest.raises(TimeoutError):
+            dashboard.send("POST", "/api/quote", dashboard.trusted, {"text": JOB}, timeout_s=0.2)
+        assert dashboard.post("/api/carry-out", {"ticket": "other"}).status == 400
 
 
 def test_a_start_is_previewed_and_nothing_starts_without_its_ticket(tmp_path: Path) -> None:

@@ -6,15 +6,17 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from elastune.core import events as ev
+from elastune.dashboard.run_data import RunData
 from elastune.journal.codec import event_of
 from elastune.journal.run_folders import find_run
 from elastune.journal.store import Journal
+from elastune.views.page import kept_pages
 from tests.dashboard.recorded import EVIL, Recorded
 from tests.dashboard.sites import Served, served
 from tests.dashboard.test_asking import JOB
@@ -24,7 +26,7 @@ from tests.runtime.real.runs import our_processes
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 from tests.dashboard.browsing import Tab, chromium, tab
@@ -79,7 +81,7 @@ def test_every_tab_of_every_kind_of_run_is_drawn_without_an_error(
     kind: str, page: Tab, recorded: Recorded
 ) -> None:
     page.open(f"/runs/{recorded.runs[kind]}")
-    page.page.wait_for_selector("#title h1")
+    page.page.wait_for_selector("#title .badge")
     words = {"failed": "failed", "suspended": "suspended", "died": "died"}
     if kind in words:
         assert words[kind] in page.page.inner_text("#title")
@@ -102,7 +104,7 @@ def test_what_users_wrote_is_shown_as_text_and_no_script_of_theirs_runs(
     page.open(f"/compare?runs={run}")
     page.page.wait_for_selector("#compare .js-plotly-plot")
     page.open(f"/runs/{run}")
-    page.page.wait_for_selector("#title h1")
+    page.page.wait_for_selector("#title .badge")
     assert EVIL in page.page.inner_text("#title")
     for name, content in TABS.items():
         page.show(name, content)
@@ -112,6 +114,70 @@ def test_what_users_wrote_is_shown_as_text_and_no_script_of_theirs_runs(
     page.page.mouse.move(700, 500)
     assert page.page.locator("img").count() == 0
     assert page.troubles == []
+
+
+def poisoned(value: object, key: str = "") -> object:
+    """All texts of a page, and what should be the number of a trial, with markup."""
+    match value:
+        case dict():
+            return {name: poisoned(each, name) for name, each in value.items()}
+        case list():
+            return [poisoned(each) for each in value]
+        case str() if key not in {"state", "run", "body"}:
+            return f"{value} {EVIL}"
+        case int() if key == "trial":
+            return f"{value} {EVIL}"
+    return value
+
+
+@pytest.mark.slow
+def test_a_kept_page_that_an_enemy_wrote_runs_no_script(
+    browser: Browser, dashboard: Served, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = find_run(recorded.root, recorded.runs["bohb"])
+    whole = RunData(found)
+    page: Any = {"moment": whole.moment(0.0), "facts": whole.facts(), "figures": whole.figures()}
+    page = poisoned({**page, "table": whole.table(), "csv": {"text": ""}})
+    page["table"]["keys"] = whole.table()["keys"]
+    monkeypatch.setattr(kept_pages, "LARGE_EVENTS", 1)
+    kept_pages.keep(found, whole._head(), page)
+    dashboard.site.forget(recorded.runs["bohb"])
+    with tab(browser, dashboard) as own:
+        own.open(f"/runs/{recorded.runs['bohb']}")
+        own.page.wait_for_selector("#title .badge")
+        assert EVIL in own.page.inner_text("#title")
+        for name in ("overview", "curves", "slots", "learned"):
+            own.show(name, ".js-plotly-plot .main-svg")
+            assert own.page.locator("main img").count() == 0, name
+        own.show("trials", "tbody tr")
+        assert own.page.locator("img").count() == 0
+        assert own.troubles == []
+
+
+def test_numbers_are_there_before_the_library_of_the_plots(page: Tab, recorded: Recorded) -> None:
+    held: list[Route] = []
+    page.page.route("**/plotly.min.js", lambda route: held.append(route))  # noqa: PLW0108  it has no attributes
+    try:
+        page.open(f"/runs/{recorded.runs['rubberband']}")
+        page.page.wait_for_selector("#overview .card")
+        assert page.page.locator(".js-plotly-plot").count() == 0
+        wait_until(lambda: page.page.evaluate("1") and bool(held), "the plots were not asked for")
+    finally:
+        for route in held:
+            route.continue_()
+        page.page.unroute("**/plotly.min.js")
+    page.page.wait_for_selector("#overview .js-plotly-plot")
+    assert page.troubles == []
+
+
+@pytest.mark.slow
+def test_a_dashboard_that_is_gone_says_how_to_start_it_again(browser: Browser, recorded: Recorded) -> None:
+    with served(recorded.root) as dashboard, tab(browser, dashboard) as own:
+        own.open(f"/runs/{recorded.runs['rubberband']}")
+        own.page.wait_for_selector("#overview .js-plotly-plot")
+        own.page.route("**/api/**", lambda route: route.abort())
+        own.page.click("[data-tab=trials]")
+        own.page.wait_for_selector(".toast >> text=/elastune dashboard/")
 
 
 def test_a_folder_that_cannot_be_read_is_named(page: Tab) -> None:
@@ -178,7 +244,7 @@ def test_a_tab_that_is_not_looked_at_holds_no_connection(page: Tab, recorded: Re
     live = re.compile(r"/live$")
     with page.page.expect_request(live):
         page.open(f"/runs/{recorded.runs['pbt']}")
-    page.page.wait_for_selector("#title h1")
+    page.page.wait_for_selector("#title .badge")
     look = (
         "(word) => { Object.defineProperty(document, 'visibilityState', { value: word, configurable: true });"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from elastune.dashboard.run_data import RunData
 from elastune.journal.run_folders import FoundRun, find_run
+from elastune.runs.control.requests import AddConfig, StopTrial
 from elastune.views.page import follower as following
 from elastune.views.page import kept_pages
 from elastune.views.page.follower import RunFollower
@@ -40,10 +42,12 @@ def test_a_journal_is_read_piece_by_piece_and_shows_the_same_in_the_end(
         return work_s
 
     at_once, follower = RunFollower(found).look(), RunFollower(found, effort=effort)
+    assert at_once.snapshot.best is not None
     moments = [follower.look(0.5)]
     assert moments[0].events == 10
     assert not moments[0].is_whole
     assert moments[0].state is at_once.state
+    assert (moments[0].until_s, moments[0].best) == (at_once.until_s, at_once.snapshot.best.metric)
     while not moments[-1].is_whole:
         moments.append(follower.look(0.5))
     assert [moment.total for moment in moments] == [at_once.events] * len(moments)
@@ -86,6 +90,26 @@ def test_a_page_is_not_that_of_another_state_of_the_journal(
         with sqlite3.connect(found.journal) as journal:
             journal.execute("UPDATE elastune_runs SET sha256 = ?", (digest,))
         journal.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_page_of_another_user_is_not_believed(found: FoundRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_pages, "LARGE_EVENTS", 1)
+    RunData(found).moment(0.0)
+    head = RunData(found)._head()
+    (kept,) = kept_files(os.environ["ELASTUNE_HOME"])
+    assert kept_pages.read_kept(found, head) is not None
+    os.chown(kept, 12345, -1)
+    assert kept_pages.read_kept(found, head) is None
+
+
+def test_it_is_known_before_it_is_sent_what_a_run_refuses(recorded: Recorded) -> None:
+    died = RunData(find_run(recorded.root, recorded.runs["died"]))
+    assert died.refusal(StopTrial(trial=0, reason="")) is None
+    assert "there is no trial 99" in str(died.refusal(StopTrial(trial=99, reason="")))
+    assert died.refusal(AddConfig(config={"x": 0.5})) is None
+    over = RunData(find_run(recorded.root, recorded.runs["rubberband"]))
+    assert "has ended" in str(over.refusal(AddConfig(config={"x": 0.5})))
 
 
 def test_a_run_that_is_small_or_goes_on_is_not_kept(recorded: Recorded, elastune_home: str) -> None:

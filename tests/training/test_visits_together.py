@@ -16,12 +16,11 @@ from elastune.checkpoints.encoding import decode, encode
 from elastune.data.dataset import Dataset
 from elastune.data.partition_cache import SlotPartitions
 from elastune.data.registering import register
-from elastune.runtime.ray.messages import Form, GangId, GangTerms
-from elastune.runtime.ray.visitor import train_together
 from elastune.training.groups import Group
 from elastune.training.recipe import open_recipe
 from elastune.training.seeding import seed_libraries, shuffled
 from elastune.training.trainable import Trainable
+from elastune.training.visits import train_together
 from elastune.training.worker import Worker, make_worker
 from tests.training.gangs import Crew
 
@@ -91,14 +90,9 @@ def train(
     worker = make_worker(group, seed=SEED, threads=1)
     training = open_recipe(user, name="network", metric="loss").start({"batch": batch}, worker, None)
     shelves = SlotPartitions(dataset, None, None)
-    form = Form(
-        gang=GangId(0, 1), rank=group.rank, size=group.size, config={}, seed=SEED, after_iteration=0,
-        origin=0, expected_s=1.0, terms=GangTerms(until_iteration=EPOCHS, until=None, keep_above=None),
-        share=SHARES[group.rank],
-    )  # fmt: skip
     rows = []
     for worker.iteration in range(1, EPOCHS + 1):
-        row = train_together(worker, training, shelves, form)
+        row = train_together(worker, training, shelves, SHARES[group.rank])
         assert row is not None
         rows.append(dict(row))
     return rows, encode(training.save())

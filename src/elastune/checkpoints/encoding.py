@@ -46,6 +46,8 @@ def encode_parts(state: State, *, pickles: bool = False) -> Packed:
     except RecursionError:
         error = "the state is nested too deep, or contains itself; expected some levels of dicts"
         raise JobError(error) from None
+    finally:
+        writer.release()
 
 
 class _Writer:
@@ -72,6 +74,12 @@ class _Writer:
         }
         if (torch := sys.modules.get("torch")) is not None:
             self._rules |= dict.fromkeys((torch.Tensor, torch.nn.Parameter), self._tensor)
+
+    def release(self) -> None:
+        """Its rules refer to it: else the memory of the state, such as a whole model, would be held until
+        Python looks for circles, which is after hundreds of other objects."""
+        self._rules.clear()
+        self.buffers = []
 
     def write(self, value: Any) -> object:
         other = self._scalar if isinstance(value, np.generic) else self._other
@@ -185,6 +193,8 @@ def _read(reader: _Reader, tree: Any) -> State:
         raise
     except _MALFORMED as error:
         raise ExecutionError(f"the checkpoint's description cannot be read: {error}") from error
+    finally:
+        reader.release()
 
 
 class _Reader:
@@ -207,6 +217,11 @@ class _Reader:
             "tensor": self._tensor,
             "pickle": self._pickle,
         }
+
+    def release(self) -> None:
+        """As that of the writer."""
+        self._rules.clear()
+        self._buffers = []
 
     def read(self, node: Any) -> Any:
         if not isinstance(node, list):

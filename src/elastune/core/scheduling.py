@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from operator import is_not
+from operator import is_not, ne
 
 from elastune.core import cluster_manager, gangs, hopping, limits
 from elastune.core.state import PoolState, State, Step
@@ -66,17 +66,20 @@ def _to_settle(state: State, before: Mapping[TrialId, Wish], *, was_steady: bool
         return list(state.held)
     new, old = state.wished.get, before.get
     held = state.held
+    hops = state.terms.data is not None
     found = list(compress(held, map(is_not, map(new, held), map(old, held))))  # twice as fast as a loop
-    if state.terms.data is not None:
+    if hops:
         found = [n for n in held if new(n) is not old(n) or _has_all(state, n)]
     if not found or any(pool_state.pool.leaving for pool_state in state.pools.values()):
         return found
-    return [n for n in found if new(n) != old(n) or _has_all(state, n)]
+    if hops:
+        return [n for n in found if new(n) != old(n) or _has_all(state, n)]
+    return list(compress(found, map(ne, map(new, found), map(old, found))))
 
 
 def _has_all(state: State, trial: TrialId) -> bool:
-    """Whether models hop and the trial trains on all workers: other trials may want to hop now."""
-    return state.terms.data is not None and state.trials[trial].visit is None
+    """Whether the trial, where models hop, trains on all workers: other trials may want to hop now."""
+    return state.trials[trial].visit is None
 
 
 def settle(step: Step, trial: Trial) -> None:

@@ -33,6 +33,7 @@ STATIC = Path(__file__).parent / "static"
 _MOST_BODY = 1_000_000
 _BODY_S = 20.0
 _MOST_COMPARED = 12
+_COMPUTED = frozenset({"/api/quote", "/api/simulate"})
 
 
 def make_app(site: Site) -> Starlette:
@@ -50,7 +51,13 @@ def make_app(site: Site) -> Starlette:
 
     def answer(reply: Callable[[Site, Request, Mapping[str, object]], object], path: str) -> Route:
         async def endpoint(request: Request) -> Response:
-            return JSONResponse(finite(await in_thread(reply, site, request, await _body(request))))
+            body = await _body(request)
+            if path not in _COMPUTED:
+                return JSONResponse(finite(await in_thread(reply, site, request, body)))
+            async with site.quoting:  # a request to stop a run does not wait for it
+                if await request.is_disconnected():
+                    return Response(status_code=499)
+                return JSONResponse(finite(await in_thread(reply, site, request, body)))
 
         return Route(path, endpoint, methods=["POST"])
 
@@ -138,13 +145,18 @@ def _run_page(site: Site, request: Request) -> str:
 def _compared(site: Site, request: Request) -> Json:
     wanted = [run for run in request.query_params.get("runs", "").split(",") if run][:_MOST_COMPARED]
     runs: list[Json] = []
+    broken: list[Json] = []
     for run in wanted:
-        data = site.data(run)
-        figures, record = data.figures(math.inf), data.found.record
+        try:
+            data = site.data(run)
+            figures, record = data.figures(math.inf), data.found.record
+        except ElastuneError as error:
+            broken.append({"run": run, "reason": str(error)})
+            continue
         kept = ("metric", "rises", "best", "money", "nodes", "end_s", "is_free", "trials")
         about = {"run": record.run, "name": record.name, "policy": record.policy, "seed": record.seed}
         runs.append({**about, **{key: figures[key] for key in kept}})
-    return {"runs": runs}
+    return {"runs": runs, "broken": broken}
 
 
 async def _csv(site: Site, request: Request) -> Response:
@@ -204,7 +216,8 @@ def _preview(site: Site, request: Request, body: Mapping[str, object]) -> Json:
     given = body.get("given") or {}
     if not isinstance(given, dict):
         raise JobError("expected the limits or the configuration as an object")
-    return steering.preview(site.tickets, found, str(body.get("action")), given)
+    data = site.runs.of(found)
+    return steering.preview(site.tickets, found, str(body.get("action")), given, data.refusal)
 
 
 def _start_preview(site: Site, _request: Request, body: Mapping[str, object]) -> Json:

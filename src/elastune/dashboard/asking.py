@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from elastune.dashboard.downloads import is_inside
 from elastune.errors import JobError
 from elastune.job.job import Job
 from elastune.job.policy_choice import choose
-from elastune.journal.run_folders import run_folders
+from elastune.journal.run_folders import RunFolder, run_folders
 from elastune.planning.quote import Quote
+from elastune.runs.campaign import Campaign
 from elastune.views.page.figures import Json, finite
 from elastune.views.page.masking import masked_text
 
@@ -25,6 +27,9 @@ _LIMITS = ("deadline", "budget", "confidence")
 _NODES = ("max_nodes", "nodes")
 _KIND = "kind"
 _MOST_TEXT = 200_000
+_MADE_UP = "synthetic:hypersched"
+# A list of jobs to choose from; older runs have theirs on their pages.
+_MOST_RUNS = 300
 
 
 def changed_job(text: str, changes: Mapping[str, object], folder: Path) -> dict[str, object]:
@@ -104,27 +109,60 @@ def job_text(text: str, changes: Mapping[str, object], folder: Path) -> str:
 def simulated_json(
     text: str, changes: Mapping[str, object], folder: Path, root: Path, *, faults: str, seed: int
 ) -> Json:
-    """Run it in virtual time; the run is kept under `root`, where its page shows where the money went."""
-    job = Job.from_dict(changed_job(text, changes, folder), "the job")
-    campaign = simulate_many(job, seed=seed, seeds=1, faults=faults, folder=root)
-    result = campaign.results[0]
+    """Run it in virtual time; the run is kept under `root`, where its page shows where the money went. A
+    training that only real runs can do is replaced by made-up curves: time and money are the job's."""
+    data = changed_job(text, changes, folder)
+
+    def simulated(job: Job) -> Campaign:
+        return simulate_many(job, seed=seed, seeds=1, faults=faults, folder=root)
+
+    invents = False
+    try:
+        campaign = simulated(Job.from_dict(data, "the job"))
+    except JobError as error:
+        try:
+            campaign, invents = simulated(Job.from_dict(_with_made_up_curves(data), "the job")), True
+        except JobError:
+            raise error from None
     return {
         "run": campaign.runs[0].digest.run,
-        "result": finite(result.to_dict()),
+        "result": finite(campaign.results[0].to_dict()),
         "faults": faults,
+        "invents": invents,
     }
 
 
+def _with_made_up_curves(data: Mapping[str, object]) -> dict[str, object]:
+    kept = {key: value for key, value in data.items() if key not in {"space", "metric", "mode", "stop_when"}}
+    return {**kept, "trainable": _MADE_UP}
+
+
 def known_jobs(root: Path) -> list[Json]:
-    """The jobs of the runs in a folder, newest first, each text once; links to files elsewhere are none."""
+    """The jobs of the newest runs in a folder, newest first, each text once, with the runs that have it."""
     known: dict[str, Json] = {}
-    for folder in run_folders(root):
-        if not (is_inside(folder.job, folder.path) and folder.job.is_file()):
+    runs: dict[str, list[str | None]] = {}
+    for folder in run_folders(root)[:_MOST_RUNS]:
+        text = _text_of(folder)
+        if text is None:
             continue
-        try:
-            with folder.job.open(encoding="utf-8") as file:
-                text = masked_text(file.read(_MOST_TEXT))
-        except (OSError, UnicodeDecodeError):
-            continue
-        known.setdefault(text, {"name": folder.name or folder.path.name, "run": folder.run, "text": text})
-    return list(known.values())
+        known.setdefault(text, {"name": folder.name or folder.path.name, "text": text})
+        runs.setdefault(text, []).append(folder.run)
+    return [{**job, "runs": runs[text]} for text, job in known.items()]
+
+
+def _text_of(folder: RunFolder) -> str | None:
+    """None: there is no job, or it is a link to a file elsewhere."""
+    path = folder.job
+    try:
+        if not (is_inside(path, folder.path) and path.is_file()):
+            return None
+        status = path.stat()
+        return _read_masked(path, status.st_mtime_ns, status.st_size)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+@functools.lru_cache(maxsize=_MOST_RUNS)
+def _read_masked(path: Path, _mtime_ns: int, _size: int) -> str:
+    with path.open(encoding="utf-8") as file:
+        return masked_text(file.read(_MOST_TEXT))

@@ -6,7 +6,7 @@ from elastune.dashboard.guard import Access
 from elastune.journal.run_folders import FoundRun
 from elastune.views.html.markup import Content, Markup, tag
 
-# Pages with plots have the library as well, of five megabytes.
+# Pages without plots.
 _PLAIN = frozenset({"runs"})
 
 
@@ -21,7 +21,7 @@ def _page(access: Access, title: str, script: str, *body: Content, present: str)
         tag("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
         tag("link", rel="stylesheet", href="/static/dashboard.css"),
     )
-    names = ("parts", script) if script in _PLAIN else ("plotly.min", "parts", "plots", script)
+    names = ("parts", script) if script in _PLAIN else ("parts", "plots", script)
     scripts = [tag("script", src=f"/static/{name}.js", defer="") for name in names]
     bar = tag(
         "header", _navigation(present), tag("span", "read-only", class_="badge") if access.read_only else ""
@@ -51,7 +51,7 @@ def run_page(access: Access, found: FoundRun) -> str:
     buttons = [tag("button", name, data_tab=name.lower(), type="button") for name in tabs]
     panels = [tag("section", id=name.lower(), class_="tab") for name in tabs]
     body = [
-        tag("div", id="title", class_="title"),
+        tag("div", tag("h1", record.name), id="title", class_="title"),
         tag("div", id="trouble"),
         tag("div", id="reading"),
         tag("div", id="steer", class_="row"),

@@ -10,6 +10,7 @@ from elastune.dashboard.importance import importance_json
 from elastune.journal.records import JournalHead
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
+from elastune.runs.control.requests import RunRequest
 from elastune.views.page.figures import Json, figures_json
 from elastune.views.page.follower import RunFollower
 from elastune.views.page.kept_pages import keep, read_kept
@@ -18,6 +19,8 @@ from elastune.views.page.trials import table_csv, table_json
 
 # How long a request reads the journal of a large run before it answers with what there is.
 _PATIENCE_S = 0.25
+# A snapshot of ten thousand trials takes a tenth of a second, so there are few until all is read.
+_PIECE_S = 0.75
 
 
 class RunData:
@@ -59,13 +62,17 @@ class RunData:
                 known = self._ranked = (table, importance_json(table))
             return known[1]
 
+    def refusal(self, request: RunRequest) -> str | None:
+        """Why the run would refuse this request now; None: it would not."""
+        return self._followed().refusal(request)
+
     def moment(self, age_s: float) -> Json:
         """The state of the run, by a look that is no older."""
         kept = self._still_kept()
         if kept is not None:
             return kept["moment"]
         follower = self._followed()
-        moment = follower.recent(age_s, _PATIENCE_S)
+        moment = follower.recent(age_s, _PIECE_S if follower.has_looked else _PATIENCE_S)
         data = moment_json(moment)
         if moment.is_whole and moment.writer is None and moment.snapshot.is_over:
             self._keep(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Callable
@@ -23,12 +24,15 @@ from elastune.errors import ElastuneError
 from elastune.journal.run_folders import FoundRun, find_run
 
 T = TypeVar("T")
+# A quote or a simulation keeps a core busy for seconds.
+_MOST_QUOTES = 4
 _RUN = re.compile(r"[0-9a-f]{6}(\.[0-9]{1,6})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """`folder`: where paths of jobs begin; `root`: the folder of runs; `ending`: streams end as well."""
+    """`folder`: where paths of jobs begin; `root`: the folder of runs; `ending`: streams end as well;
+    `quoting`: of requests that compute."""
 
     root: Path
     access: Access
@@ -36,6 +40,7 @@ class Site:
     runs: FollowedRuns = field(default_factory=FollowedRuns)
     tickets: steering.Tickets = field(default_factory=steering.Tickets)
     ending: threading.Event = field(default_factory=threading.Event)
+    quoting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_QUOTES))
     listing: RunListing = field(init=False)
 
     def __post_init__(self) -> None:

@@ -18,16 +18,18 @@ from pathlib import Path
 from elastune.api.controlling import add, ask, prepare_extension, stop
 from elastune.errors import JobError
 from elastune.job.job import Job
+from elastune.job.sampling import parse_configuration
 from elastune.journal.records import RuntimeKind
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
-from elastune.runs.control.requests import Extension
+from elastune.runs.control.requests import AddConfig, Extension, RunRequest, StopTrial
 from elastune.runs.prepared_run import spends_money
 from elastune.runs.reopening import reopen
 from elastune.views.page.figures import Json
 from elastune.wording import format_duration, format_usd, plural
 
 _VALID_S = 300.0
+_REASON = "asked in the dashboard"
 _LIMITS = ("deadline", "budget", "trials", "max_nodes")
 ACTIONS = ("stop", "suspend", "resume", "extend", "stop-trial", "add")
 
@@ -64,7 +66,13 @@ class Tickets:
         return ticket.carry_out()
 
 
-def preview(tickets: Tickets, found: FoundRun, action: str, given: Mapping[str, object]) -> Json:
+Refusal = Callable[[RunRequest], str | None]
+"""Why the run would refuse a request now."""
+
+
+def preview(
+    tickets: Tickets, found: FoundRun, action: str, given: Mapping[str, object], refusal: Refusal
+) -> Json:
     """What will happen, and a ticket to make it happen. Raises `JobError` if it cannot."""
     if found.record.body is not RuntimeKind.RAY:
         raise JobError(f"run {found.record.run} is simulated; only real runs can be changed")
@@ -72,9 +80,9 @@ def preview(tickets: Tickets, found: FoundRun, action: str, given: Mapping[str, 
         case "stop" | "suspend":
             return _stopping(tickets, found, suspend=action == "suspend")
         case "stop-trial":
-            return _stopping_trial(tickets, found, given)
+            return _stopping_trial(tickets, found, given, refusal)
         case "add":
-            return _adding(tickets, found, given)
+            return _adding(tickets, found, given, refusal)
         case "extend":
             return _extending(tickets, found, given)
         case "resume":
@@ -94,28 +102,30 @@ def _stopping(tickets: Tickets, found: FoundRun, *, suspend: bool) -> Json:
         text = f"Run {run} saves its models, releases all nodes, and can be resumed. Nothing more is spent."
 
     def carry_out() -> str:
-        stop(found.folder.path, suspend=suspend, reason="asked in the dashboard")
+        stop(found.folder.path, suspend=suspend, reason=_REASON)
         return f"run {run} was asked to {'suspend' if suspend else 'stop'}"
 
     return _issued(tickets, text, carry_out)
 
 
-def _stopping_trial(tickets: Tickets, found: FoundRun, given: Mapping[str, object]) -> Json:
+def _stopping_trial(tickets: Tickets, found: FoundRun, given: Mapping[str, object], refusal: Refusal) -> Json:
     _require_driver(found)
     run, trial = found.record.run, _number(given.get("trial"))
+    _require_consent(found, refusal(StopTrial(trial=trial, reason=_REASON)))
 
     def carry_out() -> str:
-        stop(found.folder.path, trial=trial, reason="asked in the dashboard")
+        stop(found.folder.path, trial=trial, reason=_REASON)
         return f"trial {trial} of run {run} is stopped"
 
     return _issued(tickets, f"Trial {trial} ends at once; the search goes on without it.", carry_out)
 
 
-def _adding(tickets: Tickets, found: FoundRun, given: Mapping[str, object]) -> Json:
+def _adding(tickets: Tickets, found: FoundRun, given: Mapping[str, object], refusal: Refusal) -> Json:
     _require_driver(found)
     config = given.get("config")
     if not isinstance(config, Mapping) or not config:
         raise JobError("the configuration is empty; expected hyperparameters such as {lr: 0.1}")
+    _require_consent(found, refusal(AddConfig(config=parse_configuration(config))))
 
     def carry_out() -> str:
         add(found.folder.path, dict(config))
@@ -190,6 +200,11 @@ def _require_driver(found: FoundRun) -> None:
     run = found.record.run
     if Journal.open(found.journal, read_only=True).summary(run).writer is None:
         raise JobError(f"run {run} is not running")
+
+
+def _require_consent(found: FoundRun, why: str | None) -> None:
+    if why is not None:
+        raise JobError(f"run {found.record.run} refuses this: {why}")
 
 
 def _number(value: object) -> int:

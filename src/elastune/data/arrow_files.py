@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elastune.data.file_contents import FileContents
-from elastune.data.files import open_file
+from elastune.data.files import HEADER_PIECE, open_file
 from elastune.data.numpy_files import protected
 from elastune.errors import JobError
 
@@ -40,7 +40,7 @@ def read_csv(path: str) -> dict[str, npt.NDArray[Any]]:
 
 def outline_parquet(path: str) -> FileContents:
     _, parquet = _pyarrow("parquet", "Parquet")
-    with open_file(path) as file:
+    with open_file(path, piece=HEADER_PIECE) as file:
         opened = parquet.ParquetFile(file)
         kinds = {field.name: str(field.type) for field in opened.schema_arrow}
         return FileContents(rows=opened.metadata.num_rows, columns=kinds)

@@ -53,6 +53,10 @@ Where: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 _CHANGED = ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "created")
 _HIDDEN = (".", "_")
+_PIECE = 4 * 2**20
+_KEPT_PIECES = 4
+HEADER_PIECE = 2**16
+"""Of a remote file of which only the header or the directory is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +117,25 @@ def is_here(path: str) -> bool:
     return is_url(path) or Path(path).exists()
 
 
-def open_file(path: str, mode: str = "rb") -> IO[bytes]:
+def open_file(path: str, mode: str = "rb", *, piece: int = _PIECE) -> IO[bytes]:
+    """A remote file is read in pieces of so many bytes, each of them once; a header needs only small ones."""
     if not is_url(path):
         return cast("IO[bytes]", Path(path).open(mode))
     system, inside = _connect(path)
-    return cast("IO[bytes]", system.open(inside, mode))
+    if mode != "rb" or not _reads_pieces(system):
+        return cast("IO[bytes]", system.open(inside, mode))
+    kept = {"maxblocks": _KEPT_PIECES}
+    return cast(
+        "IO[bytes]", system.open(inside, mode, block_size=piece, cache_type="blockcache", cache_options=kept)
+    )
+
+
+def _reads_pieces(system: Any) -> bool:
+    """HTTP and object stores. By default fsspec keeps one piece of a file: where the directory is at the end,
+    as in npz files, the first pieces are then read again."""
+    from fsspec.asyn import AsyncFileSystem  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
+
+    return isinstance(system, AsyncFileSystem)
 
 
 def make_folder(path: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elastune.data.file_contents import FileContents
-from elastune.data.files import is_url, open_file
+from elastune.data.files import HEADER_PIECE, is_url, open_file
 from elastune.errors import JobError
 from elastune.wording import several
 
@@ -52,12 +52,12 @@ def shaped(arrays: Mapping[str, Any]) -> Any:
 
 
 def outline_npy(path: str) -> FileContents:
-    with open_file(path) as file:
+    with open_file(path, piece=HEADER_PIECE) as file:
         return outline_arrays({SINGLE: _header(file)[:2]})
 
 
 def outline_npz(path: str) -> FileContents:
-    with open_file(path) as file, zipfile.ZipFile(file) as archive:
+    with open_file(path, piece=HEADER_PIECE) as file, zipfile.ZipFile(file) as archive:
         headers = {}
         for name in archive.namelist():
             with archive.open(name) as member:

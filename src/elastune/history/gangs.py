@@ -54,7 +54,9 @@ class GangLife:
     end: str | None = None  # `paused`, `stopped`, `crashed`, `lost` or `visited`; None: it still runs
     ended_s: float | None = None
     visit: VisitLife | None = None  # model hopping: a gang of one slot visits one partition
-    is_together: bool = False  # one model on all workers between hopping epochs, partitions per member
+    shares: tuple[
+        tuple[int, ...], ...
+    ] = ()  # one model on all workers of a hopping run: partitions by member
     first_iteration: int = 1
     rows: int = 0  # iterations reported
     started_s: float | None = None  # when training began, if reported
@@ -63,6 +65,11 @@ class GangLife:
     saves: list[tuple[float, float]] = field(default_factory=list)  # (end, seconds) of saves on command
     iteration_from_s: float | None = None  # start of the current iteration; None: unknown
     iterations_s: list[float] = field(default_factory=list)  # of iterations whose start is known
+
+    @property
+    def is_together(self) -> bool:
+        """One model on all workers between epochs of hopping."""
+        return bool(self.shares)
 
     @property
     def from_s(self) -> float:
@@ -77,7 +84,7 @@ class GangLife:
         gang = cls(command.trial, command.generation, command.gang, at_s, at_s)
         gang.first_iteration = command.after_iteration + 1
         if command.visit is None:
-            gang.is_together = bool(command.shares)
+            gang.shares = command.shares
             return gang
         visit = command.visit
         gang.activity = Activity.TRAINING  # as in the core: models arrive while others train

@@ -1,44 +1,44 @@
 """Trial replay: trains one trial of a hopping run again, alone, in the visit order of its journal.
 
 Training is sequential SGD over the partitions in the order of the visits, so the same order gives the same
-weights, bit for bit on the same kind of machine. A replay shows that.
+weights, bit for bit on the same kind of machine. A replay shows that. What all workers trained at once is
+trained again by a gang of as many processes (`gang_replay`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from elastune.checkpoints.encoding import decode, encode
 from elastune.checkpoints.store import Store
 from elastune.core.events import Config
-from elastune.data.partition_cache import SlotPartitions
 from elastune.errors import ExecutionError, JobError
 from elastune.history.gangs import GangLife, VisitLife
 from elastune.history.recorder import history_of
 from elastune.history.trials import TIMES_ONLY
-from elastune.job.job import Job
-from elastune.journal.records import Entry, RuntimeKind
+from elastune.journal.records import Entry
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
 from elastune.model.ids import TrialId
-from elastune.runs.code_bundle import CodeShipment, ship
-from elastune.runs.reopening import reopen, started_of
-from elastune.runs.resuming import at_home
+from elastune.runs.gang_replay import GangSpell, ReplaySource, train_spell
+from elastune.runs.reopening import reopen
 from elastune.runs.run_files import open_store
-from elastune.setup.data import open_data
 from elastune.training.trainable import State
-from elastune.training.visits import Conditions, Shown, make_visit
-from elastune.training.worker import trial_seed
+from elastune.training.visits import Shown, make_visit
 
 
 @dataclass(frozen=True, slots=True)
 class EpochVisits:
-    """The effective visits of one iteration, in order; empty: all workers trained it at once."""
+    """The effective visits of one iteration, in order; or, if all workers trained it at once, the partitions
+    of each, in order, and the gang."""
 
     iteration: int
     visits: tuple[VisitLife, ...]
+    shares: tuple[tuple[int, ...], ...] = ()
+    gang: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,15 @@ def _epochs(gangs: Sequence[GangLife]) -> list[EpochVisits]:
             seen.append(gang.visit)
         for iteration in range(gang.first_iteration, gang.first_iteration + gang.rows):
             done = (epoch for epoch in epochs if epoch.iteration < iteration)
-            epochs = [*done, EpochVisits(iteration, tuple(seen))]
+            epochs = [*done, _epoch(gang, iteration, seen)]
             seen = []
     return epochs
+
+
+def _epoch(gang: GangLife, iteration: int, seen: Sequence[VisitLife]) -> EpochVisits:
+    if gang.shares:
+        return EpochVisits(iteration, (), gang.shares, gang.generation)
+    return EpochVisits(iteration, tuple(seen))
 
 
 Progress = Callable[[int, int], None]
@@ -115,14 +121,11 @@ def retrace(
     newest = max(kept.get(number, ()), default=None)
     last = iteration or of_best or newest or len(replay.orders[number].epochs)
     epochs = replay.epochs(number, last)
-    total, done, data = sum(len(epoch.visits) for _, epoch in epochs), 0, b""
-    state: State | None = None
-    for owner, epoch in epochs:
-        for visit in epoch.visits:
-            state, data = replay.visit(owner, epoch.iteration, visit, state)
-            done += 1
-            if told is not None:
-                told(done, total)
+    total, done, data = sum(max(1, len(epoch.visits)) for _, epoch in epochs), 0, b""
+    for steps, data in replay.states(epochs):  # noqa: B007  the last one is what was asked for
+        done += steps
+        if told is not None:
+            told(done, total)
     is_kept = last in kept.get(number, ())
     return ReplayedTrial(
         run=found.record.run,
@@ -132,38 +135,24 @@ def retrace(
         checkpoint=replay.store.path(number, last) if is_kept else None,
         same=bytes(replay.store.read(number, last)) == data if is_kept else None,
         sha256=hashlib.sha256(data).hexdigest(),
-        state=state,
+        state=decode(data, pickles=replay.source.job.pickles),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    found: FoundRun
-    job: Job
-    shipment: CodeShipment
+    source: ReplaySource
     orders: dict[TrialId, TrialVisitOrder]
-    partitions: SlotPartitions
 
     @classmethod
     def of(cls, found: FoundRun) -> _Replay:
-        record = found.record
-        if record.body is not RuntimeKind.RAY:
-            raise JobError(f"run {record.run} is simulated and has no training to replay")
+        source = ReplaySource.of(found)
         journal = Journal.open(found.journal, read_only=True)
-        job = at_home(Job.from_dict(started_of(record, journal).job, source=f"run {record.run}"), found)
-        if job.data is None:
-            raise JobError(f"run {record.run} did not hop; expected a run with execution: hopper")
-        shipment = ship(job, job.metric or "metric")
-        dataset = open_data(job, found.folder.path.absolute(), shipment.recipe)
-        orders = read_visit_orders(journal.read(record.run))
-        if dataset is None:
-            raise JobError("the job has no partitioned data; expected the data of a hopping run")
-        limit = None if job.data.memory is None else int(job.data.memory * 1e9)
-        return cls(found, job, shipment, orders, SlotPartitions(dataset, limit, None))
+        return cls(source, read_visit_orders(journal.read(found.record.run)))
 
     @property
     def store(self) -> Store:
-        return open_store(self.job, self.found.folder)
+        return open_store(self.source.job, self.source.found.folder)
 
     def kept(self) -> dict[TrialId, set[int]]:
         """Iterations with a checkpoint."""
@@ -174,9 +163,9 @@ class _Replay:
 
     def best(self) -> tuple[TrialId, int]:
         """Trial and iteration of the best model so far."""
-        best = reopen(self.found).standing.best
+        best = reopen(self.source.found).standing.best
         if best is None:
-            raise ExecutionError(f"run {self.found.record.run} has no best model yet; name a trial")
+            raise ExecutionError(f"run {self.source.found.record.run} has no best model yet; name a trial")
         return TrialId(best.trial), best.iterations
 
     def epochs(self, trial: TrialId, last: int) -> list[tuple[TrialId, EpochVisits]]:
@@ -187,25 +176,45 @@ class _Replay:
             parent, inherited = order.parent
             before = self.epochs(parent, min(inherited, last))
         own = [(trial, epoch) for epoch in order.epochs if epoch.iteration <= last]
-        together = [epoch.iteration for _, epoch in own if not epoch.visits]
-        if together:
-            raise ExecutionError(
-                f"iteration {together[0]} of trial {trial} was trained by all workers at once and has no "
-                f"visit order; expected an iteration below {together[0]}, where trial {trial} hopped"
-            )
         if len(before) + len(own) < last:
             done = len(before) + len(own)
             raise JobError(f"trial {trial} has only {done} iterations; expected an iteration up to {done}")
         return before + own
 
-    def visit(
-        self, trial: TrialId, iteration: int, visit: VisitLife, state: State | None
-    ) -> tuple[State, bytes]:
-        loaded = self.partitions.take(visit.partition, (visit.partition,))
+    def states(self, epochs: Iterable[tuple[TrialId, EpochVisits]]) -> Iterator[tuple[int, bytes]]:
+        """The encoded state after every visit, or after all that one gang trained, and how much that was."""
+        state: bytes | None = None
+        for (trial, gang), group in groupby(epochs, key=lambda each: (each[0], each[1].gang)):
+            spell = [epoch for _, epoch in group]
+            if gang:
+                state = self._train_together(trial, spell, state)
+                yield len(spell), state
+                continue
+            for epoch in spell:
+                for visit in epoch.visits:
+                    state = self._visit(trial, epoch.iteration, visit, state)
+                    yield 1, state
+
+    def _train_together(self, trial: TrialId, spell: Sequence[EpochVisits], state: bytes | None) -> bytes:
+        return train_spell(
+            GangSpell(
+                run_folder=str(self.source.found.folder.path.absolute()),
+                trial=trial,
+                config=self.orders[trial].config,
+                first=spell[0].iteration,
+                last=spell[-1].iteration,
+                shares=spell[0].shares,
+                state=state,
+            )
+        )
+
+    def _visit(self, trial: TrialId, iteration: int, visit: VisitLife, state: bytes | None) -> bytes:
+        source = self.source
+        loaded = source.partitions.take(visit.partition, (visit.partition,))
         done = make_visit(
-            self.shipment.recipe,
+            source.shipment.recipe,
             self.orders[trial].config,
-            state,
+            None if state is None else decode(state, pickles=source.job.pickles),
             Shown(
                 data=loaded.data,
                 partition=visit.partition,
@@ -213,9 +222,9 @@ class _Replay:
                 iteration=iteration,
                 evaluates=visit.evaluates,
             ),
-            Conditions(seed=trial_seed(self.found.record.seed, trial), threads=self.job.slot.cpus or 1),
-            keep=lambda training: encode(training.save(), pickles=self.job.pickles),
+            source.conditions(trial),
+            keep=lambda training: encode(training.save(), pickles=source.job.pickles),
         )
         if done is None:
             raise ExecutionError(f"trial {trial} trains nothing on {visit}: the trainable has changed")
-        return decode(done.kept, pickles=self.job.pickles), done.kept
+        return done.kept

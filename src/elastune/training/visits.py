@@ -1,4 +1,4 @@
-"""One visit of a model to a partition, the same in a run and when a trial is replayed.
+"""One visit of a model to a partition, or an epoch of a gang on all, the same in a run and in its replay.
 
 An iteration is made of several visits: its metrics are means weighted by the rows of each partition. The
 tally goes with the model from worker to worker, so the worker of the last visit can report the row.
@@ -7,9 +7,9 @@ tally goes with the model from worker to worker, so the worker of the last visit
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from elastune.training.groups import Solo
 from elastune.training.recipe import Recipe
@@ -36,6 +36,7 @@ class Conditions:
     seed: int
     device: str = "cpu"
     threads: int | None = None
+    trial: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,13 @@ def make_visit(
 
     `keep` is called with the training before it is closed.
     """
-    worker = make_worker(Solo(), seed=conditions.seed, device=conditions.device, threads=conditions.threads)
+    worker = make_worker(
+        Solo(),
+        seed=conditions.seed,
+        device=conditions.device,
+        threads=conditions.threads,
+        trial=conditions.trial,
+    )
     worker.show(shown.data, partition=shown.partition, rows=shown.rows)
     training = recipe.start(dict(config), worker, state)
     try:
@@ -140,3 +147,45 @@ class MetricTally:
     def of(cls, plain: Mapping[str, Any]) -> Self:
         training, evaluation = (RunningMeans(*map(dict, plain[kind])) for kind in _KINDS)
         return cls(training, evaluation, float(plain["unsaved_s"]))
+
+
+class LoadedPartition(Protocol):
+    @property
+    def data(self) -> Any: ...
+    @property
+    def rows(self) -> int: ...
+
+
+class Partitions(Protocol):
+    def take(self, partition: int, share: Sequence[int]) -> LoadedPartition: ...
+    def is_validation(self, partition: int) -> bool: ...
+
+
+def train_together(
+    worker: Worker, training: Training, partitions: Partitions, share: Sequence[int]
+) -> Row | None:
+    """One iteration of a gang: members train on their own partitions in parallel, then on those left over,
+    which all of them have. `share`: the partitions of this member, in order."""
+    tally = MetricTally()
+    if worker.sum(len(share)) != worker.size * len(share):
+        raise RuntimeError(f"rank {worker.rank} has {len(share)} partitions; other ranks have not as many")
+    for partition in share:
+        loaded = partitions.take(partition, share)
+        worker.show(loaded.data, partition=partition, rows=loaded.rows)
+        evaluates = partitions.is_validation(partition)
+        metrics = training.evaluate() if evaluates else training.step()
+        if metrics is None:
+            return None
+        rows = loaded.rows if worker.all_show_it else worker.sum(loaded.rows)
+        tally.add(_over_all(worker, metrics, loaded.rows), rows, evaluates=evaluates)
+    return tally.row()
+
+
+def _over_all(worker: Worker, metrics: Row, rows: int) -> dict[str, float]:
+    names = sorted(metrics)
+    if worker.sum(len(names)) != worker.size * len(names):
+        raise RuntimeError(
+            f"rank {worker.rank} gave the metrics {names}, other ranks gave others; expected the same of "
+            "all, since each has a part of the data"
+        )
+    return {name: float(worker.mean(metrics[name], weight=float(rows))) for name in names}

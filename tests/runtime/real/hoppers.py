@@ -28,6 +28,7 @@ from tests.runtime.real.runs import job_of
 from tests.waiting import SLOW_BOOT_S
 
 HERE = Path(__file__)
+LEARNER = f"{HERE.with_name('learner.py')}:Learner"
 ROWS = (5, 9, 3, 7)
 VALIDATION_ROWS = (4, 6)
 SMALL = {

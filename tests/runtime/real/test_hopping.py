@@ -15,9 +15,13 @@ from elastune.cli.app import app
 from elastune.core import events as ev
 from elastune.core.commands import Ending
 from elastune.errors import JobError
+from elastune.journal.store import Journal
+from elastune.model.ids import TrialId
 from elastune.runs.real import FinishedRun
+from elastune.runs.trial_replay import read_visit_orders
 from tests.core.visits import Watch
 from tests.runtime.real.hoppers import (
+    LEARNER,
     ROWS,
     VALIDATION_ROWS,
     data_of,
@@ -165,12 +169,32 @@ def test_the_last_trial_trains_together_on_all_workers(tmp_path: Path) -> None:
     folder = write_data(tmp_path / "data")
     evaluated = write_data(tmp_path / "validation", VALIDATION_ROWS, first=100)
     profile = {"iteration": 1.0, "startup": 0.01, "save": 0.01, "speedup": {"1": 1.0, "2": 1.9}}
-    job = hopping_job(folder, profile=profile, data={"validation": str(evaluated)}, space=HEAVY)
+    search = {"algorithm": "sha", "trials": 4, "min_iterations": 1, "max_iterations": 4, "eta": 2}
+    validation = {"validation": str(evaluated)}
+    job = hopping_job(folder, profile=profile, search=search, data=validation, space=HEAVY)
     finished = run(job, tmp_path / "runs")
     watch = check(finished, data_of(folder), validation=2)
     best = finished.result.best
     assert best is not None
-    alone = watch.orders[best.trial][-1]
-    assert len(alone) == 3, "half of the partitions, and half of those for validation"
+    lengths = {len(order) for order in watch.orders[best.trial]}
+    assert 3 in lengths, "half of the partitions, and half of those for validation"
     rows = rows_of(finished.folder.path)[best.trial]
     assert {row.metrics["validated"] for row in rows} == {float(np.arange(100, 110).mean())}
+    assert elastune.replay(finished.folder.path).same
+
+
+@pytest.mark.slow
+def test_what_a_gang_of_all_workers_learned_is_replayed_bit_for_bit(tmp_path: Path) -> None:
+    """The last of four trials has nine epochs left, of which it tries one on all workers."""
+    folder = write_data(tmp_path / "data")
+    search = {"algorithm": "sha", "trials": 4, "min_iterations": 1, "max_iterations": 12, "eta": 2}
+    profile = {"iteration": 1.0, "startup": 0.01, "save": 0.01, "speedup": {"1": 1.0, "2": 1.9}}
+    job = hopping_job(folder, trainable=LEARNER, profile=profile, search=search, keep_checkpoints="all")
+    finished = run(job, tmp_path / "runs")
+    assert finished.result.best is not None
+    best = TrialId(finished.result.best.trial)
+    journal = Journal.open(finished.folder.journal, read_only=True)
+    epochs = read_visit_orders(journal.read(finished.record.run))[best].epochs
+    assert {len(epoch.visits) for epoch in epochs} == {0, len(ROWS)}, "some hopping, some together"
+    for iteration in (epochs[-1].iteration, next(each.iteration for each in epochs if each.shares)):
+        assert elastune.replay(finished.folder.path, trial=best, iteration=iteration).same

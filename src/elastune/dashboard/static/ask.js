@@ -4,7 +4,7 @@
   const text = el("textarea", { rows: 20, spellcheck: false, wrap: "off", "aria-label": "job file", placeholder: "A job file: search, deadline, budget, profile, cluster" });
   const known = el("select", { "aria-label": "job of a run" }), file = el("input", { type: "file", accept: ".yaml,.yml", "aria-label": "job file to open" });
   const sliders = el("div", { class: "sliders" }), result = el("div"), more = el("div"), simulated = el("div");
-  let changes = {}, last = null, asked = 0, abort = null, later = null;
+  let changes = {}, last = null, asked = 0, abort = null, later = null, sliding = false, behind = false;
   fill("ask", el("h1", {}, "Ask for a quote"), el("div", { class: "columns wide-right" },
     el("div", {}, el("div", { class: "row" }, known, el("label", { class: "button" }, "Open a file …", file)), text, el("div", { class: "row" }, el("button", { type: "button", class: "main", onclick: begin }, "Quote"))),
     el("div", {}, sliders, result)), more, simulated);
@@ -12,11 +12,22 @@
   file.addEventListener("change", async () => { if (file.files[0]) { text.value = await file.files[0].text(); begin(); } });
   known.addEventListener("change", () => { const job = jobs[Number(known.value)]; if (job) { text.value = job.text; begin(); } });
   let jobs = [];
+  elastune.plots.load();
   read("/api/jobs").then((found) => {
     jobs = found;
-    fill(known, el("option", { value: "" }, found.length ? "the job of a run …" : "no runs yet"), found.map((job, index) => el("option", { value: index }, `${job.name} ${job.run || ""}`)));
+    fill(known, el("option", { value: "" }, found.length ? "the job of a run …" : "no runs yet"), found.map((job, index) => el("option", { value: index }, `${job.name} ${job.runs[0] || ""}${job.runs.length > 1 ? ` and ${elastune.plural(job.runs.length - 1, "more run")}` : ""}`)));
+    return wanted();
   }).catch((error) => elastune.toast(error.message, "bad"));
 
+  // /ask#run: the job of that run.
+  async function wanted() {
+    const run = location.hash.slice(1);
+    if (!/^[0-9a-f]{6}(\.[0-9]+)?$/.test(run)) return;
+    const at = jobs.findIndex((job) => job.runs.includes(run));
+    if (at >= 0) known.value = String(at);
+    text.value = at >= 0 ? jobs[at].text : (await read(`/api/runs/${run}/facts`)).job;
+    await begin();
+  }
   async function begin() {
     changes = {};
     fill(more); fill(simulated);
@@ -42,16 +53,23 @@
   }
   function change(key, value) {
     changes[key] = value;
-    ask(false);
+    slide();
     clearTimeout(later);
     later = setTimeout(() => ask(true), 700);
+  }
+  // A slider moves faster than quotes come: one is on its way, and the newest place is asked for next.
+  async function slide() {
+    if (sliding) { behind = true; return; }
+    sliding = true;
+    do { behind = false; await ask(false); } while (behind);
+    sliding = false;
   }
   function slider(label, key, low, high, value, show, log) {
     const output = el("output", {}, value === null ? "none" : show(value));
     const scale = (x) => log ? low * (high / low) ** x : low + (high - low) * x;
     const place = (v) => log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low);
     const input = el("input", { type: "range", min: 0, max: 1, step: 0.005, value: value === null ? 1 : place(value), "aria-label": label,
-      oninput: () => { const now = scale(Number(input.value)); const kept = key === "max_nodes" ? Math.max(1, Math.round(now)) : key === "deadline" ? Math.round(now) : Number(now.toPrecision(3)); output.textContent = show(kept); change(key, kept); } });
+      oninput: () => { if (value === null && Number(input.value) >= 1) { output.textContent = "none"; change(key, null); return; } const now = scale(Number(input.value)); const kept = key === "max_nodes" ? Math.max(1, Math.round(now)) : key === "deadline" ? Math.round(now) : Number(now.toPrecision(3)); output.textContent = show(kept); change(key, kept); } });
     return el("label", {}, el("span", {}, label), input, output);
   }
   function controls(quote) {
@@ -124,6 +142,7 @@
       const figures = await read(`/api/runs/${found.run}/figures`);
       fill(simulated, el("h2", {}, faults === "none" ? "Simulated" : "Simulated with faults"),
         el("p", {}, `${elastune.STATE_SENTENCES[r.ending] || r.ending} It took ${duration(r.actual.jct_seconds)}${quoteIsFree() ? "" : ` and ${usd(r.actual.cost)}`}, expected were ${duration(r.predicted.jct_seconds)}${quoteIsFree() ? "" : ` and ${usd(r.predicted.cost)}`}. `,
+          found.invents ? "The values are made up, because only a real run can train this; time and money are those of the job. " : null,
           el("a", { href: `/runs/${found.run}` }, "See where time and money went")),
         spent, el("div", { class: "plots" }, nodes, quoteIsFree() ? null : money));
       elastune.plots.spent(spent, figures);

@@ -17,7 +17,10 @@
     return [el("h2", {}, "By policy, means"), table([{ title: "policy", value: (row) => row.policy, words: true }, { title: "runs", value: (row) => row.runs },
       { title: "time", value: (row) => row.time, show: (row) => duration(row.time) }, { title: "cost", value: (row) => row.cost, show: (row) => usd(row.cost) }, { title: "best", value: (row) => row.best }], rows)];
   }
-  read(`/api/compare?runs=${encodeURIComponent(wanted)}`).then(({ runs }) => {
+  elastune.plots.load();
+  read(`/api/compare?runs=${encodeURIComponent(wanted)}`).then(({ runs, broken }) => {
+    const troubles = broken.map((each) => elastune.trouble(each.reason));
+    if (!runs.length) { fill("compare", el("h1", {}, "Comparison"), troubles); return; }
     for (const run of runs) run.label = [...new Set([run.name, run.policy, run.run])].join(" ");
     const metrics = new Set(runs.map((run) => run.metric));
     const time = el("div", { class: "plot" }), money = el("div", { class: "plot" });
@@ -32,7 +35,7 @@
       { title: "cost", value: (row) => (last(row.money) || [0, 0])[1], show: (row) => row.is_free ? "" : usd((last(row.money) || [0, 0])[1]) },
       { title: "best", value: (row) => (last(row.best) || {}).value, show: (row) => number((last(row.best) || {}).value) },
     ];
-    fill("compare", el("h1", {}, "Comparison"), metrics.size > 1 ? el("p", { class: "trouble" }, `These runs have different metrics: ${[...metrics].join(", ")}.`) : null,
+    fill("compare", el("h1", {}, "Comparison"), troubles, metrics.size > 1 ? el("p", { class: "trouble" }, `These runs have different metrics: ${[...metrics].join(", ")}.`) : null,
       table(columns, runs), policies(runs), el("h2", {}, "Best so far against time"), time,
       runs.every((run) => run.is_free) ? null : [el("h2", {}, "Best so far against money"), money]);
     elastune.plots.best(time, runs, "time");

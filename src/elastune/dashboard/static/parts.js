@@ -45,6 +45,7 @@ elastune.number = function (value) {
   if (value === null || value === undefined) return "";
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  if (Math.abs(value) < 1e-3) return value.toExponential(3).replace(/\.?0*e/, "e");
   return Number(value.toPrecision(5)).toString();
 };
 
@@ -56,24 +57,33 @@ elastune.columnFormat = function (values) {
   if (!numbers.length || numbers.every(Number.isInteger)) return elastune.number;
   const high = numbers.reduce((a, b) => Math.max(a, b)), low = numbers.reduce((a, b) => Math.min(a, b));
   if (high >= 1e6 || low < 1e-3) return elastune.number;
-  const places = high >= 1000 ? 1 : high >= 10 ? 3 : 5;
+  const decimals = (value) => (elastune.number(value).split(".")[1] || "").length;
+  const places = Math.min(high >= 1000 ? 1 : high >= 10 ? 3 : 5, numbers.map(decimals).reduce((a, b) => Math.max(a, b)));
   return (value) => typeof value === "number" ? value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }) : elastune.number(value);
 };
 
 const meta = (name) => (document.querySelector(`meta[name="${name}"]`) || {}).content || "";
 elastune.mayChange = meta("elastune-token") !== "";
 
+elastune.SILENT = "The dashboard does not answer. One that was started beside a run ends with it: start `elastune dashboard` and open the address that it prints.";
+async function fetched(path, options) {
+  try {
+    return await fetch(path, { credentials: "same-origin", ...options });
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Error(elastune.SILENT);
+  }
+}
+
 elastune.read = async function (path) {
-  const answer = await fetch(path, { credentials: "same-origin" });
+  const answer = await fetched(path);
   const data = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
   if (!answer.ok) throw new Error(data.error || `the server answered ${answer.status}`);
   return data;
 };
 
 elastune.send = async function (path, body, signal) {
-  const answer = await fetch(path, {
+  const answer = await fetched(path, {
     method: "POST",
-    credentials: "same-origin",
     signal,
     headers: { "content-type": "application/json", "x-elastune-token": meta("elastune-asking-token") },
     body: JSON.stringify(body),
@@ -141,7 +151,12 @@ elastune.confirm = function (title, fields, preview, done) {
       elastune.toast(answer.text, "good");
       dialog.close();
       if (done) done();
-    } catch (error) { elastune.toast(error.message, "bad"); ticket = null; }
+    } catch (error) {
+      ticket = null;
+      told.textContent = error.message;
+      told.className = "told bad";
+      go.textContent = "Preview";
+    }
   });
   const dialog = el("dialog", {}, form);
   dialog.addEventListener("close", () => dialog.remove());
@@ -206,7 +221,7 @@ elastune.table = function (columns, rows, options) {
         const content = column.show ? column.show(row) : formats[index](column.value(row));
         return el("td", { class: column.words ? "words" : "", "data-title": column.title }, content);
       }));
-      if (settings.row) { line.classList.add("link"); line.addEventListener("click", () => settings.row(row)); }
+      if (settings.row) { line.classList.add("link"); line.addEventListener("click", (event) => { if (!event.target.closest("a, input")) settings.row(row); }); }
       return line;
     }));
     more.hidden = chosen.length <= shown;

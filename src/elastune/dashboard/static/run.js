@@ -7,7 +7,7 @@
   let openErrors = false, drawn = {}, loading = false, again = false, against = "time";
 
   // -- Overview -------------------------------------------------------------------------------------------
-  const gauge = (title, value, gauge_, show) => {
+  const gauge = (title, value, gauge_, show, more) => {
     const share = (x) => gauge_.full > 0 ? `${Math.min(100, 100 * x / gauge_.full).toFixed(1)}%` : "0%";
     const bar = el("div", { class: `bar ${gauge_.in_danger ? "danger" : ""}` }, el("span", { class: "fill" }));
     bar.firstChild.style.width = share(gauge_.now);
@@ -17,12 +17,18 @@
     if (gauge_.expected_end !== null && !moment.snapshot.is_over) details.push(`expected end ${show(gauge_.expected_end)}`);
     if (gauge_.planned_end !== null) details.push(`planned ${show(gauge_.planned_end)}`);
     if (gauge_.ahead) details.push(`${show(Math.abs(gauge_.ahead))} ${gauge_.ahead > 0 ? "more" : "less"} than planned by now`);
+    if (more) details.push(more);
     return el("div", { class: "card" }, el("h3", {}, title), el("p", { class: "big" }, value), bar, el("p", { class: "muted" }, details.join(" · ")));
+  };
+  // What minimum charges still add to the money of young nodes.
+  const owed = (now) => {
+    const last = figures && figures.money.length ? figures.money[figures.money.length - 1][1] : 0;
+    return last > 1.01 * now ? `${usd(last)} owed with minimum charges` : null;
   };
   const reading = () => moment !== null && moment.events < moment.total;
   function overview() {
     const s = moment.snapshot, cards = [gauge("Time", duration(s.time.now), s.time, duration)];
-    if (s.money) cards.push(gauge("Money", usd(s.money.now), s.money, usd));
+    if (s.money) cards.push(gauge("Money", usd(s.money.now), s.money, usd, reading() ? null : owed(s.money.now)));
     cards.push(el("div", { class: "card" }, el("h3", {}, `Best ${s.metric}`), el("p", { class: "big" }, s.best ? number(s.best.metric) : "–"),
       el("p", { class: "muted" }, s.best ? `trial ${s.best.trial} after iteration ${s.best.iteration}` : s.is_over ? "no model was saved" : "no model is saved yet")));
     const card = (title_, value, text) => el("div", { class: "card" }, el("h3", {}, title_), el("p", { class: "big" }, value), el("p", { class: "muted" }, text));
@@ -41,7 +47,8 @@
     ], s.stages, { tone: (row) => row.is_present ? "active" : "" })] : [];
     const empty = (text) => el("p", { class: "muted" }, text);
     const failed = s.trials.failed ? el("p", {}, el("button", { type: "button", onclick: () => { openErrors = true; history.replaceState(null, "", "#trials"); show("trials"); } }, `Why ${elastune.plural(s.trials.failed, "trial")} failed`)) : null;
-    const next = over ? [el("h2", {}, "How it ended"), el("p", {}, elastune.STATE_SENTENCES[moment.state] || moment.state), failed]
+    const next = over ? [el("h2", {}, "How it ended"), el("p", {}, elastune.STATE_SENTENCES[moment.state] || moment.state), failed,
+        facts && facts.body === "ray" && s.best ? el("p", {}, el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model")) : null]
       : [el("h2", {}, "What comes next"), s.upcoming.length ? el("ul", { class: "news" }, s.upcoming.map((each) => el("li", {}, el("time", {}, duration(each.at_s)), each.text))) : empty("Nothing has a time yet.")];
     const happened = [...s.happened].reverse().slice(0, 40);
     const news = [el("h2", {}, "What happened"), happened.length ? el("ul", { class: "news" }, happened.map((each) => el("li", { class: each.is_note ? "note" : "" }, el("time", {}, duration(each.at_s)), each.is_note ? `${each.topic}: ${each.text}` : each.text))) : empty("Nothing worth a line.")];
@@ -62,7 +69,8 @@
     document.querySelector("[data-tab=log]").hidden = facts.body !== "ray";
     const share = moment.events / moment.total, bar = el("div", { class: "bar" }, el("span", { class: "fill" }));
     bar.firstChild.style.width = `${100 * share}%`;
-    fill("reading", reading() ? [el("p", { class: "muted" }, `Reading the journal: ${number(moment.events)} of ${number(moment.total)} events. What is shown is the run up to there.`), bar] : null);
+    fill("reading", reading() ? [el("p", { class: "muted" }, `Reading the journal: ${number(moment.events)} of ${number(moment.total)} events. What is shown is the run up to there. `,
+      moment.state === "running" ? `It has gone on to ${duration(moment.until_s)}.` : `${elastune.STATE_SENTENCES[moment.state] || ""} It took ${duration(moment.until_s)}${moment.best === null ? "" : `, best ${facts.metric} ${number(moment.best)}`}.`), bar] : null);
     document.title = `${moment.state === "running" ? "▶ " : ""}${facts.name} ${facts.run} · Elastune`;
   }
 
@@ -104,13 +112,15 @@
       fill("curves", controls, plot, drawn.curveNote);
     }
     drawn.curveNote.textContent = !figures.curves.length ? "" : `${Math.min(curveOptions.most, figures.curves.length)} of ${figures.trials} trials, the best in front; click a curve to highlight it`;
-    const isFirst = !drawn.curves.classList.contains("js-plotly-plot");
-    plots.curves(drawn.curves, figures, curveOptions);
-    if (isFirst) drawn.curves.on("plotly_click", (event) => {
-      const trial = event.points[0].customdata;
-      curveOptions.highlight = curveOptions.highlight === trial ? null : trial;
-      drawn.highlight.value = curveOptions.highlight ?? "";
-      curves();
+    plots.curves(drawn.curves, figures, curveOptions).then(() => {
+      if (drawn.curves.dataset.listens) return;
+      drawn.curves.dataset.listens = "yes";
+      drawn.curves.on("plotly_click", (event) => {
+        const trial = event.points[0].customdata;
+        curveOptions.highlight = curveOptions.highlight === trial ? null : trial;
+        drawn.highlight.value = curveOptions.highlight ?? "";
+        curves();
+      });
     });
   }
   function slots() {
@@ -133,6 +143,7 @@
     ], rows));
   }
   async function trialsTab() {
+    if (!facts) return;
     trials = await read(`${api}/trials`);
     const at = (key) => trials.keys.indexOf(key);
     const columns = trials.columns.map((title_, index) => ({ title: title_, value: (row) => row[index], words: typeof (trials.rows.find((row) => row[index] !== null) || [])[index] === "string",
@@ -142,9 +153,26 @@
     const search = el("input", { type: "search", placeholder: "Search trials", oninput: find });
     function find() { list.search(search.value, filter.value ? (row) => row[at("status")] === filter.value : null); }
     const list = table(columns, trials.rows, { sort: at("best_reported") < 0 ? 0 : at("best_reported"), descending: trials.rises, row: (row) => detail(row[at("trial")]) });
-    const errors = Object.entries(trials.errors);
-    fill("trials", el("div", { class: "row" }, search, filter, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts && facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list,
-      errors.length ? el("details", { class: "trouble", open: openErrors }, el("summary", {}, `${elastune.plural(errors.length, "trial has", "trials have")} failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
+    const failures = el("div");
+    fill("trials", el("div", { class: "row" }, search, filter, el("a", { class: "button", href: `${api}/trials.csv` }, "Download CSV"), facts.body === "ray" ? el("a", { class: "button", href: `${api}/model.zip` }, "Download the best model") : null), list, failures);
+    listed = { list, failures, keys: trials.keys.join() };
+    showFailures();
+  }
+  function showFailures() {
+    const errors = Object.entries(trials.errors), known = listed.failures.querySelector("details");
+    const isOpen = known ? known.open : openErrors;
+    fill(listed.failures, errors.length ? el("details", { class: "trouble", open: isOpen }, el("summary", {}, `${elastune.plural(errors.length, "trial has", "trials have")} failed`), errors.slice(0, 50).map(([trial, text]) => [el("h3", {}, `trial ${trial}`), el("pre", {}, text)])) : null);
+  }
+  // While a run goes on: the same table with what one has typed and sorted.
+  let listed = null;
+  async function freshTrials() {
+    if (trials && trials.rows.length > 2000 && performance.now() < listed.nextLook) return;  // a large table is seconds of work
+    const fresh = await read(`${api}/trials`);
+    if (listed) listed.nextLook = performance.now() + 10000;
+    if (!listed || fresh.keys.join() !== listed.keys) { await trialsTab(); return; }
+    trials = fresh;
+    listed.list.update(trials.rows);
+    showFailures();
   }
   function detail(trial) {
     const at = (key) => trials.keys.indexOf(key), row = trials.rows.find((each) => each[at("trial")] === trial);
@@ -164,6 +192,7 @@
   }
   async function learned() {
     if (!figures) return;
+    if (!document.querySelector("#learned *")) fill("learned", el("p", { class: "muted" }, "Being computed …"));
     const waiting = read(`${api}/importance`).catch((error) => ({ shares: {}, why: error.message }));
     const table_ = await read(`${api}/trials`);
     const names = table_.keys.filter((key) => key.startsWith("config/")), score = table_.keys.indexOf("best_reported"), number_ = table_.keys.indexOf("trial");
@@ -198,20 +227,21 @@
   function logTab(trial) {
     if (log) log.close();
     const chosen = el("input", { type: "text", inputmode: "numeric", value: trial ?? "last", "aria-label": "trial" });
-    const text = el("pre", { class: "log" }), go = () => { logged = chosen.value.trim() || "last"; logTab(logged); };
+    const none = el("p", { class: "muted" }, "Nothing was printed yet."), text = el("pre", { class: "log" }, none), go = () => { logged = chosen.value.trim() || "last"; logTab(logged); };
     fill("log", el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); go(); } }, el("label", {}, "trial ", chosen), el("button", { type: "submit" }, "Show")), text);
     if (!facts) return;
     if (facts.body !== "ray") { text.textContent = "This run is simulated: its trials print nothing."; return; }
     log = new EventSource(`${api}/log/${encodeURIComponent(trial ?? "last")}`);
-    log.addEventListener("line", (event) => { const atEnd = text.scrollTop + text.clientHeight > text.scrollHeight - 40; text.append(JSON.parse(event.data)); while (text.childNodes.length > 5000) text.firstChild.remove(); if (atEnd) text.scrollTop = text.scrollHeight; });
+    log.addEventListener("line", (event) => { none.remove(); const atEnd = text.scrollTop + text.clientHeight > text.scrollHeight - 40; text.append(JSON.parse(event.data)); while (text.childNodes.length > 5000) text.firstChild.remove(); if (atEnd) text.scrollTop = text.scrollHeight; });
     log.addEventListener("trouble", (event) => { text.append(JSON.parse(event.data).error); log.close(); });
-    log.addEventListener("end", () => log.close());
-    log.onerror = () => { if (!text.textContent) text.textContent = "There is no log of this trial."; log.close(); };
+    log.addEventListener("end", () => { none.textContent = "It printed nothing."; log.close(); });
+    log.onerror = () => { none.textContent = "There is no log of this trial."; log.close(); };
   }
   function jobTab() {
     if (!facts) return;
     fill("job", facts.promise ? el("p", {}, `Promised with ${Math.round(100 * facts.confidence)} % confidence: ${duration(facts.promise.seconds)}${facts.is_free ? "" : " and " + usd(facts.promise.usd)}.`) : null,
-      el("p", { class: "muted" }, facts.folder), el("p", {}, el("code", {}, facts.commands.status)), el("pre", {}, facts.job));
+      el("p", { class: "muted" }, facts.folder), el("p", {}, el("code", {}, facts.commands.status)),
+      el("div", { class: "row" }, el("a", { class: "button", href: `/ask#${facts.run}` }, "Ask for a quote of this job")), el("pre", {}, facts.job));
   }
   const TABS = { overview: () => moment && overview(), curves, slots, trials: trialsTab, learned, nodes: nodesTab, log: () => logTab(logged), job: jobTab };
   function show(name) {
@@ -242,18 +272,19 @@
       if (["curves", "slots", "nodes"].includes(present)) TABS[present]();
       if (present === "overview") pictures();
       if (present === "overview" && moment) overview();
-      if (present === "trials" && (!trials || wasReading)) trialsTab();
-      wasReading = reading();
+      if (present === "trials") await (listed ? freshTrials() : trialsTab());
       if (present === "learned" && !document.querySelector("#learned .plot")) learned();
     } catch (error) { fill("trouble", elastune.trouble(error)); }
     finally { loading = false; if (again) { again = false; setTimeout(load, 800); } }
   }
   for (const button of document.querySelectorAll("[data-tab]")) button.addEventListener("click", () => { history.replaceState(null, "", `#${button.dataset.tab}`); show(button.dataset.tab); });
-  let stream = null;
-  let wasReading = false;
+  let stream = null, silent = null;
+  const tabs = document.querySelector(".tabs");
   let seen = -1, state = "", pause = 750, nextFigures = 0;
   function take(event) {
+    if (!moment) setTimeout(plots.load);
     moment = JSON.parse(event.data);
+    tabs.hidden = false;
     fill("trouble");
     title();
     if (moment.state !== state) { state = moment.state; steer(); }
@@ -261,7 +292,7 @@
     if (moment.events === seen) return;
     const isDue = !reading() || performance.now() > nextFigures;
     if (!isDue) return;
-    if (reading()) { pause = Math.min(15000, 2 * pause); nextFigures = performance.now() + pause; }
+    if (reading()) { pause = Math.min(30000, 3 * pause); nextFigures = performance.now() + pause; }
     seen = moment.events;
     load();
   }
@@ -271,10 +302,15 @@
     if (stream) return;
     stream = new EventSource(`${api}/live`);
     stream.addEventListener("moment", take);
-    stream.addEventListener("trouble", (event) => fill("trouble", elastune.trouble(JSON.parse(event.data).error)));
-    stream.onerror = () => { if (stream && stream.readyState === EventSource.CLOSED) fill("trouble", elastune.trouble("The dashboard does not answer; reload the page.")); };
+    stream.addEventListener("trouble", (event) => { fill("trouble", elastune.trouble(JSON.parse(event.data).error)); if (!moment) tabs.hidden = true; });
+    stream.onopen = () => clearTimeout(silent);
+    stream.onerror = () => {  // it tries again by itself, unless it was refused
+      clearTimeout(silent);
+      silent = setTimeout(() => fill("trouble", elastune.trouble(elastune.SILENT)), stream && stream.readyState === EventSource.CLOSED ? 0 : 4000);
+    };
   }
   document.addEventListener("visibilitychange", follow);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);  // plots do not take their colours from the style sheet
   follow();
   show(present);
 })();

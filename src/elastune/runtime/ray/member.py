@@ -20,6 +20,7 @@ from elastune.training.shared_data import refuse_writes
 from elastune.training.sharing import refuse_isolation
 from elastune.training.trainable import State
 from elastune.training.unsaved import difference, is_no_model
+from elastune.training.visits import train_together
 from elastune.training.worker import Worker, make_worker
 
 _FORMING_S = 60.0
@@ -200,9 +201,7 @@ class GangMember:
         if self.slot.partitions is None:
             metrics = training.step()
         else:
-            from elastune.runtime.ray.visitor import train_together  # noqa: PLC0415
-
-            metrics = train_together(worker, training, self.slot.partitions, self.form)
+            metrics = train_together(worker, training, self.slot.partitions, self.form.share)
         if metrics is not None:
             refuse_isolation(self.slot.recipe.name, worker.size, exchanges=worker.exchanges)
         if not self._has_iterated:  # looking takes some 10 ms per GB

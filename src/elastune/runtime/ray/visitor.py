@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from elastune.checkpoints.container import seal
 from elastune.checkpoints.encoding import decode, decode_shared, encode_parts
-from elastune.data.partition_cache import SlotPartitions
 from elastune.errors import ExecutionError, JobError
 from elastune.runtime.ray.messages import (
     Form,
@@ -25,9 +24,10 @@ from elastune.runtime.ray.slot_io import Reporter, SlotContext
 from elastune.training.running import Row, Training
 from elastune.training.trainable import State
 from elastune.training.visits import Conditions, MetricTally, Shown, VisitOutcome, make_visit
-from elastune.training.worker import Worker
 
 _SIGN_S = 20.0
+# The driver need not hear of the beginning of a shorter visit: a message costs it 3 ms of processor time.
+_LONG_S = 0.25
 
 
 class Visitor:
@@ -50,21 +50,23 @@ class Visitor:
             loaded = self.partitions.take(visit.partition, form.share)
         self.rows = loaded.rows
         state, tally = self._arrive()
-        self.slot.reporter.send(GangBegan(gang=form.gang, at=time.monotonic()))
-        outcome = make_visit(
-            self.slot.recipe,
-            form.config,
-            state,
-            Shown(
-                data=loaded.data,
-                partition=visit.partition,
-                rows=loaded.rows,
-                iteration=iteration,
-                evaluates=visit.evaluates,
-            ),
-            Conditions(seed=form.seed, device=self.slot.device, threads=spec.threads),
-            keep=self._pack,
-        )
+        with _told_if_long(self.slot.reporter, form):
+            outcome = make_visit(
+                self.slot.recipe,
+                form.config,
+                state,
+                Shown(
+                    data=loaded.data,
+                    partition=visit.partition,
+                    rows=loaded.rows,
+                    iteration=iteration,
+                    evaluates=visit.evaluates,
+                ),
+                Conditions(
+                    seed=form.seed, device=self.slot.device, threads=spec.threads, trial=form.gang.trial
+                ),
+                keep=self._pack,
+            )
         if outcome is None:
             self.slot.reporter.wait("returned")
             return
@@ -218,31 +220,14 @@ def _signs_of_life(reporter: Reporter, form: Form) -> Iterator[None]:
         over.set()
 
 
-def train_together(worker: Worker, training: Training, partitions: SlotPartitions, form: Form) -> Row | None:
-    """One iteration of a gang: members train on their own partitions in parallel, then on those left over,
-    which all of them have."""
-    tally = MetricTally()
-    if worker.sum(len(form.share)) != worker.size * len(form.share):
-        raise RuntimeError(
-            f"rank {worker.rank} has {len(form.share)} partitions; other ranks have not as many"
-        )
-    for partition in form.share:
-        loaded = partitions.take(partition, form.share)
-        worker.show(loaded.data, partition=partition, rows=loaded.rows)
-        evaluates = partitions.is_validation(partition)
-        metrics = training.evaluate() if evaluates else training.step()
-        if metrics is None:
-            return None
-        rows = loaded.rows if worker.all_show_it else worker.sum(loaded.rows)
-        tally.add(_over_all(worker, metrics, loaded.rows), rows, evaluates=evaluates)
-    return tally.row()
-
-
-def _over_all(worker: Worker, metrics: Row, rows: int) -> dict[str, float]:
-    names = sorted(metrics)
-    if worker.sum(len(names)) != worker.size * len(names):
-        raise RuntimeError(
-            f"rank {worker.rank} gave the metrics {names}, other ranks gave others; expected the same of "
-            "all, since each has a part of the data"
-        )
-    return {name: float(worker.mean(metrics[name], weight=float(rows))) for name in names}
+@contextlib.contextmanager
+def _told_if_long(reporter: Reporter, form: Form) -> Iterator[None]:
+    """The model has arrived and trains; from now on the driver waits as long as a visit may take."""
+    began = GangBegan(gang=form.gang, at=time.monotonic())
+    timer = threading.Timer(_LONG_S, reporter.send, (began,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

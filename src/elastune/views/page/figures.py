@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
-from elastune.history.gangs import GangLife
 from elastune.history.nodes import NodeLife
 from elastune.history.recorder import History
-from elastune.history.trials import MetricPoints, TrialHistory
+from elastune.history.trials import TrialHistory
 from elastune.model.configuration import flattened
-from elastune.model.ids import TrialId
 from elastune.model.metric import Mode
 from elastune.runs.reading import node_counts, planned_money, planned_nodes
-from elastune.views.figures.gantt_layout import lay_out
 from elastune.views.live.snapshot import Snapshot
 from elastune.views.page.follower import RunFollower
+from elastune.views.page.gantt import gantt_json
 
 T = TypeVar("T")
 Json = dict[str, object]
@@ -27,7 +24,6 @@ Json = dict[str, object]
 _MOST_CURVES = 300
 _MOST_POINTS = 60_000
 _MOST_STEPS = 2_000
-_MOST_BOXES = 6_000
 
 
 def snapshot_json(snapshot: Snapshot) -> Json:
@@ -58,7 +54,7 @@ def figures_json(follower: RunFollower) -> Json:
         "planned_nodes": planned_nodes(follower.plan),
         "money": thinned(history.money),
         "planned_money": planned_money(follower.plan),
-        "gantt": _gantt(history, terms.cluster.slots_per_node),
+        "gantt": gantt_json(history, terms.cluster.slots_per_node, follower.statuses()),
         "node_lives": [_node(life) for life in history.nodes[-_MOST_STEPS:]],
         "node_count": len(history.nodes),
         "spent": _spent(history, terms.cluster.slots_per_node),
@@ -114,43 +110,6 @@ def money_at(money: Sequence[tuple[float, float]], at_s: float) -> float:
             length_s = until_s - from_s
             return before + (after - before) * (at_s - from_s) / length_s if length_s > 0.0 else after
     return money[-1][1] if money and at_s > money[-1][0] else 0.0
-
-
-def _gantt(history: History, slots_per_node: int) -> Json:
-    layout = lay_out(history, slots_per_node)
-    ends, values = _ends(history.gangs), {trial: each.points for trial, each in history.trials.items()}
-    boxes = sorted(layout.boxes, key=lambda box: box.until_s - box.from_s, reverse=True)[:_MOST_BOXES]
-    return {
-        "rows": layout.rows,
-        "slots_per_node": slots_per_node,
-        "left_out": layout.left_out,
-        "lanes": [[life.node for life in lane] for lane in layout.lanes],
-        "boxes": [
-            {
-                "trial": box.trial,
-                "activity": box.activity.name.lower(),
-                "top": box.top,
-                "slots": box.slots,
-                "from_s": round(box.from_s, 3),
-                "until_s": round(box.until_s, 3),
-                "end": ends.get((box.trial, box.until_s)),
-                "value": value_at(values.get(box.trial, MetricPoints()), box.until_s),
-            }
-            for box in boxes
-        ],
-        "hidden": len(layout.boxes) - len(boxes),
-    }
-
-
-def value_at(points: MetricPoints, at_s: float) -> float | None:
-    """The last value reported until then."""
-    found = bisect.bisect_right(points.times_s, at_s)
-    return points.values[found - 1] if found else None
-
-
-def _ends(gangs: Sequence[GangLife]) -> dict[tuple[TrialId, float], str | None]:
-    """Why a gang left its slots."""
-    return {(gang.trial, gang.until_s): gang.end for gang in gangs}
 
 
 def _spent(history: History, slots_per_node: int) -> Json:

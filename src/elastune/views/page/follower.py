@@ -10,7 +10,7 @@ import bisect
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from elastune.core.commands import EndRun
@@ -18,15 +18,17 @@ from elastune.core.core import Core
 from elastune.core.state import State
 from elastune.history.notes import notes_in
 from elastune.history.recorder import History, Recorder, commands_of
+from elastune.history.result import phase_of
 from elastune.history.trial_tables import trial_line
 from elastune.history.trials import HistoryTerms, TrialEntry
-from elastune.job.job import Job
 from elastune.journal.codec import event_of
 from elastune.journal.records import Entry, RunId, Summary
 from elastune.journal.run_folders import FoundRun
 from elastune.journal.store import Journal
+from elastune.model.ids import TrialId
+from elastune.runs.control.requests import RunRequest, to_event
 from elastune.runs.reading import PlannedStage, read_plan
-from elastune.runs.reopening import predicted_for, replaying, setup_of
+from elastune.runs.reopening import predicted_for, replaying, setup_of, started_of
 from elastune.runs.run_list import RunState, find_end, state_of
 from elastune.views.live.snapshot import Snapshot
 from elastune.views.live.spectator import Opening, View
@@ -37,13 +39,15 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMoment:
-    """A snapshot, and what only the journal as a whole tells: whether a process writes it. `events` of the
-    `total` in the journal were read."""
+    """A snapshot, and what only the journal as a whole tells: whether a process writes it, and until when the
+    run went, with its best value if it ended. `events` of the `total` in the journal were read."""
 
     state: RunState
     writer: str | None
     events: int
     total: int
+    until_s: float
+    best: float | None
     snapshot: Snapshot
 
     @property
@@ -77,12 +81,16 @@ class RunFollower:
         self._view: View | None = None
         self._lock = threading.Lock()
         self._total = 0
-        self._found_end: tuple[int, EndRun | None] | None = None
+        self._found_end: tuple[int, EndRun | None, float] = (0, None, 0.0)
         self._recent: tuple[float, RunMoment] | None = None
 
     @property
-    def job(self) -> Job:
-        return self.setup.job
+    def has_looked(self) -> bool:
+        return self._view is not None
+
+    def job(self) -> Mapping[str, object]:
+        """As it was given; that of `setup` has no trainable."""
+        return started_of(self.found.record, self._journal).job
 
     @property
     def _state(self) -> State:
@@ -99,22 +107,26 @@ class RunFollower:
             if self._view is None or (is_whole and not was_whole):  # what was read piece by piece is no news
                 self._view = View(self._opening(), self._clock)
             snapshot = self._view.look(self._state)
+            end, until_s = self._end(summary, is_whole=is_whole)
             return RunMoment(
-                state=state_of(self._journal, summary, self._end(summary, is_whole=is_whole)),
+                state=state_of(self._journal, summary, end),
                 writer=summary.writer,
                 events=self._recorder.events,
                 total=self._total,
+                until_s=until_s,
+                best=None if end is None or end.best is None else end.best.metric,
                 snapshot=snapshot,
             )
 
-    def _end(self, summary: Summary, *, is_whole: bool) -> EndRun | None:
-        """Before all was read it is searched for, maybe in all of the journal, so once for each length."""
+    def _end(self, summary: Summary, *, is_whole: bool) -> tuple[EndRun | None, float]:
+        """And its time, or that of the last event. Before all was read it is searched for, maybe in all of
+        the journal, so once for each length."""
         if is_whole:
             ended = self._state.ended
-            return None if ended is None else EndRun(reason=ended, best=None)
-        if self._found_end is None or self._found_end[0] != summary.head.events:
-            self._found_end = summary.head.events, find_end(self._journal, summary)[0]
-        return self._found_end[1]
+            return None if ended is None else EndRun(reason=ended, best=None), self._state.now_s
+        if self._found_end[0] != summary.head.events:
+            self._found_end = summary.head.events, *find_end(self._journal, summary)
+        return self._found_end[1:]
 
     def recent(self, age_s: float, for_s: float = math.inf) -> RunMoment:
         """The last look, if it is no older: many browsers cost no more than one."""
@@ -140,6 +152,19 @@ class RunFollower:
         with self._lock:
             state = self._state
             return [trial_line(self._recorder, state, trial) for trial in state.trials.values()]
+
+    def statuses(self) -> dict[TrialId, str]:
+        """Of all trials drawn, as far as the journal was read."""
+        with self._lock:
+            state = self._state
+            return {number: phase_of(state, trial).value for number, trial in state.trials.items()}
+
+    def refusal(self, request: RunRequest) -> str | None:
+        """Why the run would refuse this request now; None: it would not."""
+        with self._lock:
+            self._read(math.inf)
+            event = to_event(request, self._state, declared=None, request_id="", at_s=self._state.now_s)
+            return self._core.refusal(event)
 
     def _opening(self) -> Opening:
         return Opening(

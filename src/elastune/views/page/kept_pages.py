@@ -29,7 +29,7 @@ AT_END_EVENTS = 10_000
 _MOST_KEPT = 32
 _MOST_BYTES = 200_000_000
 # Another number whenever a page has other parts.
-_FORMAT = 3
+_FORMAT = 4
 
 
 def read_kept(found: FoundRun, head: JournalHead) -> Page | None:
@@ -85,9 +85,11 @@ def _write(path: Path, head: JournalHead, page: Page) -> None:
 
 
 def _read(path: Path, head: JournalHead) -> Page | None:
-    """A link may lead anywhere, so none is followed."""
+    """A link may lead anywhere, so none is followed; a page that another user wrote is not believed."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
             kept = json.loads(file.read(_MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import yaml
 
 from elastune.history.status import promise_of
@@ -33,6 +35,7 @@ def moment_json(moment: RunMoment) -> Json:
         "writer": moment.writer,
         "events": moment.events,
         "total": moment.total,
+        **({} if moment.is_whole else {"until_s": moment.until_s, "best": moment.best}),
         "snapshot": snapshot_json(moment.snapshot),
     }
     whole = finite(data)
@@ -52,11 +55,23 @@ def facts_json(follower: RunFollower) -> Json:
         "body": record.body.value,
         "created_utc": record.created_utc.isoformat(),
         **place_json(found),
-        "job": yaml.safe_dump(masked(setup.job.to_dict()), sort_keys=False, allow_unicode=True),
+        "job": yaml.safe_dump(masked(_given(follower.job())), sort_keys=False, allow_unicode=True),
         "promise": None if promise is None else {"seconds": promise.jct_seconds, "usd": promise.cost},
         "confidence": setup.terms.limits.confidence,
         "is_free": setup.terms.cluster.is_free,
+        "metric": setup.terms.metric,
     }
+
+
+def _given(job: Mapping[str, object]) -> dict[str, object]:
+    """Without the keys that have no value, on two levels: below, None may be that of a hyperparameter."""
+    inner = {
+        key: {name: each for name, each in value.items() if each is not None}
+        if isinstance(value, dict) and key != "space"
+        else value
+        for key, value in job.items()
+    }
+    return {key: value for key, value in inner.items() if value is not None}
 
 
 def place_json(found: FoundRun) -> Json:
