@@ -27,7 +27,7 @@ from elastune.setup.run_setup import RunSetup
 # So well the means shall be known (a standard error, as a share); with many trials they are less so.
 _KNOWN_WELL = 0.015
 _LEAST = 3
-_FEWEST = 20
+_FEWEST = 12
 _MOST = 100
 _SIMULATED_EVENTS = 10_000
 # For the means of plans made in a simulation fewer samples suffice than for a promise.
